@@ -1,0 +1,141 @@
+//! What a job is, in the library's own words: the command line resolves to this, and nothing else does.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// One copy: sources, a target, and how.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// At least one; all on one host.
+    pub sources: Vec<Location>,
+    /// Where they go.
+    pub target: Location,
+    /// How they are copied.
+    pub options: Options,
+    /// How remote hosts are reached.
+    pub access: Access,
+}
+
+/// A path on a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Location {
+    /// The host.
+    pub host: Host,
+    /// The path there: relative ones start in the working directory here, in the login directory on a remote host.
+    pub path: PathBuf,
+}
+
+/// A host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Host {
+    /// This one.
+    Local,
+    /// One that ssh reaches.
+    Remote {
+        /// The account, where one was named.
+        user: Option<String>,
+        /// Name or address as ssh takes it (an IPv6 address without brackets).
+        name: String,
+    },
+}
+
+/// How remote hosts are reached.
+#[derive(Debug, Clone, Default)]
+pub struct Access {
+    /// `-i`: the identity file (a relative path is relative to the working directory).
+    pub identity: Option<PathBuf>,
+    /// `--ssh-port`.
+    pub port: Option<u16>,
+    /// `--ssh-option`, each as ssh's own `-o` takes it.
+    pub ssh_options: Vec<String>,
+    /// `-S`: how to start the remote side when it is the source; %I %U %H %4 are filled in.
+    pub source_command: Option<String>,
+    /// `-T`: the same when it is the target.
+    pub target_command: Option<String>,
+    /// Whether haul may put a copy of itself on a host that has none.
+    pub deploy: bool,
+}
+
+/// How files are copied.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// `-r`: directories with all that is in them.
+    pub recursive: bool,
+    /// `-f`: replace what exists.
+    pub force: bool,
+    /// `-p`: keep mode, owner and group (the modification time is always kept).
+    pub preserve: bool,
+    /// What becomes of symbolic links below an operand.
+    pub symlinks: Symlinks,
+    /// `-A`: make the target directory.
+    pub make_directory: bool,
+    /// `-s`: number of streams; `None` lets haul choose.
+    pub streams: Option<u16>,
+    /// `-w`: socket buffer size in bytes; `None` leaves it to the kernel's auto-tuning.
+    pub window_bytes: Option<u32>,
+    /// How the data streams are sealed.
+    pub cipher: Cipher,
+    /// Payload per frame in bytes (a power of two from 256 KiB to 1 MiB); `None` lets haul choose.
+    pub frame_bytes: Option<u32>,
+    /// Whether each finished file is to be reported with its digest ([`crate::event::Event::FileDone`]).
+    pub report_files: bool,
+    /// The target hashes with BLAKE3 what it writes, too.
+    pub verify_memory: bool,
+    /// How often progress is reported.
+    pub progress_every: Duration,
+}
+
+/// What becomes of symbolic links below an operand. An operand that is a link is followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Symlinks {
+    /// Recreated as they are.
+    Keep,
+    /// Copied as what they point to.
+    Follow,
+    /// Left out.
+    Ignore,
+}
+
+/// How data streams are sealed. There is no unauthenticated choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cipher {
+    /// AES-256-GCM, or ChaCha20-Poly1305 where one of the ends has no AES in hardware.
+    Auto,
+    /// AES-256-GCM.
+    Aes256Gcm,
+    /// AES-128-GCM.
+    Aes128Gcm,
+    /// ChaCha20-Poly1305.
+    ChaCha20Poly1305,
+    /// `--no-encrypt`: payload in the clear, authenticated (GMAC under AES-256-GCM); names and metadata stay encrypted.
+    AuthenticateOnly,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            recursive: false,
+            force: false,
+            preserve: false,
+            symlinks: Symlinks::Keep,
+            make_directory: false,
+            streams: None,
+            window_bytes: None,
+            cipher: Cipher::Auto,
+            frame_bytes: None,
+            report_files: false,
+            verify_memory: false,
+            progress_every: Duration::from_millis(200),
+        }
+    }
+}
+
+/// The program that workers are started from, and what it may be told.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// The running executable: started again for local workers, copied to hosts that have none.
+    pub executable: PathBuf,
+    /// The arguments that make it a worker.
+    pub worker_arguments: Vec<OsString>,
+}

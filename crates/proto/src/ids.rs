@@ -1,0 +1,35 @@
+//! Identifiers. Each is a newtype, so that one cannot be taken for another.
+
+use std::fmt;
+
+/// Names one job for as long as it lasts, over all of its runs: derived from what is copied to where.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct JobId(pub [u8; 16]);
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "JobId({self})")
+    }
+}
+
+/// A job within one session: messages carry this short number; the Request binds it to a [`JobId`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct JobNumber(pub u32);
+
+/// A handle for an entry within one session; given by the source, in ascending order from 0, without gaps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EntryId(pub u64);
+
+/// A data stream within one session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StreamId(pub u16);
+
+/// The network path that a stream takes (0 is the first); counters are kept per path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PathId(pub u16);

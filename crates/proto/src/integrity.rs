@@ -1,0 +1,231 @@
+//! Proof of what travels: a CRC over each frame's plain bytes, and BLAKE3 subtree values that merge,
+//! in whatever order frames come, to the file's ordinary BLAKE3.
+//!
+//! A full frame is a power of two of bytes and aligned to its own size, so it is a whole subtree of
+//! the file's BLAKE3 tree (BLAKE3 paper, section 2.1; the crate's `hazmat` module). Only the last
+//! frame is shorter. A file of one frame is its own root.
+
+use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
+use std::collections::BTreeMap;
+
+use crate::ranges::RangeSet;
+use crate::wire::fault::ProtocolFault;
+use crate::wire::limits::{FRAME_MAX, FRAME_MIN, PACK_FILE_PART};
+
+/// A whole file's BLAKE3.
+pub type Digest = [u8; 32];
+
+/// CRC-64/NVME of a frame's plain bytes (NVM Express NVM Command Set 1.0, section 5.2.1.3.4).
+pub fn frame_crc(payload: &[u8]) -> u64 {
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, payload)
+}
+
+/// Payload of a full frame, in bytes: a power of two from 256 KiB to 1 MiB, the same for a whole session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameLen(u32);
+
+impl FrameLen {
+    /// What is used unless something else is asked for.
+    pub const DEFAULT: FrameLen = FrameLen(512 << 10);
+
+    /// Checks that `bytes` is a power of two in range.
+    pub fn new(bytes: u32) -> Result<Self, ProtocolFault> {
+        if bytes.is_power_of_two() && (FRAME_MIN..=FRAME_MAX).contains(&bytes) {
+            Ok(Self(bytes))
+        } else {
+            Err(ProtocolFault::OverLimit("the payload of a frame"))
+        }
+    }
+
+    /// Bytes.
+    pub fn get(self) -> u32 {
+        self.0
+    }
+
+    /// Bytes, for lengths in memory.
+    pub fn bytes(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Largest file that travels in a pack.
+    pub fn pack_file_max(self) -> u64 {
+        u64::from(self.0 / PACK_FILE_PART)
+    }
+
+    /// Number of frames of a file of `size` bytes.
+    pub fn frames(self, size: u64) -> u64 {
+        size.div_ceil(u64::from(self.0))
+    }
+
+    /// Length of frame `index` of a file of `size` bytes; `None` where there is no such frame.
+    pub fn frame_len(self, size: u64, index: u64) -> Option<usize> {
+        let start = index.checked_mul(u64::from(self.0))?;
+        let rest = size.checked_sub(start)?;
+        (rest > 0).then(|| usize::try_from(rest).unwrap_or(usize::MAX).min(self.bytes()))
+    }
+
+    /// The frame at `offset`, if one begins there and has exactly `len` bytes in a file of `size` bytes.
+    /// This is the check that keeps a misaligned range away from blake3, which would panic on it.
+    pub fn index_of(self, size: u64, offset: u64, len: usize) -> Result<u64, ProtocolFault> {
+        let index = offset / u64::from(self.0);
+        let aligned = offset.is_multiple_of(u64::from(self.0));
+        if aligned && self.frame_len(size, index) == Some(len) { Ok(index) } else { Err(ProtocolFault::Misplaced) }
+    }
+
+    /// BLAKE3 value of frame `index` of a file of `size` bytes: of the root when it is the only one.
+    ///
+    /// # Panics
+    /// If `payload` is not as long as that frame: a programmer's error, see [`Self::index_of`].
+    pub fn hash(self, size: u64, index: u64, payload: &[u8]) -> ChainingValue {
+        assert_eq!(self.frame_len(size, index), Some(payload.len()), "frame {index} of {size} bytes");
+        if self.frames(size) == 1 {
+            return *blake3::hash(payload).as_bytes();
+        }
+        blake3::Hasher::new().set_input_offset(index * u64::from(self.0)).update(payload).finalize_non_root()
+    }
+}
+
+/// Merges the values of a file's frames, in any order, to the file's BLAKE3.
+///
+/// Holds at most a value for each gap and each level of the tree: for frames that come roughly in
+/// order, some dozens.
+#[derive(Debug, Clone)]
+pub struct FrameTree {
+    frames: u64,
+    seen: RangeSet,
+    /// (level, index at that level) to the value of 2^level frames.
+    nodes: BTreeMap<(u32, u64), ChainingValue>,
+}
+
+impl FrameTree {
+    /// For a file of `frames` frames.
+    pub fn new(frames: u64) -> Self {
+        Self { frames, seen: RangeSet::new(), nodes: BTreeMap::new() }
+    }
+
+    /// Adds the value of frame `index`; `false` if it was there already or there is no such frame.
+    pub fn insert(&mut self, index: u64, value: ChainingValue) -> bool {
+        if index >= self.frames || !self.seen.insert(index) {
+            return false;
+        }
+        let (mut level, mut index, mut value) = (0, index, value);
+        while self.may_merge(level, index) {
+            let Some(sibling) = self.nodes.remove(&(level, index ^ 1)) else { break };
+            value = if index & 1 == 0 { merge(&value, &sibling) } else { merge(&sibling, &value) };
+            level += 1;
+            index /= 2;
+        }
+        self.nodes.insert((level, index), value);
+        true
+    }
+
+    /// Whether frame `index` was added.
+    pub fn contains(&self, index: u64) -> bool {
+        self.seen.contains(index)
+    }
+
+    /// Whether every frame was added.
+    pub fn is_full(&self) -> bool {
+        self.seen.len() == self.frames
+    }
+
+    /// The file's BLAKE3; `None` until every frame was added.
+    pub fn digest(&self) -> Option<Digest> {
+        match self.frames {
+            0 => Some(*blake3::hash(b"").as_bytes()),
+            _ if !self.is_full() => None,
+            1 => self.nodes.get(&(0, 0)).copied(),
+            n => {
+                let left = n.next_power_of_two() / 2;
+                let (a, b) = (self.fold(0, left)?, self.fold(left, n - left)?);
+                Some(*merge_subtrees_root(&a, &b, Mode::Hash).as_bytes())
+            }
+        }
+    }
+
+    /// Whether the parent of this node lies wholly within the file and is not its root.
+    fn may_merge(&self, level: u32, index: u64) -> bool {
+        let width = 2u64 << level;
+        let start = (index / 2) * width;
+        start + width <= self.frames && width < self.frames
+    }
+
+    /// Value of `count` frames from `start`: a subtree of BLAKE3's left-balanced tree, not its root.
+    fn fold(&self, start: u64, count: u64) -> Option<ChainingValue> {
+        if count.is_power_of_two()
+            && let Some(value) = self.nodes.get(&(count.trailing_zeros(), start / count))
+        {
+            return Some(*value);
+        }
+        let left = if count > 1 { count.next_power_of_two() / 2 } else { return None };
+        Some(merge(&self.fold(start, left)?, &self.fold(start + left, count - left)?))
+    }
+}
+
+fn merge(left: &ChainingValue, right: &ChainingValue) -> ChainingValue {
+    merge_subtrees_non_root(left, right, Mode::Hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn bytes(n: usize) -> Vec<u8> {
+        (0..n).map(|i| (i.wrapping_mul(2_654_435_761) >> 7).to_le_bytes()[0]).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn frames_in_any_order_give_what_b3sum_prints(
+            frames in 0usize..21, tail in 1usize..(256 << 10), order in any::<proptest::sample::Index>(), seed: u64,
+        ) {
+            let len = FrameLen::new(FRAME_MIN).unwrap();
+            let size = if frames == 0 { 0 } else { (frames - 1) * len.bytes() + tail };
+            let data = bytes(size);
+            let mut tree = FrameTree::new(len.frames(size as u64));
+            let mut indices: Vec<usize> = (0..frames).collect();
+            let mut state = seed | 1;
+            for i in (1..indices.len()).rev() {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(order.index(1000) as u64);
+                indices.swap(i, (state >> 33) as usize % (i + 1));
+            }
+            for &i in &indices {
+                prop_assert_eq!(tree.digest(), None);
+                let part = &data[i * len.bytes()..size.min((i + 1) * len.bytes())];
+                let value = len.hash(size as u64, i as u64, part);
+                prop_assert!(tree.insert(i as u64, value));
+                prop_assert!(!tree.insert(i as u64, [0; 32]));
+            }
+            prop_assert_eq!(tree.digest(), Some(*blake3::hash(&data).as_bytes()));
+        }
+    }
+
+    #[test]
+    fn in_order_few_values_are_held() {
+        let mut tree = FrameTree::new(1 << 20);
+        for i in 0..1 << 16 {
+            tree.insert(i, [1; 32]);
+            assert!(tree.nodes.len() <= 20);
+        }
+    }
+
+    #[test]
+    fn only_whole_frames_are_frames() {
+        let len = FrameLen::new(FRAME_MIN).unwrap();
+        let f = u64::from(FRAME_MIN);
+        assert_eq!(len.index_of(3 * f + 5, f, len.bytes()), Ok(1));
+        assert_eq!(len.index_of(3 * f + 5, 3 * f, 5), Ok(3));
+        for (offset, bytes) in [(1, len.bytes()), (f, len.bytes() - 1), (3 * f, 6), (4 * f, 1), (f, 0), (u64::MAX - 3, 1)] {
+            assert_eq!(len.index_of(3 * f + 5, offset, bytes), Err(ProtocolFault::Misplaced), "{offset} {bytes}");
+        }
+        assert!(FrameLen::new(FRAME_MIN + 1).is_err());
+        assert!(FrameLen::new(FRAME_MAX * 2).is_err());
+    }
+
+    #[test]
+    fn crc_is_the_catalogued_one() {
+        assert_eq!(frame_crc(b"123456789"), 0xae8b_1486_0a79_9888);
+    }
+}

@@ -1,0 +1,17 @@
+//! The protocol of haul: everything that can be decided without a system call.
+//!
+//! No I/O, no clock, no threads, no unsafe code: what two ends say to each other, what may follow what,
+//! which bytes prove what, and who sends which piece next. `haul-engine` carries it out.
+//! The normative text is `docs/PROTOCOL.md`.
+#![forbid(unsafe_code)]
+
+pub mod codec;
+pub mod ids;
+pub mod integrity;
+pub mod manifest;
+pub mod path;
+pub mod ranges;
+pub mod wire;
+pub mod need;
+pub mod plan;
+pub mod session;

@@ -1,0 +1,67 @@
+//! Entries: what the source offers, as far as it can be known without a system call.
+
+use crate::path::Name;
+
+/// A point in time as file systems keep it: seconds since 1970 (may be negative) and nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Stamp {
+    /// Seconds since 1970-01-01 UTC.
+    pub seconds: i64,
+    /// 0 to 999,999,999.
+    pub nanoseconds: u32,
+}
+
+/// What is kept of an entry besides its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Meta {
+    /// Permission bits with setuid, setgid and sticky: `0o7777` at most.
+    pub mode: u16,
+    /// Numeric owner at the source.
+    pub uid: u32,
+    /// Numeric group at the source.
+    pub gid: u32,
+    /// Time of last modification.
+    pub modified: Stamp,
+}
+
+/// What an entry is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// A directory; its children name it as their parent.
+    Directory,
+    /// A regular file (or, for an operand, anything that is read to its end).
+    File {
+        /// Bytes, when the source looked.
+        size: u64,
+    },
+    /// A symbolic link, and the bytes it holds (1 to 4095, no NUL).
+    Symlink {
+        /// Where it points: never followed by haul, only recreated.
+        points_to: Box<[u8]>,
+    },
+}
+
+/// Where an entry stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// The operand of this number (0 is the first); the Request says what it is called at the target.
+    Operand(u32),
+    /// A name in a directory that was offered before.
+    Child {
+        /// The directory.
+        parent: crate::ids::EntryId,
+        /// The name in it.
+        name: Name,
+    },
+}
+
+/// One line of the manifest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Where it stands.
+    pub place: Place,
+    /// What it is.
+    pub kind: Kind,
+    /// Its metadata.
+    pub meta: Meta,
+}

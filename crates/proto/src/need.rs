@@ -1,0 +1,128 @@
+//! What becomes of an offered entry, given what stands at its place: one table, no system call.
+
+use crate::manifest::{Kind, Stamp};
+
+/// What stands at an entry's place at the target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Existing {
+    /// Nothing.
+    Absent,
+    /// A regular file.
+    File {
+        /// Bytes.
+        size: u64,
+        /// Time of last modification.
+        modified: Stamp,
+    },
+    /// A directory.
+    Directory,
+    /// A symbolic link, and what it holds.
+    Symlink(Box<[u8]>),
+    /// A device, FIFO or socket.
+    Special,
+}
+
+/// What to do about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// It is there already: equal size and nanosecond time, the same link, or a directory.
+    Keep,
+    /// Make it.
+    Create,
+    /// Make it beside what is there, then put it in its place.
+    Replace,
+    /// Leave what is there and report this entry.
+    Refuse(Refusal),
+}
+
+/// Why an entry is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// Something else is there, and replacing it was not asked for.
+    Exists,
+    /// A directory is there; it is never replaced by something else.
+    IsDirectory,
+    /// Something that is no directory is where a directory must be.
+    NotDirectory,
+    /// A symbolic link is where a directory must be; it is not followed.
+    LinkForDirectory,
+    /// A device, FIFO or socket is there; it is never replaced.
+    IsSpecial,
+}
+
+impl Refusal {
+    /// What happened, and on the second line what to do.
+    pub fn text(self) -> &'static str {
+        match self {
+            Refusal::Exists => "it exists already and differs\nuse -f to replace it",
+            Refusal::IsDirectory => "a directory of that name is there\nmove it away, or copy to another name",
+            Refusal::NotDirectory => "something that is not a directory is there\nmove it away, or copy to another name",
+            Refusal::LinkForDirectory => {
+                "a symbolic link stands where the directory must go, and is not followed\nremove the link, or copy to where it points"
+            }
+            Refusal::IsSpecial => "a device, FIFO or socket is there, and is never replaced\nmove it away, or copy to another name",
+        }
+    }
+}
+
+/// Decides about an entry of this kind and time of modification.
+pub fn decide(offered: &Kind, modified: Stamp, existing: &Existing, force: bool) -> Decision {
+    use Existing::{Absent, Directory, File, Special, Symlink};
+    match (offered, existing) {
+        (_, Absent) => Decision::Create,
+        (Kind::Directory, Directory) => Decision::Keep,
+        (Kind::Directory, Symlink(_)) => Decision::Refuse(Refusal::LinkForDirectory),
+        (Kind::Directory, File { .. } | Special) => Decision::Refuse(Refusal::NotDirectory),
+        (_, Directory) => Decision::Refuse(Refusal::IsDirectory),
+        (_, Special) => Decision::Refuse(Refusal::IsSpecial),
+        (Kind::File { size }, File { size: there, modified: since }) if size == there && *since == modified => Decision::Keep,
+        (Kind::Symlink { points_to }, Symlink(there)) if points_to == there => Decision::Keep,
+        (_, File { .. } | Symlink(_)) if force => Decision::Replace,
+        (_, File { .. } | Symlink(_)) => Decision::Refuse(Refusal::Exists),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Stamp = Stamp { seconds: 5, nanoseconds: 7 };
+
+    fn file(size: u64) -> Kind {
+        Kind::File { size }
+    }
+
+    fn link(text: &[u8]) -> Kind {
+        Kind::Symlink { points_to: text.into() }
+    }
+
+    #[test]
+    fn the_whole_table() {
+        use Decision::{Create, Keep, Refuse, Replace};
+        let same = Existing::File { size: 3, modified: NOW };
+        let touched = Existing::File { size: 3, modified: Stamp { nanoseconds: 8, ..NOW } };
+        let a_link = Existing::Symlink((*b"x").into());
+        let rows: [(Kind, &Existing, Decision, Decision); 16] = [
+            (file(3), &Existing::Absent, Create, Create),
+            (file(3), &same, Keep, Keep),
+            (file(4), &same, Refuse(Refusal::Exists), Replace),
+            (file(3), &touched, Refuse(Refusal::Exists), Replace),
+            (file(3), &Existing::Directory, Refuse(Refusal::IsDirectory), Refuse(Refusal::IsDirectory)),
+            (file(3), &a_link, Refuse(Refusal::Exists), Replace),
+            (file(3), &Existing::Special, Refuse(Refusal::IsSpecial), Refuse(Refusal::IsSpecial)),
+            (Kind::Directory, &Existing::Absent, Create, Create),
+            (Kind::Directory, &Existing::Directory, Keep, Keep),
+            (Kind::Directory, &same, Refuse(Refusal::NotDirectory), Refuse(Refusal::NotDirectory)),
+            (Kind::Directory, &a_link, Refuse(Refusal::LinkForDirectory), Refuse(Refusal::LinkForDirectory)),
+            (Kind::Directory, &Existing::Special, Refuse(Refusal::NotDirectory), Refuse(Refusal::NotDirectory)),
+            (link(b"x"), &a_link, Keep, Keep),
+            (link(b"y"), &a_link, Refuse(Refusal::Exists), Replace),
+            (link(b"y"), &same, Refuse(Refusal::Exists), Replace),
+            (link(b"y"), &Existing::Directory, Refuse(Refusal::IsDirectory), Refuse(Refusal::IsDirectory)),
+        ];
+        for (offered, existing, plain, forced) in rows {
+            assert_eq!(decide(&offered, NOW, existing, false), plain, "{offered:?} onto {existing:?}");
+            assert_eq!(decide(&offered, NOW, existing, true), forced, "{offered:?} onto {existing:?} with -f");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Names: what a file may be called, as one component of a path.
+//!
+//! A path never travels whole. An entry says its parent and its [`Name`], so
+//! no depth is too deep and nothing a peer sends can climb out of a directory.
+
+use std::fmt;
+
+/// Longest name that Linux file systems take, in bytes.
+pub const MAX_NAME: usize = 255;
+
+/// One component of a path: 1 to 255 bytes, no `/`, no NUL, neither `.` nor `..`.
+///
+/// Names are bytes, not text: they need not be UTF-8. [`fmt::Display`] escapes
+/// whatever could disturb a terminal or a line-based reader.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name(Box<[u8]>);
+
+/// Why some bytes are not a [`Name`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// No bytes, or more than [`MAX_NAME`].
+    #[error("a name has 1 to 255 bytes")]
+    Length,
+    /// `/` or NUL.
+    #[error("a name contains no '/' and no NUL")]
+    Separator,
+    /// `.` or `..`.
+    #[error("'.' and '..' are not names")]
+    Dots,
+}
+
+impl Name {
+    /// Checks `bytes` and keeps a copy.
+    pub fn new(bytes: &[u8]) -> Result<Self, NameError> {
+        if bytes.is_empty() || bytes.len() > MAX_NAME {
+            return Err(NameError::Length);
+        }
+        if bytes.iter().any(|&b| b == b'/' || b == 0) {
+            return Err(NameError::Separator);
+        }
+        if bytes == b"." || bytes == b".." {
+            return Err(NameError::Dots);
+        }
+        Ok(Self(bytes.into()))
+    }
+
+    /// The bytes as they stand in the directory.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        escape(&self.0).fmt(f)
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", escape(&self.0))
+    }
+}
+
+/// Bytes of a path as a person may see them: text as it is; control characters,
+/// line breaks, bidirectional overrides, backslashes and bytes that are not
+/// UTF-8 as `\n`, `\t`, `\\`, `\u{202e}` or `\xff`.
+pub fn escape(bytes: &[u8]) -> String {
+    let mut shown = String::with_capacity(bytes.len());
+    for piece in bytes.utf8_chunks() {
+        for c in piece.valid().chars() {
+            match c {
+                '\\' => shown.push_str("\\\\"),
+                c if c.is_control() || is_bidi_control(c) => shown.extend(c.escape_default()),
+                c => shown.push(c),
+            }
+        }
+        for byte in piece.invalid() {
+            shown.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    shown
+}
+
+/// Characters that change the direction of the text after them (Unicode UAX #9).
+fn is_bidi_control(c: char) -> bool {
+    matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_what_is_not_one_component() {
+        assert_eq!(Name::new(b""), Err(NameError::Length));
+        assert_eq!(Name::new(&[b'a'; 256]), Err(NameError::Length));
+        assert_eq!(Name::new(b"a/b"), Err(NameError::Separator));
+        assert_eq!(Name::new(b"a\0"), Err(NameError::Separator));
+        assert_eq!(Name::new(b"."), Err(NameError::Dots));
+        assert_eq!(Name::new(b".."), Err(NameError::Dots));
+        assert!(Name::new(b"...").is_ok());
+        assert!(Name::new(&[0xff; 255]).is_ok());
+    }
+
+    #[test]
+    fn shows_hostile_names_harmlessly() {
+        assert_eq!(escape(b"a\nb\x1b[2J\xff\\"), "a\\nb\\u{1b}[2J\\xff\\\\");
+        assert_eq!(escape("\u{202e}gpj".as_bytes()), "\\u{202e}gpj");
+        assert_eq!(escape("caf\u{e9}".as_bytes()), "caf\u{e9}");
+    }
+}

@@ -1,0 +1,91 @@
+//! Sets of numbers as ranges: which frames of a file are there, which entries are done.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// A set of `u64`, kept as disjoint ranges that do not touch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RangeSet {
+    /// Start of each range to its end (exclusive).
+    ranges: BTreeMap<u64, u64>,
+    len: u64,
+}
+
+impl RangeSet {
+    /// The empty set.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many numbers are in the set.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether the set is empty.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether `number` is in the set.
+    pub fn contains(&self, number: u64) -> bool {
+        self.ranges.range(..=number).next_back().is_some_and(|(_, &end)| number < end)
+    }
+
+    /// Adds `number`; `false` if it was there already.
+    pub fn insert(&mut self, number: u64) -> bool {
+        if self.contains(number) {
+            return false;
+        }
+        let mut start = number;
+        let mut end = number.saturating_add(1);
+        if let Some((&before, &before_end)) = self.ranges.range(..number).next_back()
+            && before_end == number
+        {
+            start = before;
+        }
+        if let Some(after_end) = self.ranges.remove(&end) {
+            end = after_end;
+        }
+        self.ranges.insert(start, end);
+        self.len += 1;
+        true
+    }
+
+    /// The ranges, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        self.ranges.iter().map(|(&start, &end)| start..end)
+    }
+
+    /// Takes the ranges out and leaves the set empty.
+    pub fn take(&mut self) -> Vec<Range<u64>> {
+        self.len = 0;
+        std::mem::take(&mut self.ranges).into_iter().map(|(start, end)| start..end).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_plain_set(numbers in proptest::collection::vec(0u64..60, 0..80)) {
+            let mut ranges = RangeSet::new();
+            let mut plain = BTreeSet::new();
+            for n in numbers {
+                prop_assert_eq!(ranges.insert(n), plain.insert(n));
+                prop_assert_eq!(ranges.len(), plain.len() as u64);
+            }
+            for n in 0..61 {
+                prop_assert_eq!(ranges.contains(n), plain.contains(&n));
+            }
+            let listed: Vec<u64> = ranges.iter().flatten().collect();
+            prop_assert_eq!(listed, plain.into_iter().collect::<Vec<_>>());
+            let touching = ranges.iter().zip(ranges.iter().skip(1)).any(|(a, b)| a.end >= b.start);
+            prop_assert!(!touching);
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! The two machines of the protocol. Each takes messages and facts (`handle_*` and the like), gives messages
+//! and work (`poll_*`, `next_work`), and touches nothing else: the engine drives them with files and sockets,
+//! the simulator with faults from a seed.
+//!
+//! The life of an entry, as both see it:
+//!
+//! ```text
+//! offered --(Needs)--> needed --(frames, FileEnd)--> finishing --(Done)--> settled
+//!    |                    |                              |
+//!    +--(Nothing, Refused)+--(SourceFailed, TargetFailed)+---------------> settled
+//! ```
+//!
+//! A settled entry is forgotten; messages and frames about it that are still under way are ignored. So memory is
+//! bounded by the window of unsettled entries, never by the number of files.
+
+pub mod source;
+pub mod target;

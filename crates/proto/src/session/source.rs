@@ -1,0 +1,298 @@
+//! The source's machine: offers entries, learns what is needed, hands out work, settles what is done.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use crate::ids::EntryId;
+use crate::integrity::{Digest, FrameLen, FrameTree};
+use crate::manifest::{Entry, Kind, Stamp};
+use crate::plan::{Piece, Plan, Work};
+use crate::wire::fault::ProtocolFault;
+use crate::wire::limits::{ENTRY_WINDOW, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_MAX};
+use crate::wire::message::{Need, SourceMessage, TargetMessage};
+
+/// An Offer is sent when its entries take about this many bytes, whatever their number.
+const OFFER_BYTES: usize = 256 << 10;
+
+/// The source's side of a job. `H` is what the engine knows an entry by.
+#[derive(Debug)]
+pub struct Source<H> {
+    frame: FrameLen,
+    plan: Plan<H>,
+    entries: HashMap<EntryId, Tracked<H>>,
+    next: u64,
+    batch: Vec<Entry>,
+    batch_bytes: usize,
+    outbox: VecDeque<SourceMessage>,
+    /// Entries that are offered and not settled, without directories that are still open.
+    in_window: usize,
+    open_directories: usize,
+    offers_ended: bool,
+}
+
+#[derive(Debug)]
+struct Tracked<H> {
+    handle: Arc<H>,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// From Offer to Needs. Next: Small, Large, settled.
+    Offered { kind: Kind },
+    /// A directory, from its Offer until it has ended and is settled.
+    Directory { ended: bool, refused: bool },
+    /// Needed and packed. Next: settled.
+    Small { size: u64 },
+    /// Needed, frame by frame. Next: settled.
+    Large { size: u64, tree: FrameTree, ended: bool },
+}
+
+impl<H> Source<H> {
+    /// A job with nothing offered yet.
+    pub fn new(frame: FrameLen, streams: u16) -> Self {
+        Self {
+            frame,
+            plan: Plan::new(frame, streams),
+            entries: HashMap::new(),
+            next: 0,
+            batch: Vec::new(),
+            batch_bytes: 0,
+            outbox: VecDeque::new(),
+            in_window: 0,
+            open_directories: 0,
+            offers_ended: false,
+        }
+    }
+
+    /// How many more entries may be offered now.
+    pub fn window(&self) -> usize {
+        let directories = OPEN_DIRECTORIES_MAX.saturating_sub(self.open_directories);
+        ENTRY_WINDOW.saturating_sub(self.in_window).min(directories)
+    }
+
+    /// Offers an entry. It leaves with [`Self::flush_offers`], or when enough have gathered.
+    ///
+    /// # Panics
+    /// If the window is closed or offers have ended: programmer's errors.
+    pub fn offer(&mut self, entry: Entry, handle: Arc<H>) -> EntryId {
+        assert!(self.window() > 0 && !self.offers_ended, "an offer that may not be made");
+        let id = EntryId(self.next);
+        self.next += 1;
+        let state = if entry.kind == Kind::Directory {
+            self.open_directories += 1;
+            State::Directory { ended: false, refused: false }
+        } else {
+            self.in_window += 1;
+            State::Offered { kind: entry.kind.clone() }
+        };
+        self.entries.insert(id, Tracked { handle, state });
+        self.batch_bytes += 300 + if let Kind::Symlink { points_to } = &entry.kind { points_to.len() } else { 0 };
+        self.batch.push(entry);
+        if self.batch.len() == OFFER_ENTRIES_MAX || self.batch_bytes > OFFER_BYTES {
+            self.flush_offers();
+        }
+        id
+    }
+
+    /// Sends the entries that have gathered.
+    pub fn flush_offers(&mut self) {
+        if !self.batch.is_empty() {
+            let first = EntryId(self.next - self.batch.len() as u64);
+            self.batch_bytes = 0;
+            self.outbox.push_back(SourceMessage::Offer { first, entries: std::mem::take(&mut self.batch) });
+        }
+    }
+
+    /// Nothing more will be offered in this directory.
+    pub fn end_directory(&mut self, entry: EntryId, complete: bool) {
+        self.flush_offers();
+        let Some(Tracked { state: State::Directory { ended, refused }, .. }) = self.entries.get_mut(&entry) else { return };
+        if !std::mem::replace(ended, true) {
+            self.open_directories -= 1;
+            self.in_window += 1;
+            self.outbox.push_back(SourceMessage::DirectoryEnd { entry, complete });
+            if *refused {
+                self.settle(entry);
+            }
+        }
+    }
+
+    /// Nothing more will be offered at all.
+    pub fn end_offers(&mut self) {
+        self.flush_offers();
+        self.offers_ended = true;
+        self.outbox.push_back(SourceMessage::OffersEnd);
+    }
+
+    /// Whether the target refused this directory, so that walking it is of no use.
+    pub fn is_refused(&self, directory: EntryId) -> bool {
+        matches!(self.entries.get(&directory), Some(Tracked { state: State::Directory { refused: true, .. }, .. }))
+    }
+
+    /// Takes a message from the target.
+    pub fn handle(&mut self, message: TargetMessage) -> Result<(), ProtocolFault> {
+        match message {
+            TargetMessage::Needs { first, needs } => {
+                for (entry, need) in (first.0..).map(EntryId).zip(needs) {
+                    self.handle_need(entry, need)?;
+                }
+            }
+            TargetMessage::Done { runs } => {
+                for (first, count) in runs {
+                    self.handle_done(first, count)?;
+                }
+            }
+            TargetMessage::TargetFailed { entry } => {
+                self.check_offered(entry)?;
+                self.settle(entry);
+            }
+            TargetMessage::ResendFrame { entry, offset } => self.handle_resend_frame(entry, offset)?,
+            TargetMessage::ResendPacked { entries } => {
+                entries.into_iter().try_for_each(|entry| self.handle_resend_packed(entry))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The next message for the target.
+    pub fn poll_message(&mut self) -> Option<SourceMessage> {
+        self.outbox.pop_front()
+    }
+
+    /// What a stream is to do next, if there is anything now.
+    pub fn next_work(&mut self) -> Option<Work<H>> {
+        loop {
+            match self.plan.take()? {
+                Work::Frames(piece) if !self.entries.contains_key(&piece.entry) => self.plan.forget(piece.entry),
+                Work::Frames(piece) => return Some(Work::Frames(piece)),
+                Work::Pack(mut files) => {
+                    files.retain(|file| self.entries.contains_key(&file.entry));
+                    if !files.is_empty() {
+                        return Some(Work::Pack(files));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether everything that was offered is settled, and nothing more will be.
+    pub fn is_finished(&self) -> bool {
+        self.offers_ended && self.entries.is_empty() && self.outbox.is_empty()
+    }
+
+    /// These frames of a file were read and have these BLAKE3 values; `modified` is the file's time as it was then.
+    pub fn frames_read(&mut self, entry: EntryId, values: &[(u64, Digest)], modified: Stamp) {
+        let Some(Tracked { state: State::Large { tree, ended, .. }, .. }) = self.entries.get_mut(&entry) else { return };
+        for (index, value) in values {
+            tree.insert(*index, *value);
+        }
+        if !*ended && let Some(digest) = tree.digest() {
+            *ended = true;
+            self.outbox.push_back(SourceMessage::FileEnd { entry, modified, digest });
+        }
+    }
+
+    /// The source cannot deliver this file. `false` if it was settled before.
+    pub fn fail(&mut self, entry: EntryId, reason: &str) -> bool {
+        let known = self.settle(entry);
+        if known {
+            self.outbox.push_back(SourceMessage::SourceFailed { entry, reason: reason.into() });
+        }
+        known
+    }
+
+    fn handle_need(&mut self, entry: EntryId, need: Need) -> Result<(), ProtocolFault> {
+        let tracked = self.entries.get_mut(&entry).ok_or(ProtocolFault::Unasked("an entry that awaits no answer"))?;
+        match &mut tracked.state {
+            State::Directory { refused, ended } => match need {
+                Need::All => {}
+                Need::Refused => {
+                    *refused = true;
+                    if *ended {
+                        self.settle(entry);
+                    }
+                }
+                Need::Nothing | Need::InOrder => return Err(ProtocolFault::Invalid("a need that a directory cannot have")),
+            },
+            State::Offered { kind } => match (need, kind.clone()) {
+                (Need::Nothing | Need::Refused, _) => {
+                    self.settle(entry);
+                }
+                (Need::All | Need::InOrder, Kind::File { size }) => self.need_file(entry, size, need == Need::InOrder),
+                _ => return Err(ProtocolFault::Invalid("a need that a link cannot have")),
+            },
+            State::Small { .. } | State::Large { .. } => return Err(ProtocolFault::OutOfTurn("a second answer")),
+        }
+        Ok(())
+    }
+
+    fn need_file(&mut self, entry: EntryId, size: u64, in_order: bool) {
+        let Some(tracked) = self.entries.get_mut(&entry) else { return };
+        tracked.state = if size <= self.frame.pack_file_max() {
+            State::Small { size }
+        } else {
+            State::Large { size, tree: FrameTree::new(self.frame.frames(size)), ended: false }
+        };
+        self.plan.add(entry, Arc::clone(&tracked.handle), size, in_order);
+    }
+
+    fn handle_done(&mut self, first: EntryId, count: u64) -> Result<(), ProtocolFault> {
+        let end = first.0.checked_add(count).filter(|end| *end <= self.next);
+        let end = end.ok_or(ProtocolFault::Unasked("an entry that was never offered"))?;
+        if count > (ENTRY_WINDOW + OPEN_DIRECTORIES_MAX) as u64 {
+            return Err(ProtocolFault::OverLimit("entries that are done"));
+        }
+        for entry in (first.0..end).map(EntryId) {
+            if let Some(Tracked { state: State::Offered { .. } | State::Directory { ended: false, .. }, .. }) = self.entries.get(&entry) {
+                return Err(ProtocolFault::OutOfTurn("done, of what cannot be done,"));
+            }
+            self.settle(entry);
+        }
+        Ok(())
+    }
+
+    fn handle_resend_frame(&mut self, entry: EntryId, offset: u64) -> Result<(), ProtocolFault> {
+        self.check_offered(entry)?;
+        let Some(tracked) = self.entries.get(&entry) else { return Ok(()) };
+        let State::Large { size, .. } = tracked.state else {
+            return Err(ProtocolFault::Unasked("a frame of what has none"));
+        };
+        let index = offset / u64::from(self.frame.get());
+        let len = self.frame.frame_len(size, index).ok_or(ProtocolFault::Misplaced)?;
+        self.frame.index_of(size, offset, len)?;
+        let handle = Arc::clone(&tracked.handle);
+        self.plan.add_again(Piece { entry, handle, size, frames: index..index + 1 });
+        Ok(())
+    }
+
+    fn handle_resend_packed(&mut self, entry: EntryId) -> Result<(), ProtocolFault> {
+        self.check_offered(entry)?;
+        match self.entries.get(&entry) {
+            None => Ok(()),
+            Some(Tracked { state: State::Small { size }, handle }) => {
+                self.plan.add(entry, Arc::clone(handle), *size, false);
+                Ok(())
+            }
+            Some(_) => Err(ProtocolFault::Unasked("a pack of what is in none")),
+        }
+    }
+
+    fn check_offered(&self, entry: EntryId) -> Result<(), ProtocolFault> {
+        if entry.0 < self.next { Ok(()) } else { Err(ProtocolFault::Unasked("an entry that was never offered")) }
+    }
+
+    /// Forgets an entry; an open directory stays until it has ended, since its children name it.
+    fn settle(&mut self, entry: EntryId) -> bool {
+        if let Some(Tracked { state: State::Directory { ended: false, refused }, .. }) = self.entries.get_mut(&entry) {
+            return !std::mem::replace(refused, true);
+        }
+        let known = self.entries.remove(&entry).is_some();
+        self.in_window -= usize::from(known);
+        known
+    }
+}
+
+#[cfg(test)]
+#[path = "source_tests.rs"]
+mod tests;

@@ -1,0 +1,2 @@
+//! The source machine refuses what no target may say.
+

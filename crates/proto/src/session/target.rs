@@ -1,0 +1,452 @@
+//! The target's machine: takes offers, answers with needs, admits frames, knows when a file is whole and when a
+//! directory is.
+//!
+//! Nothing that a source sends is believed beyond what was offered and needed: an id out of turn, a child of what
+//! is no directory, a frame off its place or of something not needed ends the session with a
+//! [`ProtocolFault`]. What is merely late (about an entry that is settled) is discarded.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use crate::ids::EntryId;
+use crate::integrity::{Digest, FrameLen, FrameTree};
+use crate::manifest::{Entry, Kind, Place, Stamp};
+use crate::ranges::RangeSet;
+use crate::wire::fault::ProtocolFault;
+use crate::wire::frame::PackedFile;
+use crate::wire::limits::{ENTRY_WINDOW, OPEN_DIRECTORIES_MAX};
+use crate::wire::message::{Need, SourceMessage, TargetMessage};
+
+/// Most runs in one Done message.
+const DONE_RUNS_MAX: usize = 4096;
+const _: () = assert!(DONE_RUNS_MAX <= ENTRY_WINDOW);
+
+/// The target's side of a job. `H` is what the engine knows an entry by.
+#[derive(Debug)]
+pub struct Target<H> {
+    frame: FrameLen,
+    entries: HashMap<EntryId, Tracked<H>>,
+    next: u64,
+    /// Answers to the Offer that is being examined.
+    needs: Vec<Need>,
+    needs_first: EntryId,
+    done: RangeSet,
+    outbox: VecDeque<TargetMessage>,
+    in_window: usize,
+    open_directories: usize,
+    offers_ended: bool,
+}
+
+#[derive(Debug)]
+struct Tracked<H> {
+    parent: Option<EntryId>,
+    state: State<H>,
+}
+
+#[derive(Debug)]
+enum State<H> {
+    /// Offered, the engine looks. Next: any of the others, settled.
+    Examining { kind: Kind },
+    /// Needed, comes in a pack. Next: Finishing, settled.
+    Small { handle: Arc<H> },
+    /// Needed, comes in frames. Next: Finishing, settled.
+    Large(Large<H>),
+    /// Whole; the engine gives it its name. Next: settled.
+    Finishing,
+    /// A directory. Next: Finishing, once it has ended and all children are settled.
+    Directory { handle: Option<Arc<H>>, children: u64, ended: bool },
+}
+
+#[derive(Debug)]
+struct Large<H> {
+    handle: Arc<H>,
+    size: u64,
+    tree: FrameTree,
+    end: Option<(Stamp, Digest)>,
+    /// The next frame, where only that one may come.
+    in_order: Option<u64>,
+}
+
+/// What a directory is to its children.
+#[derive(Debug)]
+pub enum Parent<H> {
+    /// There is none: the entry is an operand.
+    Operand(u32),
+    /// They go in here.
+    Open(Arc<H>),
+    /// It was refused, and so are they.
+    Refused,
+}
+
+/// What the engine found and decided about an offered entry.
+#[derive(Debug)]
+pub enum Answer<H> {
+    /// Nothing has to be sent: it is there, or (a link) was made at once.
+    Settled,
+    /// A file: send it. A directory: send its children.
+    Needed(Arc<H>),
+    /// A file: send it from its beginning to its end.
+    NeededInOrder(Arc<H>),
+    /// It cannot be taken; the engine has reported it, unless a directory above it was.
+    Refused,
+}
+
+/// What follows for the engine from a message or a frame.
+#[derive(Debug)]
+pub enum Step<H> {
+    /// Nothing.
+    None,
+    /// Look at these entries and answer each with [`Target::answer`], in order.
+    Examine(EntryId, Vec<Entry>),
+    /// This is whole and proven (a directory: everything in it is settled): give it its metadata and its name, then
+    /// call [`Target::settle`].
+    Finish(Finish<H>),
+    /// What came of this file is void: remove it. It is settled.
+    Abandon(EntryId, Arc<H>, String),
+    /// The frames are not the file that the source says they are: report, remove, then call [`Target::settle`].
+    Mismatch(EntryId, Arc<H>),
+}
+
+/// An entry that is whole.
+#[derive(Debug)]
+pub struct Finish<H> {
+    /// The entry.
+    pub entry: EntryId,
+    /// What the engine knows it by.
+    pub handle: Arc<H>,
+    /// For a file that came in frames: its time and BLAKE3.
+    pub end: Option<(Stamp, Digest)>,
+}
+
+impl<H> Target<H> {
+    /// A job with nothing offered yet.
+    pub fn new(frame: FrameLen) -> Self {
+        Self {
+            frame,
+            entries: HashMap::new(),
+            next: 0,
+            needs: Vec::new(),
+            needs_first: EntryId(0),
+            done: RangeSet::new(),
+            outbox: VecDeque::new(),
+            in_window: 0,
+            open_directories: 0,
+            offers_ended: false,
+        }
+    }
+
+    /// Takes a message from the source. An Offer must be answered entry by entry before the next message.
+    pub fn handle(&mut self, message: SourceMessage) -> Result<Step<H>, ProtocolFault> {
+        if self.offers_ended && matches!(message, SourceMessage::Offer { .. } | SourceMessage::OffersEnd) {
+            return Err(ProtocolFault::OutOfTurn("an offer"));
+        }
+        match message {
+            SourceMessage::Offer { first, entries } => self.handle_offer(first, entries),
+            SourceMessage::DirectoryEnd { entry, .. } => self.handle_directory_end(entry),
+            SourceMessage::FileEnd { entry, modified, digest } => self.handle_file_end(entry, modified, digest),
+            SourceMessage::SourceFailed { entry, reason } => self.handle_source_failed(entry, reason),
+            SourceMessage::OffersEnd => {
+                if self.open_directories > 0 {
+                    return Err(ProtocolFault::OutOfTurn("the end of all offers"));
+                }
+                self.offers_ended = true;
+                Ok(Step::None)
+            }
+        }
+    }
+
+    /// Where an entry of the Offer in hand goes.
+    pub fn parent(&self, place: &Place) -> Parent<H> {
+        match place {
+            Place::Operand(number) => Parent::Operand(*number),
+            Place::Child { parent, .. } => match self.entries.get(parent) {
+                Some(Tracked { state: State::Directory { handle: Some(handle), .. }, .. }) => Parent::Open(Arc::clone(handle)),
+                _ => Parent::Refused,
+            },
+        }
+    }
+
+    /// Answers the next entry of the Offer in hand; returns what the answer finishes.
+    ///
+    /// # Panics
+    /// If `entry` is not the next one: a programmer's error.
+    pub fn answer(&mut self, entry: EntryId, answer: Answer<H>) -> Option<Finish<H>> {
+        assert_eq!(entry.0, self.needs_first.0 + self.needs.len() as u64, "answers in order");
+        let need = match answer {
+            Answer::Settled => Need::Nothing,
+            Answer::Needed(_) => Need::All,
+            Answer::NeededInOrder(_) => Need::InOrder,
+            Answer::Refused => Need::Refused,
+        };
+        self.needs.push(need);
+        if entry.0 + 1 == self.next {
+            let needs = std::mem::take(&mut self.needs);
+            self.outbox.push_back(TargetMessage::Needs { first: self.needs_first, needs });
+        }
+        let frame = self.frame;
+        let tracked = self.entries.get_mut(&entry)?;
+        match (answer, &mut tracked.state) {
+            (Answer::Needed(directory), State::Directory { handle, .. }) => *handle = Some(directory),
+            (_, State::Directory { .. }) => {}
+            (Answer::Needed(handle), State::Examining { kind: Kind::File { size } }) => {
+                tracked.state = receiving(frame, handle, *size, None);
+            }
+            (Answer::NeededInOrder(handle), State::Examining { kind: Kind::File { size } }) => {
+                tracked.state = receiving(frame, handle, *size, Some(0));
+            }
+            _ => return self.forget(entry),
+        }
+        None
+    }
+
+    /// Whether a frame of a file may be written: where, or `None` to discard it (it is late, or was there before).
+    pub fn admit_frame(&self, entry: EntryId, offset: u64, len: usize) -> Result<Option<Arc<H>>, ProtocolFault> {
+        let Some(tracked) = self.tracked(entry)? else { return Ok(None) };
+        match &tracked.state {
+            State::Large(large) => {
+                let index = self.frame.index_of(large.size, offset, len)?;
+                if large.in_order.is_some_and(|next| next != index) {
+                    return Err(ProtocolFault::OutOfTurn("a frame"));
+                }
+                Ok((!large.tree.contains(index)).then(|| Arc::clone(&large.handle)))
+            }
+            State::Finishing => Ok(None),
+            State::Examining { .. } | State::Small { .. } | State::Directory { .. } => {
+                Err(ProtocolFault::Unasked("a frame of what needs none"))
+            }
+        }
+    }
+
+    /// A frame that was admitted is written; `value` is its BLAKE3 value.
+    pub fn frame_written(&mut self, entry: EntryId, offset: u64, value: Digest) -> Step<H> {
+        let frame = u64::from(self.frame.get());
+        if let Some(Tracked { state: State::Large(large), .. }) = self.entries.get_mut(&entry) {
+            let index = offset / frame;
+            large.tree.insert(index, value);
+            large.in_order = large.in_order.map(|_| index + 1);
+        }
+        self.finish_if_whole(entry)
+    }
+
+    /// A frame that was admitted is not what was sent: asks for it again. `false` where it cannot be (a device that
+    /// is written in order), so that the file has to fail.
+    pub fn resend_frame(&mut self, entry: EntryId, offset: u64) -> bool {
+        match self.entries.get(&entry) {
+            Some(Tracked { state: State::Large(Large { in_order: None, .. }), .. }) => {
+                self.outbox.push_back(TargetMessage::ResendFrame { entry, offset });
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the files of a pack may be written: for each, where, or `None` to discard it. Those that are admitted
+    /// count as whole: the engine writes them, gives them their names and calls [`Self::settle`].
+    pub fn admit_pack(&mut self, files: &[PackedFile]) -> Result<Vec<Option<Arc<H>>>, ProtocolFault> {
+        self.check_pack(files)?;
+        let mut admitted = Vec::with_capacity(files.len());
+        for file in files {
+            let small = self.entries.get_mut(&file.entry).filter(|tracked| matches!(tracked.state, State::Small { .. }));
+            admitted.push(small.and_then(|tracked| match std::mem::replace(&mut tracked.state, State::Finishing) {
+                State::Small { handle } => Some(handle),
+                _ => None,
+            }));
+        }
+        Ok(admitted)
+    }
+
+    /// A pack is not what was sent: asks for its files again.
+    pub fn resend_pack(&mut self, files: &[PackedFile]) -> Result<(), ProtocolFault> {
+        self.check_pack(files)?;
+        let entries = files.iter().map(|file| file.entry).collect();
+        self.outbox.push_back(TargetMessage::ResendPacked { entries });
+        Ok(())
+    }
+
+    /// An entry has its final name, or has failed (and was reported). Returns the directory that this completes.
+    pub fn settle(&mut self, entry: EntryId, done: bool) -> Option<Finish<H>> {
+        if !self.entries.contains_key(&entry) {
+            return None;
+        }
+        if done {
+            self.done.insert(entry.0);
+        } else {
+            self.outbox.push_back(TargetMessage::TargetFailed { entry });
+        }
+        self.forget(entry)
+    }
+
+    /// The next message for the source.
+    pub fn poll_message(&mut self) -> Option<TargetMessage> {
+        if let Some(message) = self.outbox.pop_front() {
+            return Some(message);
+        }
+        if self.done.is_empty() {
+            return None;
+        }
+        let mut runs = self.done.take().into_iter().map(|run| (EntryId(run.start), run.end - run.start));
+        let first: Vec<_> = runs.by_ref().take(DONE_RUNS_MAX).collect();
+        for run in runs {
+            self.outbox.push_back(TargetMessage::Done { runs: vec![run] });
+        }
+        Some(TargetMessage::Done { runs: first })
+    }
+
+    /// Whether everything that was offered is settled, and nothing more will be.
+    pub fn is_finished(&self) -> bool {
+        self.offers_ended && self.entries.is_empty() && self.outbox.is_empty() && self.done.is_empty()
+    }
+
+    fn handle_offer(&mut self, first: EntryId, entries: Vec<Entry>) -> Result<Step<H>, ProtocolFault> {
+        if first.0 != self.next || entries.is_empty() || !self.needs.is_empty() {
+            return Err(ProtocolFault::OutOfTurn("an offer"));
+        }
+        for (id, entry) in (first.0..).map(EntryId).zip(&entries) {
+            let parent = self.adopt(&entry.place)?;
+            let directory = entry.kind == Kind::Directory;
+            self.open_directories += usize::from(directory);
+            self.in_window += usize::from(!directory);
+            self.check_window()?;
+            let state = match directory {
+                // Its children may stand in the same Offer.
+                true => State::Directory { handle: None, children: 0, ended: false },
+                false => State::Examining { kind: entry.kind.clone() },
+            };
+            self.entries.insert(id, Tracked { parent, state });
+        }
+        self.next += entries.len() as u64;
+        self.needs_first = first;
+        Ok(Step::Examine(first, entries))
+    }
+
+    /// Counts a child in its parent.
+    fn adopt(&mut self, place: &Place) -> Result<Option<EntryId>, ProtocolFault> {
+        let Place::Child { parent, .. } = place else { return Ok(None) };
+        match self.entries.get_mut(parent) {
+            Some(Tracked { state: State::Directory { children, ended: false, .. }, .. }) => {
+                *children += 1;
+                Ok(Some(*parent))
+            }
+            _ => Err(ProtocolFault::Unasked("a child of what is no open directory")),
+        }
+    }
+
+    fn check_window(&self) -> Result<(), ProtocolFault> {
+        if self.in_window > ENTRY_WINDOW || self.open_directories > OPEN_DIRECTORIES_MAX {
+            return Err(ProtocolFault::OverLimit("entries that are not settled"));
+        }
+        Ok(())
+    }
+
+    fn handle_directory_end(&mut self, entry: EntryId) -> Result<Step<H>, ProtocolFault> {
+        match self.entries.get_mut(&entry) {
+            Some(Tracked { state: State::Directory { ended: ended @ false, .. }, .. }) => *ended = true,
+            _ => return Err(ProtocolFault::OutOfTurn("the end of a directory")),
+        }
+        self.open_directories -= 1;
+        self.in_window += 1;
+        Ok(self.directory_step(entry).map_or(Step::None, Step::Finish))
+    }
+
+    fn handle_file_end(&mut self, entry: EntryId, modified: Stamp, digest: Digest) -> Result<Step<H>, ProtocolFault> {
+        if self.tracked(entry)?.is_none() {
+            return Ok(Step::None);
+        }
+        match self.entries.get_mut(&entry) {
+            Some(Tracked { state: State::Large(large @ Large { end: None, .. }), .. }) => large.end = Some((modified, digest)),
+            _ => return Err(ProtocolFault::OutOfTurn("the end of a file")),
+        }
+        Ok(self.finish_if_whole(entry))
+    }
+
+    fn handle_source_failed(&mut self, entry: EntryId, reason: String) -> Result<Step<H>, ProtocolFault> {
+        let Some(tracked) = self.tracked(entry)? else { return Ok(Step::None) };
+        let handle = match &tracked.state {
+            State::Small { handle } | State::Large(Large { handle, .. }) => Arc::clone(handle),
+            // Whole and proven before the source gave it up: what is there is what was sent.
+            State::Finishing => return Ok(Step::None),
+            _ => return Err(ProtocolFault::OutOfTurn("a failure")),
+        };
+        Ok(Step::Abandon(entry, handle, reason))
+    }
+
+    /// An entry that the source gave up is removed. Returns the directory that this completes.
+    pub fn abandoned(&mut self, entry: EntryId) -> Option<Finish<H>> {
+        self.forget(entry)
+    }
+
+    fn finish_if_whole(&mut self, entry: EntryId) -> Step<H> {
+        let Some(tracked) = self.entries.get_mut(&entry) else { return Step::None };
+        let State::Large(large) = &tracked.state else { return Step::None };
+        let (Some(end), Some(digest)) = (large.end, large.tree.digest()) else { return Step::None };
+        let handle = Arc::clone(&large.handle);
+        tracked.state = State::Finishing;
+        if digest == end.1 { Step::Finish(Finish { entry, handle, end: Some(end) }) } else { Step::Mismatch(entry, handle) }
+    }
+
+    /// Finishes a directory that has ended and whose children are all settled; forgets it if it was refused.
+    fn directory_step(&mut self, entry: EntryId) -> Option<Finish<H>> {
+        let tracked = self.entries.get_mut(&entry)?;
+        let State::Directory { handle, children: 0, ended: true } = &mut tracked.state else { return None };
+        match handle.take() {
+            Some(handle) => {
+                tracked.state = State::Finishing;
+                Some(Finish { entry, handle, end: None })
+            }
+            None => self.forget(entry),
+        }
+    }
+
+    /// Forgets an entry and tells its parent.
+    fn forget(&mut self, entry: EntryId) -> Option<Finish<H>> {
+        let tracked = self.entries.remove(&entry)?;
+        self.in_window -= 1;
+        let mut parent = tracked.parent?;
+        // A loop, not a recursion: a chain of refused directories may be as deep as the limit allows.
+        loop {
+            let tracked = self.entries.get_mut(&parent)?;
+            let State::Directory { handle, children, ended } = &mut tracked.state else { return None };
+            *children -= 1;
+            if *children > 0 || !*ended {
+                return None;
+            }
+            if handle.is_some() {
+                return self.directory_step(parent);
+            }
+            let grandparent = tracked.parent;
+            self.entries.remove(&parent);
+            self.in_window -= 1;
+            parent = grandparent?;
+        }
+    }
+
+    fn check_pack(&self, files: &[PackedFile]) -> Result<(), ProtocolFault> {
+        for file in files {
+            match self.tracked(file.entry)?.map(|tracked| &tracked.state) {
+                None | Some(State::Small { .. } | State::Finishing) => {}
+                Some(_) => return Err(ProtocolFault::Unasked("a packed file that is not needed")),
+            }
+        }
+        Ok(())
+    }
+
+    /// An entry that was offered; `None` once it is settled.
+    fn tracked(&self, entry: EntryId) -> Result<Option<&Tracked<H>>, ProtocolFault> {
+        if entry.0 >= self.next {
+            return Err(ProtocolFault::Unasked("an entry that was never offered"));
+        }
+        Ok(self.entries.get(&entry))
+    }
+}
+
+fn receiving<H>(frame: FrameLen, handle: Arc<H>, size: u64, in_order: Option<u64>) -> State<H> {
+    if size <= frame.pack_file_max() {
+        return State::Small { handle };
+    }
+    let tree = FrameTree::new(frame.frames(size));
+    State::Large(Large { handle, size, tree, end: None, in_order })
+}
+
+#[cfg(test)]
+#[path = "target_tests.rs"]
+mod tests;

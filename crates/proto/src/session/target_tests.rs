@@ -1,0 +1,2 @@
+//! The target machine refuses what no source may say.
+

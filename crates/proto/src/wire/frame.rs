@@ -1,0 +1,251 @@
+//! Records of a data stream: `prefix, payload, trailer, tag`.
+//!
+//! The prefix is in the clear and authenticated. The trailer stands behind the payload because it holds
+//! what is only known once the payload was read (its CRC and BLAKE3 value), and because a payload that
+//! comes first can be aligned for direct I/O. Both are sealed; without encryption the payload is
+//! authenticated and the trailer still sealed.
+
+use super::fault::ProtocolFault;
+use super::limits::{FRAME_MAX, PACK_FILES_MAX, TRAILER_MAX};
+use crate::codec::{Decoded, Reader, Writer};
+use crate::ids::{EntryId, JobNumber};
+use crate::integrity::Digest;
+use crate::manifest::Stamp;
+
+/// Bytes of a record's prefix.
+pub const PREFIX_LEN: usize = 8;
+/// Bytes of the authentication tag behind every record (all ciphers).
+pub const TAG_LEN: usize = 16;
+
+/// What a record's prefix says: `payload length u32, trailer length u16, zero u16`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prefix {
+    /// Bytes of payload: at most [`FRAME_MAX`].
+    pub payload: usize,
+    /// Bytes of trailer: 1 to [`TRAILER_MAX`].
+    pub trailer: usize,
+}
+
+impl Prefix {
+    /// The bytes on the wire.
+    ///
+    /// # Panics
+    /// If a length is beyond its limit: a programmer's error.
+    pub fn encode(self) -> [u8; PREFIX_LEN] {
+        assert!(self.payload <= FRAME_MAX as usize && self.trailer < TRAILER_MAX, "a record beyond its limits");
+        let payload = u32::try_from(self.payload).unwrap_or(u32::MAX).to_le_bytes();
+        let trailer = u16::try_from(self.trailer).unwrap_or(u16::MAX).to_le_bytes();
+        [payload[0], payload[1], payload[2], payload[3], trailer[0], trailer[1], 0, 0]
+    }
+
+    /// Reads a prefix and holds both lengths to their limits.
+    pub fn decode(bytes: [u8; PREFIX_LEN]) -> Decoded<Self> {
+        let [a, b, c, d, e, f, zero_1, zero_2] = bytes;
+        let prefix = Self { payload: u32::from_le_bytes([a, b, c, d]) as usize, trailer: u16::from_le_bytes([e, f]).into() };
+        if prefix.payload > FRAME_MAX as usize || prefix.trailer == 0 {
+            return Err(ProtocolFault::OverLimit("a record"));
+        }
+        if (zero_1, zero_2) != (0, 0) {
+            return Err(ProtocolFault::Invalid("a reserved field that is not zero"));
+        }
+        Ok(prefix)
+    }
+
+    /// Bytes of the record behind the prefix, its tag included.
+    pub fn rest_len(self) -> usize {
+        self.payload + self.trailer + TAG_LEN
+    }
+}
+
+/// What a record is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trailer {
+    /// The first record in each direction: proves the keys. No payload.
+    Finished,
+    /// One frame of a file.
+    Data(DataFrame),
+    /// Many small files, whole, one behind the other.
+    Pack(PackFrame),
+    /// The last record: nothing was cut off. No payload.
+    End {
+        /// Records sent on this stream between Finished and this one.
+        records: u64,
+    },
+}
+
+/// One frame of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataFrame {
+    /// The job.
+    pub job: JobNumber,
+    /// The file.
+    pub entry: EntryId,
+    /// Where the frame begins in the file, in bytes: a multiple of the session's frame length.
+    pub offset: u64,
+    /// CRC-64/NVME of the payload.
+    pub crc: u64,
+    /// BLAKE3 value of the payload at its offset (of the root, if the file is one frame).
+    pub value: Digest,
+}
+
+/// Many small files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackFrame {
+    /// The job.
+    pub job: JobNumber,
+    /// CRC-64/NVME of the payload.
+    pub crc: u64,
+    /// The files, in the order of their bytes.
+    pub files: Vec<PackedFile>,
+}
+
+/// A file in a pack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PackedFile {
+    /// Which.
+    pub entry: EntryId,
+    /// Its bytes.
+    pub len: u32,
+    /// Time of last modification when it was read.
+    pub modified: Stamp,
+    /// BLAKE3 of its content.
+    pub digest: Digest,
+}
+
+const FINISHED: u8 = 0;
+const DATA: u8 = 1;
+const PACK: u8 = 2;
+const END: u8 = 3;
+
+impl Trailer {
+    /// Appends the bytes on the wire.
+    pub fn encode(&self, out: &mut Writer) {
+        match self {
+            Trailer::Finished => {
+                out.u8(FINISHED);
+            }
+            Trailer::Data(frame) => {
+                out.u8(DATA).u32(frame.job.0).varint(frame.entry.0).u64(frame.offset).u64(frame.crc).raw(&frame.value);
+            }
+            Trailer::Pack(pack) => {
+                out.u8(PACK).u32(pack.job.0).u64(pack.crc).count(pack.files.len());
+                for file in &pack.files {
+                    out.varint(file.entry.0).varint(file.len.into());
+                    encode_stamp(out, file.modified);
+                    out.raw(&file.digest);
+                }
+            }
+            Trailer::End { records } => {
+                out.u8(END).u64(*records);
+            }
+        }
+    }
+
+    /// Reads a trailer; `payload` is the length of the payload before it.
+    pub fn decode(bytes: &[u8], payload: usize) -> Decoded<Self> {
+        let mut reader = Reader::new(bytes);
+        let trailer = match reader.u8()? {
+            FINISHED => Trailer::Finished,
+            DATA => Trailer::Data(DataFrame {
+                job: JobNumber(reader.u32()?),
+                entry: EntryId(reader.varint()?),
+                offset: reader.u64()?,
+                crc: reader.u64()?,
+                value: reader.array()?,
+            }),
+            PACK => Trailer::Pack(decode_pack(&mut reader, payload)?),
+            END => Trailer::End { records: reader.u64()? },
+            kind => return Err(ProtocolFault::Unknown { what: "kind of record", value: kind.into() }),
+        };
+        if matches!(trailer, Trailer::Finished | Trailer::End { .. }) && payload != 0 {
+            return Err(ProtocolFault::Invalid("a payload where none may be"));
+        }
+        reader.finish()?;
+        Ok(trailer)
+    }
+}
+
+fn decode_pack(reader: &mut Reader<'_>, payload: usize) -> Decoded<PackFrame> {
+    let job = JobNumber(reader.u32()?);
+    let crc = reader.u64()?;
+    let count = reader.count(PACK_FILES_MAX, "files in a pack")?;
+    let mut files = Vec::with_capacity(count);
+    let mut total = 0usize;
+    for _ in 0..count {
+        let entry = EntryId(reader.varint()?);
+        let len = reader.count(FRAME_MAX as usize, "a file in a pack")?;
+        total += len;
+        let modified = decode_stamp(reader)?;
+        files.push(PackedFile { entry, len: u32::try_from(len).unwrap_or(u32::MAX), modified, digest: reader.array()? });
+    }
+    if total != payload || files.is_empty() {
+        return Err(ProtocolFault::Invalid("a pack whose files are not its payload"));
+    }
+    Ok(PackFrame { job, crc, files })
+}
+
+/// Writes a time: seconds i64, nanoseconds u32.
+pub fn encode_stamp(out: &mut Writer, stamp: Stamp) {
+    out.i64(stamp.seconds).u32(stamp.nanoseconds);
+}
+
+/// Reads a time; more than 999,999,999 nanoseconds are a fault.
+pub fn decode_stamp(reader: &mut Reader<'_>) -> Decoded<Stamp> {
+    let stamp = Stamp { seconds: reader.i64()?, nanoseconds: reader.u32()? };
+    if stamp.nanoseconds >= 1_000_000_000 {
+        return Err(ProtocolFault::Invalid("a time with too many nanoseconds"));
+    }
+    Ok(stamp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(trailer: &Trailer) -> Vec<u8> {
+        let mut writer = Writer::new();
+        trailer.encode(&mut writer);
+        writer.into_bytes()
+    }
+
+    fn packed(entry: u64, len: u32) -> PackedFile {
+        PackedFile { entry: EntryId(entry), len, modified: Stamp { seconds: -5, nanoseconds: 999_999_999 }, digest: [3; 32] }
+    }
+
+    #[test]
+    fn trailers_come_back() {
+        let data = DataFrame { job: JobNumber(1), entry: EntryId(1 << 40), offset: 7 << 20, crc: u64::MAX, value: [9; 32] };
+        let pack = PackFrame { job: JobNumber(1), crc: 5, files: vec![packed(7, 0), packed(9, 1000)] };
+        for (trailer, payload) in [
+            (Trailer::Finished, 0),
+            (Trailer::Data(data), 512 << 10),
+            (Trailer::Pack(pack), 1000),
+            (Trailer::End { records: 12 }, 0),
+        ] {
+            assert_eq!(Trailer::decode(&encoded(&trailer), payload), Ok(trailer));
+        }
+    }
+
+    #[test]
+    fn the_largest_pack_fits_a_trailer() {
+        let files = (0..PACK_FILES_MAX as u64).map(|i| packed(u64::MAX - i, FRAME_MAX)).collect();
+        let pack = Trailer::Pack(PackFrame { job: JobNumber(u32::MAX), crc: u64::MAX, files });
+        assert!(encoded(&pack).len() < TRAILER_MAX);
+    }
+
+    #[test]
+    fn a_pack_must_fill_its_payload() {
+        let pack = Trailer::Pack(PackFrame { job: JobNumber(1), crc: 5, files: vec![packed(7, 10)] });
+        assert!(Trailer::decode(&encoded(&pack), 11).is_err());
+        assert!(Trailer::decode(&encoded(&Trailer::Finished), 1).is_err());
+    }
+
+    #[test]
+    fn prefixes_come_back_and_hold_their_limits() {
+        let prefix = Prefix { payload: FRAME_MAX as usize, trailer: 60 };
+        assert_eq!(Prefix::decode(prefix.encode()), Ok(prefix));
+        assert!(Prefix::decode([0, 0, 16, 1, 1, 0, 0, 0]).is_err());
+        assert!(Prefix::decode([0; 8]).is_err());
+        assert!(Prefix::decode([0, 0, 0, 0, 1, 0, 0, 1]).is_err());
+    }
+}

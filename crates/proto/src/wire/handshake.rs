@@ -1,0 +1,186 @@
+//! How a data connection begins: a greeting each way in the clear, then a Finished record each way under
+//! keys that only the holders of the session's secret can derive.
+//!
+//! Keys: `HKDF-SHA256(salt = SHA-256(greeting, answer, cipher), secret, info)` (RFC 5869), see [`key_info`].
+//! So a key is bound to both sides' random bytes, session, stream, path, cipher and direction, and a
+//! connection never has another's keys.
+
+use super::fault::ProtocolFault;
+use super::feature::PROTOCOL_VERSION;
+use crate::codec::{Decoded, Reader, Writer};
+use crate::ids::{JobId, PathId, StreamId};
+
+/// First bytes of every greeting.
+pub const MAGIC: [u8; 8] = *b"haul str";
+/// Bytes of a greeting.
+pub const GREETING_LEN: usize = 8 + 2 + 16 + 2 + 2 + 32;
+/// Bytes of the answer to it.
+pub const ANSWER_LEN: usize = 8 + 2 + 32;
+
+const _: () = assert!(GREETING_LEN <= super::limits::GREETING_MAX);
+
+/// What the end that connected says first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Greeting {
+    /// The session that the connection belongs to.
+    pub session: JobId,
+    /// The stream it is to carry.
+    pub stream: StreamId,
+    /// The network path it takes.
+    pub path: PathId,
+    /// Fresh random bytes.
+    pub random: [u8; 32],
+}
+
+/// What the end that accepted answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer {
+    /// Fresh random bytes.
+    pub random: [u8; 32],
+}
+
+/// How records are sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Suite {
+    /// AES-256-GCM.
+    Aes256Gcm,
+    /// AES-128-GCM.
+    Aes128Gcm,
+    /// ChaCha20-Poly1305.
+    ChaCha20Poly1305,
+    /// AES-256-GCM with the payload as associated data.
+    AuthenticateOnly,
+}
+
+impl Suite {
+    /// All of them, with the number that stands for each on the wire.
+    pub const ALL: [(Suite, u8); 4] =
+        [(Suite::Aes256Gcm, 1), (Suite::Aes128Gcm, 2), (Suite::ChaCha20Poly1305, 3), (Suite::AuthenticateOnly, 4)];
+
+    /// Its number on the wire.
+    pub fn number(self) -> u8 {
+        Self::ALL.iter().find(|(suite, _)| *suite == self).map_or(0, |(_, number)| *number)
+    }
+
+    /// The suite of that number.
+    pub fn from_number(number: u8) -> Decoded<Self> {
+        let found = Self::ALL.iter().find(|(_, n)| *n == number);
+        found.map(|(suite, _)| *suite).ok_or(ProtocolFault::Unknown { what: "cipher", value: number.into() })
+    }
+}
+
+/// Which way records under a key travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From the end that connected.
+    FromConnector,
+    /// From the end that accepted.
+    FromAcceptor,
+}
+
+/// HKDF's `info` for the key of a direction and generation (0 first; one more after each rekeying).
+pub fn key_info(direction: Direction, generation: u32) -> Vec<u8> {
+    let label: &[u8] = match direction {
+        Direction::FromConnector => b"haul 1 key from connector",
+        Direction::FromAcceptor => b"haul 1 key from acceptor",
+    };
+    let mut info = Writer::new();
+    info.raw(label).u32(generation);
+    info.into_bytes()
+}
+
+/// The bytes whose SHA-256 is HKDF's salt.
+pub fn transcript(greeting: &[u8; GREETING_LEN], answer: &[u8; ANSWER_LEN], suite: Suite) -> Vec<u8> {
+    let mut bytes = Writer::new();
+    bytes.raw(greeting).raw(answer).u8(suite.number());
+    bytes.into_bytes()
+}
+
+impl Greeting {
+    /// The bytes on the wire.
+    pub fn encode(&self) -> [u8; GREETING_LEN] {
+        let mut out = Writer::new();
+        out.raw(&MAGIC).u16(PROTOCOL_VERSION).raw(&self.session.0).u16(self.stream.0).u16(self.path.0).raw(&self.random);
+        fixed(out)
+    }
+
+    /// Reads a greeting.
+    pub fn decode(bytes: &[u8; GREETING_LEN]) -> Decoded<Self> {
+        let mut reader = Reader::new(bytes);
+        check_opening(&mut reader)?;
+        let greeting = Self {
+            session: JobId(reader.array()?),
+            stream: StreamId(reader.u16()?),
+            path: PathId(reader.u16()?),
+            random: reader.array()?,
+        };
+        reader.finish()?;
+        Ok(greeting)
+    }
+}
+
+impl Answer {
+    /// The bytes on the wire.
+    pub fn encode(&self) -> [u8; ANSWER_LEN] {
+        let mut out = Writer::new();
+        out.raw(&MAGIC).u16(PROTOCOL_VERSION).raw(&self.random);
+        fixed(out)
+    }
+
+    /// Reads an answer.
+    pub fn decode(bytes: &[u8; ANSWER_LEN]) -> Decoded<Self> {
+        let mut reader = Reader::new(bytes);
+        check_opening(&mut reader)?;
+        let answer = Self { random: reader.array()? };
+        reader.finish()?;
+        Ok(answer)
+    }
+}
+
+fn check_opening(reader: &mut Reader<'_>) -> Decoded<()> {
+    if reader.array::<8>()? != MAGIC {
+        return Err(ProtocolFault::NotAuthentic);
+    }
+    match reader.u16()? {
+        PROTOCOL_VERSION => Ok(()),
+        other => Err(ProtocolFault::Version(other)),
+    }
+}
+
+fn fixed<const N: usize>(out: Writer) -> [u8; N] {
+    let mut bytes = [0; N];
+    bytes.copy_from_slice(&out.into_bytes());
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn greetings_come_back() {
+        let greeting = Greeting { session: JobId([1; 16]), stream: StreamId(7), path: PathId(1), random: [2; 32] };
+        assert_eq!(Greeting::decode(&greeting.encode()), Ok(greeting));
+        let answer = Answer { random: [4; 32] };
+        assert_eq!(Answer::decode(&answer.encode()), Ok(answer));
+    }
+
+    #[test]
+    fn another_protocol_is_refused() {
+        let mut bytes = Answer { random: [4; 32] }.encode();
+        bytes[8] = 99;
+        assert_eq!(Answer::decode(&bytes), Err(ProtocolFault::Version(99)));
+        bytes[0] = b'H';
+        assert_eq!(Answer::decode(&bytes), Err(ProtocolFault::NotAuthentic));
+    }
+
+    #[test]
+    fn suites_and_directions_have_keys_of_their_own() {
+        for (suite, number) in Suite::ALL {
+            assert_eq!((Suite::from_number(number), suite.number()), (Ok(suite), number));
+        }
+        assert!(Suite::from_number(0).is_err());
+        assert_ne!(key_info(Direction::FromConnector, 0), key_info(Direction::FromAcceptor, 0));
+        assert_ne!(key_info(Direction::FromConnector, 0), key_info(Direction::FromConnector, 1));
+    }
+}

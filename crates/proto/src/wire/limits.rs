@@ -1,0 +1,50 @@
+//! Every limit that a peer is held to, by name. Whatever comes in is checked against these before anything is allocated.
+
+/// Smallest payload of a full frame: 256 KiB.
+pub const FRAME_MIN: u32 = 256 << 10;
+/// Largest payload of a full frame: 1 MiB.
+pub const FRAME_MAX: u32 = 1 << 20;
+/// Largest trailer of a frame, in bytes (a pack of [`PACK_FILES_MAX`] files fits).
+pub const TRAILER_MAX: usize = 64 << 10;
+/// Most files in one pack.
+pub const PACK_FILES_MAX: usize = 512;
+/// A file of up to this part of a full frame travels in a pack.
+pub const PACK_FILE_PART: u32 = 4;
+
+/// Most entries in one Offer.
+pub const OFFER_ENTRIES_MAX: usize = 512;
+/// Most entries that are offered and not settled, open directories aside.
+pub const ENTRY_WINDOW: usize = 16_384;
+/// Most directories that are open at once: the depth of a tree.
+pub const OPEN_DIRECTORIES_MAX: usize = 1 << 18;
+/// Most bytes that a symbolic link holds (Linux: PATH_MAX less its NUL).
+pub const SYMLINK_MAX: usize = 4095;
+/// Most bytes in a text meant for a person.
+pub const TEXT_MAX: usize = 4096;
+/// Most bytes in a path that a person typed, or that one is shown.
+pub const PATH_MAX: usize = 64 << 10;
+/// Most operands of one job.
+pub const OPERANDS_MAX: usize = 1 << 18;
+
+/// Largest message between source and target.
+pub const PEER_MESSAGE_MAX: usize = 1 << 20;
+/// Largest message between the controller and a worker (a Request holds every operand).
+pub const LINK_MESSAGE_MAX: usize = 64 << 20;
+/// Largest piece of a tunnelled stream in one link frame: small enough that control messages never wait long behind it.
+pub const TUNNEL_PIECE_MAX: usize = 64 << 10;
+
+/// Most data streams in a session.
+pub const STREAMS_MAX: u16 = 256;
+/// Bytes that one key may seal before the next one is derived: 64 GiB.
+pub const REKEY_BYTES: u64 = 64 << 30;
+/// Records that one key may seal before the next one is derived. Far below AES-GCM's bound of 2^32.
+pub const REKEY_RECORDS: u64 = 1 << 28;
+
+/// Largest greeting on a connection that has not proven itself.
+pub const GREETING_MAX: usize = 1024;
+/// Most connections that have not proven themselves, at any time.
+pub const PENDING_CONNECTIONS_MAX: usize = 64;
+/// Time in which a connection must prove itself.
+pub const GREETING_DEADLINE_MS: u64 = 10_000;
+/// Most addresses that an end names as its own.
+pub const ADDRESSES_MAX: usize = 64;

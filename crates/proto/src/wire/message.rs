@@ -1,0 +1,333 @@
+//! Messages between source and target, over the control channel: manifest one way, needs and outcomes the other.
+//!
+//! Each begins with its kind (one byte) and its job number.
+
+use super::fault::ProtocolFault;
+use super::frame::{decode_stamp, encode_stamp};
+use super::limits::{ENTRY_WINDOW, OFFER_ENTRIES_MAX, OPERANDS_MAX, PACK_FILES_MAX, SYMLINK_MAX, TEXT_MAX};
+use crate::codec::{Decoded, Reader, Writer};
+use crate::ids::{EntryId, JobNumber};
+use crate::integrity::Digest;
+use crate::manifest::{Entry, Kind, Meta, Place, Stamp};
+use crate::path::{MAX_NAME, Name};
+
+/// From source to target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SourceMessage {
+    /// Entries with consecutive ids.
+    Offer {
+        /// Id of the first one.
+        first: EntryId,
+        /// 1 to [`OFFER_ENTRIES_MAX`] of them.
+        entries: Vec<Entry>,
+    },
+    /// Nothing more will be offered in this directory.
+    DirectoryEnd {
+        /// The directory.
+        entry: EntryId,
+        /// Whether its listing was complete, so that what it does not name does not exist.
+        complete: bool,
+    },
+    /// Every frame of this file was read; this is its digest.
+    FileEnd {
+        /// The file.
+        entry: EntryId,
+        /// Time of last modification when it was read.
+        modified: Stamp,
+        /// BLAKE3 of the whole file.
+        digest: Digest,
+    },
+    /// The source cannot deliver this file; what came of it is void.
+    SourceFailed {
+        /// The file.
+        entry: EntryId,
+        /// Why, for a person.
+        reason: String,
+    },
+    /// Nothing more will be offered at all.
+    OffersEnd,
+}
+
+/// From target to source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TargetMessage {
+    /// Answers to entries with consecutive ids, run-length coded on the wire.
+    Needs {
+        /// Id of the first one.
+        first: EntryId,
+        /// One answer each.
+        needs: Vec<Need>,
+    },
+    /// These entries are at the target, proven and under their final names.
+    Done {
+        /// Ranges of ids: first and count.
+        runs: Vec<(EntryId, u64)>,
+    },
+    /// The target cannot take this entry; it has told the user.
+    TargetFailed {
+        /// The entry.
+        entry: EntryId,
+    },
+    /// What arrived was not what was sent: send this frame again.
+    ResendFrame {
+        /// The file.
+        entry: EntryId,
+        /// Offset of the frame in bytes.
+        offset: u64,
+    },
+    /// What arrived was not what was sent: send these small files again.
+    ResendPacked {
+        /// The files of the pack.
+        entries: Vec<EntryId>,
+    },
+}
+
+/// What the target lacks of an entry: an open set of kinds, so that ranges and signatures can join it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// It is there already.
+    Nothing,
+    /// All of it, in any order; for a directory: its children.
+    All,
+    /// All of it, by one stream, from its beginning to its end.
+    InOrder,
+    /// The target will not take it (and has told the user why, if that was not already told of a directory above).
+    Refused,
+}
+
+mod kind {
+    pub const OFFER: u8 = 1;
+    pub const DIRECTORY_END: u8 = 2;
+    pub const FILE_END: u8 = 3;
+    pub const SOURCE_FAILED: u8 = 4;
+    pub const OFFERS_END: u8 = 5;
+    pub const NEEDS: u8 = 16;
+    pub const DONE: u8 = 17;
+    pub const TARGET_FAILED: u8 = 18;
+    pub const RESEND_FRAME: u8 = 19;
+    pub const RESEND_PACKED: u8 = 20;
+
+    pub const DIRECTORY: u8 = 1;
+    pub const FILE: u8 = 2;
+    pub const SYMLINK: u8 = 3;
+    pub const OPERAND: u8 = 0x80;
+}
+
+impl SourceMessage {
+    /// The bytes on the wire.
+    pub fn encode(&self, job: JobNumber) -> Vec<u8> {
+        let mut out = Writer::new();
+        match self {
+            SourceMessage::Offer { first, entries } => {
+                opening(&mut out, kind::OFFER, job).varint(first.0).count(entries.len());
+                entries.iter().for_each(|entry| encode_entry(&mut out, entry));
+            }
+            SourceMessage::DirectoryEnd { entry, complete } => {
+                opening(&mut out, kind::DIRECTORY_END, job).varint(entry.0).bool(*complete);
+            }
+            SourceMessage::FileEnd { entry, modified, digest } => {
+                opening(&mut out, kind::FILE_END, job).varint(entry.0);
+                encode_stamp(&mut out, *modified);
+                out.raw(digest);
+            }
+            SourceMessage::SourceFailed { entry, reason } => {
+                opening(&mut out, kind::SOURCE_FAILED, job).varint(entry.0).text(reason, TEXT_MAX);
+            }
+            SourceMessage::OffersEnd => {
+                opening(&mut out, kind::OFFERS_END, job);
+            }
+        }
+        out.into_bytes()
+    }
+
+    /// Reads a message of `job`.
+    pub fn decode(bytes: &[u8], job: JobNumber) -> Decoded<Self> {
+        let mut reader = Reader::new(bytes);
+        let message = match read_opening(&mut reader, job)? {
+            kind::OFFER => {
+                let first = EntryId(reader.varint()?);
+                let count = reader.count(OFFER_ENTRIES_MAX, "entries in an offer")?;
+                let entries = (0..count).map(|_| decode_entry(&mut reader)).collect::<Decoded<Vec<_>>>()?;
+                SourceMessage::Offer { first, entries }
+            }
+            kind::DIRECTORY_END => SourceMessage::DirectoryEnd { entry: EntryId(reader.varint()?), complete: reader.bool()? },
+            kind::FILE_END => SourceMessage::FileEnd {
+                entry: EntryId(reader.varint()?),
+                modified: decode_stamp(&mut reader)?,
+                digest: reader.array()?,
+            },
+            kind::SOURCE_FAILED => {
+                SourceMessage::SourceFailed { entry: EntryId(reader.varint()?), reason: reader.text(TEXT_MAX, "a reason")? }
+            }
+            kind::OFFERS_END => SourceMessage::OffersEnd,
+            value => return Err(ProtocolFault::Unknown { what: "message from a source", value: value.into() }),
+        };
+        reader.finish()?;
+        Ok(message)
+    }
+}
+
+impl TargetMessage {
+    /// The bytes on the wire.
+    pub fn encode(&self, job: JobNumber) -> Vec<u8> {
+        let mut out = Writer::new();
+        match self {
+            TargetMessage::Needs { first, needs } => {
+                let runs: Vec<_> = needs.chunk_by(|a, b| a == b).collect();
+                opening(&mut out, kind::NEEDS, job).varint(first.0).count(runs.len());
+                runs.iter().for_each(|run| {
+                    out.u8(run[0].number()).count(run.len());
+                });
+            }
+            TargetMessage::Done { runs } => {
+                opening(&mut out, kind::DONE, job).count(runs.len());
+                runs.iter().for_each(|(first, count)| {
+                    out.varint(first.0).varint(*count);
+                });
+            }
+            TargetMessage::TargetFailed { entry } => {
+                opening(&mut out, kind::TARGET_FAILED, job).varint(entry.0);
+            }
+            TargetMessage::ResendFrame { entry, offset } => {
+                opening(&mut out, kind::RESEND_FRAME, job).varint(entry.0).u64(*offset);
+            }
+            TargetMessage::ResendPacked { entries } => {
+                opening(&mut out, kind::RESEND_PACKED, job).count(entries.len());
+                entries.iter().for_each(|entry| {
+                    out.varint(entry.0);
+                });
+            }
+        }
+        out.into_bytes()
+    }
+
+    /// Reads a message of `job`.
+    pub fn decode(bytes: &[u8], job: JobNumber) -> Decoded<Self> {
+        let mut reader = Reader::new(bytes);
+        let message = match read_opening(&mut reader, job)? {
+            kind::NEEDS => TargetMessage::Needs { first: EntryId(reader.varint()?), needs: decode_needs(&mut reader)? },
+            kind::DONE => {
+                let count = reader.count(ENTRY_WINDOW, "runs of entries")?;
+                let runs = (0..count).map(|_| Ok((EntryId(reader.varint()?), reader.varint()?))).collect::<Decoded<_>>()?;
+                TargetMessage::Done { runs }
+            }
+            kind::TARGET_FAILED => TargetMessage::TargetFailed { entry: EntryId(reader.varint()?) },
+            kind::RESEND_FRAME => TargetMessage::ResendFrame { entry: EntryId(reader.varint()?), offset: reader.u64()? },
+            kind::RESEND_PACKED => {
+                let count = reader.count(PACK_FILES_MAX, "files in a pack")?;
+                let entries = (0..count).map(|_| Ok(EntryId(reader.varint()?))).collect::<Decoded<_>>()?;
+                TargetMessage::ResendPacked { entries }
+            }
+            value => return Err(ProtocolFault::Unknown { what: "message from a target", value: value.into() }),
+        };
+        reader.finish()?;
+        Ok(message)
+    }
+}
+
+impl Need {
+    fn number(self) -> u8 {
+        match self {
+            Need::Nothing => 0,
+            Need::All => 1,
+            Need::InOrder => 2,
+            Need::Refused => 3,
+        }
+    }
+
+    fn from_number(number: u8) -> Decoded<Self> {
+        match number {
+            0 => Ok(Need::Nothing),
+            1 => Ok(Need::All),
+            2 => Ok(Need::InOrder),
+            3 => Ok(Need::Refused),
+            value => Err(ProtocolFault::Unknown { what: "kind of need", value: value.into() }),
+        }
+    }
+}
+
+fn decode_needs(reader: &mut Reader<'_>) -> Decoded<Vec<Need>> {
+    let runs = reader.count(OFFER_ENTRIES_MAX, "needs")?;
+    let mut needs = Vec::new();
+    for _ in 0..runs {
+        let need = Need::from_number(reader.u8()?)?;
+        let count = reader.count(OFFER_ENTRIES_MAX - needs.len(), "needs")?;
+        needs.extend(std::iter::repeat_n(need, count));
+    }
+    Ok(needs)
+}
+
+fn opening(out: &mut Writer, kind: u8, job: JobNumber) -> &mut Writer {
+    out.u8(kind).u32(job.0)
+}
+
+fn read_opening(reader: &mut Reader<'_>, job: JobNumber) -> Decoded<u8> {
+    let kind = reader.u8()?;
+    if reader.u32()? == job.0 { Ok(kind) } else { Err(ProtocolFault::Unasked("another job")) }
+}
+
+fn encode_entry(out: &mut Writer, entry: &Entry) {
+    let kind = match entry.kind {
+        Kind::Directory => kind::DIRECTORY,
+        Kind::File { .. } => kind::FILE,
+        Kind::Symlink { .. } => kind::SYMLINK,
+    };
+    match &entry.place {
+        Place::Operand(number) => out.u8(kind | kind::OPERAND).varint(u64::from(*number)),
+        Place::Child { parent, name } => out.u8(kind).varint(parent.0).bytes(name.as_bytes()),
+    };
+    match &entry.kind {
+        Kind::Directory => {}
+        Kind::File { size } => {
+            out.varint(*size);
+        }
+        Kind::Symlink { points_to } => {
+            out.bytes(points_to);
+        }
+    }
+    out.u16(entry.meta.mode).varint(entry.meta.uid.into()).varint(entry.meta.gid.into());
+    encode_stamp(out, entry.meta.modified);
+}
+
+fn decode_entry(reader: &mut Reader<'_>) -> Decoded<Entry> {
+    let tag = reader.u8()?;
+    let place = if tag & kind::OPERAND != 0 {
+        let number = reader.count(OPERANDS_MAX - 1, "operands")?;
+        Place::Operand(u32::try_from(number).unwrap_or(u32::MAX))
+    } else {
+        let parent = EntryId(reader.varint()?);
+        let name = reader.bytes(MAX_NAME, "a name")?;
+        Place::Child { parent, name: Name::new(name).map_err(|_| ProtocolFault::Invalid("a name that cannot be one"))? }
+    };
+    let kind = match tag & !kind::OPERAND {
+        kind::DIRECTORY => Kind::Directory,
+        kind::FILE => Kind::File { size: reader.varint()? },
+        kind::SYMLINK => Kind::Symlink { points_to: decode_link(reader)? },
+        value => return Err(ProtocolFault::Unknown { what: "kind of entry", value: value.into() }),
+    };
+    Ok(Entry { place, kind, meta: decode_meta(reader)? })
+}
+
+fn decode_link(reader: &mut Reader<'_>) -> Decoded<Box<[u8]>> {
+    let points_to = reader.bytes(SYMLINK_MAX, "a symbolic link")?;
+    if points_to.is_empty() || points_to.contains(&0) {
+        return Err(ProtocolFault::Invalid("a symbolic link that cannot be one"));
+    }
+    Ok(points_to.into())
+}
+
+fn decode_meta(reader: &mut Reader<'_>) -> Decoded<Meta> {
+    let mode = reader.u16()?;
+    if mode > 0o7777 {
+        return Err(ProtocolFault::Invalid("a mode with bits beyond the permissions"));
+    }
+    Ok(Meta { mode, uid: id(reader)?, gid: id(reader)?, modified: decode_stamp(reader)? })
+}
+
+fn id(reader: &mut Reader<'_>) -> Decoded<u32> {
+    u32::try_from(reader.varint()?).map_err(|_| ProtocolFault::Invalid("an owner of more than 32 bits"))
+}
+
+#[cfg(test)]
+#[path = "message_tests.rs"]
+mod tests;

@@ -1,0 +1,99 @@
+//! Every message comes back as it was written, and no bytes make decoding panic.
+
+use super::*;
+use proptest::prelude::*;
+
+const JOB: JobNumber = JobNumber(1);
+
+fn stamp() -> impl Strategy<Value = Stamp> {
+    (any::<i64>(), 0u32..1_000_000_000).prop_map(|(seconds, nanoseconds)| Stamp { seconds, nanoseconds })
+}
+
+fn name() -> impl Strategy<Value = Name> {
+    proptest::collection::vec(1u8.., 1..=255).prop_filter_map("a name", |bytes| Name::new(&bytes).ok())
+}
+
+fn entry() -> impl Strategy<Value = Entry> {
+    let place = prop_oneof![
+        (0u32..1000).prop_map(Place::Operand),
+        (any::<u64>(), name()).prop_map(|(parent, name)| Place::Child { parent: EntryId(parent), name }),
+    ];
+    let kind = prop_oneof![
+        Just(Kind::Directory),
+        any::<u64>().prop_map(|size| Kind::File { size }),
+        proptest::collection::vec(1u8.., 1..4096).prop_map(|bytes| Kind::Symlink { points_to: bytes.into() }),
+    ];
+    let meta = (0u16..=0o7777, any::<u32>(), any::<u32>(), stamp())
+        .prop_map(|(mode, uid, gid, modified)| Meta { mode, uid, gid, modified });
+    (place, kind, meta).prop_map(|(place, kind, meta)| Entry { place, kind, meta })
+}
+
+fn need() -> impl Strategy<Value = Need> {
+    prop_oneof![Just(Need::Nothing), Just(Need::All), Just(Need::InOrder), Just(Need::Refused)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn offers_come_back(first: u64, entries in proptest::collection::vec(entry(), 0..20)) {
+        let message = SourceMessage::Offer { first: EntryId(first), entries };
+        prop_assert_eq!(SourceMessage::decode(&message.encode(JOB), JOB), Ok(message));
+    }
+
+    #[test]
+    fn needs_come_back(first: u64, needs in proptest::collection::vec(need(), 0..=OFFER_ENTRIES_MAX)) {
+        let message = TargetMessage::Needs { first: EntryId(first), needs };
+        prop_assert_eq!(TargetMessage::decode(&message.encode(JOB), JOB), Ok(message));
+    }
+
+    #[test]
+    fn no_bytes_make_decoding_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _ = SourceMessage::decode(&bytes, JOB);
+        let _ = TargetMessage::decode(&bytes, JOB);
+        for kind in 0..24 {
+            let mut framed = vec![kind, 1, 0, 0, 0];
+            framed.extend_from_slice(&bytes);
+            let _ = SourceMessage::decode(&framed, JOB);
+            let _ = TargetMessage::decode(&framed, JOB);
+        }
+    }
+}
+
+#[test]
+fn short_messages_come_back() {
+    for message in [
+        SourceMessage::DirectoryEnd { entry: EntryId(5), complete: false },
+        SourceMessage::FileEnd { entry: EntryId(1 << 50), modified: Stamp::default(), digest: [7; 32] },
+        SourceMessage::SourceFailed { entry: EntryId(0), reason: "gone".into() },
+        SourceMessage::OffersEnd,
+    ] {
+        assert_eq!(SourceMessage::decode(&message.encode(JOB), JOB), Ok(message));
+    }
+    for message in [
+        TargetMessage::Done { runs: vec![(EntryId(0), 3), (EntryId(9), 1)] },
+        TargetMessage::TargetFailed { entry: EntryId(3) },
+        TargetMessage::ResendFrame { entry: EntryId(3), offset: 1 << 20 },
+        TargetMessage::ResendPacked { entries: vec![EntryId(4), EntryId(5)] },
+    ] {
+        assert_eq!(TargetMessage::decode(&message.encode(JOB), JOB), Ok(message));
+    }
+}
+
+#[test]
+fn another_jobs_message_is_a_fault() {
+    let bytes = SourceMessage::OffersEnd.encode(JobNumber(2));
+    assert_eq!(SourceMessage::decode(&bytes, JOB), Err(ProtocolFault::Unasked("another job")));
+}
+
+#[test]
+fn a_name_that_climbs_is_a_fault() {
+    let place = Place::Child { parent: EntryId(0), name: Name::new(b"ab").unwrap() };
+    let offer = SourceMessage::Offer {
+        first: EntryId(1),
+        entries: vec![Entry { place, kind: Kind::Directory, meta: Meta::default() }],
+    };
+    let mut bytes = offer.encode(JOB);
+    let at = bytes.windows(2).position(|pair| pair == b"ab").unwrap();
+    bytes[at..at + 2].copy_from_slice(b"..");
+    assert_eq!(SourceMessage::decode(&bytes, JOB), Err(ProtocolFault::Invalid("a name that cannot be one")));
+}

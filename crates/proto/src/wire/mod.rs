@@ -1,0 +1,11 @@
+//! The wire: messages, records and limits, as `docs/PROTOCOL.md` describes them.
+
+pub mod fault;
+pub mod feature;
+pub mod frame;
+pub mod handshake;
+pub mod limits;
+pub mod link;
+pub mod message;
+pub mod report;
+pub mod request;

@@ -1,0 +1,387 @@
+//! What a worker tells its controller: who it is, how far it is, what it did.
+
+use super::fault::ProtocolFault;
+use super::feature::Features;
+use super::limits::{OPERANDS_MAX, PATH_MAX, TEXT_MAX};
+use crate::codec::{Decoded, Reader, Writer};
+use crate::integrity::Digest;
+use crate::wire::request::Operand;
+
+/// From a worker to its controller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WorkerMessage {
+    /// The first message.
+    Hello(Hello),
+    /// The source has its operands; `None` stands for one that cannot be copied (already reported).
+    SourceReady {
+        /// In the order of the Request.
+        operands: Vec<Option<Operand>>,
+        /// Absolute paths of the operands in one digest: what the target remembers a finished job by.
+        origin: [u8; 32],
+    },
+    /// The target knows where the data lands.
+    TargetReady,
+    /// The Request cannot be carried out at all.
+    Refused {
+        /// Whether the user's words are at fault (exit status 2) or what they met (1).
+        usage: bool,
+        /// Why, and what to do.
+        text: String,
+    },
+    /// Data connections are accepted on this port.
+    Listening {
+        /// TCP port.
+        port: u16,
+    },
+    /// All data connections are up and proven.
+    Connected {
+        /// Address and port of the end that connected.
+        from: String,
+        /// Address and port of the end that accepted.
+        to: String,
+    },
+    /// The data connections could not be made.
+    CannotConnect {
+        /// Why.
+        text: String,
+    },
+    /// How far this end is.
+    Counters(Counters),
+    /// A file is whole, proven, and under its final name.
+    FileDone {
+        /// Path from the operand down.
+        path: Vec<u8>,
+        /// Bytes.
+        size: u64,
+        /// Its BLAKE3; `None` when it was there already.
+        digest: Option<Digest>,
+    },
+    /// An entry could not be copied.
+    FileFailed {
+        /// Path from the operand down.
+        path: Vec<u8>,
+        /// What happened and what to do.
+        text: String,
+    },
+    /// An entry was left out on purpose.
+    Skipped {
+        /// Path from the operand down.
+        path: Vec<u8>,
+        /// Why.
+        text: String,
+    },
+    /// This end did all it had to.
+    Finished(Final),
+    /// This end cannot go on.
+    Fatal {
+        /// Why.
+        text: String,
+    },
+}
+
+/// Who a worker is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hello {
+    /// Version of the protocol.
+    pub protocol: u16,
+    /// What it can do.
+    pub features: Features,
+    /// Cores that it may use.
+    pub cores: u16,
+    /// Whether the CPU has instructions for AES.
+    pub aes: bool,
+    /// Names the running kernel: equal for two workers on one machine.
+    pub boot: [u8; 16],
+    /// `client address, client port, server address, server port`, when ssh started it.
+    pub ssh_connection: Option<String>,
+}
+
+/// How far an end is. The source counts what it found, the target what it settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Files found.
+    pub files_found: u64,
+    /// Their bytes.
+    pub bytes_found: u64,
+    /// Whether there is nothing more to find.
+    pub walk_complete: bool,
+    /// Files copied.
+    pub files_copied: u64,
+    /// Files that were there already.
+    pub files_skipped: u64,
+    /// Directories made or found.
+    pub directories: u64,
+    /// Links made or found equal.
+    pub symlinks: u64,
+    /// Entries that failed here.
+    pub failed: u64,
+    /// Entries left out on purpose.
+    pub left_out: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+    /// Bytes of files that were there already.
+    pub bytes_skipped: u64,
+    /// Frames that arrived damaged and were asked for again.
+    pub frames_resent: u64,
+}
+
+/// An end's last word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Final {
+    /// How far it came.
+    pub counters: Counters,
+    /// User and system time of the process, in microseconds.
+    pub cpu_us: u64,
+    /// Peak resident memory, in bytes.
+    pub peak_bytes: u64,
+}
+
+mod kind {
+    pub const HELLO: u8 = 1;
+    pub const SOURCE_READY: u8 = 2;
+    pub const TARGET_READY: u8 = 3;
+    pub const REFUSED: u8 = 4;
+    pub const LISTENING: u8 = 5;
+    pub const CONNECTED: u8 = 6;
+    pub const CANNOT_CONNECT: u8 = 7;
+    pub const COUNTERS: u8 = 8;
+    pub const FILE_DONE: u8 = 9;
+    pub const FILE_FAILED: u8 = 10;
+    pub const SKIPPED: u8 = 11;
+    pub const FINISHED: u8 = 12;
+    pub const FATAL: u8 = 13;
+}
+
+impl WorkerMessage {
+    /// The bytes on the link.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Writer::new();
+        match self {
+            Self::Hello(hello) => hello.encode(out.u8(kind::HELLO)),
+            Self::SourceReady { operands, origin } => {
+                out.u8(kind::SOURCE_READY).raw(origin).count(operands.len());
+                operands.iter().for_each(|operand| encode_operand(&mut out, operand.as_ref()));
+            }
+            Self::TargetReady => {
+                out.u8(kind::TARGET_READY);
+            }
+            Self::Refused { usage, text } => {
+                out.u8(kind::REFUSED).bool(*usage).text(text, TEXT_MAX);
+            }
+            Self::Listening { port } => {
+                out.u8(kind::LISTENING).u16(*port);
+            }
+            Self::Connected { from, to } => {
+                out.u8(kind::CONNECTED).text(from, TEXT_MAX).text(to, TEXT_MAX);
+            }
+            Self::CannotConnect { text } => {
+                out.u8(kind::CANNOT_CONNECT).text(text, TEXT_MAX);
+            }
+            Self::Counters(counters) => counters.encode(out.u8(kind::COUNTERS)),
+            Self::FileDone { path, size, digest } => {
+                out.u8(kind::FILE_DONE).bytes(cut(path)).varint(*size).bool(digest.is_some());
+                digest.iter().for_each(|digest| {
+                    out.raw(digest);
+                });
+            }
+            Self::FileFailed { path, text } => {
+                out.u8(kind::FILE_FAILED).bytes(cut(path)).text(text, TEXT_MAX);
+            }
+            Self::Skipped { path, text } => {
+                out.u8(kind::SKIPPED).bytes(cut(path)).text(text, TEXT_MAX);
+            }
+            Self::Finished(last) => {
+                last.counters.encode(out.u8(kind::FINISHED));
+                out.u64(last.cpu_us).u64(last.peak_bytes);
+            }
+            Self::Fatal { text } => {
+                out.u8(kind::FATAL).text(text, TEXT_MAX);
+            }
+        }
+        out.into_bytes()
+    }
+
+    /// Reads a message.
+    pub fn decode(bytes: &[u8]) -> Decoded<Self> {
+        let mut reader = Reader::new(bytes);
+        let message = match reader.u8()? {
+            kind::HELLO => Self::Hello(Hello::decode(&mut reader)?),
+            kind::SOURCE_READY => {
+                let origin = reader.array()?;
+                let count = reader.count(OPERANDS_MAX, "operands")?;
+                let operands = (0..count).map(|_| decode_operand(&mut reader)).collect::<Decoded<_>>()?;
+                Self::SourceReady { operands, origin }
+            }
+            kind::TARGET_READY => Self::TargetReady,
+            kind::REFUSED => Self::Refused { usage: reader.bool()?, text: text(&mut reader)? },
+            kind::LISTENING => Self::Listening { port: reader.u16()? },
+            kind::CONNECTED => Self::Connected { from: text(&mut reader)?, to: text(&mut reader)? },
+            kind::CANNOT_CONNECT => Self::CannotConnect { text: text(&mut reader)? },
+            kind::COUNTERS => Self::Counters(Counters::decode(&mut reader)?),
+            kind::FILE_DONE => {
+                let (path, size) = (path(&mut reader)?, reader.varint()?);
+                let digest = if reader.bool()? { Some(reader.array()?) } else { None };
+                Self::FileDone { path, size, digest }
+            }
+            kind::FILE_FAILED => Self::FileFailed { path: path(&mut reader)?, text: text(&mut reader)? },
+            kind::SKIPPED => Self::Skipped { path: path(&mut reader)?, text: text(&mut reader)? },
+            kind::FINISHED => {
+                let counters = Counters::decode(&mut reader)?;
+                Self::Finished(Final { counters, cpu_us: reader.u64()?, peak_bytes: reader.u64()? })
+            }
+            kind::FATAL => Self::Fatal { text: text(&mut reader)? },
+            value => return Err(ProtocolFault::Unknown { what: "message from a worker", value: value.into() }),
+        };
+        reader.finish()?;
+        Ok(message)
+    }
+}
+
+/// The end of a path that is too long to be shown: what is cut off is the beginning.
+fn cut(path: &[u8]) -> &[u8] {
+    &path[path.len().saturating_sub(PATH_MAX)..]
+}
+
+fn path(reader: &mut Reader<'_>) -> Decoded<Vec<u8>> {
+    Ok(reader.bytes(PATH_MAX, "a path")?.to_vec())
+}
+
+fn text(reader: &mut Reader<'_>) -> Decoded<String> {
+    reader.text(TEXT_MAX, "a text")
+}
+
+fn encode_operand(out: &mut Writer, operand: Option<&Operand>) {
+    out.bool(operand.is_some());
+    operand.iter().for_each(|operand| operand.encode(out));
+}
+
+fn decode_operand(reader: &mut Reader<'_>) -> Decoded<Option<Operand>> {
+    if reader.bool()? { Operand::decode(reader).map(Some) } else { Ok(None) }
+}
+
+impl Hello {
+    fn encode(&self, out: &mut Writer) {
+        out.u16(self.protocol).u64(self.features.0).u16(self.cores).bool(self.aes).raw(&self.boot);
+        out.text(self.ssh_connection.as_deref().unwrap_or_default(), TEXT_MAX);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        Ok(Self {
+            protocol: reader.u16()?,
+            features: Features(reader.u64()?),
+            cores: reader.u16()?,
+            aes: reader.bool()?,
+            boot: reader.array()?,
+            ssh_connection: Some(text(reader)?).filter(|text| !text.is_empty()),
+        })
+    }
+}
+
+impl Counters {
+    fn fields(&self) -> [u64; 11] {
+        [
+            self.files_found,
+            self.bytes_found,
+            self.files_copied,
+            self.files_skipped,
+            self.directories,
+            self.symlinks,
+            self.failed,
+            self.left_out,
+            self.bytes_written,
+            self.bytes_skipped,
+            self.frames_resent,
+        ]
+    }
+
+    fn encode(&self, out: &mut Writer) {
+        out.bool(self.walk_complete);
+        self.fields().iter().for_each(|field| {
+            out.varint(*field);
+        });
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        let walk_complete = reader.bool()?;
+        let mut field = || reader.varint();
+        Ok(Self {
+            walk_complete,
+            files_found: field()?,
+            bytes_found: field()?,
+            files_copied: field()?,
+            files_skipped: field()?,
+            directories: field()?,
+            symlinks: field()?,
+            failed: field()?,
+            left_out: field()?,
+            bytes_written: field()?,
+            bytes_skipped: field()?,
+            frames_resent: field()?,
+        })
+    }
+
+    /// Both ends' counters in one: each counts what the other does not.
+    pub fn plus(&self, other: &Counters) -> Counters {
+        Counters {
+            walk_complete: self.walk_complete || other.walk_complete,
+            files_found: self.files_found + other.files_found,
+            bytes_found: self.bytes_found + other.bytes_found,
+            files_copied: self.files_copied + other.files_copied,
+            files_skipped: self.files_skipped + other.files_skipped,
+            directories: self.directories + other.directories,
+            symlinks: self.symlinks + other.symlinks,
+            failed: self.failed + other.failed,
+            left_out: self.left_out + other.left_out,
+            bytes_written: self.bytes_written + other.bytes_written,
+            bytes_skipped: self.bytes_skipped + other.bytes_skipped,
+            frames_resent: self.frames_resent + other.frames_resent,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::Name;
+
+    #[test]
+    fn messages_come_back_and_short_ones_are_faults() {
+        let counters = Counters { files_found: 1, bytes_found: 2, walk_complete: true, frames_resent: 9, ..Counters::default() };
+        let operand = Operand { name: Name::new(b"x").ok(), directory: false, device: 3, inode: 4 };
+        let hello = Hello {
+            protocol: 1,
+            features: Features::ALL,
+            cores: 2,
+            aes: true,
+            boot: [1; 16],
+            ssh_connection: Some("::1 40000 ::1 22".into()),
+        };
+        for message in [
+            WorkerMessage::Hello(hello),
+            WorkerMessage::SourceReady { operands: vec![None, Some(operand)], origin: [2; 32] },
+            WorkerMessage::TargetReady,
+            WorkerMessage::Refused { usage: true, text: "no".into() },
+            WorkerMessage::Listening { port: 5031 },
+            WorkerMessage::Connected { from: "a".into(), to: "b".into() },
+            WorkerMessage::CannotConnect { text: "timed out".into() },
+            WorkerMessage::Counters(counters),
+            WorkerMessage::FileDone { path: b"a\xff".to_vec(), size: 1 << 40, digest: Some([4; 32]) },
+            WorkerMessage::FileFailed { path: b"a".to_vec(), text: "no space".into() },
+            WorkerMessage::Skipped { path: b"a".to_vec(), text: "is a FIFO".into() },
+            WorkerMessage::Finished(Final { counters, cpu_us: 5, peak_bytes: 6 }),
+            WorkerMessage::Fatal { text: "why".into() },
+        ] {
+            let bytes = message.encode();
+            assert_eq!(WorkerMessage::decode(&bytes), Ok(message));
+            assert!((0..bytes.len()).all(|cut| WorkerMessage::decode(&bytes[..cut]).is_err()));
+        }
+    }
+
+    #[test]
+    fn of_a_path_that_is_too_long_the_end_is_kept() {
+        let path = [vec![b'a'; PATH_MAX], b"end".to_vec()].concat();
+        let message = WorkerMessage::FileDone { path, size: 0, digest: None };
+        let Ok(WorkerMessage::FileDone { path, .. }) = WorkerMessage::decode(&message.encode()) else { panic!() };
+        assert!(path.len() == PATH_MAX && path.ends_with(b"aend"));
+    }
+}

@@ -1,0 +1,369 @@
+//! What the controller tells a worker. A worker obeys its controller alone; from the other end it takes only data
+//! and claims, which it checks against its Request.
+
+use super::fault::ProtocolFault;
+use super::handshake::Suite;
+use super::limits::{ADDRESSES_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX, TEXT_MAX};
+use crate::codec::{Decoded, Reader, Writer};
+use crate::ids::{JobId, JobNumber};
+use crate::integrity::FrameLen;
+use crate::path::{MAX_NAME, Name};
+
+/// From the controller to a worker.
+#[derive(Clone, PartialEq, Eq)]
+pub enum ControllerMessage {
+    /// Be the source.
+    Source(SourceRequest),
+    /// Be the target.
+    Target(TargetRequest),
+    /// Accept the data connections: answered by Listening.
+    Listen,
+    /// Make the data connections: answered by Connected or CannotConnect.
+    Connect {
+        /// `address:port` as the system parses it, in the order in which they are to be tried.
+        addresses: Vec<String>,
+        /// How long a connection may take to be made, in milliseconds.
+        timeout_ms: u32,
+    },
+    /// Carry the data streams over the link itself. `connector` is the end that greets.
+    Tunnel {
+        /// Whether this worker greets.
+        connector: bool,
+    },
+    /// Both ends are ready: move data.
+    Begin,
+    /// Stop now, leave nothing behind, and end.
+    Cancel,
+}
+
+/// What both ends must agree on.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SessionSettings {
+    /// Names what is copied to where, over all runs.
+    pub job: JobId,
+    /// Stands for it in messages.
+    pub number: JobNumber,
+    /// Names this run; fresh random bytes.
+    pub session: JobId,
+    /// Data keys come from this; fresh random bytes.
+    pub secret: [u8; 32],
+    /// How records are sealed.
+    pub suite: Suite,
+    /// Payload of a full frame.
+    pub frame: FrameLen,
+    /// Number of data streams: 1 to [`STREAMS_MAX`].
+    pub streams: u16,
+    /// Socket buffers in bytes; 0 leaves them to the kernel.
+    pub window_bytes: u32,
+    /// Bytes that one key seals: at most [`REKEY_BYTES`].
+    pub rekey_bytes: u64,
+    /// Whether every finished file is reported.
+    pub report_files: bool,
+    /// How often counters are reported, in milliseconds.
+    pub report_every_ms: u32,
+}
+
+/// What the source is to read.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SourceRequest {
+    /// What both ends must agree on.
+    pub settings: SessionSettings,
+    /// Operands: paths as bytes.
+    pub operands: Vec<Vec<u8>>,
+    /// Directories with all that is in them.
+    pub recursive: bool,
+    /// What becomes of symbolic links below an operand.
+    pub links: Links,
+}
+
+/// What becomes of symbolic links below an operand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Links {
+    /// Offered as links.
+    Keep,
+    /// Offered as what they point to.
+    Follow,
+    /// Left out.
+    Ignore,
+}
+
+/// What the target may write, and how.
+#[derive(Clone, PartialEq, Eq)]
+pub struct TargetRequest {
+    /// What both ends must agree on.
+    pub settings: SessionSettings,
+    /// Where it all goes: a path as bytes.
+    pub path: Vec<u8>,
+    /// The operands that there may be, in order.
+    pub operands: Vec<Operand>,
+    /// Host and boot of the source: the identities of operands mean something only on the same one.
+    pub source_boot: [u8; 16],
+    /// Names the source and its operands over all runs.
+    pub origin: [u8; 32],
+    /// Make the target directory.
+    pub make_directory: bool,
+    /// Replace what exists.
+    pub force: bool,
+    /// Keep modes, owners and groups.
+    pub preserve: bool,
+    /// Hash with BLAKE3 what arrived, before it is written.
+    pub verify_memory: bool,
+}
+
+/// An operand, as the target needs to know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operand {
+    /// Its name at the target when it lands in a directory; `None` when it is a directory's contents (`.`, `/`).
+    pub name: Option<Name>,
+    /// Whether it is a directory.
+    pub directory: bool,
+    /// Device number at the source.
+    pub device: u64,
+    /// Inode number at the source.
+    pub inode: u64,
+}
+
+mod kind {
+    pub const SOURCE: u8 = 1;
+    pub const TARGET: u8 = 2;
+    pub const LISTEN: u8 = 3;
+    pub const CONNECT: u8 = 4;
+    pub const TUNNEL: u8 = 5;
+    pub const BEGIN: u8 = 6;
+    pub const CANCEL: u8 = 7;
+}
+
+impl ControllerMessage {
+    /// The bytes on the link.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Writer::new();
+        match self {
+            Self::Source(request) => {
+                out.u8(kind::SOURCE);
+                request.settings.encode(&mut out);
+                out.count(request.operands.len());
+                request.operands.iter().for_each(|path| {
+                    out.bytes(path);
+                });
+                out.bool(request.recursive).u8(request.links.number());
+            }
+            Self::Target(request) => {
+                out.u8(kind::TARGET);
+                request.encode(&mut out);
+            }
+            Self::Listen => {
+                out.u8(kind::LISTEN);
+            }
+            Self::Connect { addresses, timeout_ms } => {
+                out.u8(kind::CONNECT).u32(*timeout_ms).count(addresses.len());
+                addresses.iter().for_each(|address| {
+                    out.text(address, TEXT_MAX);
+                });
+            }
+            Self::Tunnel { connector } => {
+                out.u8(kind::TUNNEL).bool(*connector);
+            }
+            Self::Begin => {
+                out.u8(kind::BEGIN);
+            }
+            Self::Cancel => {
+                out.u8(kind::CANCEL);
+            }
+        }
+        out.into_bytes()
+    }
+
+    /// Reads a message.
+    pub fn decode(bytes: &[u8]) -> Decoded<Self> {
+        let mut reader = Reader::new(bytes);
+        let message = match reader.u8()? {
+            kind::SOURCE => Self::Source(decode_source(&mut reader)?),
+            kind::TARGET => Self::Target(TargetRequest::decode(&mut reader)?),
+            kind::LISTEN => Self::Listen,
+            kind::CONNECT => {
+                let timeout_ms = reader.u32()?;
+                let count = reader.count(ADDRESSES_MAX, "addresses")?;
+                let addresses = (0..count).map(|_| reader.text(TEXT_MAX, "an address")).collect::<Decoded<_>>()?;
+                Self::Connect { addresses, timeout_ms }
+            }
+            kind::TUNNEL => Self::Tunnel { connector: reader.bool()? },
+            kind::BEGIN => Self::Begin,
+            kind::CANCEL => Self::Cancel,
+            value => return Err(ProtocolFault::Unknown { what: "message from a controller", value: value.into() }),
+        };
+        reader.finish()?;
+        Ok(message)
+    }
+}
+
+fn decode_source(reader: &mut Reader<'_>) -> Decoded<SourceRequest> {
+    let settings = SessionSettings::decode(reader)?;
+    let count = reader.count(OPERANDS_MAX, "operands")?;
+    let operands = (0..count).map(|_| Ok(reader.bytes(PATH_MAX, "a path")?.to_vec())).collect::<Decoded<_>>()?;
+    Ok(SourceRequest { settings, operands, recursive: reader.bool()?, links: Links::from_number(reader.u8()?)? })
+}
+
+impl Links {
+    fn number(self) -> u8 {
+        match self {
+            Links::Keep => 0,
+            Links::Follow => 1,
+            Links::Ignore => 2,
+        }
+    }
+
+    fn from_number(number: u8) -> Decoded<Self> {
+        match number {
+            0 => Ok(Links::Keep),
+            1 => Ok(Links::Follow),
+            2 => Ok(Links::Ignore),
+            value => Err(ProtocolFault::Unknown { what: "treatment of links", value: value.into() }),
+        }
+    }
+}
+
+impl TargetRequest {
+    fn encode(&self, out: &mut Writer) {
+        self.settings.encode(out);
+        out.bytes(&self.path).count(self.operands.len());
+        self.operands.iter().for_each(|operand| operand.encode(out));
+        out.raw(&self.source_boot).raw(&self.origin);
+        out.bool(self.make_directory).bool(self.force).bool(self.preserve).bool(self.verify_memory);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        let settings = SessionSettings::decode(reader)?;
+        let path = reader.bytes(PATH_MAX, "a path")?.to_vec();
+        let count = reader.count(OPERANDS_MAX, "operands")?;
+        let operands = (0..count).map(|_| Operand::decode(reader)).collect::<Decoded<_>>()?;
+        Ok(Self {
+            settings,
+            path,
+            operands,
+            source_boot: reader.array()?,
+            origin: reader.array()?,
+            make_directory: reader.bool()?,
+            force: reader.bool()?,
+            preserve: reader.bool()?,
+            verify_memory: reader.bool()?,
+        })
+    }
+}
+
+impl Operand {
+    /// Writes an operand.
+    pub(super) fn encode(&self, out: &mut Writer) {
+        let name = self.name.as_ref().map_or(&[][..], Name::as_bytes);
+        out.bytes(name).bool(self.directory).u64(self.device).u64(self.inode);
+    }
+
+    /// Reads an operand.
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        let name = match reader.bytes(MAX_NAME, "a name")? {
+            [] => None,
+            bytes => Some(Name::new(bytes).map_err(|_| ProtocolFault::Invalid("a name that cannot be one"))?),
+        };
+        Ok(Self { name, directory: reader.bool()?, device: reader.u64()?, inode: reader.u64()? })
+    }
+}
+
+impl SessionSettings {
+    fn encode(&self, out: &mut Writer) {
+        out.raw(&self.job.0).u32(self.number.0).raw(&self.session.0).raw(&self.secret).u8(self.suite.number());
+        out.u32(self.frame.get()).u16(self.streams).u32(self.window_bytes).u64(self.rekey_bytes);
+        out.bool(self.report_files).u32(self.report_every_ms);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        let settings = Self {
+            job: JobId(reader.array()?),
+            number: JobNumber(reader.u32()?),
+            session: JobId(reader.array()?),
+            secret: reader.array()?,
+            suite: Suite::from_number(reader.u8()?)?,
+            frame: FrameLen::new(reader.u32()?)?,
+            streams: reader.u16()?,
+            window_bytes: reader.u32()?,
+            rekey_bytes: reader.u64()?,
+            report_files: reader.bool()?,
+            report_every_ms: reader.u32()?,
+        };
+        if !(1..=STREAMS_MAX).contains(&settings.streams) {
+            return Err(ProtocolFault::OverLimit("streams"));
+        }
+        if !(1..=REKEY_BYTES).contains(&settings.rekey_bytes) {
+            return Err(ProtocolFault::OverLimit("bytes under one key"));
+        }
+        Ok(settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> SessionSettings {
+        SessionSettings {
+            job: JobId([1; 16]),
+            number: JobNumber(1),
+            session: JobId([2; 16]),
+            secret: [3; 32],
+            suite: Suite::Aes256Gcm,
+            frame: FrameLen::DEFAULT,
+            streams: 4,
+            window_bytes: 0,
+            rekey_bytes: REKEY_BYTES,
+            report_files: true,
+            report_every_ms: 200,
+        }
+    }
+
+    fn messages() -> Vec<ControllerMessage> {
+        let operand = Operand { name: Name::new(b"run7").ok(), directory: true, device: 1, inode: u64::MAX };
+        let contents = Operand { name: None, ..operand.clone() };
+        vec![
+            ControllerMessage::Source(SourceRequest {
+                settings: settings(),
+                operands: vec![b"/a".to_vec(), b"b\xff".to_vec()],
+                recursive: true,
+                links: Links::Ignore,
+            }),
+            ControllerMessage::Target(TargetRequest {
+                settings: settings(),
+                path: b"/archive/".to_vec(),
+                operands: vec![operand, contents],
+                source_boot: [5; 16],
+                origin: [6; 32],
+                make_directory: false,
+                force: true,
+                preserve: false,
+                verify_memory: true,
+            }),
+            ControllerMessage::Listen,
+            ControllerMessage::Connect { addresses: vec!["[::1]:5031".into()], timeout_ms: 3000 },
+            ControllerMessage::Tunnel { connector: true },
+            ControllerMessage::Begin,
+            ControllerMessage::Cancel,
+        ]
+    }
+
+    #[test]
+    fn messages_come_back_and_short_ones_are_faults() {
+        for message in messages() {
+            let bytes = message.encode();
+            assert!(ControllerMessage::decode(&bytes) == Ok(message));
+            for cut in 0..bytes.len() {
+                assert!(ControllerMessage::decode(&bytes[..cut]).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn settings_are_held_to_their_limits() {
+        for (streams, rekey_bytes) in [(0, 1), (257, 1), (1, 0), (1, REKEY_BYTES + 1)] {
+            let mut out = Writer::new();
+            SessionSettings { streams, rekey_bytes, ..settings() }.encode(&mut out);
+            assert!(SessionSettings::decode(&mut Reader::new(&out.into_bytes())).is_err());
+        }
+    }
+}
