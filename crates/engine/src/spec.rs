@@ -84,6 +84,10 @@ pub struct Options {
     pub verify_memory: bool,
     /// How often progress is reported.
     pub progress_every: Duration,
+    /// Two workers and loopback sockets even where both ends are local: for the demonstration and for tests.
+    pub sockets: bool,
+    /// Bytes that one key seals before the next is derived; `None` for the protocol's own limit. For tests.
+    pub rekey_bytes: Option<u64>,
 }
 
 /// What becomes of symbolic links below an operand. An operand that is a link is followed.
@@ -127,6 +131,8 @@ impl Default for Options {
             report_files: false,
             verify_memory: false,
             progress_every: Duration::from_millis(200),
+            sockets: false,
+            rekey_bytes: None,
         }
     }
 }

@@ -86,6 +86,16 @@ impl<H> Plan<H> {
         }
     }
 
+    /// Files that are not handed out, or not wholly; those that a target gave up meanwhile are among them.
+    pub fn waiting(&self) -> usize {
+        self.small.len() + self.large.len()
+    }
+
+    /// Frames that have to be sent again and are not handed out.
+    pub fn waiting_again(&self) -> usize {
+        self.again.len()
+    }
+
     /// Adds one frame that has to be sent again; it goes first.
     pub fn add_again(&mut self, piece: Piece<H>) {
         self.again.push_back(piece);

@@ -8,7 +8,7 @@ use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::manifest::{Entry, Kind, Stamp};
 use crate::plan::{Piece, Plan, Work};
 use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{ENTRY_WINDOW, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_MAX};
+use crate::wire::limits::{ENTRY_WINDOW, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_MAX, RESENDS_MAX};
 use crate::wire::message::{Need, SourceMessage, TargetMessage};
 
 /// An Offer is sent when its entries take about this many bytes, whatever their number.
@@ -21,6 +21,8 @@ pub struct Source<H> {
     plan: Plan<H>,
     entries: HashMap<EntryId, Tracked<H>>,
     next: u64,
+    /// Entries before this one have left in an Offer; about others the target can have nothing to say.
+    sent: u64,
     batch: Vec<Entry>,
     batch_bytes: usize,
     outbox: VecDeque<SourceMessage>,
@@ -56,6 +58,7 @@ impl<H> Source<H> {
             plan: Plan::new(frame, streams),
             entries: HashMap::new(),
             next: 0,
+            sent: 0,
             batch: Vec::new(),
             batch_bytes: 0,
             outbox: VecDeque::new(),
@@ -68,10 +71,12 @@ impl<H> Source<H> {
     /// How many more entries may be offered now.
     pub fn window(&self) -> usize {
         let directories = OPEN_DIRECTORIES_MAX.saturating_sub(self.open_directories);
-        ENTRY_WINDOW.saturating_sub(self.in_window).min(directories)
+        // What a target needs and then gives up waits in the plan until a stream comes upon it.
+        let unsettled = self.in_window.max(self.plan.waiting());
+        ENTRY_WINDOW.saturating_sub(unsettled).min(directories)
     }
 
-    /// Offers an entry. It leaves with [`Self::flush_offers`], or when enough have gathered.
+    /// Offers an entry. It leaves with [`Self::flush_offers`], or when enough have gathered or the window closes.
     ///
     /// # Panics
     /// If the window is closed or offers have ended: programmer's errors.
@@ -89,7 +94,7 @@ impl<H> Source<H> {
         self.entries.insert(id, Tracked { handle, state });
         self.batch_bytes += 300 + if let Kind::Symlink { points_to } = &entry.kind { points_to.len() } else { 0 };
         self.batch.push(entry);
-        if self.batch.len() == OFFER_ENTRIES_MAX || self.batch_bytes > OFFER_BYTES {
+        if self.batch.len() == OFFER_ENTRIES_MAX || self.batch_bytes > OFFER_BYTES || self.window() == 0 {
             self.flush_offers();
         }
         id
@@ -119,7 +124,11 @@ impl<H> Source<H> {
     }
 
     /// Nothing more will be offered at all.
+    ///
+    /// # Panics
+    /// If a directory is open: a programmer's error.
     pub fn end_offers(&mut self) {
+        assert!(self.open_directories == 0, "the end of offers with open directories");
         self.flush_offers();
         self.offers_ended = true;
         self.outbox.push_back(SourceMessage::OffersEnd);
@@ -134,14 +143,17 @@ impl<H> Source<H> {
     pub fn handle(&mut self, message: TargetMessage) -> Result<(), ProtocolFault> {
         match message {
             TargetMessage::Needs { first, needs } => {
-                for (entry, need) in (first.0..).map(EntryId).zip(needs) {
-                    self.handle_need(entry, need)?;
+                for (at, need) in (0..).zip(needs) {
+                    let entry = first.0.checked_add(at).ok_or(ProtocolFault::Unasked("an entry that was never offered"))?;
+                    self.handle_need(EntryId(entry), need)?;
                 }
             }
             TargetMessage::Done { runs } => {
-                for (first, count) in runs {
-                    self.handle_done(first, count)?;
+                let total = runs.iter().fold(0u64, |total, (_, count)| total.saturating_add(*count));
+                if total > (ENTRY_WINDOW + OPEN_DIRECTORIES_MAX) as u64 {
+                    return Err(ProtocolFault::OverLimit("entries that are done"));
                 }
+                runs.into_iter().try_for_each(|(first, count)| self.handle_done(first, count))?;
             }
             TargetMessage::TargetFailed { entry } => {
                 self.check_offered(entry)?;
@@ -157,7 +169,11 @@ impl<H> Source<H> {
 
     /// The next message for the target.
     pub fn poll_message(&mut self) -> Option<SourceMessage> {
-        self.outbox.pop_front()
+        let message = self.outbox.pop_front();
+        if let Some(SourceMessage::Offer { entries, .. }) = &message {
+            self.sent += entries.len() as u64;
+        }
+        message
     }
 
     /// What a stream is to do next, if there is anything now.
@@ -193,16 +209,19 @@ impl<H> Source<H> {
         }
     }
 
-    /// The source cannot deliver this file. `false` if it was settled before.
+    /// The source cannot deliver this file. `false`, and nothing happens, if it is not needed: not yet, or not any more.
     pub fn fail(&mut self, entry: EntryId, reason: &str) -> bool {
-        let known = self.settle(entry);
-        if known {
+        let state = self.entries.get(&entry).map(|tracked| &tracked.state);
+        let needed = matches!(state, Some(State::Small { .. } | State::Large { .. }));
+        if needed {
+            self.settle(entry);
             self.outbox.push_back(SourceMessage::SourceFailed { entry, reason: reason.into() });
         }
-        known
+        needed
     }
 
     fn handle_need(&mut self, entry: EntryId, need: Need) -> Result<(), ProtocolFault> {
+        self.check_offered(entry)?;
         let tracked = self.entries.get_mut(&entry).ok_or(ProtocolFault::Unasked("an entry that awaits no answer"))?;
         match &mut tracked.state {
             State::Directory { refused, ended } => match need {
@@ -238,11 +257,8 @@ impl<H> Source<H> {
     }
 
     fn handle_done(&mut self, first: EntryId, count: u64) -> Result<(), ProtocolFault> {
-        let end = first.0.checked_add(count).filter(|end| *end <= self.next);
+        let end = first.0.checked_add(count).filter(|end| *end <= self.sent);
         let end = end.ok_or(ProtocolFault::Unasked("an entry that was never offered"))?;
-        if count > (ENTRY_WINDOW + OPEN_DIRECTORIES_MAX) as u64 {
-            return Err(ProtocolFault::OverLimit("entries that are done"));
-        }
         for entry in (first.0..end).map(EntryId) {
             if let Some(Tracked { state: State::Offered { .. } | State::Directory { ended: false, .. }, .. }) = self.entries.get(&entry) {
                 return Err(ProtocolFault::OutOfTurn("done, of what cannot be done,"));
@@ -261,6 +277,9 @@ impl<H> Source<H> {
         let index = offset / u64::from(self.frame.get());
         let len = self.frame.frame_len(size, index).ok_or(ProtocolFault::Misplaced)?;
         self.frame.index_of(size, offset, len)?;
+        if self.plan.waiting_again() >= RESENDS_MAX {
+            return Err(ProtocolFault::OverLimit("frames to be sent again"));
+        }
         let handle = Arc::clone(&tracked.handle);
         self.plan.add_again(Piece { entry, handle, size, frames: index..index + 1 });
         Ok(())
@@ -271,6 +290,9 @@ impl<H> Source<H> {
         match self.entries.get(&entry) {
             None => Ok(()),
             Some(Tracked { state: State::Small { size }, handle }) => {
+                if self.plan.waiting() >= 2 * ENTRY_WINDOW {
+                    return Err(ProtocolFault::OverLimit("files to be sent again"));
+                }
                 self.plan.add(entry, Arc::clone(handle), *size, false);
                 Ok(())
             }
@@ -279,7 +301,7 @@ impl<H> Source<H> {
     }
 
     fn check_offered(&self, entry: EntryId) -> Result<(), ProtocolFault> {
-        if entry.0 < self.next { Ok(()) } else { Err(ProtocolFault::Unasked("an entry that was never offered")) }
+        if entry.0 < self.sent { Ok(()) } else { Err(ProtocolFault::Unasked("an entry that was never offered")) }
     }
 
     /// Forgets an entry; an open directory stays until it has ended, since its children name it.

@@ -1,2 +1,317 @@
-//! The source machine refuses what no target may say.
+//! The source's machine against targets that are late, wrong or hostile.
 
+use super::*;
+use crate::manifest::{Meta, Place};
+use crate::path::Name;
+
+const F: u64 = 256 << 10;
+
+fn source() -> Source<()> {
+    Source::new(FrameLen::new(256 << 10).unwrap(), 2)
+}
+
+fn entry(parent: Option<EntryId>, kind: Kind) -> Entry {
+    let place = match parent {
+        Some(parent) => Place::Child { parent, name: Name::new(b"x").unwrap() },
+        None => Place::Operand(0),
+    };
+    Entry { place, kind, meta: Meta::default() }
+}
+
+fn file(size: u64) -> Entry {
+    entry(None, Kind::File { size })
+}
+
+/// Offers entries and delivers the messages that carry them.
+fn offered(source: &mut Source<()>, entries: Vec<Entry>) -> Vec<EntryId> {
+    let ids = entries.into_iter().map(|entry| source.offer(entry, Arc::new(()))).collect();
+    source.flush_offers();
+    drain(source);
+    ids
+}
+
+fn drain(source: &mut Source<()>) -> Vec<SourceMessage> {
+    std::iter::from_fn(|| source.poll_message()).collect()
+}
+
+fn needs(first: u64, needs: &[Need]) -> TargetMessage {
+    TargetMessage::Needs { first: EntryId(first), needs: needs.to_vec() }
+}
+
+fn done(first: u64, count: u64) -> TargetMessage {
+    TargetMessage::Done { runs: vec![(EntryId(first), count)] }
+}
+
+fn link() -> Entry {
+    entry(None, Kind::Symlink { points_to: (*b"x").into() })
+}
+
+#[test]
+fn a_tree_goes_through() {
+    let mut source = source();
+    let dir = source.offer(entry(None, Kind::Directory), Arc::new(()));
+    let small = source.offer(entry(Some(dir), Kind::File { size: 5 }), Arc::new(()));
+    let large = source.offer(entry(Some(dir), Kind::File { size: F + 1 }), Arc::new(()));
+    source.end_directory(dir, true);
+    source.end_offers();
+    let messages = drain(&mut source);
+    assert!(matches!(&messages[0], SourceMessage::Offer { first: EntryId(0), entries } if entries.len() == 3));
+    assert_eq!(messages[1..], [SourceMessage::DirectoryEnd { entry: dir, complete: true }, SourceMessage::OffersEnd]);
+    assert!(source.next_work().is_none() && !source.is_finished());
+    source.handle(needs(0, &[Need::All; 3])).unwrap();
+    let mut frames = 0;
+    let mut packed = Vec::new();
+    while let Some(work) = source.next_work() {
+        match work {
+            Work::Frames(piece) => {
+                for index in piece.frames {
+                    frames += 1;
+                    source.frames_read(large, &[(index, [1; 32])], Stamp::default());
+                }
+            }
+            Work::Pack(files) => packed.extend(files.into_iter().map(|file| file.entry)),
+        }
+    }
+    assert_eq!((frames, packed), (2, vec![small]));
+    let ends = drain(&mut source);
+    assert!(matches!(ends[..], [SourceMessage::FileEnd { entry, .. }] if entry == large), "{ends:?}");
+    source.handle(done(1, 2)).unwrap();
+    assert!(!source.is_finished(), "the directory is not settled");
+    source.handle(done(0, 1)).unwrap();
+    assert!(source.is_finished());
+}
+
+#[test]
+fn answers_about_what_was_not_offered_are_faults() {
+    let never = Err(ProtocolFault::Unasked("an entry that was never offered"));
+    for message in [
+        needs(1, &[Need::All]),
+        needs(0, &[Need::All, Need::All]),
+        needs(u64::MAX, &[Need::All, Need::All]),
+        done(0, 2),
+        done(u64::MAX, 2),
+        TargetMessage::TargetFailed { entry: EntryId(1) },
+        TargetMessage::ResendFrame { entry: EntryId(u64::MAX), offset: 0 },
+        TargetMessage::ResendPacked { entries: vec![EntryId(1)] },
+    ] {
+        let mut source = source();
+        offered(&mut source, vec![file(F)]);
+        assert_eq!(source.handle(message.clone()), never, "{message:?}");
+    }
+}
+
+#[test]
+fn a_target_cannot_answer_before_it_was_asked() {
+    let mut source = source();
+    let first = source.offer(file(1), Arc::new(()));
+    assert!(source.handle(needs(first.0, &[Need::Nothing])).is_err(), "still gathering");
+    source.flush_offers();
+    assert!(source.handle(TargetMessage::TargetFailed { entry: first }).is_err(), "still in the outbox");
+    drain(&mut source);
+    assert_eq!(source.handle(needs(first.0, &[Need::Nothing])), Ok(()));
+}
+
+#[test]
+fn needs_that_cannot_be_are_faults() {
+    for (offer, need) in [
+        (entry(None, Kind::Directory), Need::Nothing),
+        (entry(None, Kind::Directory), Need::InOrder),
+        (link(), Need::All),
+        (link(), Need::InOrder),
+    ] {
+        let mut source = source();
+        offered(&mut source, vec![offer.clone()]);
+        assert!(matches!(source.handle(needs(0, &[need])), Err(ProtocolFault::Invalid(_))), "{offer:?} {need:?}");
+    }
+}
+
+#[test]
+fn a_second_answer_is_a_fault() {
+    for (first, fault) in [
+        (Need::All, ProtocolFault::OutOfTurn("a second answer")),
+        (Need::InOrder, ProtocolFault::OutOfTurn("a second answer")),
+        (Need::Nothing, ProtocolFault::Unasked("an entry that awaits no answer")),
+        (Need::Refused, ProtocolFault::Unasked("an entry that awaits no answer")),
+    ] {
+        for size in [0, F] {
+            let mut source = source();
+            offered(&mut source, vec![file(size)]);
+            source.handle(needs(0, &[first])).unwrap();
+            assert_eq!(source.handle(needs(0, &[Need::All])), Err(fault));
+        }
+    }
+}
+
+#[test]
+fn done_is_only_what_can_be() {
+    let mut source = source();
+    offered(&mut source, vec![entry(None, Kind::Directory), file(F)]);
+    assert!(matches!(source.handle(done(0, 1)), Err(ProtocolFault::OutOfTurn(_))), "an open directory");
+    assert!(matches!(source.handle(done(1, 1)), Err(ProtocolFault::OutOfTurn(_))), "not even needed");
+    let most = (ENTRY_WINDOW + OPEN_DIRECTORIES_MAX) as u64;
+    let runs = vec![(EntryId(0), most), (EntryId(0), 1)];
+    assert!(matches!(source.handle(TargetMessage::Done { runs }), Err(ProtocolFault::OverLimit(_))));
+    assert!(matches!(source.handle(done(0, u64::MAX)), Err(ProtocolFault::OverLimit(_))));
+}
+
+#[test]
+fn what_comes_late_is_ignored() {
+    let mut source = source();
+    let ids = offered(&mut source, vec![file(5), file(2 * F)]);
+    source.handle(needs(0, &[Need::All; 2])).unwrap();
+    assert!(ids.iter().all(|id| source.fail(*id, "gone")));
+    assert!(!source.fail(ids[0], "gone"), "only once");
+    assert_eq!(drain(&mut source).len(), 2);
+    for message in [
+        done(0, 2),
+        TargetMessage::TargetFailed { entry: ids[0] },
+        TargetMessage::ResendFrame { entry: ids[1], offset: F },
+        TargetMessage::ResendPacked { entries: vec![ids[0]] },
+    ] {
+        assert_eq!(source.handle(message), Ok(()));
+    }
+    source.frames_read(ids[1], &[(0, [0; 32]), (1, [0; 32])], Stamp::default());
+    assert!(source.next_work().is_none() && source.poll_message().is_none());
+    assert_eq!(source.window(), ENTRY_WINDOW);
+}
+
+#[test]
+fn only_needed_files_can_fail_at_the_source() {
+    let mut source = source();
+    let ids = offered(&mut source, vec![entry(None, Kind::Directory), file(5)]);
+    assert!(!source.fail(ids[0], "a directory") && !source.fail(ids[1], "not needed yet"));
+    assert_eq!(drain(&mut source), []);
+    assert_eq!(source.handle(needs(0, &[Need::All; 2])), Ok(()));
+    assert!(source.fail(ids[1], "needed"));
+}
+
+#[test]
+fn a_frame_can_only_be_asked_for_again_where_one_is() {
+    let mut source = source();
+    let ids = offered(&mut source, vec![file(2 * F + 1), file(5), entry(None, Kind::Directory), file(F)]);
+    source.handle(needs(0, &[Need::All, Need::All, Need::All])).unwrap();
+    let resend = |entry, offset| TargetMessage::ResendFrame { entry, offset };
+    for offset in [1, F - 1, 3 * F, u64::MAX] {
+        assert_eq!(source.handle(resend(ids[0], offset)), Err(ProtocolFault::Misplaced));
+    }
+    for entry in &ids[1..] {
+        assert!(matches!(source.handle(resend(*entry, 0)), Err(ProtocolFault::Unasked(_))));
+    }
+    for entry in [ids[0], ids[2], ids[3]] {
+        let packed = TargetMessage::ResendPacked { entries: vec![entry] };
+        assert!(matches!(source.handle(packed), Err(ProtocolFault::Unasked(_))));
+    }
+    while source.next_work().is_some() {}
+    source.handle(resend(ids[0], 2 * F)).unwrap();
+    let Some(Work::Frames(piece)) = source.next_work() else { panic!("the frame again") };
+    assert_eq!((piece.entry, piece.frames), (ids[0], 2..3));
+    source.handle(TargetMessage::ResendPacked { entries: vec![ids[1]] }).unwrap();
+    assert!(matches!(source.next_work(), Some(Work::Pack(files)) if files[0].entry == ids[1]));
+}
+
+#[test]
+fn asking_again_and_again_meets_a_limit() {
+    let mut source = source();
+    let ids = offered(&mut source, vec![file(F), file(0)]);
+    source.handle(needs(0, &[Need::All; 2])).unwrap();
+    let frame = TargetMessage::ResendFrame { entry: ids[0], offset: 0 };
+    let asked = (0..=RESENDS_MAX).take_while(|_| source.handle(frame.clone()).is_ok()).count();
+    assert_eq!(asked, RESENDS_MAX);
+    let packed = TargetMessage::ResendPacked { entries: vec![ids[1]; 512] };
+    let asked = (0..=ENTRY_WINDOW).take_while(|_| source.handle(packed.clone()).is_ok()).count();
+    assert!(asked <= 2 * ENTRY_WINDOW / 512, "{asked}");
+}
+
+#[test]
+fn the_window_closes_and_opens() {
+    let mut source = source();
+    for _ in 0..ENTRY_WINDOW {
+        source.offer(file(0), Arc::new(()));
+    }
+    assert_eq!(source.window(), 0);
+    let offered: usize = drain(&mut source).iter().map(entries_in).sum();
+    assert_eq!(offered, ENTRY_WINDOW, "a closed window leaves nothing behind");
+    source.handle(needs(0, &[Need::Nothing; 512])).unwrap();
+    assert_eq!(source.window(), 512);
+}
+
+#[test]
+fn giving_up_what_was_needed_does_not_open_the_window_without_end() {
+    let mut source = source();
+    let mut total = 0;
+    for _ in 0..10 {
+        let room = source.window();
+        total += room;
+        for _ in 0..room {
+            let entry = source.offer(file(0), Arc::new(()));
+            source.flush_offers();
+            drain(&mut source);
+            source.handle(needs(entry.0, &[Need::All])).unwrap();
+            source.handle(TargetMessage::TargetFailed { entry }).unwrap();
+        }
+    }
+    assert_eq!(total, ENTRY_WINDOW, "no stream took anything");
+    assert!(source.next_work().is_none());
+    assert_eq!(source.window(), ENTRY_WINDOW, "now it is known that nobody wants them");
+}
+
+fn entries_in(message: &SourceMessage) -> usize {
+    if let SourceMessage::Offer { entries, .. } = message { entries.len() } else { 0 }
+}
+
+#[test]
+fn open_directories_have_a_limit_of_their_own() {
+    let mut source = source();
+    let mut parent = None;
+    for _ in 0..OPEN_DIRECTORIES_MAX {
+        parent = Some(source.offer(entry(parent, Kind::Directory), Arc::new(())));
+    }
+    assert_eq!(source.window(), 0);
+    source.end_directory(parent.unwrap(), true);
+    assert_eq!(source.window(), 1);
+}
+
+#[test]
+fn a_refused_directory_is_settled_when_it_has_ended() {
+    let (mut before, mut after) = (source(), source());
+    for source in [&mut before, &mut after] {
+        offered(source, vec![entry(None, Kind::Directory), entry(Some(EntryId(0)), Kind::File { size: 1 })]);
+    }
+    before.handle(needs(0, &[Need::Refused; 2])).unwrap();
+    assert!(before.is_refused(EntryId(0)));
+    before.end_directory(EntryId(0), true);
+    after.end_directory(EntryId(0), true);
+    assert!(!after.is_refused(EntryId(0)));
+    after.handle(needs(0, &[Need::Refused; 2])).unwrap();
+    for source in [&mut before, &mut after] {
+        source.end_directory(EntryId(0), true);
+        source.end_offers();
+        let ends: Vec<_> = drain(source);
+        let end = SourceMessage::DirectoryEnd { entry: EntryId(0), complete: true };
+        assert_eq!(ends, [end, SourceMessage::OffersEnd], "ended once");
+        assert!(source.is_finished() && source.window() == ENTRY_WINDOW);
+    }
+}
+
+#[test]
+fn a_directory_that_fails_at_the_target_still_ends() {
+    let mut source = source();
+    offered(&mut source, vec![entry(None, Kind::Directory)]);
+    source.handle(TargetMessage::TargetFailed { entry: EntryId(0) }).unwrap();
+    source.end_directory(EntryId(0), false);
+    source.end_offers();
+    assert_eq!(drain(&mut source).len(), 2);
+    assert!(source.is_finished());
+}
+
+#[test]
+fn a_file_ends_once() {
+    let mut source = source();
+    let ids = offered(&mut source, vec![file(2 * F)]);
+    source.handle(needs(0, &[Need::All])).unwrap();
+    source.frames_read(ids[0], &[(1, [1; 32]), (7, [0; 32])], Stamp::default());
+    assert_eq!(source.poll_message(), None, "half of it, and a frame that there is not");
+    source.frames_read(ids[0], &[(0, [1; 32])], Stamp::default());
+    source.frames_read(ids[0], &[(0, [2; 32])], Stamp::default());
+    assert!(matches!(drain(&mut source)[..], [SourceMessage::FileEnd { .. }]));
+}

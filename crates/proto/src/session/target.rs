@@ -20,6 +20,11 @@ use crate::wire::message::{Need, SourceMessage, TargetMessage};
 /// Most runs in one Done message.
 const DONE_RUNS_MAX: usize = 4096;
 const _: () = assert!(DONE_RUNS_MAX <= ENTRY_WINDOW);
+/// Most requests to send again that wait to be read by the source. One that goes on sending damaged frames and
+/// reads nothing must not fill this end's memory.
+const OUTBOX_RESENDS_MAX: usize = 4096;
+/// Most messages that wait to be read by the source: more than one that keeps to the window can cause.
+const OUTBOX_MAX: usize = 2 * (ENTRY_WINDOW + OPEN_DIRECTORIES_MAX);
 
 /// The target's side of a job. `H` is what the engine knows an entry by.
 #[derive(Debug)]
@@ -32,6 +37,8 @@ pub struct Target<H> {
     needs_first: EntryId,
     done: RangeSet,
     outbox: VecDeque<TargetMessage>,
+    /// Requests to send again that are in the outbox.
+    outbox_resends: usize,
     in_window: usize,
     open_directories: usize,
     offers_ended: bool,
@@ -101,7 +108,7 @@ pub enum Step<H> {
     /// This is whole and proven (a directory: everything in it is settled): give it its metadata and its name, then
     /// call [`Target::settle`].
     Finish(Finish<H>),
-    /// What came of this file is void: remove it. It is settled.
+    /// What came of this file is void: report it, remove it, then call [`Target::abandoned`].
     Abandon(EntryId, Arc<H>, String),
     /// The frames are not the file that the source says they are: report, remove, then call [`Target::settle`].
     Mismatch(EntryId, Arc<H>),
@@ -129,6 +136,7 @@ impl<H> Target<H> {
             needs_first: EntryId(0),
             done: RangeSet::new(),
             outbox: VecDeque::new(),
+            outbox_resends: 0,
             in_window: 0,
             open_directories: 0,
             offers_ended: false,
@@ -137,6 +145,9 @@ impl<H> Target<H> {
 
     /// Takes a message from the source. An Offer must be answered entry by entry before the next message.
     pub fn handle(&mut self, message: SourceMessage) -> Result<Step<H>, ProtocolFault> {
+        if self.outbox.len() > OUTBOX_MAX {
+            return Err(ProtocolFault::OverLimit("answers that are not read"));
+        }
         if self.offers_ended && matches!(message, SourceMessage::Offer { .. } | SourceMessage::OffersEnd) {
             return Err(ProtocolFault::OutOfTurn("an offer"));
         }
@@ -169,7 +180,7 @@ impl<H> Target<H> {
     /// Answers the next entry of the Offer in hand; returns what the answer finishes.
     ///
     /// # Panics
-    /// If `entry` is not the next one: a programmer's error.
+    /// If `entry` is not the next one, or cannot have this answer: programmer's errors.
     pub fn answer(&mut self, entry: EntryId, answer: Answer<H>) -> Option<Finish<H>> {
         assert_eq!(entry.0, self.needs_first.0 + self.needs.len() as u64, "answers in order");
         let need = match answer {
@@ -187,20 +198,22 @@ impl<H> Target<H> {
         let tracked = self.entries.get_mut(&entry)?;
         match (answer, &mut tracked.state) {
             (Answer::Needed(directory), State::Directory { handle, .. }) => *handle = Some(directory),
-            (_, State::Directory { .. }) => {}
+            (Answer::Refused, State::Directory { .. }) => {}
             (Answer::Needed(handle), State::Examining { kind: Kind::File { size } }) => {
                 tracked.state = receiving(frame, handle, *size, None);
             }
             (Answer::NeededInOrder(handle), State::Examining { kind: Kind::File { size } }) => {
                 tracked.state = receiving(frame, handle, *size, Some(0));
             }
-            _ => return self.forget(entry),
+            (Answer::Settled | Answer::Refused, State::Examining { .. }) => return self.forget(entry),
+            _ => panic!("an answer that entry {} cannot have", entry.0),
         }
         None
     }
 
     /// Whether a frame of a file may be written: where, or `None` to discard it (it is late, or was there before).
     pub fn admit_frame(&self, entry: EntryId, offset: u64, len: usize) -> Result<Option<Arc<H>>, ProtocolFault> {
+        self.check_resends()?;
         let Some(tracked) = self.tracked(entry)? else { return Ok(None) };
         match &tracked.state {
             State::Large(large) => {
@@ -232,11 +245,14 @@ impl<H> Target<H> {
     /// is written in order), so that the file has to fail.
     pub fn resend_frame(&mut self, entry: EntryId, offset: u64) -> bool {
         match self.entries.get(&entry) {
-            Some(Tracked { state: State::Large(Large { in_order: None, .. }), .. }) => {
+            Some(Tracked { state: State::Large(Large { in_order: Some(_), .. }), .. }) => false,
+            Some(Tracked { state: State::Large(_), .. }) => {
+                self.outbox_resends += 1;
                 self.outbox.push_back(TargetMessage::ResendFrame { entry, offset });
                 true
             }
-            _ => false,
+            // It was settled while the frame was on its way.
+            _ => true,
         }
     }
 
@@ -258,16 +274,22 @@ impl<H> Target<H> {
     /// A pack is not what was sent: asks for its files again.
     pub fn resend_pack(&mut self, files: &[PackedFile]) -> Result<(), ProtocolFault> {
         self.check_pack(files)?;
-        let entries = files.iter().map(|file| file.entry).collect();
-        self.outbox.push_back(TargetMessage::ResendPacked { entries });
+        let entries: Vec<_> = files.iter().map(|file| file.entry).filter(|entry| self.awaits_pack(*entry)).collect();
+        if !entries.is_empty() {
+            self.outbox_resends += 1;
+            self.outbox.push_back(TargetMessage::ResendPacked { entries });
+        }
         Ok(())
     }
 
     /// An entry has its final name, or has failed (and was reported). Returns the directory that this completes.
+    ///
+    /// # Panics
+    /// If it was not answered, or is a directory that is not to be finished: programmer's errors.
     pub fn settle(&mut self, entry: EntryId, done: bool) -> Option<Finish<H>> {
-        if !self.entries.contains_key(&entry) {
-            return None;
-        }
+        let tracked = self.entries.get(&entry)?;
+        let unready = matches!(tracked.state, State::Examining { .. } | State::Directory { .. });
+        assert!(!unready, "entry {} cannot be settled yet", entry.0);
         if done {
             self.done.insert(entry.0);
         } else {
@@ -276,9 +298,16 @@ impl<H> Target<H> {
         self.forget(entry)
     }
 
+    /// Whether an entry was offered and is not settled.
+    pub fn is_known(&self, entry: EntryId) -> bool {
+        self.entries.contains_key(&entry)
+    }
+
     /// The next message for the source.
     pub fn poll_message(&mut self) -> Option<TargetMessage> {
         if let Some(message) = self.outbox.pop_front() {
+            let resend = matches!(message, TargetMessage::ResendFrame { .. } | TargetMessage::ResendPacked { .. });
+            self.outbox_resends -= usize::from(resend);
             return Some(message);
         }
         if self.done.is_empty() {
@@ -360,13 +389,18 @@ impl<H> Target<H> {
     }
 
     fn handle_source_failed(&mut self, entry: EntryId, reason: String) -> Result<Step<H>, ProtocolFault> {
-        let Some(tracked) = self.tracked(entry)? else { return Ok(Step::None) };
+        if self.tracked(entry)?.is_none() {
+            return Ok(Step::None);
+        }
+        let Some(tracked) = self.entries.get_mut(&entry) else { return Ok(Step::None) };
         let handle = match &tracked.state {
             State::Small { handle } | State::Large(Large { handle, .. }) => Arc::clone(handle),
             // Whole and proven before the source gave it up: what is there is what was sent.
             State::Finishing => return Ok(Step::None),
             _ => return Err(ProtocolFault::OutOfTurn("a failure")),
         };
+        // Frames that come before the engine has removed it are late.
+        tracked.state = State::Finishing;
         Ok(Step::Abandon(entry, handle, reason))
     }
 
@@ -420,7 +454,19 @@ impl<H> Target<H> {
         }
     }
 
+    fn awaits_pack(&self, entry: EntryId) -> bool {
+        matches!(self.entries.get(&entry), Some(Tracked { state: State::Small { .. }, .. }))
+    }
+
+    fn check_resends(&self) -> Result<(), ProtocolFault> {
+        if self.outbox_resends > OUTBOX_RESENDS_MAX {
+            return Err(ProtocolFault::OverLimit("damaged frames"));
+        }
+        Ok(())
+    }
+
     fn check_pack(&self, files: &[PackedFile]) -> Result<(), ProtocolFault> {
+        self.check_resends()?;
         for file in files {
             match self.tracked(file.entry)?.map(|tracked| &tracked.state) {
                 None | Some(State::Small { .. } | State::Finishing) => {}

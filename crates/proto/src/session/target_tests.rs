@@ -1,2 +1,496 @@
-//! The target machine refuses what no source may say.
+//! The target's machine against sources that are late, wrong or hostile; and both machines together.
 
+use super::*;
+use crate::manifest::Meta;
+use crate::path::Name;
+use crate::plan::Work;
+use crate::session::source::Source;
+use crate::wire::limits::OFFER_ENTRIES_MAX;
+use proptest::prelude::*;
+
+const F: u64 = 256 << 10;
+
+fn frame_len() -> FrameLen {
+    FrameLen::new(256 << 10).unwrap()
+}
+
+fn target() -> Target<u64> {
+    Target::new(frame_len())
+}
+
+fn child(parent: Option<u64>, kind: Kind) -> Entry {
+    let place = match parent {
+        Some(parent) => Place::Child { parent: EntryId(parent), name: Name::new(b"x").unwrap() },
+        None => Place::Operand(0),
+    };
+    Entry { place, kind, meta: Meta::default() }
+}
+
+fn file(size: u64) -> Entry {
+    child(None, Kind::File { size })
+}
+
+fn dir() -> Entry {
+    child(None, Kind::Directory)
+}
+
+fn link() -> Entry {
+    child(None, Kind::Symlink { points_to: (*b"x").into() })
+}
+
+fn offer(first: u64, entries: Vec<Entry>) -> SourceMessage {
+    SourceMessage::Offer { first: EntryId(first), entries }
+}
+
+fn end_of(entry: u64) -> SourceMessage {
+    SourceMessage::DirectoryEnd { entry: EntryId(entry), complete: true }
+}
+
+fn file_end(entry: u64) -> SourceMessage {
+    SourceMessage::FileEnd { entry: EntryId(entry), modified: Stamp::default(), digest: [0; 32] }
+}
+
+fn failed(entry: u64) -> SourceMessage {
+    SourceMessage::SourceFailed { entry: EntryId(entry), reason: "gone".into() }
+}
+
+fn packed(entry: u64) -> PackedFile {
+    PackedFile { entry: EntryId(entry), len: 0, modified: Stamp::default(), digest: [0; 32] }
+}
+
+fn need(id: u64) -> Answer<u64> {
+    Answer::Needed(Arc::new(id))
+}
+
+/// Offers entries and answers each with "needed" (links are settled).
+fn offered(target: &mut Target<u64>, entries: Vec<Entry>) {
+    let Ok(Step::Examine(first, entries)) = target.handle(offer(target.next, entries)) else { panic!("no offer") };
+    for (id, entry) in (first.0..).zip(entries) {
+        let link = matches!(entry.kind, Kind::Symlink { .. });
+        target.answer(EntryId(id), if link { Answer::Settled } else { need(id) });
+    }
+}
+
+fn drain(target: &mut Target<u64>) -> Vec<TargetMessage> {
+    std::iter::from_fn(|| target.poll_message()).collect()
+}
+
+#[test]
+fn offers_come_in_turn() {
+    let mut target = target();
+    assert!(matches!(target.handle(offer(1, vec![file(0)])), Err(ProtocolFault::OutOfTurn(_))));
+    assert!(matches!(target.handle(offer(0, vec![])), Err(ProtocolFault::OutOfTurn(_))));
+    offered(&mut target, vec![file(0), file(0)]);
+    assert!(matches!(target.handle(offer(1, vec![file(0)])), Err(ProtocolFault::OutOfTurn(_))), "an id again");
+    assert!(matches!(target.handle(offer(3, vec![file(0)])), Err(ProtocolFault::OutOfTurn(_))), "a gap");
+    target.handle(SourceMessage::OffersEnd).unwrap();
+    assert!(matches!(target.handle(offer(2, vec![file(0)])), Err(ProtocolFault::OutOfTurn(_))));
+    assert!(matches!(target.handle(SourceMessage::OffersEnd), Err(ProtocolFault::OutOfTurn(_))), "twice");
+}
+
+#[test]
+fn children_need_an_open_directory() {
+    let unasked = ProtocolFault::Unasked("a child of what is no open directory");
+    for parent in [0, 1, 2, 3, 4, u64::MAX] {
+        let mut target = target();
+        offered(&mut target, vec![file(0), link(), dir()]);
+        target.handle(end_of(2)).unwrap();
+        let offer = offer(3, vec![child(Some(parent), Kind::File { size: 0 })]);
+        assert_eq!(target.handle(offer).map(drop), Err(unasked), "a child of {parent}");
+    }
+}
+
+#[test]
+fn a_directory_ends_once() {
+    let mut target = target();
+    offered(&mut target, vec![dir(), file(0), link(), dir()]);
+    assert!(target.handle(SourceMessage::OffersEnd).is_err(), "open directories");
+    assert!(matches!(target.handle(end_of(0)), Ok(Step::Finish(finish)) if *finish.handle == 0));
+    for entry in [0, 1, 2, 4, u64::MAX] {
+        assert_eq!(target.handle(end_of(entry)).map(drop), Err(ProtocolFault::OutOfTurn("the end of a directory")));
+    }
+    target.settle(EntryId(0), true);
+    assert!(target.handle(end_of(0)).is_err(), "once it is settled, too");
+}
+
+#[test]
+fn a_file_ends_once_and_only_if_it_has_frames() {
+    let mut target = target();
+    offered(&mut target, vec![file(2 * F), file(5), dir(), link()]);
+    assert!(matches!(target.handle(file_end(0)), Ok(Step::None)));
+    for entry in [0, 1, 2] {
+        assert_eq!(target.handle(file_end(entry)).map(drop), Err(ProtocolFault::OutOfTurn("the end of a file")));
+    }
+    assert!(matches!(target.handle(file_end(3)), Ok(Step::None)), "settled, so it is late");
+    assert!(matches!(target.handle(file_end(4)), Err(ProtocolFault::Unasked(_))));
+}
+
+#[test]
+fn frames_are_admitted_only_where_they_belong() {
+    let mut target = target();
+    offered(&mut target, vec![file(2 * F + 1), file(5), dir(), link()]);
+    for (offset, len) in [(1, F), (0, F - 1), (2 * F, 2), (3 * F, 1), (u64::MAX, 1), (0, 0)] {
+        let admitted = target.admit_frame(EntryId(0), offset, usize::try_from(len).unwrap());
+        assert_eq!(admitted, Err(ProtocolFault::Misplaced), "{offset} {len}");
+    }
+    for entry in [1, 2, 4] {
+        assert!(matches!(target.admit_frame(EntryId(entry), 0, 5), Err(ProtocolFault::Unasked(_))), "{entry}");
+    }
+    assert_eq!(target.admit_frame(EntryId(3), 0, 5), Ok(None), "settled, so it is late");
+    assert_eq!(target.admit_frame(EntryId(0), 2 * F, 1).map(|handle| handle.is_some()), Ok(true));
+    target.frame_written(EntryId(0), 2 * F, [0; 32]);
+    assert_eq!(target.admit_frame(EntryId(0), 2 * F, 1), Ok(None), "a duplicate");
+}
+
+#[test]
+fn a_device_takes_frames_in_order_and_none_again() {
+    let mut target = target();
+    target.handle(offer(0, vec![file(2 * F)])).unwrap();
+    target.answer(EntryId(0), Answer::NeededInOrder(Arc::new(0)));
+    assert_eq!(drain(&mut target), [TargetMessage::Needs { first: EntryId(0), needs: vec![Need::InOrder] }]);
+    let len = frame_len().bytes();
+    assert_eq!(target.admit_frame(EntryId(0), F, len), Err(ProtocolFault::OutOfTurn("a frame")));
+    assert!(!target.resend_frame(EntryId(0), 0));
+    assert!(target.admit_frame(EntryId(0), 0, len).is_ok());
+    target.frame_written(EntryId(0), 0, [0; 32]);
+    assert_eq!(target.admit_frame(EntryId(0), 0, len), Err(ProtocolFault::OutOfTurn("a frame")));
+    assert!(target.admit_frame(EntryId(0), F, len).is_ok());
+}
+
+#[test]
+fn a_file_is_whole_when_frames_and_end_are_there() {
+    let data = vec![7u8; 2 * frame_len().bytes()];
+    let value = |index: u64| frame_len().hash(2 * F, index, &data[..frame_len().bytes()]);
+    let digest = *blake3::hash(&data).as_bytes();
+    let end = SourceMessage::FileEnd { entry: EntryId(0), modified: Stamp::default(), digest };
+    for end_comes in 0..3 {
+        let mut target = target();
+        offered(&mut target, vec![file(2 * F)]);
+        let mut steps = Vec::new();
+        for step in 0..3u64 {
+            steps.push(match step.cmp(&end_comes) {
+                std::cmp::Ordering::Equal => target.handle(end.clone()).unwrap(),
+                std::cmp::Ordering::Less => target.frame_written(EntryId(0), step * F, value(step)),
+                std::cmp::Ordering::Greater => target.frame_written(EntryId(0), (step - 1) * F, value(step - 1)),
+            });
+        }
+        assert!(matches!(&steps[..], [Step::None, Step::None, Step::Finish(Finish { end: Some((_, is)), .. })] if *is == digest));
+        assert!(matches!(target.handle(failed(0)), Ok(Step::None)), "too late to take it back");
+        assert_eq!(target.admit_frame(EntryId(0), 0, frame_len().bytes()), Ok(None));
+    }
+}
+
+#[test]
+fn frames_that_are_another_file_are_a_mismatch() {
+    let mut target = target();
+    offered(&mut target, vec![file(F)]);
+    target.handle(file_end(0)).unwrap();
+    assert!(matches!(target.frame_written(EntryId(0), 0, [9; 32]), Step::Mismatch(EntryId(0), _)));
+    target.settle(EntryId(0), false);
+    assert_eq!(drain(&mut target)[1..], [TargetMessage::TargetFailed { entry: EntryId(0) }]);
+}
+
+#[test]
+fn packs_hold_only_what_is_needed() {
+    let mut target = target();
+    offered(&mut target, vec![file(F), file(5), dir(), link()]);
+    drain(&mut target);
+    for entry in [0, 2, 4, u64::MAX] {
+        assert!(matches!(target.admit_pack(&[packed(1), packed(entry)]), Err(ProtocolFault::Unasked(_))), "{entry}");
+        assert!(matches!(target.resend_pack(&[packed(1), packed(entry)]), Err(ProtocolFault::Unasked(_))), "{entry}");
+    }
+    assert_eq!(drain(&mut target), [], "all or nothing");
+    target.resend_pack(&[packed(3), packed(1)]).unwrap();
+    assert_eq!(drain(&mut target), [TargetMessage::ResendPacked { entries: vec![EntryId(1)] }]);
+    let twice = target.admit_pack(&[packed(1), packed(1), packed(3)]).unwrap();
+    assert_eq!(twice.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, false]);
+    target.resend_pack(&[packed(1)]).unwrap();
+    assert_eq!(drain(&mut target), [], "it is whole already");
+}
+
+#[test]
+fn what_the_source_gives_up_is_abandoned_once() {
+    let mut target = target();
+    offered(&mut target, vec![dir(), child(Some(0), Kind::File { size: F }), child(Some(0), Kind::File { size: 5 }), link()]);
+    target.handle(end_of(0)).unwrap();
+    assert!(matches!(target.handle(failed(0)), Err(ProtocolFault::OutOfTurn(_))), "a directory");
+    assert!(matches!(target.handle(failed(4)), Err(ProtocolFault::Unasked(_))), "never offered");
+    assert!(matches!(target.handle(failed(3)), Ok(Step::None)), "settled");
+    for entry in [1, 2] {
+        assert!(matches!(target.handle(failed(entry)), Ok(Step::Abandon(id, handle, _)) if id.0 == entry && *handle == entry));
+        assert!(matches!(target.handle(failed(entry)), Ok(Step::None)), "once");
+    }
+    assert_eq!(target.admit_frame(EntryId(1), 0, frame_len().bytes()), Ok(None), "it is being removed");
+    assert!(target.resend_frame(EntryId(1), 0) && matches!(target.frame_written(EntryId(1), 0, [0; 32]), Step::None));
+    assert!(target.abandoned(EntryId(1)).is_none() && target.abandoned(EntryId(1)).is_none());
+    assert!(target.settle(EntryId(1), false).is_none(), "not settled twice");
+    assert!(matches!(target.abandoned(EntryId(2)), Some(finish) if finish.entry == EntryId(0)));
+}
+
+#[test]
+fn the_window_is_enforced() {
+    let mut target = target();
+    for _ in 0..ENTRY_WINDOW / OFFER_ENTRIES_MAX {
+        offered(&mut target, vec![file(0); OFFER_ENTRIES_MAX]);
+    }
+    let next = target.next;
+    assert!(matches!(target.handle(offer(next, vec![dir()])), Ok(Step::Examine(..))), "directories count only once ended");
+    target.answer(EntryId(next), need(next));
+    assert!(matches!(target.handle(offer(next + 1, vec![link()])), Err(ProtocolFault::OverLimit(_))));
+}
+
+#[test]
+fn open_directories_are_limited() {
+    let mut target = target();
+    for _ in 0..OPEN_DIRECTORIES_MAX / OFFER_ENTRIES_MAX {
+        offered(&mut target, vec![dir(); OFFER_ENTRIES_MAX]);
+    }
+    assert!(matches!(target.handle(offer(target.next, vec![dir()])), Err(ProtocolFault::OverLimit(_))));
+}
+
+#[test]
+fn a_source_that_reads_nothing_cannot_fill_the_memory() {
+    let mut target = target();
+    offered(&mut target, vec![file(F)]);
+    let mut resends = 0;
+    while target.admit_frame(EntryId(0), 0, frame_len().bytes()).is_ok() {
+        assert!(target.resend_frame(EntryId(0), 0));
+        resends += 1;
+        assert!(resends <= OUTBOX_RESENDS_MAX + 1);
+    }
+    drain(&mut target);
+    assert!(target.admit_frame(EntryId(0), 0, frame_len().bytes()).is_ok(), "once they are read it goes on");
+    let mut offers = 0;
+    while target.handle(offer(target.next, vec![link()])).is_ok() {
+        target.answer(EntryId(target.next - 1), Answer::Settled);
+        offers += 1;
+        assert!(offers <= OUTBOX_MAX + 1);
+    }
+}
+
+#[test]
+fn a_refused_directory_takes_all_below_it() {
+    let mut target = target();
+    // The directory, its child directory with a file, and a file, all in one Offer.
+    let entries = vec![dir(), child(Some(0), Kind::Directory), child(Some(1), Kind::File { size: 1 }), child(Some(0), Kind::File { size: F })];
+    let Ok(Step::Examine(_, entries)) = target.handle(offer(0, entries)) else { panic!("no offer") };
+    assert!(matches!(target.parent(&entries[0].place), Parent::Operand(0)));
+    for id in 0..4 {
+        assert!(id == 0 || matches!(target.parent(&entries[usize::try_from(id).unwrap()].place), Parent::Refused));
+        assert!(target.answer(EntryId(id), Answer::Refused).is_none());
+    }
+    assert!(matches!(target.handle(end_of(1)), Ok(Step::None)));
+    assert!(matches!(target.handle(end_of(0)), Ok(Step::None)));
+    target.handle(SourceMessage::OffersEnd).unwrap();
+    assert_eq!(drain(&mut target), [TargetMessage::Needs { first: EntryId(0), needs: vec![Need::Refused; 4] }]);
+    assert!(target.is_finished() && target.entries.is_empty() && target.in_window == 0);
+}
+
+#[test]
+fn directories_complete_from_the_inside_out() {
+    let mut target = target();
+    offered(&mut target, vec![dir(), child(Some(0), Kind::Directory), child(Some(1), Kind::File { size: 5 })]);
+    assert!(matches!(target.handle(end_of(0)), Ok(Step::None)), "the outer one may end first");
+    assert!(matches!(target.handle(end_of(1)), Ok(Step::None)));
+    target.admit_pack(&[packed(2)]).unwrap();
+    let inner = target.settle(EntryId(2), true).expect("the inner directory");
+    assert_eq!((inner.entry, *inner.handle, inner.end), (EntryId(1), 1, None));
+    let outer = target.settle(EntryId(1), true).expect("the outer directory");
+    assert_eq!(outer.entry, EntryId(0));
+    assert!(target.settle(EntryId(0), true).is_none());
+    target.handle(SourceMessage::OffersEnd).unwrap();
+    drain(&mut target);
+    assert!(target.is_finished());
+}
+
+#[test]
+fn done_is_told_in_runs_that_fit_a_message() {
+    let mut target = target();
+    for _ in 0..ENTRY_WINDOW / OFFER_ENTRIES_MAX {
+        offered(&mut target, vec![file(0); OFFER_ENTRIES_MAX]);
+    }
+    drain(&mut target);
+    let every_second: Vec<_> = (0..ENTRY_WINDOW as u64).step_by(2).map(packed).collect();
+    target.admit_pack(&every_second).unwrap();
+    every_second.iter().for_each(|file| drop(target.settle(file.entry, true)));
+    let mut told = 0;
+    for message in drain(&mut target) {
+        let TargetMessage::Done { runs } = message else { panic!("{message:?}") };
+        assert!(runs.len() <= DONE_RUNS_MAX);
+        told += runs.iter().map(|run| run.1).sum::<u64>();
+    }
+    assert_eq!(told, ENTRY_WINDOW as u64 / 2);
+}
+
+/// Both machines, joined by queues; which of them moves next is given from outside.
+struct Pair {
+    source: Source<u64>,
+    target: Target<u64>,
+    to_target: VecDeque<SourceMessage>,
+    to_source: VecDeque<TargetMessage>,
+    work: Vec<Work<u64>>,
+    /// Entries by what became of them: kept or made at once, done, failed, refused.
+    outcome: [u64; 4],
+    pick: u64,
+}
+
+impl Pair {
+    fn pick(&mut self, below: u64) -> u64 {
+        self.pick = self.pick.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.pick >> 33) % below
+    }
+
+    /// One step of what `choice` says; whether anything moved.
+    fn step(&mut self, choice: u64) -> bool {
+        match choice {
+            0 => self.source.poll_message().map(|message| self.to_target.push_back(message)).is_some(),
+            1 => self.target.poll_message().map(|message| self.to_source.push_back(message)).is_some(),
+            2 => self.to_source.pop_front().map(|message| self.source.handle(message).unwrap()).is_some(),
+            3 => self.source.next_work().map(|work| self.work.push(work)).is_some(),
+            4 => self.to_target.pop_front().map(|message| self.deliver(message)).is_some(),
+            _ if self.work.is_empty() => false,
+            _ => {
+                let at = self.pick(self.work.len() as u64);
+                let work = self.work.swap_remove(usize::try_from(at).unwrap());
+                self.carry(work);
+                true
+            }
+        }
+    }
+
+    fn deliver(&mut self, message: SourceMessage) {
+        match self.target.handle(message).unwrap() {
+            Step::Examine(first, entries) => {
+                for (id, entry) in (first.0..).map(EntryId).zip(entries) {
+                    let answer = self.answer(id, &entry);
+                    let finish = self.target.answer(id, answer);
+                    self.finish(finish);
+                }
+            }
+            Step::Abandon(entry, ..) => {
+                self.outcome[2] += 1;
+                let finish = self.target.abandoned(entry);
+                self.finish(finish);
+            }
+            Step::Finish(finish) => self.finish(Some(finish)),
+            Step::Mismatch(..) => panic!("a mismatch"),
+            Step::None => {}
+        }
+    }
+
+    fn answer(&mut self, id: EntryId, entry: &Entry) -> Answer<u64> {
+        let chance = self.pick(10);
+        if matches!(self.target.parent(&entry.place), Parent::Refused) || chance == 0 {
+            self.outcome[3] += 1;
+            return Answer::Refused;
+        }
+        if matches!(entry.kind, Kind::Symlink { .. }) || (chance < 3 && entry.kind != Kind::Directory) {
+            self.outcome[0] += 1;
+            return Answer::Settled;
+        }
+        need(id.0)
+    }
+
+    /// Settles this and every directory that is complete by it.
+    fn finish(&mut self, mut finish: Option<Finish<u64>>) {
+        while let Some(one) = finish {
+            let done = self.pick(10) > 0;
+            self.outcome[if done { 1 } else { 2 }] += 1;
+            finish = self.target.settle(one.entry, done);
+        }
+    }
+
+    /// A stream: reads, maybe fails to, sends; what arrives is sometimes damaged.
+    fn carry(&mut self, work: Work<u64>) {
+        match work {
+            Work::Pack(files) => {
+                let files: Vec<_> = files.iter().map(|file| packed(file.entry.0)).collect();
+                if self.pick(4) == 0 {
+                    return self.target.resend_pack(&files).unwrap();
+                }
+                let admitted = self.target.admit_pack(&files).unwrap();
+                for (file, handle) in files.iter().zip(admitted) {
+                    let handle = handle.filter(|handle| **handle == file.entry.0);
+                    self.finish(handle.map(|handle| Finish { entry: file.entry, handle, end: None }));
+                }
+            }
+            Work::Frames(piece) => {
+                if self.pick(8) == 0 {
+                    self.source.fail(piece.entry, "unreadable");
+                    return;
+                }
+                for index in piece.frames {
+                    self.carry_frame(piece.entry, piece.size, index);
+                }
+            }
+        }
+    }
+
+    fn carry_frame(&mut self, entry: EntryId, size: u64, index: u64) {
+        let len = frame_len().frame_len(size, index).unwrap();
+        let offset = index * F;
+        self.source.frames_read(entry, &[(index, [1; 32])], Stamp::default());
+        if self.target.admit_frame(entry, offset, len).unwrap().is_none() {
+            return;
+        }
+        match self.pick(8) {
+            0 => assert!(self.target.resend_frame(entry, offset)),
+            1 => {
+                self.outcome[2] += 1;
+                let finish = self.target.settle(entry, false);
+                self.finish(finish);
+            }
+            _ => match self.target.frame_written(entry, offset, [1; 32]) {
+                Step::Finish(finish) => self.finish(Some(finish)),
+                Step::None => {}
+                other => panic!("{other:?}"),
+            },
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn both_machines_always_finish_and_agree(entries in proptest::collection::vec((0u8..8, any::<u8>()), 1..40), seed: u64) {
+        let mut pair = Pair {
+            source: Source::new(frame_len(), 2),
+            target: target(),
+            to_target: VecDeque::new(),
+            to_source: VecDeque::new(),
+            work: Vec::new(),
+            outcome: [0; 4],
+            pick: seed,
+        };
+        let mut open: Vec<EntryId> = Vec::new();
+        for (kind, size) in &entries {
+            let parent = open.last().map(|entry| entry.0);
+            let id = |pair: &mut Pair, kind| pair.source.offer(child(parent, kind), Arc::new(0));
+            match kind {
+                0 | 1 => open.push(id(&mut pair, Kind::Directory)),
+                2 => drop(open.pop().map(|entry| pair.source.end_directory(entry, true))),
+                3 => drop(id(&mut pair, Kind::Symlink { points_to: (*b"x").into() })),
+                4 => drop(id(&mut pair, Kind::File { size: u64::from(*size) })),
+                _ => drop(id(&mut pair, Kind::File { size: F * u64::from(size % 5 + 1) + 1 })),
+            }
+            for _ in 0..4 {
+                let choice = pair.pick(6);
+                pair.step(choice);
+            }
+        }
+        while let Some(entry) = open.pop() {
+            pair.source.end_directory(entry, true);
+        }
+        pair.source.end_offers();
+        let offered = entries.iter().filter(|(kind, _)| *kind != 2).count() as u64;
+        let mut idle = 0;
+        while !(pair.source.is_finished() && pair.target.is_finished()) {
+            let choice = pair.pick(6);
+            idle = if pair.step(choice) { 0 } else { idle + 1 };
+            prop_assert!(idle < 1000, "stuck: {:?} {:?}", pair.source, pair.target);
+        }
+        prop_assert_eq!(pair.outcome.iter().sum::<u64>(), offered, "every entry has one outcome");
+        prop_assert!(pair.source.next_work().is_none(), "nothing is left but what was given up");
+        prop_assert_eq!(pair.source.window(), ENTRY_WINDOW);
+        prop_assert!(pair.target.in_window == 0 && pair.target.open_directories == 0);
+    }
+}

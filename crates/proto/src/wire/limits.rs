@@ -17,6 +17,8 @@ pub const OFFER_ENTRIES_MAX: usize = 512;
 pub const ENTRY_WINDOW: usize = 16_384;
 /// Most directories that are open at once: the depth of a tree.
 pub const OPEN_DIRECTORIES_MAX: usize = 1 << 18;
+/// Most frames that were asked for again and are not under way yet: more were never in flight.
+pub const RESENDS_MAX: usize = 1 << 16;
 /// Most bytes that a symbolic link holds (Linux: PATH_MAX less its NUL).
 pub const SYMLINK_MAX: usize = 4095;
 /// Most bytes in a text meant for a person.

@@ -70,6 +70,11 @@ pub enum WorkerMessage {
         /// Why.
         text: String,
     },
+    /// Anything else that the user should know.
+    Notice {
+        /// One line.
+        text: String,
+    },
     /// This end did all it had to.
     Finished(Final),
     /// This end cannot go on.
@@ -150,6 +155,7 @@ mod kind {
     pub const SKIPPED: u8 = 11;
     pub const FINISHED: u8 = 12;
     pub const FATAL: u8 = 13;
+    pub const NOTICE: u8 = 14;
 }
 
 impl WorkerMessage {
@@ -190,6 +196,9 @@ impl WorkerMessage {
             Self::Skipped { path, text } => {
                 out.u8(kind::SKIPPED).bytes(cut(path)).text(text, TEXT_MAX);
             }
+            Self::Notice { text } => {
+                out.u8(kind::NOTICE).text(text, TEXT_MAX);
+            }
             Self::Finished(last) => {
                 last.counters.encode(out.u8(kind::FINISHED));
                 out.u64(last.cpu_us).u64(last.peak_bytes);
@@ -225,6 +234,7 @@ impl WorkerMessage {
             }
             kind::FILE_FAILED => Self::FileFailed { path: path(&mut reader)?, text: text(&mut reader)? },
             kind::SKIPPED => Self::Skipped { path: path(&mut reader)?, text: text(&mut reader)? },
+            kind::NOTICE => Self::Notice { text: text(&mut reader)? },
             kind::FINISHED => {
                 let counters = Counters::decode(&mut reader)?;
                 Self::Finished(Final { counters, cpu_us: reader.u64()?, peak_bytes: reader.u64()? })
@@ -369,6 +379,7 @@ mod tests {
             WorkerMessage::FileFailed { path: b"a".to_vec(), text: "no space".into() },
             WorkerMessage::Skipped { path: b"a".to_vec(), text: "is a FIFO".into() },
             WorkerMessage::Finished(Final { counters, cpu_us: 5, peak_bytes: 6 }),
+            WorkerMessage::Notice { text: "by the way".into() },
             WorkerMessage::Fatal { text: "why".into() },
         ] {
             let bytes = message.encode();

@@ -1,0 +1,91 @@
+//! Runs haul beside every peer that this machine has, over the same data, and tells who was faster.
+//!
+//! What is measured, and how it is counted:
+//!
+//! - Rounds are interleaved: each round runs every tool once, and each round
+//!   begins with another one, so that a machine that slows down slows all.
+//! - Before the first round everything is copied once, unmeasured. Between runs the
+//!   target is removed and the file systems are synced. After each run, outside the timed part, the
+//!   copy is compared with the source byte by byte.
+//! - Wall time is from the start of the client to its end; where a receiver of its
+//!   own does the writing (`nc`), to the end of the later of both.
+//! - CPU is user plus system time of every process of an end, by control group version 2 where
+//!   one can be made, else from `/proc` in ticks of 10 ms.
+//! - Peak memory is the resident memory of all processes of an end added up, sampled every 20 ms.
+//!   ssh's and sshd's own processes count where a tool uses them.
+//! - What the rest of the machine used meanwhile is recorded with every run, and the report
+//!   warns when it was more than a little.
+//!
+//! The command line is described by `--help`.
+
+mod args;
+mod daemon;
+mod machine;
+mod measure;
+mod report;
+mod rounds;
+mod site;
+mod tools;
+mod workload;
+
+use std::ffi::OsString;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, ensure};
+
+use args::{Parsed, Settings};
+
+/// Runs the benchmark that these arguments (without the program's name) describe.
+///
+/// Prints the tables on standard output and progress on standard error. Succeeds
+/// when every run of haul that was to be made was made and its copies agreed.
+pub fn main<Word: Into<OsString>>(args: impl IntoIterator<Item = Word>) -> ExitCode {
+    match args::parse(args.into_iter().map(Into::into)) {
+        Ok(Parsed::Help) => {
+            print!("{}", args::HELP);
+            ExitCode::SUCCESS
+        }
+        Ok(Parsed::Run(settings)) => conclude(run(&settings)),
+        Err(error) => {
+            eprintln!("bench: {error:#}\ntry:   cargo xtask bench --help");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn conclude(result: Result<bool>) -> ExitCode {
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether haul did all that it was asked to.
+fn run(settings: &Settings) -> Result<bool> {
+    if settings.install {
+        install()?;
+    }
+    let outcome = rounds::run(settings)?;
+    println!("{}", report::markdown(&outcome));
+    if let Some(path) = &settings.markdown {
+        std::fs::write(path, report::markdown(&outcome)).with_context(|| format!("writing {path:?}"))?;
+    }
+    if let Some(path) = &settings.json {
+        std::fs::write(path, report::json(&outcome)).with_context(|| format!("writing {path:?}"))?;
+    }
+    Ok(outcome.haul_succeeded())
+}
+
+/// Installs what Debian has of the peers.
+fn install() -> Result<()> {
+    let mut command = Command::new("apt-get");
+    command.args(["install", "--yes", "--no-install-recommends"]).args(tools::DEBIAN_PACKAGES);
+    eprintln!("bench: {command:?}");
+    let status = command.status().context("could not start apt-get (--install works on Debian and its kin)")?;
+    ensure!(status.success(), "apt-get failed ({status}); as root, and after apt-get update?");
+    Ok(())
+}

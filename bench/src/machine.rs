@@ -1,0 +1,92 @@
+//! What this machine is, for the head of a report.
+
+use std::fs;
+
+/// The facts that decide how far figures can be compared.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// As the kernel names it.
+    pub cpu: String,
+    /// Processors that this process may use.
+    pub cores: usize,
+    /// Memory, in GiB.
+    pub memory_gib: u64,
+    /// Kernel and its release.
+    pub kernel: String,
+    /// TCP's default congestion control where the tools ran.
+    pub congestion: String,
+}
+
+impl Machine {
+    /// This machine, where the tools use `congestion` or, without it, what the kernel defaults to.
+    pub fn describe(congestion: Option<&str>) -> Self {
+        let uname = rustix::system::uname();
+        Self {
+            cpu: field("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_gib: memory_gib(),
+            kernel: format!("{} {}", uname.sysname().to_string_lossy(), uname.release().to_string_lossy()),
+            congestion: congestion.map_or_else(default_congestion, str::to_owned),
+        }
+    }
+
+    /// One line.
+    pub fn line(&self) -> String {
+        let Self { cpu, cores, memory_gib, kernel, congestion } = self;
+        format!("{cpu}, {cores} cores, {memory_gib} GiB, {kernel}, TCP congestion control {congestion}")
+    }
+}
+
+/// CPU seconds that all processes of this machine have used since it was started, and those
+/// that its host gave to others.
+pub fn busy_s() -> f64 {
+    // proc(5), first line of /proc/stat: user nice system idle iowait irq softirq steal guest guest_nice;
+    // guest time is contained in user time.
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let line = text.lines().next().unwrap_or_default();
+    let ticks: Vec<u32> = line.split_whitespace().skip(1).map(|field| field.parse().unwrap_or(0)).collect();
+    let busy: f64 =
+        [0, 1, 2, 5, 6, 7].iter().filter_map(|&column| ticks.get(column)).map(|&ticks| f64::from(ticks)).sum();
+    let ticks_per_s = u32::try_from(rustix::param::clock_ticks_per_second()).unwrap_or(100);
+    busy / f64::from(ticks_per_s)
+}
+
+fn field(path: &str, name: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+fn memory_gib() -> u64 {
+    let total = field("/proc/meminfo", "MemTotal").unwrap_or_default();
+    let kib: u64 = total.split_whitespace().next().and_then(|kib| kib.parse().ok()).unwrap_or(0);
+    kib.div_ceil(1 << 20)
+}
+
+fn default_congestion() -> String {
+    let text = fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap_or_default();
+    let name = text.trim();
+    if name.is_empty() { "unknown".to_owned() } else { name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_makes_the_machine_busy() {
+        let before_s = busy_s();
+        let begun = std::time::Instant::now();
+        while begun.elapsed().as_millis() < 200 {
+            std::hint::spin_loop();
+        }
+        assert!(busy_s() - before_s >= 0.05, "{before_s} s");
+    }
+
+    #[test]
+    fn this_machine_is_described() {
+        let machine = Machine::describe(None);
+        assert!(machine.cores > 0 && machine.memory_gib > 0 && !machine.cpu.is_empty(), "{machine:?}");
+        assert!(machine.kernel.starts_with("Linux ") && machine.congestion != "unknown", "{machine:?}");
+    }
+}

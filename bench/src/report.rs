@@ -1,0 +1,268 @@
+//! Tells the outcome: tables for people, and JSON with every run.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::measure::Run;
+use crate::rounds::{Measured, Outcome, Row};
+
+/// Above this share of the machine's CPU time the seconds are not worth comparing.
+const DISTURBANCE_PERCENT_MAX: f64 = 5.0;
+
+const HEADINGS: [&str; 9] =
+    ["tool", "seconds (min to max)", "GB/s", "files/s", "CPU s", "CPU s/GB", "client MiB", "server MiB", "times haul"];
+
+/// Tables in Markdown, aligned so that they can be read as text too.
+pub fn markdown(outcome: &Outcome) -> String {
+    let mut text = format!("Machine: {}\n", outcome.machine.line());
+    let counted = if outcome.counted_by_cgroup { "control group" } else { "/proc, in ticks of 10 ms" };
+    let _ = writeln!(
+        text,
+        "Loopback, data in {}, medians of {} interleaved rounds, scale {}. CPU: user and system seconds of both ends, by {counted}.\n\
+         MiB: most resident memory of all processes of an end, ssh's and sshd's included. Times haul: seconds over haul's.",
+        outcome.dir, outcome.runs, outcome.scale
+    );
+    if let Some(note) = disturbance(outcome) {
+        let _ = writeln!(text, "{note}");
+    }
+    for measured in &outcome.workloads {
+        let _ = write!(text, "\n### {}\n\n{}", measured.title, table(measured));
+        for row in &measured.rows {
+            let _ = writeln!(text, "- {}: {}", row.tool.name, remark(row));
+        }
+    }
+    text
+}
+
+/// A warning when other processes had more than a little of the machine.
+fn disturbance(outcome: &Outcome) -> Option<String> {
+    let runs = || outcome.workloads.iter().flat_map(|measured| &measured.rows).flat_map(|row| &row.runs);
+    let others_s: f64 = runs().map(|run| run.others_cpu_s).sum();
+    let wall_s: f64 = runs().map(|run| run.wall_s).sum();
+    let cores = u32::try_from(outcome.machine.cores).map_or(1.0, f64::from);
+    let percent = others_s / (wall_s * cores) * 100.0;
+    (percent > DISTURBANCE_PERCENT_MAX).then(|| {
+        format!("DISTURBED: other processes used {percent:.0} % of the CPUs during the runs; CPU s is right, seconds are not.")
+    })
+}
+
+/// Every run of every tool.
+pub fn json(outcome: &Outcome) -> String {
+    let machine = &outcome.machine;
+    let value = json!({
+        "machine": {
+            "cpu": machine.cpu, "cores": machine.cores, "memory_gib": machine.memory_gib,
+            "kernel": machine.kernel, "congestion_control": machine.congestion,
+        },
+        "runs": outcome.runs,
+        "scale": outcome.scale,
+        "dir": outcome.dir,
+        "cpu_counted_by": if outcome.counted_by_cgroup { "cgroup" } else { "proc" },
+        "workloads": outcome.workloads.iter().map(workload_json).collect::<Vec<_>>(),
+    });
+    format!("{value:#}\n")
+}
+
+fn workload_json(measured: &Measured) -> Value {
+    json!({
+        "name": measured.name, "title": measured.title, "files": measured.files, "gigabytes": measured.gigabytes,
+        "tools": measured.rows.iter().map(row_json).collect::<Vec<_>>(),
+    })
+}
+
+fn row_json(row: &Row) -> Value {
+    json!({
+        "name": row.tool.name, "about": row.tool.about, "missing": row.missing,
+        "runs": row.runs.iter().map(run_json).collect::<Vec<_>>(),
+    })
+}
+
+fn run_json(run: &Run) -> Value {
+    json!({
+        "round": run.round, "wall_s": run.wall_s, "client_cpu_s": run.client_cpu_s, "server_cpu_s": run.server_cpu_s,
+        "others_cpu_s": run.others_cpu_s, "client_peak_bytes": run.client_peak_bytes, "server_peak_bytes": run.server_peak_bytes,
+        "failure": run.failure, "timed_out": run.timed_out,
+    })
+}
+
+fn remark(row: &Row) -> String {
+    let failed = row.runs.len() - row.good().count();
+    match (&row.missing, row.failure()) {
+        (Some(missing), _) => missing.clone(),
+        (None, Some(failure)) => {
+            let one_line = failure.split_whitespace().collect::<Vec<_>>().join(" ");
+            format!("{}; failed {failed} of {} times: {one_line}", row.tool.about, row.runs.len())
+        }
+        (None, None) => row.tool.about.to_owned(),
+    }
+}
+
+fn table(measured: &Measured) -> String {
+    let haul_s =
+        measured.rows.iter().find(|row| row.tool.name == "haul").and_then(|row| median_of(row, |run| run.wall_s));
+    let mut lines = vec![HEADINGS.map(str::to_owned)];
+    lines.extend(measured.rows.iter().map(|row| cells(measured, row, haul_s)));
+    let widths: Vec<usize> = (0..HEADINGS.len())
+        .map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0))
+        .collect();
+    let mut text = String::new();
+    for (index, line) in lines.iter().enumerate() {
+        write_line(&mut text, line, &widths);
+        if index == 0 {
+            let rules: Vec<String> = widths.iter().enumerate().map(|(column, width)| rule(column, *width)).collect();
+            let _ = writeln!(text, "| {} |", rules.join(" | "));
+        }
+    }
+    text.push('\n');
+    text
+}
+
+fn write_line(text: &mut String, line: &[String], widths: &[usize]) {
+    let padded: Vec<String> = line
+        .iter()
+        .zip(widths)
+        .enumerate()
+        .map(|(column, (cell, &width))| if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") })
+        .collect();
+    let _ = writeln!(text, "| {} |", padded.join(" | "));
+}
+
+/// Numbers stand at the right.
+fn rule(column: usize, width: usize) -> String {
+    if column == 0 { "-".repeat(width) } else { format!("{}:", "-".repeat(width - 1)) }
+}
+
+fn cells(measured: &Measured, row: &Row, haul_s: Option<f64>) -> [String; 9] {
+    let name = row.tool.name.to_owned();
+    let Some(wall_s) = median_of(row, |run| run.wall_s) else {
+        let state = if row.missing.is_some() { "not found" } else { "failed" };
+        let none = || "-".to_owned();
+        return [name, state.to_owned(), none(), none(), none(), none(), none(), none(), none()];
+    };
+    let (low, high) =
+        row.good().fold((f64::MAX, 0.0_f64), |(low, high), run| (low.min(run.wall_s), high.max(run.wall_s)));
+    let cpu_s = median_of(row, Run::cpu_s).unwrap_or(0.0);
+    let has_bytes = measured.gigabytes > 0.0;
+    [
+        name,
+        format!("{wall_s:.2} ({low:.2} to {high:.2})"),
+        number(has_bytes.then_some(measured.gigabytes / wall_s), 2),
+        number((measured.files > 1).then_some(f64::from(measured.files) / wall_s), 0),
+        number(Some(cpu_s), 2),
+        number(has_bytes.then_some(cpu_s / measured.gigabytes), 2),
+        number(memory_mib(row, |run| run.client_peak_bytes), 1),
+        number(memory_mib(row, |run| run.server_peak_bytes), 1),
+        number(haul_s.map(|haul_s| wall_s / haul_s), 2),
+    ]
+}
+
+fn number(value: Option<f64>, decimals: usize) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}"))
+}
+
+/// None where there was no such end, or where it was gone before its memory was looked at.
+fn memory_mib(row: &Row, bytes: impl Fn(&Run) -> u64) -> Option<f64> {
+    median_of(row, |run| mebibytes(bytes(run))).filter(|mib| *mib > 0.0)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^53 bytes")]
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// Over the runs that count; none when there is none.
+fn median_of(row: &Row, value: impl Fn(&Run) -> f64) -> Option<f64> {
+    let mut values: Vec<f64> = row.good().map(value).collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        odd if odd % 2 == 1 => Some(values[middle]),
+        _ => Some(f64::midpoint(values[middle - 1], values[middle])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Machine;
+    use crate::tools;
+
+    fn run(wall_s: f64, failure: Option<&str>) -> Run {
+        Run {
+            round: 1,
+            wall_s,
+            client_cpu_s: 1.0,
+            server_cpu_s: 0.5,
+            others_cpu_s: wall_s * 0.02,
+            client_peak_bytes: 3 << 20,
+            server_peak_bytes: 1 << 19,
+            failure: failure.map(str::to_owned),
+            timed_out: false,
+        }
+    }
+
+    fn row(name: &str, runs: Vec<Run>) -> Row {
+        let tool = tools::ALL.into_iter().find(|tool| tool.name == name).expect("a tool");
+        Row { tool, missing: runs.is_empty().then(|| "not found: it (INSTALL)".to_owned()), runs }
+    }
+
+    fn outcome() -> Outcome {
+        let machine =
+            Machine { cpu: "C".into(), cores: 2, memory_gib: 8, kernel: "Linux 6".into(), congestion: "cubic".into() };
+        let rows = vec![
+            row(
+                "haul",
+                vec![run(2.0, None), run(9.0, Some("exit status: 1:\nno way")), run(1.0, None), run(3.0, None)],
+            ),
+            row("bbcp", Vec::new()),
+            row("scp", vec![run(8.0, None), run(4.0, None)]),
+            row("nc", vec![run(8.0, Some("lost"))]),
+        ];
+        let measured = Measured { name: "big", title: "big: a file".into(), files: 1, gigabytes: 4.0, rows };
+        Outcome { machine, runs: 4, scale: 1.0, dir: "/d".into(), counted_by_cgroup: true, workloads: vec![measured] }
+    }
+
+    #[test]
+    fn tables_show_medians_ranges_ratios_and_what_is_missing() {
+        let text = markdown(&outcome());
+        let line = |name: &str| {
+            let line = text.lines().find(|line| line.starts_with(&format!("| {name} "))).expect("a line");
+            line.split_whitespace().filter(|word| *word != "|").map(str::to_owned).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(line("haul"), "haul 2.00 (1.00 to 3.00) 2.00 - 1.50 0.38 3.0 0.5 1.00");
+        assert_eq!(line("scp"), "scp 6.00 (4.00 to 8.00) 0.67 - 1.50 0.38 3.0 0.5 3.00");
+        assert_eq!(line("bbcp"), "bbcp not found - - - - - - -");
+        assert_eq!(line("nc"), "nc failed - - - - - - -");
+        assert!(text.contains("- haul: defaults; failed 1 of 4 times: exit status: 1: no way\n"), "{text}");
+        assert!(text.contains("- bbcp: not found: it (INSTALL)\n"), "{text}");
+        let widths: Vec<usize> =
+            text.lines().filter(|line| line.starts_with('|')).map(|line| line.chars().count()).collect();
+        assert!(widths.windows(2).all(|pair| pair[0] == pair[1]), "{text}");
+    }
+
+    #[test]
+    fn a_disturbed_machine_is_told() {
+        let mut outcome = outcome();
+        assert!(!markdown(&outcome).contains("DISTURBED"));
+        for run in outcome.workloads.iter_mut().flat_map(|measured| &mut measured.rows).flat_map(|row| &mut row.runs) {
+            run.others_cpu_s = run.wall_s;
+        }
+        assert!(
+            markdown(&outcome).contains("DISTURBED: other processes used 50 % of the CPUs"),
+            "{}",
+            markdown(&outcome)
+        );
+    }
+
+    #[test]
+    fn json_has_every_run() {
+        let value: Value = serde_json::from_str(&json(&outcome())).expect("it is JSON");
+        let tools = &value["workloads"][0]["tools"];
+        assert_eq!(tools[0]["runs"].as_array().map(Vec::len), Some(4));
+        assert_eq!(tools[0]["runs"][1]["failure"], "exit status: 1:\nno way");
+        assert_eq!(tools[1]["missing"], "not found: it (INSTALL)");
+        assert_eq!(value["machine"]["congestion_control"], "cubic");
+    }
+}

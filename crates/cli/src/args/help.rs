@@ -1,0 +1,202 @@
+//! The help, made from the table of options: one screen, or everything.
+
+use super::table::{COPY, DEMO, Row, Section, Takes};
+
+/// What `--version` prints.
+pub const VERSION: &str = concat!("haul ", env!("CARGO_PKG_VERSION"), "\n");
+
+/// One screen: the options that most people need.
+pub fn short() -> String {
+    let mut text = String::from(
+        "haul copies files between hosts: encrypted, verified, over parallel streams\n\n\
+         haul [OPTIONS] SOURCE... TARGET       each a path, or [user@]host:path\n\
+         haul demo                             a copy on this machine, to see it work\n\n",
+    );
+    push_rows(&mut text, COPY.iter().filter(|row| row.essential));
+    text.push_str(
+        "\nhaul -r run7 db1:/archive/      haul db1:'~/big.db' .      haul ./a:b db1:\n\n\
+         haul --help all    every option, exit statuses, names\n",
+    );
+    text
+}
+
+/// Every option.
+pub fn full() -> String {
+    let mut text = String::from(
+        "haul [OPTIONS] SOURCE... TARGET\n\n\
+         SOURCE and TARGET are paths on this machine or [user@]host:path on another;\n\
+         an IPv6 address stands in brackets: [fe80::1%eth0]:path. A path here with a\n\
+         colon in its name is written ./a:b. After --, nothing is an option. Relative\n\
+         paths on another host, and ~/path, start in the login directory. With several\n\
+         sources the target is a directory. SIZE is a number of bytes, or one with k, m\n\
+         or g (powers of 1024). Run an interrupted copy again, and it goes on.\n",
+    );
+    for (section, heading) in Section::LISTED {
+        text.push_str(&format!("\n{heading}:\n"));
+        push_rows(&mut text, COPY.iter().filter(|row| row.section == section));
+    }
+    text.push_str(
+        "\nExit status:\n\
+         \x20 0  everything is there and verified\n\
+         \x20 1  some files failed; each was named on standard error\n\
+         \x20 2  the command line, or what it asks for, makes no sense\n\
+         \x20 3  the other host could not be reached\n\
+         \x20 4  interrupted; run the same command again to go on\n",
+    );
+    text
+}
+
+/// Help of `haul demo`.
+pub fn demo() -> String {
+    let mut text = String::from(
+        "haul demo [OPTIONS] [-- OPTIONS OF A COPY]\n\n\
+         Makes data in a temporary directory, copies it to another place there through\n\
+         the real path (two workers, sealed TCP streams over loopback), compares both,\n\
+         and removes them.\n\n",
+    );
+    push_rows(&mut text, DEMO.iter());
+    text
+}
+
+fn push_rows<'a>(text: &mut String, rows: impl Iterator<Item = &'a Row>) {
+    for row in rows {
+        let mut lines = row.help.lines();
+        text.push_str(&format!("  {:<25} {}\n", signature(row), lines.next().unwrap_or_default()));
+        lines.for_each(|line| text.push_str(&format!("  {:<25} {line}\n", "")));
+    }
+}
+
+/// How an option is written: `-s, --streams N`.
+pub fn signature(row: &Row) -> String {
+    let mut shown = match row.letter {
+        Some(letter) if row.long => format!("-{letter}, --{}", row.id),
+        Some(letter) => format!("-{letter}"),
+        None => format!("    --{}", row.id),
+    };
+    match row.takes {
+        Takes::Nothing | Takes::Repeats => {}
+        Takes::One(name) | Takes::Each(name) => shown.push_str(&format!(" {name}")),
+        Takes::Perhaps(name) => shown.push_str(&format!(" [{name}]")),
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_screen_fits_a_screen() {
+        let text = short();
+        assert!(text.lines().count() <= 24, "{} lines", text.lines().count());
+        for line in text.lines().chain(full().lines()).chain(demo().lines()) {
+            assert!(line.chars().count() <= 79, "too wide: {line}");
+        }
+    }
+
+    #[test]
+    fn every_listed_option_is_in_the_full_help() {
+        let text = full();
+        for row in COPY.iter().filter(|row| row.section != Section::Unlisted) {
+            assert!(row.help.lines().all(|line| text.contains(line)), "{}", row.id);
+        }
+    }
+
+    #[test]
+    fn short_help() {
+        insta::assert_snapshot!(short(), @r#"
+            haul copies files between hosts: encrypted, verified, over parallel streams
+
+            haul [OPTIONS] SOURCE... TARGET       each a path, or [user@]host:path
+            haul demo                             a copy on this machine, to see it work
+
+              -r, --recursive           copy directories with all that is in them
+              -f, --force               replace files that exist and differ
+              -p, --preserve            keep mode, owner, group (times are always kept)
+              -s, --streams N           parallel streams, 1 to 256 (default: automatic)
+              -i, --idfile KEY          ssh's identity file
+                  --ssh-port PORT       ssh's port
+                  --checksums FILE      lines for b3sum --check (-: standard output)
+              -P, --progress SECONDS    a progress line every SECONDS, in bbcp's form
+                  --json                events on standard output, one object a line
+                  --quiet               nothing but errors
+
+            haul -r run7 db1:/archive/      haul db1:'~/big.db' .      haul ./a:b db1:
+
+            haul --help all    every option, exit statuses, names
+            "#);
+    }
+
+    #[test]
+    fn full_help() {
+        insta::assert_snapshot!(full(), @r#"
+            haul [OPTIONS] SOURCE... TARGET
+
+            SOURCE and TARGET are paths on this machine or [user@]host:path on another;
+            an IPv6 address stands in brackets: [fe80::1%eth0]:path. A path here with a
+            colon in its name is written ./a:b. After --, nothing is an option. Relative
+            paths on another host, and ~/path, start in the login directory. With several
+            sources the target is a directory. SIZE is a number of bytes, or one with k, m
+            or g (powers of 1024). Run an interrupted copy again, and it goes on.
+
+            Copying:
+              -r, --recursive           copy directories with all that is in them
+              -f, --force               replace files that exist and differ
+              -p, --preserve            keep mode, owner, group (times are always kept)
+              -A, --mkdir               make the target directory if it is missing
+              -@, --symlinks MODE       links in directories: keep (default), follow, ignore
+
+            Moving data:
+              -s, --streams N           parallel streams, 1 to 256 (default: automatic)
+              -w, --windowsz SIZE       socket buffers (default: the kernel's tuning)
+                  --frame SIZE          payload of a frame: 256k, 512k or 1m
+                  --cipher NAME         auto, aes-256-gcm, aes-128-gcm, chacha20-poly1305
+                  --no-encrypt          contents in the clear, still authenticated
+
+            Reaching the other host:
+              -i, --idfile KEY          ssh's identity file
+                  --ssh-port PORT       ssh's port
+                  --ssh-option OPTION   passed to ssh as -o OPTION; can be repeated
+              -S COMMAND                starts haul at a remote source (see -T)
+              -T COMMAND                starts haul at a remote target, for example
+                                        'ssh %I -l %U %H /opt/bin/haul'; %I is -i KEY,
+                                        %U the user, %H the host, %4 nothing or -4
+                  --no-deploy           never put haul on a host that has none
+
+            Proving:
+                  --verify HOW          memory: the target hashes what it writes, too
+                  --checksums FILE      lines for b3sum --check (-: standard output)
+
+            Showing:
+              -P, --progress SECONDS    a progress line every SECONDS, in bbcp's form
+                  --json                events on standard output, one object a line
+                  --quiet               nothing but errors
+              -v, --verbose             more about the connection and the ends
+                  --version             the version of haul
+              -h, --help [all]          this help; --help all for every option
+
+            Exit status:
+              0  everything is there and verified
+              1  some files failed; each was named on standard error
+              2  the command line, or what it asks for, makes no sense
+              3  the other host could not be reached
+              4  interrupted; run the same command again to go on
+            "#);
+    }
+
+    #[test]
+    fn demo_help() {
+        insta::assert_snapshot!(demo(), @r#"
+            haul demo [OPTIONS] [-- OPTIONS OF A COPY]
+
+            Makes data in a temporary directory, copies it to another place there through
+            the real path (two workers, sealed TCP streams over loopback), compares both,
+            and removes them.
+
+                  --size SIZE           how much data to make (default: 1g)
+              -s, --streams N           parallel streams, 1 to 256 (default: automatic)
+                  --keep                leave the data there afterwards
+              -h, --help                this help
+            "#);
+    }
+}

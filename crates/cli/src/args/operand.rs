@@ -1,0 +1,242 @@
+//! Operands, by scp's rules: what is on this machine and what is on another one.
+//!
+//! A host stands before the first colon, if no slash comes earlier. Nothing is
+//! looked up here: no file, no name.
+
+use std::ffi::OsStr;
+use std::net::Ipv6Addr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use haul_engine::spec::{Host, Location};
+use haul_proto::path::escape;
+
+use super::UsageError;
+
+/// What one operand names.
+pub fn parse_operand(operand: &OsStr) -> Result<Location, UsageError> {
+    let bytes = operand.as_bytes();
+    if bytes.is_empty() {
+        return Err(UsageError::new("an operand is empty").remedy("write . for this directory"));
+    }
+    refuse_url(bytes)?;
+    refuse_bare_ipv6(bytes)?;
+    let Some(colon) = host_colon(bytes) else {
+        return Ok(Location { host: Host::Local, path: PathBuf::from(operand) });
+    };
+    let (user, name) = split_host(bytes, &bytes[..colon])?;
+    let path = remote_path(bytes, &bytes[colon + 1..])?;
+    Ok(Location { host: Host::Remote { user, name }, path })
+}
+
+/// Where the colon after a host stands; `None` for a local path.
+///
+/// A colon in first place is part of a file's name. Brackets protect the colons of an IPv6 address.
+fn host_colon(operand: &[u8]) -> Option<usize> {
+    let host_at = operand.iter().take_while(|&&b| b != b':' && b != b'/').position(|&b| b == b'@').map_or(0, |at| at + 1);
+    if operand.get(host_at) == Some(&b'[') {
+        let close = operand.iter().position(|&b| b == b']')?;
+        let inside = &operand[host_at + 1..close];
+        return (!inside.contains(&b'/') && operand.get(close + 1) == Some(&b':')).then_some(close + 1);
+    }
+    let colon = operand.iter().position(|&b| b == b':' || b == b'/')?;
+    (operand[colon] == b':' && colon > 0).then_some(colon)
+}
+
+/// The account and the name in what stands before the colon.
+fn split_host(operand: &[u8], before: &[u8]) -> Result<(Option<String>, String), UsageError> {
+    let before = std::str::from_utf8(before).map_err(|_| not_a_host(operand, "it is not UTF-8"))?;
+    let (user, name) = match before.rsplit_once('@') {
+        Some((user, name)) => (Some(user), name),
+        None => (None, before),
+    };
+    let name = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
+    check_word(operand, "host", name)?;
+    if let Some(user) = user {
+        check_word(operand, "user", user)?;
+    }
+    Ok((user.map(str::to_owned), name.to_owned()))
+}
+
+/// ssh would take a word that begins with `-` for an option, and shells would read the rest.
+fn check_word(operand: &[u8], what: &str, word: &str) -> Result<(), UsageError> {
+    const NEVER: &str = "'\"`$\\;&<>|(){}[]*?!#";
+    if word.is_empty() {
+        return Err(not_a_host(operand, &format!("the {what} is empty")));
+    }
+    if word.starts_with('-') {
+        return Err(not_a_host(operand, &format!("a {what} does not begin with '-'")));
+    }
+    match word.chars().find(|&c| c.is_control() || c.is_whitespace() || NEVER.contains(c)) {
+        Some(c) => Err(not_a_host(operand, &format!("a {what} contains no {c:?}"))),
+        None => Ok(()),
+    }
+}
+
+fn not_a_host(operand: &[u8], why: &str) -> UsageError {
+    let shown = escape(operand);
+    UsageError::new(format!("{shown}: what stands before the colon is not a host: {why}"))
+        .remedy(format!("if it is a file on this machine, write ./{shown}"))
+}
+
+/// The path after the colon; the login directory is what a relative one starts in.
+fn remote_path(operand: &[u8], path: &[u8]) -> Result<PathBuf, UsageError> {
+    if path.contains(&0) {
+        return Err(UsageError::new(format!("{}: a path contains no NUL", escape(operand))));
+    }
+    let relative = match path {
+        b"" | b"~" => b".",
+        [b'~', b'/', rest @ ..] => match rest.iter().position(|&b| b != b'/') {
+            Some(start) => &rest[start..],
+            None => b".",
+        },
+        [b'~', ..] => return Err(other_home(operand, path)),
+        path => path,
+    };
+    Ok(PathBuf::from(OsStr::from_bytes(relative)))
+}
+
+fn other_home(operand: &[u8], path: &[u8]) -> UsageError {
+    let host = escape(&operand[..operand.len() - path.len()]);
+    let path = escape(path);
+    UsageError::new(format!("{}: the home directory of another user is not looked up", escape(operand)))
+        .remedy(format!("write its whole path ({host}/home/...), or {host}./{path} for a file of that name"))
+}
+
+/// `::1:/x` would be a local file by scp's rule, and `fe80::1:/x` a path on the host fe80: neither is meant.
+fn refuse_bare_ipv6(operand: &[u8]) -> Result<(), UsageError> {
+    let end = operand.iter().position(|&b| b == b'/').unwrap_or(operand.len());
+    let Some(colon) = operand[..end].iter().rposition(|&b| b == b':') else { return Ok(()) };
+    let before = &operand[..colon];
+    let host_at = before.iter().position(|&b| b == b'@').map_or(0, |at| at + 1);
+    let address = std::str::from_utf8(&before[host_at..]).unwrap_or_default();
+    let without_zone = address.split('%').next().unwrap_or_default();
+    if without_zone.parse::<Ipv6Addr>().is_err() {
+        return Ok(());
+    }
+    let shown = escape(operand);
+    let user = escape(&operand[..host_at]);
+    let path = escape(&operand[colon + 1..]);
+    Err(UsageError::new(format!("{shown}: an IPv6 address stands in brackets"))
+        .remedy(format!("write {user}[{address}]:{path}, or ./{shown} for a file of that name")))
+}
+
+/// `ssh://host/path` would otherwise be the path `//host/path` on a host called ssh.
+fn refuse_url(operand: &[u8]) -> Result<(), UsageError> {
+    let Some(at) = operand.windows(3).position(|three| three == b"://") else { return Ok(()) };
+    if at == 0 || !operand[..at].iter().all(u8::is_ascii_alphanumeric) {
+        return Ok(());
+    }
+    let shown = escape(operand);
+    let rest = escape(&operand[at + 3..]);
+    let (host, path) = rest.split_once('/').unwrap_or((&rest, ""));
+    Err(UsageError::new(format!("{shown}: operands are paths, not URLs"))
+        .remedy(format!("write {host}:/{path}, or ./{shown} for a file of that name")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn local(path: &str) -> Location {
+        Location { host: Host::Local, path: path.into() }
+    }
+
+    fn remote(user: Option<&str>, name: &str, path: &str) -> Location {
+        Location { host: Host::Remote { user: user.map(Into::into), name: name.into() }, path: path.into() }
+    }
+
+    fn parse(operand: &str) -> Result<Location, String> {
+        parse_operand(OsStr::new(operand)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_slash_before_the_colon_makes_it_local() {
+        for path in ["a", "./a:b", "/x/a:b", "dir/host:path", ":a", "[a", "[a]b:c/d", "-x", "a@b", "~/x", "x/[::1]:y"] {
+            assert_eq!(parse(path), Ok(local(path)), "{path}");
+        }
+    }
+
+    #[test]
+    fn local_paths_may_be_any_bytes() {
+        let odd = OsStr::from_bytes(b"\xff\n:/");
+        let odd = OsStr::from_bytes(&odd.as_bytes()[..2]);
+        assert_eq!(parse_operand(odd).unwrap().path.as_os_str(), odd);
+        let after = OsStr::from_bytes(b"h:/\xff:\n");
+        assert_eq!(parse_operand(after).unwrap().path.as_os_str().as_bytes(), b"/\xff:\n");
+    }
+
+    #[test]
+    fn hosts_stand_before_the_first_colon() {
+        assert_eq!(parse("db1:/a"), Ok(remote(None, "db1", "/a")));
+        assert_eq!(parse("me@db1:a:b"), Ok(remote(Some("me"), "db1", "a:b")));
+        assert_eq!(parse("me@corp@db1:a"), Ok(remote(Some("me@corp"), "db1", "a")));
+        assert_eq!(parse("db1:dir/"), Ok(remote(None, "db1", "dir/")));
+        assert_eq!(parse("[::1]:/a"), Ok(remote(None, "::1", "/a")));
+        assert_eq!(parse("me@[fe80::1%eth0]:a"), Ok(remote(Some("me"), "fe80::1%eth0", "a")));
+        assert_eq!(parse("[db1]:a"), Ok(remote(None, "db1", "a")));
+    }
+
+    #[test]
+    fn relative_remote_paths_start_in_the_login_directory() {
+        for operand in ["h:", "h:~", "h:~/", "h:~//"] {
+            assert_eq!(parse(operand), Ok(remote(None, "h", ".")), "{operand}");
+        }
+        assert_eq!(parse("h:~/x"), Ok(remote(None, "h", "x")));
+        assert_eq!(parse("h:~//x"), Ok(remote(None, "h", "x")));
+        assert_eq!(parse("h:./~joe"), Ok(remote(None, "h", "./~joe")));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_with_the_remedy() {
+        insta::assert_snapshot!(
+            ["", "-oProxyCommand=x:a", "-x@h:a", "@h:a", "me@:a", "a b:c", "h:~joe/x", "::1:/x", "me@fe80::1:x",
+             "ssh://h/x", "[::1;x]:a", "[]:x"]
+                .map(|operand| parse(operand).unwrap_err())
+                .join("\n---\n"),
+            @r#"
+            an operand is empty
+            write . for this directory
+            ---
+            -oProxyCommand=x:a: what stands before the colon is not a host: a host does not begin with '-'
+            if it is a file on this machine, write ./-oProxyCommand=x:a
+            ---
+            -x@h:a: what stands before the colon is not a host: a user does not begin with '-'
+            if it is a file on this machine, write ./-x@h:a
+            ---
+            @h:a: what stands before the colon is not a host: the user is empty
+            if it is a file on this machine, write ./@h:a
+            ---
+            me@:a: what stands before the colon is not a host: the host is empty
+            if it is a file on this machine, write ./me@:a
+            ---
+            a b:c: what stands before the colon is not a host: a host contains no ' '
+            if it is a file on this machine, write ./a b:c
+            ---
+            h:~joe/x: the home directory of another user is not looked up
+            write its whole path (h:/home/...), or h:./~joe/x for a file of that name
+            ---
+            ::1:/x: an IPv6 address stands in brackets
+            write [::1]:/x, or ./::1:/x for a file of that name
+            ---
+            me@fe80::1:x: an IPv6 address stands in brackets
+            write me@[fe80::1]:x, or ./me@fe80::1:x for a file of that name
+            ---
+            ssh://h/x: operands are paths, not URLs
+            write h:/x, or ./ssh://h/x for a file of that name
+            ---
+            [::1;x]:a: what stands before the colon is not a host: a host contains no ';'
+            if it is a file on this machine, write ./[::1;x]:a
+            ---
+            []:x: what stands before the colon is not a host: the host is empty
+            if it is a file on this machine, write ./[]:x
+            "#
+        );
+    }
+
+    #[test]
+    fn a_host_that_is_not_text_is_refused() {
+        let error = parse_operand(OsStr::from_bytes(b"h\xff:a")).unwrap_err().to_string();
+        assert!(error.contains("h\\xff:a") && error.contains("not UTF-8"), "{error}");
+    }
+}

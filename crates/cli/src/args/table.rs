@@ -1,0 +1,151 @@
+//! The one table of options: parser and help are made from it, and nothing else lists them.
+//!
+//! Letters are bbcp's. How a row takes its argument is a variant of [`Takes`], so
+//! that optional arguments and prefixes get a variant each and no special case.
+
+/// An option.
+pub struct Row {
+    /// The name that code uses for it; also its long form, unless `long` says otherwise.
+    pub id: &'static str,
+    /// Whether `--id` can be typed (bbcp has options with a letter only).
+    pub long: bool,
+    /// The letter.
+    pub letter: Option<char>,
+    /// Its argument.
+    pub takes: Takes,
+    /// What it does, for the help.
+    pub help: &'static str,
+    /// Where the help lists it.
+    pub section: Section,
+    /// Whether it is one of the few on the first screen of help.
+    pub essential: bool,
+}
+
+/// How an option takes its argument.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Takes {
+    /// None. Typed twice, it is still set once.
+    Nothing,
+    /// None, and it counts how often it was typed.
+    Repeats,
+    /// One, called this in the help. Typed twice, the last one holds.
+    One(&'static str),
+    /// One each time, and all of them hold.
+    Each(&'static str),
+    /// One or none.
+    Perhaps(&'static str),
+}
+
+/// The parts of the full help, in its order.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Section {
+    /// What is copied and what becomes of what exists.
+    Copying,
+    /// How bytes travel.
+    Moving,
+    /// How the other host is reached.
+    Reaching,
+    /// What is proven.
+    Verifying,
+    /// What is shown.
+    Showing,
+    /// Not listed: accepted so that bbcp's command lines go on working.
+    Unlisted,
+}
+
+impl Section {
+    /// Those that are listed, with their headings.
+    pub const LISTED: [(Self, &'static str); 5] = [
+        (Self::Copying, "Copying"),
+        (Self::Moving, "Moving data"),
+        (Self::Reaching, "Reaching the other host"),
+        (Self::Verifying, "Proving"),
+        (Self::Showing, "Showing"),
+    ];
+}
+
+/// Options of a copy.
+pub const COPY: &[Row] = &[
+    row("recursive", Some('r'), Takes::Nothing, Section::Copying, "copy directories with all that is in them").essential(),
+    row("force", Some('f'), Takes::Nothing, Section::Copying, "replace files that exist and differ").essential(),
+    row("preserve", Some('p'), Takes::Nothing, Section::Copying, "keep mode, owner, group (times are always kept)").essential(),
+    row("mkdir", Some('A'), Takes::Nothing, Section::Copying, "make the target directory if it is missing"),
+    row("symlinks", Some('@'), Takes::One("MODE"), Section::Copying, "links in directories: keep (default), follow, ignore"),
+    row("keep", Some('k'), Takes::Nothing, Section::Unlisted, "keep partial files (always done)"),
+    row("streams", Some('s'), Takes::One("N"), Section::Moving, "parallel streams, 1 to 256 (default: automatic)").essential(),
+    row("windowsz", Some('w'), Takes::One("SIZE"), Section::Moving, "socket buffers (default: the kernel's tuning)"),
+    row("frame", None, Takes::One("SIZE"), Section::Moving, "payload of a frame: 256k, 512k or 1m"),
+    row("cipher", None, Takes::One("NAME"), Section::Moving, "auto, aes-256-gcm, aes-128-gcm, chacha20-poly1305"),
+    row("no-encrypt", None, Takes::Nothing, Section::Moving, "contents in the clear, still authenticated"),
+    row("idfile", Some('i'), Takes::One("KEY"), Section::Reaching, "ssh's identity file").essential(),
+    row("ssh-port", None, Takes::One("PORT"), Section::Reaching, "ssh's port").essential(),
+    row("ssh-option", None, Takes::Each("OPTION"), Section::Reaching, "passed to ssh as -o OPTION; can be repeated"),
+    row("source-command", Some('S'), Takes::One("COMMAND"), Section::Reaching, "starts haul at a remote source (see -T)").letter_only(),
+    row("target-command", Some('T'), Takes::One("COMMAND"), Section::Reaching, "starts haul at a remote target, for example\n'ssh %I -l %U %H /opt/bin/haul'; %I is -i KEY,\n%U the user, %H the host, %4 nothing or -4").letter_only(),
+    row("no-deploy", None, Takes::Nothing, Section::Reaching, "never put haul on a host that has none"),
+    row("verify", None, Takes::One("HOW"), Section::Verifying, "memory: the target hashes what it writes, too"),
+    row("checksums", None, Takes::One("FILE"), Section::Verifying, "lines for b3sum --check (-: standard output)").essential(),
+    row("progress", Some('P'), Takes::One("SECONDS"), Section::Showing, "a progress line every SECONDS, in bbcp's form").essential(),
+    row("json", None, Takes::Nothing, Section::Showing, "events on standard output, one object a line").essential(),
+    row("quiet", None, Takes::Nothing, Section::Showing, "nothing but errors").essential(),
+    row("verbose", Some('v'), Takes::Repeats, Section::Showing, "more about the connection and the ends"),
+    row("version", None, Takes::Nothing, Section::Showing, "the version of haul"),
+    row("help", Some('h'), Takes::Perhaps("all"), Section::Showing, "this help; --help all for every option"),
+];
+
+/// Options of `haul demo`.
+pub const DEMO: &[Row] = &[
+    row("size", None, Takes::One("SIZE"), Section::Copying, "how much data to make (default: 1g)"),
+    row("streams", Some('s'), Takes::One("N"), Section::Moving, "parallel streams, 1 to 256 (default: automatic)"),
+    row("keep", None, Takes::Nothing, Section::Copying, "leave the data there afterwards"),
+    row("help", Some('h'), Takes::Nothing, Section::Showing, "this help"),
+];
+
+const fn row(id: &'static str, letter: Option<char>, takes: Takes, section: Section, help: &'static str) -> Row {
+    Row { id, long: true, letter, takes, help, section, essential: false }
+}
+
+impl Row {
+    const fn essential(mut self) -> Self {
+        self.essential = true;
+        self
+    }
+
+    const fn letter_only(mut self) -> Self {
+        self.long = false;
+        self
+    }
+
+    /// How a person types it, without its argument: `--streams`, or `-S` where there is no long form.
+    pub fn typed(&self) -> String {
+        match self.letter {
+            Some(letter) if !self.long => format!("-{letter}"),
+            _ => format!("--{}", self.id),
+        }
+    }
+}
+
+/// The row of `id`, as a person types it.
+///
+/// # Panics
+/// If no row has that id: a mistake in this program.
+pub fn typed(id: &str) -> String {
+    COPY.iter().chain(DEMO).find(|row| row.id == id).map(Row::typed).expect("every option is in the table")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn no_name_and_no_letter_stands_for_two_options() {
+        for table in [COPY, DEMO] {
+            let names: HashSet<_> = table.iter().map(|row| row.id).collect();
+            assert_eq!(names.len(), table.len());
+            let letters: Vec<_> = table.iter().filter_map(|row| row.letter).collect();
+            assert_eq!(letters.iter().collect::<HashSet<_>>().len(), letters.len());
+            assert!(table.iter().all(|row| row.long || row.letter.is_some()));
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Compares two trees without help from the engine: every name, and BLAKE3 of every file.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use anyhow::{Context, anyhow, bail};
+
+/// What is under a root, by its path from there: the digest of a file, nothing for a directory.
+type Tree = BTreeMap<PathBuf, Option<blake3::Hash>>;
+
+/// Fails with the first difference.
+pub fn compare(source: &Path, target: &Path) -> anyhow::Result<()> {
+    let (ours, theirs) = thread::scope(|scope| {
+        let theirs = scope.spawn(|| tree(target));
+        (tree(source), theirs.join())
+    });
+    let (ours, theirs) = (ours?, theirs.map_err(|_| anyhow!("{}: could not be read", target.display()))??);
+    for (path, digest) in &ours {
+        match theirs.get(path) {
+            None => bail!("{}: missing at the target", path.display()),
+            Some(other) if other != digest => bail!("{}: differs at the target", path.display()),
+            Some(_) => {}
+        }
+    }
+    match theirs.keys().find(|path| !ours.contains_key(*path)) {
+        Some(path) => bail!("{}: only at the target", path.display()),
+        None => Ok(()),
+    }
+}
+
+fn tree(root: &Path) -> anyhow::Result<Tree> {
+    let mut tree = Tree::new();
+    let mut directories = vec![PathBuf::new()];
+    while let Some(directory) = directories.pop() {
+        let shown = root.join(&directory);
+        for entry in fs::read_dir(&shown).with_context(|| shown.display().to_string())? {
+            let entry = entry?;
+            let path = directory.join(entry.file_name());
+            if entry.file_type()?.is_dir() {
+                tree.insert(path.clone(), None);
+                directories.push(path);
+            } else {
+                let digest = digest(&entry.path()).with_context(|| entry.path().display().to_string())?;
+                tree.insert(path, Some(digest));
+            }
+        }
+    }
+    Ok(tree)
+}
+
+fn digest(path: &Path) -> std::io::Result<blake3::Hash> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(File::open(path)?)?;
+    Ok(hasher.finalize())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_difference_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+        for root in [&a, &b] {
+            fs::create_dir_all(root.join("d/e")).unwrap();
+            fs::write(root.join("d/f"), "same").unwrap();
+        }
+        let difference = || compare(&a, &b).map_err(|error| error.to_string());
+        assert_eq!(difference(), Ok(()));
+        fs::write(b.join("d/f"), "sane").unwrap();
+        assert_eq!(difference(), Err("d/f: differs at the target".into()));
+        fs::write(b.join("d/f"), "same").unwrap();
+        fs::write(b.join("g"), "").unwrap();
+        assert_eq!(difference(), Err("g: only at the target".into()));
+        fs::remove_file(b.join("g")).unwrap();
+        fs::remove_dir(b.join("d/e")).unwrap();
+        assert_eq!(difference(), Err("d/e: missing at the target".into()));
+        fs::write(b.join("d/e"), "").unwrap();
+        assert_eq!(difference(), Err("d/e: differs at the target".into()));
+    }
+}

@@ -1,0 +1,155 @@
+//! `haul demo`: a copy on this machine through the real path, on data of its own, compared afterwards.
+
+mod compare;
+mod data;
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use haul_engine::cancel::Cancel;
+use haul_engine::spec::{Host, Job, Location};
+
+use super::copy::perform;
+use crate::args::UsageError;
+use crate::args::values::Values;
+use crate::exit::Exit;
+use crate::resolve::{Mode, Plan, Settings, settings, streams};
+use crate::show::{self, units};
+use crate::signals::Watch;
+use crate::terminal;
+
+/// How much data is made.
+const DEFAULT_BYTES: u64 = 1 << 30;
+/// Most that `--size` takes: a demonstration is no backup.
+const MAX_BYTES: u64 = 1 << 40;
+
+/// Makes data, copies it, compares, removes it.
+pub fn run(own: &Values, copy: &Values) -> anyhow::Result<Exit> {
+    let bytes = own.size("size", 1..=MAX_BYTES, "from 1 to 1024g")?.unwrap_or(DEFAULT_BYTES);
+    let mut settings = settings(copy, terminal::stderr_is_terminal())?;
+    settings.options.streams = streams(own)?.or(settings.options.streams);
+    settings.options.recursive = true;
+    settings.options.sockets = true;
+    let cancel = Cancel::new();
+    let watch = Watch::start(cancel.clone()).context("signals cannot be caught")?;
+    let exit = Demo { bytes, keep: own.flag("keep"), cancel: &cancel }.run(settings);
+    drop(watch);
+    exit
+}
+
+struct Demo<'a> {
+    bytes: u64,
+    keep: bool,
+    cancel: &'a Cancel,
+}
+
+impl Demo<'_> {
+    fn run(&self, settings: Settings) -> anyhow::Result<Exit> {
+        let quiet = settings.display.mode == Mode::Quiet;
+        let mut text = show::stderr();
+        let mut say = |line: &str| if !quiet { text.plain(line) };
+        let place = Place::create(&std::env::temp_dir(), self.bytes, self.keep)?;
+        let (source, target) = (place.path.join("source"), place.path.join("target"));
+
+        say(&format!("making {} of data in {}", units::size(self.bytes), place.path.display()));
+        if !data::make(&source, self.bytes, &|| self.cancel.is_cancelled()).with_context(|| place.shown())? {
+            show::stderr().error("interrupted");
+            return Ok(Exit::Interrupted);
+        }
+        let exit = perform(plan(settings, &source, &target), self.cancel)?;
+        if exit == Exit::Done {
+            compare::compare(&source, &target).context("the demo's comparison of source and target failed")?;
+            say("source and target compared: identical");
+        }
+        if self.keep {
+            say(&format!("kept {}", place.path.display()));
+        }
+        place.close()?;
+        Ok(exit)
+    }
+}
+
+fn plan(settings: Settings, source: &Path, target: &Path) -> Plan {
+    let here = |path: &Path| Location { host: Host::Local, path: path.to_owned() };
+    let (options, access) = (settings.options, settings.access);
+    let job = Job { sources: vec![here(source)], target: here(target), options, access };
+    Plan { job, display: settings.display, checksums: settings.checksums }
+}
+
+/// A directory of the demo's own, removed with all that is in it unless it is to be kept.
+struct Place {
+    path: PathBuf,
+    keep: bool,
+}
+
+impl Place {
+    fn create(parent: &Path, bytes: u64, keep: bool) -> anyhow::Result<Self> {
+        check_space(parent, bytes)?;
+        let path = parent.join(format!("haul-demo-{}", std::process::id()));
+        DirBuilder::new().mode(0o700).create(&path).with_context(|| path.display().to_string())?;
+        Ok(Self { path, keep })
+    }
+
+    fn shown(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// Removes it, and says so if it cannot.
+    fn close(mut self) -> anyhow::Result<()> {
+        if !std::mem::replace(&mut self.keep, true) {
+            fs::remove_dir_all(&self.path).with_context(|| format!("{} could not be removed", self.shown()))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if !self.keep {
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// The data and its copy need room.
+fn check_space(parent: &Path, bytes: u64) -> anyhow::Result<()> {
+    let there = rustix::fs::statvfs(parent).map_err(io::Error::from).with_context(|| parent.display().to_string())?;
+    let free = there.f_bavail.saturating_mul(there.f_frsize);
+    let needed = bytes.saturating_mul(2).saturating_add(bytes / 50);
+    if free < needed {
+        bail!(UsageError::new(format!(
+            "{}: the demo needs {} and {} are free",
+            parent.display(),
+            units::size(needed),
+            units::size(free)
+        ))
+        .remedy("make less with --size, or set TMPDIR to a directory with more room"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_removed_unless_it_is_kept() {
+        let parent = tempfile::tempdir().unwrap();
+        let place = Place::create(parent.path(), 1, false).unwrap();
+        fs::write(place.path.join("a"), "b").unwrap();
+        assert!(Place::create(parent.path(), 1, false).is_err(), "it is not shared");
+        drop(place);
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+        Place::create(parent.path(), 1, true).unwrap().close().unwrap();
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn too_little_room_is_a_usage_error_with_a_remedy() {
+        let error = check_space(Path::new("/"), u64::MAX / 4).unwrap_err();
+        assert!(error.is::<UsageError>() && error.to_string().contains("--size"), "{error}");
+    }
+}

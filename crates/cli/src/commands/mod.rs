@@ -1,0 +1,53 @@
+//! The commands: one file each. Each returns an exit status.
+
+pub mod copy;
+pub mod demo;
+pub mod worker;
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use haul_engine::spec::Program;
+
+use crate::args::parse::{Command, parse};
+use crate::exit::Exit;
+use crate::show;
+
+/// Does what the words after the program's name ask for.
+pub fn run(words: Vec<OsString>) -> u8 {
+    let exists = |name: &std::ffi::OsStr| std::fs::symlink_metadata(name).is_ok();
+    let done = match parse(words, &exists) {
+        Ok(Command::Copy(values, operands)) => copy::run(&values, &operands),
+        Ok(Command::Demo(own, copy)) => demo::run(&own, &copy),
+        Ok(Command::Worker(what)) => return worker::run(&what),
+        Ok(Command::Print(text)) => {
+            print(&text);
+            return Exit::Done.number();
+        }
+        Err(error) => Err(error.into()),
+    };
+    done.unwrap_or_else(|error| {
+        show::stderr().error(&error.to_string());
+        match error.is::<crate::args::UsageError>() {
+            true => Exit::Usage,
+            false => Exit::Failed,
+        }
+    })
+    .number()
+}
+
+/// Text that was asked for, on standard output. A reader that has seen enough is no error.
+fn print(text: &str) {
+    use std::io::Write;
+    let mut stdout = std::io::stdout().lock();
+    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+}
+
+/// This executable as the engine starts it. If its file was replaced, the kernel still has the one that runs.
+fn program() -> Program {
+    let executable = std::env::current_exe().ok().filter(|path| path.exists());
+    Program {
+        executable: executable.unwrap_or_else(|| Path::new("/proc/self/exe").to_owned()),
+        worker_arguments: vec!["worker".into()],
+    }
+}

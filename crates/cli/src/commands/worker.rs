@@ -1,0 +1,59 @@
+//! `haul worker`: one end of a copy. A controller starts it and talks to it over standard input and output.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+
+use haul_engine::bootstrap;
+use haul_engine::worker::Environment;
+
+use crate::args::parse::Worker;
+use crate::exit::Exit;
+use crate::{show, signals};
+
+/// Does what the controller asks for.
+pub fn run(what: &Worker) -> u8 {
+    match what {
+        Worker::Identify => {
+            super::print(&format!("{}\n", bootstrap::worker_identify_line().trim_end()));
+            Exit::Done.number()
+        }
+        Worker::Verify(hex) => match bootstrap::verify_own_executable(&super::program().executable, hex) {
+            true => Exit::Done.number(),
+            false => Exit::Failed.number(),
+        },
+        Worker::Run => work().unwrap_or_else(|error| {
+            show::stderr().error(&format!("the worker could not start: {error}"));
+            Exit::Failed.number()
+        }),
+    }
+}
+
+fn work() -> io::Result<u8> {
+    signals::leave_to_controller()?;
+    let stdin = io::stdin().as_fd().try_clone_to_owned()?;
+    let stdout = io::stdout().as_fd().try_clone_to_owned()?;
+    Ok(haul_engine::worker::run(stdin, stdout, &environment()))
+}
+
+fn environment() -> Environment {
+    Environment {
+        ssh_connection: std::env::var("SSH_CONNECTION").ok().filter(|value| !value.is_empty()),
+        state_dir: state_dir(),
+        umask: umask(),
+    }
+}
+
+/// Where a worker keeps what outlives it (XDG Base Directory Specification).
+fn state_dir() -> Option<PathBuf> {
+    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
+    Some(state.join("haul"))
+}
+
+/// Can only be read by setting it; no thread has started yet that could see it change.
+fn umask() -> u16 {
+    let mask = rustix::process::umask(rustix::fs::Mode::empty());
+    rustix::process::umask(mask);
+    u16::try_from(mask.bits() & 0o777).unwrap_or(0o077)
+}

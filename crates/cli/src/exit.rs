@@ -1,0 +1,45 @@
+//! Exit statuses, which scripts rely on.
+
+use std::process::ExitCode;
+
+use haul_engine::error::{Error, Outcome};
+
+/// What the command's exit status says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Everything is there and verified.
+    Done = 0,
+    /// Some files failed, and each was named; or the job could not do its work.
+    Failed = 1,
+    /// The command line, or what it asks for, makes no sense.
+    Usage = 2,
+    /// The other host could not be reached.
+    Unreachable = 3,
+    /// Interrupted or broken off; the same command goes on.
+    Interrupted = 4,
+}
+
+impl Exit {
+    /// The status for a job's result.
+    pub fn of(outcome: &Outcome) -> Self {
+        match outcome {
+            Ok(summary) if summary.failed == 0 => Self::Done,
+            Ok(_) | Err(Error::Failed(_)) => Self::Failed,
+            Err(Error::Usage(_)) => Self::Usage,
+            Err(Error::Connect(_)) => Self::Unreachable,
+            Err(Error::Interrupted | Error::Broken(_)) => Self::Interrupted,
+        }
+    }
+
+    /// The number.
+    pub const fn number(self) -> u8 {
+        self as u8
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.number())
+    }
+}

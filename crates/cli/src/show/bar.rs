@@ -1,0 +1,182 @@
+//! The progress bar on a terminal. It is drawn only while the job is in the foreground.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use haul_engine::error::Outcome;
+use haul_engine::event::{Event, Observer, Progress};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::Show;
+use super::human::Human;
+use super::meter::Meter;
+use super::units::{count, counted, duration, part_of, percent, rate, size};
+use crate::terminal;
+
+/// Longest title, in characters.
+const MAX_TITLE: usize = 24;
+/// No time left is shown before this much of the job has been seen.
+const ETA_AFTER: Duration = Duration::from_secs(1);
+/// Times left beyond this say only that the rate is near zero.
+const MAX_ETA_S: f64 = 99.0 * 86_400.0;
+
+/// The bar, and words above it.
+pub struct Bar {
+    human: Human,
+    title: String,
+    drawn: Option<Drawn>,
+}
+
+/// From the first figures on: before, ssh may be asking for a password.
+struct Drawn {
+    bar: ProgressBar,
+    meter: Meter,
+    started: Instant,
+}
+
+impl Bar {
+    /// A bar that `title` stands before.
+    pub fn new(human: Human, title: &str) -> Self {
+        Self { human, title: shortened(title), drawn: None }
+    }
+
+    fn draw(&mut self, progress: &Progress) {
+        let title = &self.title;
+        let drawn = self.drawn.get_or_insert_with(|| Drawn::new(title));
+        let elapsed = drawn.started.elapsed();
+        let rate = drawn.meter.update(elapsed, progress.bytes_written);
+        if !terminal::in_foreground() {
+            return;
+        }
+        drawn.bar.set_length(progress.bytes_found.max(1));
+        drawn.bar.set_message(figures(progress, rate, elapsed));
+        drawn.bar.set_position(done(progress));
+        drawn.bar.tick();
+    }
+}
+
+impl Drawn {
+    fn new(title: &str) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr_with_hz(10));
+        if let Ok(style) = ProgressStyle::with_template("{prefix}  [{bar:30}]  {wide_msg}") {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.set_prefix(title.to_owned());
+        Self { bar, meter: Meter::default(), started: Instant::now() }
+    }
+}
+
+impl Bar {
+    /// Lets words be said above the bar.
+    fn say(&mut self, words: impl FnOnce(&mut Human)) {
+        match &self.drawn {
+            Some(drawn) if terminal::in_foreground() => drawn.bar.suspend(|| words(&mut self.human)),
+            _ => words(&mut self.human),
+        }
+    }
+}
+
+impl Observer for Bar {
+    fn event(&mut self, event: &Event) {
+        if let Event::Progress(progress) = event {
+            return self.draw(progress);
+        }
+        if self.human.speaks_of(event) {
+            self.say(|human| human.event(event));
+        }
+    }
+}
+
+impl Show for Bar {
+    fn complain(&mut self, message: &str) {
+        self.say(|human| human.complain(message));
+    }
+
+    fn finish(&mut self, outcome: &Outcome) -> io::Result<()> {
+        if let Some(drawn) = self.drawn.take()
+            && terminal::in_foreground()
+        {
+            drawn.bar.finish_and_clear();
+        }
+        self.human.finish(outcome)
+    }
+}
+
+fn done(progress: &Progress) -> u64 {
+    progress.bytes_written.saturating_add(progress.bytes_skipped)
+}
+
+/// What stands after the bar, most important first: a narrow terminal cuts the end off.
+fn figures(progress: &Progress, bytes_per_s: f64, elapsed: Duration) -> String {
+    let (done, found) = (done(progress), progress.bytes_found);
+    let mut parts = Vec::new();
+    if progress.walk_complete {
+        parts.push(format!("{:>2} %", percent(done, found)));
+        parts.push(part_of(done, found));
+    } else {
+        parts.push(format!("{} of {} so far", size(done), size(found)));
+    }
+    parts.push(rate(bytes_per_s));
+    if progress.walk_complete && elapsed >= ETA_AFTER {
+        parts.extend(time_left(found.saturating_sub(done), bytes_per_s));
+    }
+    if progress.files_found > 1 || !progress.walk_complete {
+        parts.push(format!("{} of {} files", count(progress.files_settled), count(progress.files_found)));
+    }
+    parts.push(counted(progress.streams.into(), "stream", "streams"));
+    parts.join("   ")
+}
+
+#[allow(clippy::cast_precision_loss, reason = "an estimate")]
+fn time_left(bytes: u64, bytes_per_s: f64) -> Option<String> {
+    let seconds = bytes as f64 / bytes_per_s;
+    let whole = (seconds < MAX_ETA_S).then(|| Duration::from_secs_f64(seconds.ceil()))?;
+    Some(match whole.as_secs() {
+        seconds @ 0..60 => format!("{seconds} s left"),
+        _ => format!("{} left", duration(whole)),
+    })
+}
+
+fn shortened(title: &str) -> String {
+    match title.chars().count() {
+        0..=MAX_TITLE => title.to_owned(),
+        _ => title.chars().take(MAX_TITLE - 3).chain("...".chars()).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(done: u64, found: u64, walk_complete: bool) -> Progress {
+        Progress { files_found: 12_408, files_settled: 7_001, bytes_found: found, walk_complete, bytes_written: done, streams: 8, ..Progress::default() }
+    }
+
+    #[test]
+    fn figures_in_the_middle_of_a_job() {
+        let figures = figures(&at(203_400_000_000, 333_100_000_000, true), 1.17e9, Duration::from_secs(9));
+        insta::assert_snapshot!(figures, @"61 %   203.4 of 333.1 GB   1.17 GB/s   1 min 51 s left   7,001 of 12,408 files   8 streams");
+    }
+
+    #[test]
+    fn no_percentage_before_the_whole_is_known() {
+        let figures = figures(&at(4_290_000, 90_000_000, false), 0.0, Duration::from_secs(9));
+        insta::assert_snapshot!(figures, @"4.29 MB of 90.0 MB so far   0 B/s   7,001 of 12,408 files   8 streams");
+    }
+
+    #[test]
+    fn time_left_is_whole_seconds_and_unknown_at_a_standstill() {
+        assert_eq!(time_left(10, 3.0).as_deref(), Some("4 s left"));
+        assert_eq!(time_left(0, 3.0).as_deref(), Some("0 s left"));
+        assert_eq!(time_left(111, 1.0).as_deref(), Some("1 min 51 s left"));
+        assert_eq!(time_left(10, 0.0), None);
+        assert_eq!(time_left(0, 0.0), None);
+        assert_eq!(time_left(u64::MAX, 0.1), None);
+    }
+
+    #[test]
+    fn long_titles_are_cut() {
+        assert_eq!(shortened("run7"), "run7");
+        assert_eq!(shortened(&"x".repeat(25)), format!("{}...", "x".repeat(21)));
+    }
+}

@@ -1,0 +1,160 @@
+//! Events and the result in words, without progress: what is shown when standard error is no terminal.
+
+use std::io;
+
+use haul_engine::error::Outcome;
+use haul_engine::event::{Event, Observer, Way};
+
+use super::text::Text;
+use super::{Show, names, summary};
+
+/// How much is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// What failed.
+    Errors,
+    /// Also what one would miss, and the summary.
+    Normal,
+    /// Also how the ends are connected.
+    Verbose,
+}
+
+/// Words on standard error.
+pub struct Human {
+    text: Text,
+    level: Level,
+}
+
+impl Human {
+    /// Says as much as `level` on `text`.
+    pub fn new(text: Text, level: Level) -> Self {
+        Self { text, level }
+    }
+
+    /// Whether this event gets a line.
+    pub fn speaks_of(&self, event: &Event) -> bool {
+        match event {
+            Event::FileFailed { .. } => true,
+            Event::Deployed { .. } | Event::Skipped { .. } | Event::Notice(_) => self.level >= Level::Normal,
+            Event::Connected { .. } => self.level >= Level::Verbose,
+            Event::Progress(_) | Event::FileDone { .. } => false,
+        }
+    }
+}
+
+impl Observer for Human {
+    fn event(&mut self, event: &Event) {
+        if !self.speaks_of(event) {
+            return;
+        }
+        match event {
+            Event::FileFailed { path, host, message } => self.text.failure(host, path, message),
+            Event::Deployed { host, path } => self.text.notice(&format!("{host} had no haul: put it there as {path}")),
+            Event::Skipped { path, reason } => {
+                self.text.notice(&format!("{}: left out: {reason}", haul_proto::path::escape(path)));
+            }
+            Event::Notice(line) => self.text.notice(line),
+            Event::Connected { way, streams, cipher } => {
+                let streams = super::units::counted((*streams).into(), "stream", "streams");
+                self.text.notice(&format!("connected: {}, {streams}, {}", connection(way), names::cipher(*cipher)));
+            }
+            Event::Progress(_) | Event::FileDone { .. } => {}
+        }
+    }
+}
+
+impl Show for Human {
+    fn complain(&mut self, message: &str) {
+        self.text.error(message);
+    }
+
+    fn finish(&mut self, outcome: &Outcome) -> io::Result<()> {
+        match outcome {
+            Ok(result) if self.level >= Level::Normal => {
+                self.text.plain(summary::summary(result, self.level >= Level::Verbose).trim_end());
+            }
+            Ok(_) => {}
+            Err(error) => self.text.error(&error.to_string()),
+        }
+        Ok(())
+    }
+}
+
+fn connection(way: &Way) -> String {
+    match way {
+        Way::Local => "within this machine".to_owned(),
+        Way::Tcp { from, to, instead_of: None } => format!("{from} -> {to} (tcp)"),
+        Way::Tcp { from, to, instead_of: Some(why) } => format!("{from} -> {to} (tcp; {why})"),
+        Way::Ssh { because } => format!("through ssh ({because})"),
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::super::summary::tests::example;
+    use super::super::text::tests::Paper;
+    use super::*;
+    use haul_engine::error::Error;
+    use haul_engine::event::Progress;
+    use haul_engine::spec::Cipher;
+
+    /// One event of each kind.
+    pub fn every_event() -> Vec<Event> {
+        let progress = Progress {
+            files_found: 12_408,
+            bytes_found: 333_100_000_000,
+            walk_complete: true,
+            files_settled: 7_001,
+            bytes_written: 203_300_000_000,
+            bytes_skipped: 100_000_000,
+            streams: 8,
+        };
+        let way = Way::Tcp { from: "10.10.1.155:40312".into(), to: "10.10.1.202:35011".into(), instead_of: None };
+        vec![
+            Event::Deployed { host: "db1".into(), path: "/home/me/.cache/haul/0.1.0-ab/haul".into() },
+            Event::Connected { way, streams: 8, cipher: Cipher::Aes256Gcm },
+            Event::Progress(progress),
+            Event::FileDone { path: b"run7/a".to_vec(), size: 5, digest: Some([0xab; 32]) },
+            Event::FileDone { path: b"run7/\xff".to_vec(), size: 0, digest: None },
+            Event::Skipped { path: b"run7/pipe".to_vec(), reason: "is a FIFO".into() },
+            Event::FileFailed { path: b"run7/b".to_vec(), host: "db1".into(), message: "no space left\nfree some".into() },
+            Event::Notice("a word".into()),
+        ]
+    }
+
+    fn said(level: Level, outcome: &Outcome) -> String {
+        let paper = Paper::default();
+        let mut human = Human::new(Text::new(Box::new(paper.clone()), false), level);
+        every_event().iter().for_each(|event| human.event(event));
+        human.finish(outcome).unwrap();
+        paper.text()
+    }
+
+    #[test]
+    fn normal_says_what_one_would_miss() {
+        insta::assert_snapshot!(said(Level::Normal, &Ok(example())), @r#"
+            haul: db1 had no haul: put it there as /home/me/.cache/haul/0.1.0-ab/haul
+            haul: run7/pipe: left out: is a FIFO
+            haul: db1: run7/b: no space left
+                  free some
+            haul: a word
+            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3)
+            way         10.10.1.155 -> 10.10.1.202 (tcp), 8 streams
+            cpu         source 12.3 s, target 14.1 s
+            "#);
+    }
+
+    #[test]
+    fn verbose_says_how_the_ends_are_connected() {
+        let said = said(Level::Verbose, &Ok(example()));
+        assert!(said.contains("haul: connected: 10.10.1.155:40312 -> 10.10.1.202:35011 (tcp), 8 streams, aes-256-gcm\n"), "{said}");
+        assert!(said.contains("memory "), "{said}");
+    }
+
+    #[test]
+    fn quiet_says_what_failed_and_nothing_else() {
+        assert_eq!(said(Level::Errors, &Ok(example())), "haul: db1: run7/b: no space left\n      free some\n");
+        let error = said(Level::Errors, &Err(Error::Connect("db1: connection refused\nis sshd running there?".into())));
+        assert!(error.ends_with("haul: db1: connection refused\n      is sshd running there?\n"), "{error}");
+    }
+}

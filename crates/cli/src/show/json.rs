@@ -1,0 +1,238 @@
+//! Events for programs: one JSON object a line on standard output. docs/JSON.md describes each.
+
+use std::io::{self, Write};
+
+use haul_engine::error::Outcome;
+use haul_engine::event::{Event, Observer, Progress, Summary, Way};
+use serde_json::{Value, json};
+
+use super::human::Human;
+use super::units::bytes_per_s;
+use super::{Show, names};
+use crate::exit::Exit;
+
+/// Lines of JSON; what failed is said in words, too.
+pub struct Json {
+    out: Box<dyn Write>,
+    human: Human,
+    broken: Option<io::Error>,
+}
+
+impl Json {
+    /// Lines on `out`, words through `human`.
+    pub fn new(out: Box<dyn Write>, human: Human) -> Self {
+        Self { out, human, broken: None }
+    }
+
+    /// A job may have millions of files, so their lines are collected; every other line is sent off at once.
+    fn send(&mut self, line: Line, at_once: bool) {
+        if self.broken.is_some() {
+            return;
+        }
+        let mut result = self.out.write_all(line.ended().as_bytes());
+        if at_once {
+            result = result.and_then(|()| self.out.flush());
+        }
+        self.broken = result.err();
+    }
+}
+
+impl Observer for Json {
+    fn event(&mut self, event: &Event) {
+        let at_once = !matches!(event, Event::FileDone { .. });
+        self.send(line(event), at_once);
+        self.human.event(event);
+    }
+}
+
+impl Show for Json {
+    fn complain(&mut self, message: &str) {
+        self.human.complain(message);
+    }
+
+    fn finish(&mut self, outcome: &Outcome) -> io::Result<()> {
+        let status = Exit::of(outcome).number();
+        let last = match outcome {
+            Ok(result) => summary_line(result, status),
+            Err(error) => Line::new("error").with("message", error.to_string()).with("status", status),
+        };
+        self.send(last, true);
+        self.human.finish(outcome)?;
+        self.broken.take().map_or(Ok(()), Err)
+    }
+}
+
+fn line(event: &Event) -> Line {
+    match event {
+        Event::Deployed { host, path } => Line::new("deployed").with("host", host.as_str()).with("path", path.as_str()),
+        Event::Connected { way, streams, cipher } => {
+            Line::new("connected").with("way", way_of(way)).with("streams", *streams).with("cipher", names::cipher(*cipher))
+        }
+        Event::Progress(progress) => progress_line(progress),
+        Event::FileDone { path, size, digest } => {
+            Line::new("file").path(path).with("bytes", *size).with("blake3", digest.map(|digest| hex(&digest)))
+        }
+        Event::FileFailed { path, host, message } => {
+            Line::new("failed").path(path).with("host", host.as_str()).with("message", message.as_str())
+        }
+        Event::Skipped { path, reason } => Line::new("left_out").path(path).with("reason", reason.as_str()),
+        Event::Notice(message) => Line::new("notice").with("message", message.as_str()),
+    }
+}
+
+fn progress_line(progress: &Progress) -> Line {
+    Line::new("progress")
+        .with("files_found", progress.files_found)
+        .with("bytes_found", progress.bytes_found)
+        .with("walk_complete", progress.walk_complete)
+        .with("files_settled", progress.files_settled)
+        .with("bytes_written", progress.bytes_written)
+        .with("bytes_skipped", progress.bytes_skipped)
+        .with("streams", progress.streams)
+}
+
+fn summary_line(summary: &Summary, status: u8) -> Line {
+    Line::new("summary")
+        .with("files_copied", summary.files_copied)
+        .with("files_skipped", summary.files_skipped)
+        .with("failed", summary.failed)
+        .with("directories", summary.directories)
+        .with("symlinks", summary.symlinks)
+        .with("left_out", summary.left_out)
+        .with("bytes", summary.bytes)
+        .with("bytes_skipped", summary.bytes_skipped)
+        .with("seconds", summary.elapsed.as_secs_f64())
+        .with("bytes_per_s", bytes_per_s(summary.bytes, summary.elapsed))
+        .with("way", way_of(&summary.way))
+        .with("streams", summary.streams)
+        .with("cipher", summary.cipher.map(names::cipher))
+        .with("frames_resent", summary.frames_resent)
+        .with("source_cpu_s", summary.source_cpu.as_secs_f64())
+        .with("target_cpu_s", summary.target_cpu.as_secs_f64())
+        .with("source_peak_bytes", summary.source_peak_bytes)
+        .with("target_peak_bytes", summary.target_peak_bytes)
+        .with("status", status)
+}
+
+fn way_of(way: &Way) -> Value {
+    match way {
+        Way::Local => json!({"kind": "local"}),
+        Way::Tcp { from, to, instead_of } => json!({"kind": "tcp", "from": from, "to": to, "instead_of": instead_of}),
+        Way::Ssh { because } => json!({"kind": "ssh", "because": because}),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// One line, its fields in the order in which they were added.
+struct Line(String);
+
+impl Line {
+    fn new(event: &str) -> Self {
+        Self(String::from("{")).with("event", event)
+    }
+
+    fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        let comma = if self.0.len() > 1 { "," } else { "" };
+        self.0.push_str(&format!("{comma}{}:{}", Value::from(key), value.into()));
+        self
+    }
+
+    /// A name is bytes and JSON is text: where they differ, the bytes stand beside it.
+    fn path(self, path: &[u8]) -> Self {
+        match std::str::from_utf8(path) {
+            Ok(text) => self.with("path", text),
+            Err(_) => self.with("path", String::from_utf8_lossy(path)).with("path_hex", hex(path)),
+        }
+    }
+
+    fn ended(mut self) -> String {
+        self.0.push_str("}\n");
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::human::Level;
+    use super::super::human::tests::every_event;
+    use super::super::summary::tests::example;
+    use super::super::text::Text;
+    use super::super::text::tests::Paper;
+    use super::*;
+    use haul_engine::error::Error;
+
+    fn run(outcome: &Outcome) -> (String, String) {
+        let (out, err) = (Paper::default(), Paper::default());
+        let mut json = Json::new(Box::new(out.clone()), Human::new(Text::new(Box::new(err.clone()), false), Level::Errors));
+        every_event().iter().for_each(|event| json.event(event));
+        json.finish(outcome).unwrap();
+        (out.text(), err.text())
+    }
+
+    #[test]
+    fn every_event_is_a_line() {
+        let (out, err) = run(&Ok(example()));
+        assert!(out.lines().all(|line| serde_json::from_str::<Value>(line).is_ok_and(|value| value["event"].is_string())));
+        assert_eq!(err, "haul: db1: run7/b: no space left\n      free some\n");
+        insta::assert_snapshot!(out, @r#"
+            {"event":"deployed","host":"db1","path":"/home/me/.cache/haul/0.1.0-ab/haul"}
+            {"event":"connected","way":{"from":"10.10.1.155:40312","instead_of":null,"kind":"tcp","to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm"}
+            {"event":"progress","files_found":12408,"bytes_found":333100000000,"walk_complete":true,"files_settled":7001,"bytes_written":203300000000,"bytes_skipped":100000000,"streams":8}
+            {"event":"file","path":"run7/a","bytes":5,"blake3":"abababababababababababababababababababababababababababababababab"}
+            {"event":"file","path":"run7/�","path_hex":"72756e372fff","bytes":0,"blake3":null}
+            {"event":"left_out","path":"run7/pipe","reason":"is a FIFO"}
+            {"event":"failed","path":"run7/b","host":"db1","message":"no space left\nfree some"}
+            {"event":"notice","message":"a word"}
+            {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"left_out":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"bytes_per_s":1173059859.1549296,"way":{"from":"10.10.1.155:40312","instead_of":null,"kind":"tcp","to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","frames_resent":0,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"status":0}
+            "#);
+    }
+
+    #[test]
+    fn an_error_is_the_last_line() {
+        let (out, err) = run(&Err(Error::Connect("db1: no\ntry this".into())));
+        insta::assert_snapshot!(out.lines().last().unwrap(), @r#"{"event":"error","message":"db1: no\ntry this","status":3}"#);
+        assert!(err.ends_with("haul: db1: no\n      try this\n"), "{err}");
+    }
+
+    #[test]
+    fn a_reader_that_is_gone_is_reported_once_at_the_end() {
+        struct Full;
+        impl Write for Full {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let err = Paper::default();
+        let mut json = Json::new(Box::new(Full), Human::new(Text::new(Box::new(err.clone()), false), Level::Errors));
+        json.event(&Event::Notice("a word".into()));
+        assert_eq!(json.finish(&Ok(example())).unwrap_err().kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn events_come_in_order_and_files_need_not_be_flushed_one_by_one() {
+        struct Counting(Paper, std::rc::Rc<std::cell::Cell<usize>>);
+        impl Write for Counting {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                self.0.write(bytes)
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                self.1.set(self.1.get() + 1);
+                Ok(())
+            }
+        }
+        let flushes = std::rc::Rc::default();
+        let out = Counting(Paper::default(), std::rc::Rc::clone(&flushes));
+        let mut json = Json::new(Box::new(out), Human::new(Text::new(Box::new(Paper::default()), false), Level::Errors));
+        let file = Event::FileDone { path: b"a".to_vec(), size: 0, digest: None };
+        (0..100).for_each(|_| json.event(&file));
+        assert_eq!(flushes.get(), 0);
+        json.event(&Event::Notice("now".into()));
+        assert_eq!(flushes.get(), 1);
+    }
+}

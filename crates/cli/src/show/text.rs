@@ -1,0 +1,132 @@
+//! Lines on standard error: what a person reads, without progress and without the summary.
+//!
+//! Nothing here fails: a terminal that is gone must not stop a job that goes on without it.
+
+use std::io::Write;
+
+use haul_proto::path::escape;
+
+/// Where lines go, and whether they may be coloured.
+pub struct Text {
+    out: Box<dyn Write>,
+    colour: bool,
+}
+
+impl Text {
+    /// Writes to `out`.
+    pub fn new(out: Box<dyn Write>, colour: bool) -> Self {
+        Self { out, colour }
+    }
+
+    /// `haul: WHAT`, and the further lines of `message` below it.
+    pub fn error(&mut self, message: &str) {
+        self.message(message, true);
+    }
+
+    /// The same for what is no error.
+    pub fn notice(&mut self, message: &str) {
+        self.message(message, false);
+    }
+
+    /// `haul: HOST: PATH: WHAT`, and what to do below it.
+    pub fn failure(&mut self, host: &str, path: &[u8], message: &str) {
+        let host = if host.is_empty() { String::new() } else { format!("{host}: ") };
+        self.error(&format!("{host}{}: {message}", escape(path)));
+    }
+
+    /// A line as it is.
+    pub fn plain(&mut self, line: &str) {
+        self.write(&format!("{line}\n"));
+    }
+
+    fn message(&mut self, message: &str, is_error: bool) {
+        let (red, normal) = if self.colour && is_error { ("\x1b[31m", "\x1b[0m") } else { ("", "") };
+        let mut shown = String::new();
+        for (number, line) in message.lines().enumerate() {
+            match number {
+                0 => shown.push_str(&format!("{red}haul:{normal} {}\n", harmless(line))),
+                _ => shown.push_str(&format!("      {}\n", harmless(line))),
+            }
+        }
+        self.write(&shown);
+    }
+
+    fn write(&mut self, text: &str) {
+        let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
+    }
+}
+
+/// A line that may quote another machine, without what could disturb a terminal.
+/// Names in it are escaped already, so backslashes stay as they are.
+fn harmless(line: &str) -> String {
+    line.split('\\').map(|piece| escape(piece.as_bytes())).collect::<Vec<_>>().join("\\")
+}
+
+#[cfg(test)]
+pub mod tests {
+    use std::cell::RefCell;
+    use std::io;
+    use std::rc::Rc;
+
+    use super::*;
+
+    /// Keeps what is written, for the tests of everything that is shown.
+    #[derive(Clone, Default)]
+    pub struct Paper(Rc<RefCell<Vec<u8>>>);
+
+    impl Paper {
+        /// What was written so far.
+        pub fn text(&self) -> String {
+            String::from_utf8(self.0.borrow().clone()).unwrap()
+        }
+    }
+
+    impl Write for Paper {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.borrow_mut().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn remedies_stand_below_and_names_are_escaped() {
+        let paper = Paper::default();
+        let mut text = Text::new(Box::new(paper.clone()), false);
+        text.failure("db1", b"run7/a\nb", "no space left on the device\nfree some, then run the same command again");
+        text.failure("", b"\xff", "it is a directory");
+        text.notice("haul was put on db1: \x1b[2J.cache/a\\nb");
+        insta::assert_snapshot!(paper.text(), @r#"
+            haul: db1: run7/a\nb: no space left on the device
+                  free some, then run the same command again
+            haul: \xff: it is a directory
+            haul: haul was put on db1: \u{1b}[2J.cache/a\nb
+            "#);
+    }
+
+    #[test]
+    fn only_errors_are_coloured() {
+        let paper = Paper::default();
+        let mut text = Text::new(Box::new(paper.clone()), true);
+        text.error("bad");
+        text.notice("good");
+        assert_eq!(paper.text(), "\x1b[31mhaul:\x1b[0m bad\nhaul: good\n");
+    }
+
+    #[test]
+    fn a_lost_terminal_is_no_error() {
+        struct Lost;
+        impl Write for Lost {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+        }
+        Text::new(Box::new(Lost), false).error("still here");
+    }
+}

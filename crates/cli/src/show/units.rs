@@ -1,0 +1,182 @@
+//! Numbers for people: decimal units, thousands separators, times as one says them.
+
+use std::time::Duration;
+
+const UNITS: [&str; 7] = ["bytes", "kB", "MB", "GB", "TB", "PB", "EB"];
+
+/// `12,408`
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut shown = String::with_capacity(digits.len() * 4 / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+/// `1 file`, `12,408 files`
+pub fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { many })
+}
+
+/// `12,408 files`
+pub fn files(number: u64) -> String {
+    counted(number, "file", "files")
+}
+
+/// `512 bytes`, `4.29 GB`, `333.1 GB`
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        1 => "1 byte".to_owned(),
+        2..1000 | 0 => format!("{bytes} bytes"),
+        _ => {
+            let unit = unit_of(bytes, |scaled| if scaled < 9.995 { 2 } else { 1 });
+            format!("{} {}", scaled(bytes, unit, false), UNITS[unit])
+        }
+    }
+}
+
+/// `203.4 of 333.1 GB`: both in the unit of the second.
+pub fn part_of(bytes: u64, total: u64) -> String {
+    let unit = unit_of(total, |scaled| if scaled < 9.995 { 2 } else { 1 });
+    format!("{} of {} {}", scaled(bytes, unit, in_tenths(total, unit)), scaled(total, unit, false), UNITS[unit])
+}
+
+/// `1.17 GB/s`: three digits.
+pub fn rate(bytes_per_s: f64) -> String {
+    let mut value = bytes_per_s.max(0.0);
+    let mut unit = 0;
+    while unit + 1 < UNITS.len() && value >= 999.5 {
+        value /= 1000.0;
+        unit += 1;
+    }
+    let name = if unit == 0 { "B" } else { UNITS[unit] };
+    let decimals = if unit == 0 { 0 } else { decimals(value) };
+    format!("{value:.decimals$} {name}/s")
+}
+
+/// Bytes per second; 0 when no time has passed.
+#[allow(clippy::cast_precision_loss, reason = "a rate is shown with three digits")]
+pub fn bytes_per_s(bytes: u64, elapsed: Duration) -> f64 {
+    match elapsed.as_secs_f64() {
+        seconds if seconds > 0.0 => bytes as f64 / seconds,
+        _ => 0.0,
+    }
+}
+
+/// `0.84 s`, `12.3 s`, `4 min 44 s`, `2 h 03 min`, `3 d 04 h`
+pub fn duration(elapsed: Duration) -> String {
+    let seconds = elapsed.as_secs_f64();
+    if seconds < 9.995 {
+        return format!("{seconds:.2} s");
+    }
+    if seconds < 59.95 {
+        return format!("{seconds:.1} s");
+    }
+    let whole = elapsed.as_secs() + u64::from(elapsed.subsec_millis() >= 500);
+    match whole {
+        0..3600 => format!("{} min {:02} s", whole / 60, whole % 60),
+        3600..86_400 => format!("{} h {:02} min", whole / 3600, whole % 3600 / 60),
+        _ => format!("{} d {:02} h", whole / 86_400, whole % 86_400 / 3600),
+    }
+}
+
+/// `61`: how much of `total` is done, rounded down so that 100 means all of it.
+pub fn percent(done: u64, total: u64) -> u64 {
+    match total {
+        0 => 100,
+        _ => u64::try_from(u128::from(done) * 100 / u128::from(total)).unwrap_or(100).min(100),
+    }
+}
+
+fn decimals(value: f64) -> usize {
+    match value {
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    }
+}
+
+/// The unit in which `bytes`, once rounded, is below 1000.
+#[allow(clippy::cast_precision_loss, reason = "shown with four digits")]
+fn unit_of(bytes: u64, decimals: impl Fn(f64) -> i32) -> usize {
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while unit + 1 < UNITS.len() {
+        let limit = if unit == 0 { 1000.0 } else { 1000.0 - 0.5 / 10f64.powi(decimals(value)) };
+        if value < limit {
+            break;
+        }
+        value /= 1000.0;
+        unit += 1;
+    }
+    unit
+}
+
+#[allow(clippy::cast_precision_loss, reason = "shown with four digits")]
+fn in_unit(bytes: u64, unit: usize) -> f64 {
+    bytes as f64 / 10f64.powi(3 * i32::try_from(unit).unwrap_or_default())
+}
+
+fn in_tenths(bytes: u64, unit: usize) -> bool {
+    in_unit(bytes, unit) >= 9.995
+}
+
+fn scaled(bytes: u64, unit: usize, tenths: bool) -> String {
+    let value = in_unit(bytes, unit);
+    match unit {
+        0 => format!("{bytes}"),
+        _ if tenths || value >= 9.995 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_have_separators() {
+        assert_eq!([0, 999, 1000, 12_408, 1_234_567].map(count), ["0", "999", "1,000", "12,408", "1,234,567"]);
+        assert_eq!([files(1), files(0), files(2)], ["1 file", "0 files", "2 files"]);
+    }
+
+    #[test]
+    fn sizes_are_decimal_and_round_into_the_next_unit() {
+        let bytes = [0, 1, 999, 1000, 4_294_967_296, 333_149_000_000, 999_949, 999_950, 9_994_999, 9_995_000, u64::MAX];
+        let shown = ["0 bytes", "1 byte", "999 bytes", "1.00 kB", "4.29 GB", "333.1 GB", "999.9 kB", "1.00 MB", "9.99 MB", "10.0 MB", "18.4 EB"];
+        assert_eq!(bytes.map(size), shown);
+    }
+
+    #[test]
+    fn parts_share_the_unit_of_the_whole() {
+        assert_eq!(part_of(203_400_000_000, 333_100_000_000), "203.4 of 333.1 GB");
+        assert_eq!(part_of(1_000_000, 333_100_000_000), "0.0 of 333.1 GB");
+        assert_eq!(part_of(1_234_000_000, 4_290_000_000), "1.23 of 4.29 GB");
+        assert_eq!(part_of(0, 0), "0 of 0 bytes");
+    }
+
+    #[test]
+    fn rates_have_three_digits() {
+        let rates = [0.0, 12.4, 1000.0, 1_170_000_000.0, 11_700_000.0, 117_000_000.0, 999_600.0, -1.0];
+        assert_eq!(rates.map(rate), ["0 B/s", "12 B/s", "1.00 kB/s", "1.17 GB/s", "11.7 MB/s", "117 MB/s", "1.00 MB/s", "0 B/s"]);
+        assert_eq!(rate(bytes_per_s(500, Duration::from_millis(500))), "1.00 kB/s");
+        assert_eq!(rate(bytes_per_s(500, Duration::ZERO)), "0 B/s");
+    }
+
+    #[test]
+    fn durations_are_said_as_one_says_them() {
+        let millis = [0, 840, 9_994, 9_996, 12_300, 59_940, 59_960, 284_000, 3_599_600, 7_380_000, 273_600_000];
+        let shown = ["0.00 s", "0.84 s", "9.99 s", "10.0 s", "12.3 s", "59.9 s", "1 min 00 s", "4 min 44 s", "1 h 00 min", "2 h 03 min", "3 d 04 h"];
+        assert_eq!(millis.map(|ms| duration(Duration::from_millis(ms))), shown);
+    }
+
+    #[test]
+    fn a_hundred_percent_is_all_of_it() {
+        assert_eq!([percent(0, 3), percent(999, 1000), percent(3, 3), percent(0, 0), percent(9, 3)], [0, 99, 100, 100, 100]);
+        assert_eq!(percent(u64::MAX - 1, u64::MAX), 99);
+    }
+}

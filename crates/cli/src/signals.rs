@@ -1,0 +1,169 @@
+//! Signals, and the loss of the terminal: what stops a job and what does not.
+//!
+//! SIGINT and SIGTERM cancel; the job has [`GRACE`] to end by itself, and a
+//! second one ends the process at once. SIGHUP is ignored, here and by all
+//! children (ssh too, which inherits that). A job that was in the foreground
+//! when its terminal went away is cancelled; one in the background goes on.
+
+use std::io::{self, IsTerminal, Read};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use haul_engine::cancel::Cancel;
+use haul_engine::os::signals::ignore_hangup;
+use signal_hook::SigId;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::low_level::unregister;
+
+use crate::exit::Exit;
+use crate::terminal::Controlling;
+
+/// How long a cancelled job may take to end. With it, everything has ended a second after Ctrl-C.
+const GRACE: Duration = Duration::from_millis(900);
+/// How often the terminal is looked at.
+const TERMINAL_EVERY: Duration = Duration::from_millis(200);
+
+/// Turns signals into a cancelled job for as long as it lives.
+pub struct Watch {
+    registered: Vec<SigId>,
+    ended: Arc<AtomicBool>,
+    wake: UnixStream,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    /// Begins to watch on behalf of `cancel`.
+    pub fn start(cancel: Cancel) -> io::Result<Self> {
+        let hangup_was_ignored = ignore_hangup()?;
+        let terminal = Controlling::open().filter(|_| io::stdin().is_terminal() && !hangup_was_ignored);
+        let (signalled, wake) = UnixStream::pair()?;
+        let ended = Arc::new(AtomicBool::new(false));
+        let mut watch = Self { registered: Vec::new(), ended: Arc::clone(&ended), wake, thread: None };
+        watch.register()?;
+        let watcher = Watcher { cancel, terminal, signalled, ended };
+        watch.thread = Some(std::thread::Builder::new().name("haul-signals".to_owned()).spawn(move || watcher.run())?);
+        Ok(watch)
+    }
+
+    fn register(&mut self) -> io::Result<()> {
+        let ignored = ignored_signals();
+        let again = Arc::new(AtomicBool::new(false));
+        // A shell without job control starts background jobs with SIGINT ignored, and means it.
+        for signal in [SIGINT, SIGTERM].into_iter().filter(|signal| *signal == SIGTERM || !ignored.contains(signal)) {
+            let status = Exit::Interrupted.number().into();
+            let conditional = signal_hook::flag::register_conditional_shutdown(signal, status, Arc::clone(&again))?;
+            self.registered.push(conditional);
+            self.registered.push(signal_hook::flag::register(signal, Arc::clone(&again))?);
+            self.registered.push(signal_hook::low_level::pipe::register(signal, self.wake.try_clone()?)?);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Release);
+        self.registered.drain(..).for_each(|id| {
+            unregister(id);
+        });
+        let _ = self.wake.shutdown(std::net::Shutdown::Both);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the thread holds.
+struct Watcher {
+    cancel: Cancel,
+    terminal: Option<Controlling>,
+    signalled: UnixStream,
+    ended: Arc<AtomicBool>,
+}
+
+impl Watcher {
+    fn run(mut self) {
+        let wait = self.terminal.as_ref().map(|_| TERMINAL_EVERY);
+        if self.signalled.set_read_timeout(wait).is_err() {
+            return;
+        }
+        let mut was_in_foreground = false;
+        while !self.ended.load(Ordering::Acquire) {
+            if self.signal_came() {
+                return self.stop();
+            }
+            match self.terminal.as_ref().map(Controlling::in_foreground) {
+                Some(Some(now)) => was_in_foreground = now,
+                Some(None) if was_in_foreground => return self.stop(),
+                Some(None) => self.terminal = None,
+                None => {}
+            }
+        }
+    }
+
+    /// Waits until one has come, or it is time to look at the terminal.
+    fn signal_came(&mut self) -> bool {
+        let came = self.signalled.read(&mut [0; 16]).is_ok_and(|bytes| bytes > 0);
+        came && !self.ended.load(Ordering::Acquire)
+    }
+
+    /// Cancels the job; ends the process if the job does not.
+    fn stop(&self) {
+        self.cancel.cancel();
+        let deadline = Instant::now() + GRACE;
+        while !self.ended.load(Ordering::Acquire) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                crate::show::stderr().error("interrupted; run the same command again to go on");
+                std::process::exit(Exit::Interrupted.number().into());
+            }
+            std::thread::sleep(left.min(Duration::from_millis(10)));
+        }
+    }
+}
+
+/// A worker ends when its controller does: a Ctrl-C that reaches both is the controller's to answer.
+pub fn leave_to_controller() -> io::Result<()> {
+    ignore_hangup()?;
+    signal_hook::flag::register(SIGINT, Arc::default())?;
+    Ok(())
+}
+
+/// Signals that this process was started with ignored: the kernel's mask, bit 0 for signal 1 (proc(5), SigIgn).
+fn ignored_signals() -> Vec<i32> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+    (1..=64).filter(|signal| mask >> (signal - 1) & 1 == 1).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_cancels_and_the_watch_ends_cleanly() {
+        let cancel = Cancel::new();
+        let watch = Watch::start(cancel.clone()).unwrap();
+        assert!(ignored_signals().contains(&1), "children must inherit an ignored SIGHUP");
+        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM).unwrap();
+        let deadline = Instant::now() + Duration::from_millis(800);
+        while !cancel.is_cancelled() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        drop(watch);
+        assert!(cancel.is_cancelled());
+    }
+
+    #[test]
+    fn a_watch_that_nothing_happened_to_ends_at_once() {
+        let before = Instant::now();
+        let cancel = Cancel::new();
+        drop(Watch::start(cancel.clone()).unwrap());
+        assert!(before.elapsed() < Duration::from_millis(700), "{:?}", before.elapsed());
+        assert!(!cancel.is_cancelled());
+    }
+}

@@ -1,0 +1,148 @@
+//! haul's own executable: its hashes, whether it can run elsewhere, and sending it.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::path::Path;
+
+use aws_lc_rs::digest::{Context, SHA256};
+
+use super::elf;
+
+/// How much is read at once, in bytes.
+const PIECE: usize = 256 * 1024;
+
+/// An executable that is held open, so that what is sent is what was hashed even if its name changes owner meanwhile.
+#[derive(Debug)]
+pub(super) struct Executable {
+    file: File,
+    size: u64,
+    blake3: String,
+    sha256: String,
+    system: Option<String>,
+}
+
+impl Executable {
+    /// Opens `path` and reads it once.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let mut file = File::open(path)?;
+        let mut head = Vec::with_capacity(elf::HEAD);
+        (&file).take(elf::HEAD as u64).read_to_end(&mut head)?;
+        file.rewind()?;
+        let system = elf::machine_of_static(&head).map(|machine| format!("Linux {machine}"));
+        let mut sha256 = Context::new(&SHA256);
+        let (size, blake3) = hash(&mut file, |piece| sha256.update(piece))?;
+        let sha256 = sha256.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self { file, size, blake3: blake3.to_hex().to_string(), sha256, system })
+    }
+
+    /// Bytes.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// BLAKE3, 64 hexadecimal digits.
+    pub(super) fn blake3(&self) -> &str {
+        &self.blake3
+    }
+
+    /// SHA-256, 64 hexadecimal digits.
+    pub(super) fn sha256(&self) -> &str {
+        &self.sha256
+    }
+
+    /// `uname -s` and `uname -m` of the hosts where it runs; `None` when it only runs here.
+    pub(super) fn system(&self) -> Option<&str> {
+        self.system.as_deref()
+    }
+
+    /// Writes all of it.
+    pub(super) fn send(&mut self, to: &mut impl Write) -> io::Result<()> {
+        self.file.rewind()?;
+        let mut piece = vec![0; PIECE];
+        let mut left = self.size;
+        while left > 0 {
+            let wanted = usize::try_from(left).map_or(PIECE, |left| left.min(PIECE));
+            self.file.read_exact(&mut piece[..wanted])?;
+            to.write_all(&piece[..wanted])?;
+            left -= wanted as u64;
+        }
+        to.flush()
+    }
+
+    /// Claims that it runs on `system`, so that a test may send a script instead.
+    #[cfg(test)]
+    pub(super) fn pretend_system(&mut self, system: &str) {
+        self.system = Some(system.to_owned());
+    }
+}
+
+/// Whether the executable at `path` has the BLAKE3 value `hex` (64 hexadecimal digits): what `haul worker --verify` answers.
+pub fn verify_own_executable(path: &Path, hex: &str) -> bool {
+    let Ok(expected) = blake3::Hash::from_hex(hex) else { return false };
+    File::open(path).and_then(|mut file| hash(&mut file, |_| {})).is_ok_and(|(_, found)| found == expected)
+}
+
+/// Size and BLAKE3 of what is left of `file`; each piece is shown to `also`.
+fn hash(file: &mut File, mut also: impl FnMut(&[u8])) -> io::Result<(u64, blake3::Hash)> {
+    let mut hasher = blake3::Hasher::new();
+    let mut piece = vec![0; PIECE];
+    loop {
+        let read = match file.read(&mut piece) {
+            Ok(0) => return Ok((hasher.count(), hasher.finalize())),
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        hasher.update(&piece[..read]);
+        also(&piece[..read]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_hashed_and_sent_whole() {
+        let mut temp = tempfile::NamedTempFile::new().unwrap();
+        let bytes: Vec<u8> = (0..=250).cycle().take(2 * PIECE + 777).collect();
+        temp.write_all(&bytes).unwrap();
+        let mut executable = Executable::open(temp.path()).unwrap();
+        assert_eq!(executable.size(), bytes.len() as u64);
+        assert_eq!(executable.blake3(), blake3::hash(&bytes).to_hex().as_str());
+        assert_eq!(executable.system(), None, "it is no executable at all");
+        let mut sent = Vec::new();
+        executable.send(&mut sent).unwrap();
+        assert_eq!(sent, bytes);
+    }
+
+    #[test]
+    fn sha256_is_the_standards() {
+        let mut temp = tempfile::NamedTempFile::new().unwrap();
+        temp.write_all(b"abc").unwrap();
+        // FIPS 180-4's example.
+        let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(Executable::open(temp.path()).unwrap().sha256(), expected);
+    }
+
+    #[test]
+    fn a_file_that_shrank_is_not_sent_as_if_it_were_whole() {
+        let mut temp = tempfile::NamedTempFile::new().unwrap();
+        temp.write_all(&[7; 5000]).unwrap();
+        let mut executable = Executable::open(temp.path()).unwrap();
+        temp.as_file().set_len(4999).unwrap();
+        assert_eq!(executable.send(&mut Vec::new()).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn verifying_needs_the_right_hash_of_a_file_that_can_be_read() {
+        let mut temp = tempfile::NamedTempFile::new().unwrap();
+        temp.write_all(b"abc").unwrap();
+        let right = blake3::hash(b"abc").to_hex().to_string();
+        assert!(verify_own_executable(temp.path(), &right));
+        assert!(verify_own_executable(temp.path(), &right.to_uppercase()));
+        assert!(!verify_own_executable(temp.path(), &right[1..]));
+        assert!(!verify_own_executable(temp.path(), &blake3::hash(b"abd").to_hex()));
+        assert!(!verify_own_executable(Path::new("/nonexistent/haul"), &right));
+    }
+}

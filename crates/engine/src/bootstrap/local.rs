@@ -1,0 +1,123 @@
+//! Starts a worker on this host, as a child process over pipes.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+use crate::spec::Program;
+
+use super::child::spawn;
+use super::explain::status_words;
+use super::greet::{Heard, Listener};
+use super::hello::PROTOCOL;
+use super::scan::Line;
+use super::{End, Started};
+
+/// How this host is called where a host's name is wanted.
+pub(super) const LABEL: &str = "this host";
+
+/// How long a worker on this host may take to greet.
+const GREETING_WAIT: Duration = Duration::from_secs(30);
+
+/// Starts `program` as a worker here, in this process's group. Blocks until it has greeted, at most 30 s.
+pub fn start_local(program: &Program, end: End) -> Result<Started, Error> {
+    let mut command = Command::new(&program.executable);
+    command.args(&program.worker_arguments);
+    let spawned = spawn(&mut command).map_err(|error| {
+        let path = program.executable.display();
+        Error::Connect(format!(
+            "cannot start {path} as a worker on {LABEL}: {error}\ncheck that it still exists and may be executed"
+        ))
+    })?;
+    let mut child = spawned.guard;
+    let mut listener = Listener::new(spawned.stdout, Some(Instant::now() + GREETING_WAIT));
+    loop {
+        match listener.next() {
+            Heard::Line(Line::Greeting(greeting)) if greeting.protocol == PROTOCOL => {
+                return Ok(Started {
+                    to_worker: spawned.stdin,
+                    from_worker: listener.into_stdout(),
+                    child,
+                    version: greeting.version,
+                    deployed: None,
+                    host_label: LABEL.to_owned(),
+                });
+            }
+            Heard::Line(Line::Greeting(greeting)) => {
+                let (theirs, version) = (greeting.protocol, greeting.version);
+                return Err(failed(
+                    end,
+                    program,
+                    &format!("it is haul {version} with protocol {theirs}, not {PROTOCOL}"),
+                    &[],
+                ));
+            }
+            Heard::Line(_) => {}
+            Heard::TimedOut => {
+                let why = format!("it said nothing for {} s", GREETING_WAIT.as_secs());
+                child.end();
+                return Err(failed(end, program, &why, &child.stderr_tail()));
+            }
+            Heard::Ended | Heard::TooMuchNoise => {
+                let remains = listener.remains(&mut child);
+                let said: Vec<String> = remains.noise.into_iter().chain(remains.stderr).collect();
+                return Err(failed(end, program, &status_words(remains.status), &said));
+            }
+        }
+    }
+}
+
+fn failed(end: End, program: &Program, why: &str, said: &[String]) -> Error {
+    let which = match end {
+        End::Source => "source",
+        End::Target => "target",
+    };
+    let mut lines = vec![format!("the {which}'s worker on {LABEL} did not start: {why}")];
+    lines.extend(said.iter().rev().take(3).rev().map(|line| format!("it said: {line}")));
+    lines.push(format!("check that {} is haul and was not replaced meanwhile", program.executable.display()));
+    Error::Connect(lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::bootstrap::VERSION;
+
+    /// A "program" that is a shell with the given script.
+    fn program(script: &str) -> Program {
+        let worker_arguments = ["10", "sh", "-c", script].iter().map(Into::into).collect();
+        Program { executable: PathBuf::from("/usr/bin/timeout"), worker_arguments }
+    }
+
+    #[test]
+    fn a_worker_that_greets_can_be_talked_to() {
+        let script = format!("echo noise; printf '\\nHAUL-WORKER 1 {VERSION}\\n\\n\\000binary'; cat");
+        let mut started = start_local(&program(&script), End::Source).unwrap();
+        started.to_worker.write_all(b"echoed").unwrap();
+        drop(started.to_worker);
+        let mut all = Vec::new();
+        started.from_worker.read_to_end(&mut all).unwrap();
+        assert_eq!(all, b"\n\0binaryechoed");
+        assert_eq!((started.version.as_str(), started.host_label.as_str()), (VERSION, "this host"));
+        assert!(started.child.wait(Duration::from_secs(5)).unwrap().is_some_and(|status| status.success()));
+    }
+
+    #[test]
+    fn one_that_does_not_says_why() {
+        let error = start_local(&program("echo 'no such option' >&2; exit 7"), End::Target).unwrap_err().to_string();
+        assert!(
+            error.starts_with("the target's worker on this host did not start: it ended with status 7\n"),
+            "{error}"
+        );
+        assert!(error.contains("it said: no such option\n"), "{error}");
+        let error =
+            start_local(&program("printf '\\nHAUL-WORKER 9 5.0\\n'; cat"), End::Target).unwrap_err().to_string();
+        assert!(error.contains("haul 5.0 with protocol 9, not 1"), "{error}");
+        let missing = Program { executable: "/nonexistent/haul".into(), worker_arguments: Vec::new() };
+        let error = start_local(&missing, End::Source).unwrap_err().to_string();
+        assert!(error.starts_with("cannot start /nonexistent/haul as a worker"), "{error}");
+    }
+}

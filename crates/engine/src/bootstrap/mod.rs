@@ -1,0 +1,59 @@
+//! Starts a worker at an end of a copy: here as a child process, elsewhere through ssh, and puts haul where there is none.
+//!
+//! What is handed back is a process that has greeted: its two pipes carry
+//! nothing but the protocol from there on. What the protocol says is not known
+//! here.
+//!
+//! - `hello`: the greeting and the identity. `scan`: finds haul's lines among noise. `greet`: listens for them.
+//! - `local` and `remote`: the two ways to start. `ssh`: the command line for it; `command`: a user's own.
+//! - `script`: what a remote shell is told. `executable`, `elf`: what is sent there.
+//! - `child`: the process and its error output. `explain`: what a failure means.
+
+mod child;
+mod command;
+mod elf;
+mod executable;
+mod explain;
+mod greet;
+mod hello;
+mod local;
+mod remote;
+mod scan;
+mod script;
+mod ssh;
+#[cfg(test)]
+mod tests;
+
+use std::process::{ChildStdin, ChildStdout};
+
+pub use child::{Guard, KEPT_STDERR};
+pub use executable::verify_own_executable;
+pub use hello::{GREETING_PREFIX, Greeting, PROTOCOL, VERSION, greeting_line, parse_greeting, worker_identify_line};
+pub use local::start_local;
+pub use remote::start_remote;
+
+/// The ends of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Where the data is.
+    Source,
+    /// Where it goes.
+    Target,
+}
+
+/// A worker that has greeted.
+#[derive(Debug)]
+pub struct Started {
+    /// Its standard input. Nothing has been written to it that it has not read.
+    pub to_worker: ChildStdin,
+    /// Its standard output, right after the greeting line.
+    pub from_worker: ChildStdout,
+    /// The process that was started here: the worker itself, or ssh. Dropping it ends it.
+    pub child: Guard,
+    /// The version that the worker greeted with.
+    pub version: String,
+    /// Where haul was put on the host by this start (escaped), if it was.
+    pub deployed: Option<String>,
+    /// The host as the user named it: `user@name`, `name`, or `this host`.
+    pub host_label: String,
+}

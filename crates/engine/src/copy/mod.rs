@@ -1,0 +1,247 @@
+//! The controller: starts a worker for each end, gives each its Request, finds a way between them, and tells the
+//! caller what happens. It is never an end itself.
+
+mod settings;
+mod way;
+mod workers;
+
+use haul_proto::wire::report::{Counters, Final, WorkerMessage};
+use haul_proto::wire::request::{ControllerMessage, Operand, SourceRequest, TargetRequest};
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
+use std::time::{Duration, Instant};
+
+use self::settings::{links, session_settings, suite_name};
+use self::workers::{Role, Workers};
+use crate::bootstrap::End;
+use crate::cancel::Cancel;
+use crate::error::{Error, Outcome};
+use crate::event::{Event, Observer, Progress, Summary, Way};
+use crate::spec::{Host, Job, Program};
+
+/// Runs a job to its end. Blocks; `cancel` ends it within a second.
+///
+/// # Errors
+/// See [`Error`]. Single files that fail are events, counted in the summary.
+pub fn run(job: Job, program: Program, cancel: &Cancel, observer: &mut dyn Observer) -> Outcome {
+    let begun = Instant::now();
+    check(&job)?;
+    let workers = Workers::start(&job, &program, cancel, observer)?;
+    let mut copy = Copy { job, workers, cancel, observer, failed: 0, left_out: 0, ends: [Counters::default(); 2] };
+    let outcome = copy.carry_out(begun);
+    match &outcome {
+        Ok(_) => copy.workers.close(),
+        Err(_) => copy.workers.cancel(),
+    }
+    outcome
+}
+
+fn check(job: &Job) -> Result<(), Error> {
+    let Some(first) = job.sources.first() else { return Err(Error::Usage("no source was named".into())) };
+    if job.sources.iter().any(|source| source.host != first.host) {
+        return Err(Error::Usage("the sources are on several hosts\nname sources of one host at a time".into()));
+    }
+    let remote = |host: &Host| matches!(host, Host::Remote { .. });
+    if remote(&first.host) && remote(&job.target.host) {
+        return Err(Error::Usage("both ends are on other hosts\nrun haul on one of them".into()));
+    }
+    Ok(())
+}
+
+struct Copy<'a> {
+    job: Job,
+    workers: Workers,
+    cancel: &'a Cancel,
+    observer: &'a mut dyn Observer,
+    failed: u64,
+    left_out: u64,
+    /// The latest counters of source and target.
+    ends: [Counters; 2],
+}
+
+impl Copy<'_> {
+    fn carry_out(&mut self, begun: Instant) -> Outcome {
+        let settings = session_settings(&self.job, &self.workers)?;
+        let source = SourceRequest {
+            settings: settings.clone(),
+            operands: self.job.sources.iter().map(|source| source.path.as_os_str().as_bytes().to_vec()).collect(),
+            recursive: self.job.options.recursive,
+            links: links(self.job.options.symlinks),
+        };
+        self.workers.send(Role::Source, &ControllerMessage::Source(source))?;
+        let (operands, origin) = self.expect(|role, message| match (role, message) {
+            (Role::Source, WorkerMessage::SourceReady { operands, origin }) => Ok((operands, origin)),
+            (_, other) => Err(other),
+        })?;
+        if operands.iter().all(Option::is_none) {
+            return Ok(self.nothing_to_do(begun));
+        }
+        let operands = numbered(operands);
+        refuse_twins(&operands)?;
+        let options = &self.job.options;
+        let target = TargetRequest {
+            settings: settings.clone(),
+            path: self.job.target.path.as_os_str().as_bytes().to_vec(),
+            operands,
+            source_boot: self.workers.hello(Role::Source).boot,
+            origin,
+            make_directory: options.make_directory,
+            force: options.force,
+            preserve: options.preserve,
+            verify_memory: options.verify_memory,
+        };
+        self.workers.send(Role::Target, &ControllerMessage::Target(target))?;
+        self.expect(|role, message| match (role, message) {
+            (Role::Target, WorkerMessage::TargetReady) => Ok(()),
+            (_, other) => Err(other),
+        })?;
+        let way = way::find(self)?;
+        let cipher = suite_name(settings.suite);
+        self.observer.event(&Event::Connected { way: way.clone(), streams: settings.streams, cipher });
+        self.workers.send_all(&ControllerMessage::Begin)?;
+        let finals = self.await_ends(settings.streams)?;
+        let cipher = (way != Way::Local).then_some(cipher);
+        Ok(self.summary(begun, finals, way, settings.streams, cipher))
+    }
+
+    /// Waits for a message that `take` accepts; handles or refuses all others.
+    fn expect<T>(&mut self, take: impl Fn(Role, WorkerMessage) -> Result<T, WorkerMessage>) -> Result<T, Error> {
+        loop {
+            let (role, message) = self.workers.receive(self.cancel, None, false)?;
+            match take(role, message) {
+                Ok(taken) => return Ok(taken),
+                Err(other) => self.observe(role, other, false)?,
+            }
+        }
+    }
+
+    /// The copy itself: events until both ends have finished.
+    fn await_ends(&mut self, streams: u16) -> Result<[Final; 2], Error> {
+        let mut finals: HashMap<Role, Final> = HashMap::new();
+        let needed = [Role::Source, Role::Target];
+        let every = self.job.options.progress_every.max(Duration::from_millis(10));
+        let mut last_shown = Instant::now();
+        while !needed.iter().all(|role| finals.contains_key(role)) {
+            let (role, message) = self.workers.receive(self.cancel, Some(&finals), true)?;
+            match message {
+                WorkerMessage::Finished(last) => {
+                    // A worker that is both ends speaks for the source first.
+                    let role = if finals.contains_key(&role) { Role::Target } else { role };
+                    self.ends[role.index()] = last.counters;
+                    finals.insert(role, last);
+                }
+                other => self.observe(role, other, true)?,
+            }
+            if last_shown.elapsed() >= every {
+                last_shown = Instant::now();
+                self.show_progress(streams);
+            }
+        }
+        self.show_progress(streams);
+        Ok(needed.map(|role| finals.get(&role).copied().unwrap_or_default()))
+    }
+
+    fn observe(&mut self, role: Role, message: WorkerMessage, begun: bool) -> Result<(), Error> {
+        let host = || self.workers.label(role);
+        match message {
+            WorkerMessage::Counters(counters) => {
+                // Of one worker that is both ends, each reporter counts what the other does not.
+                let role = if self.workers.is_one() && counters.files_found == 0 { Role::Target } else { role };
+                self.ends[role.index()] = counters;
+            }
+            WorkerMessage::FileDone { path, size, digest } => self.observer.event(&Event::FileDone { path, size, digest }),
+            WorkerMessage::FileFailed { path, text } => {
+                self.failed += 1;
+                let host = host();
+                self.observer.event(&Event::FileFailed { path, host, message: text });
+            }
+            WorkerMessage::Skipped { path, text } => {
+                self.left_out += 1;
+                self.observer.event(&Event::Skipped { path, reason: text });
+            }
+            WorkerMessage::Notice { text } => {
+                let text = format!("{}: {text}", host());
+                self.observer.event(&Event::Notice(text));
+            }
+            WorkerMessage::Refused { usage, text } => {
+                let text = self.workers.with_host(role, &text);
+                return Err(if usage { Error::Usage(text) } else { Error::Failed(text) });
+            }
+            WorkerMessage::Fatal { text } | WorkerMessage::CannotConnect { text } => {
+                let text = self.workers.with_host(role, &text);
+                let again = format!("{text}\nrun the same command again to go on");
+                return Err(if begun { Error::Broken(again) } else { Error::Connect(text) });
+            }
+            _ => return Err(Error::Connect(format!("{} answered out of turn", host()))),
+        }
+        Ok(())
+    }
+
+    fn show_progress(&mut self, streams: u16) {
+        let [source, target] = &self.ends;
+        let event = Event::Progress(Progress {
+            files_found: source.files_found,
+            bytes_found: source.bytes_found,
+            walk_complete: source.walk_complete,
+            files_settled: target.files_copied + target.files_skipped + target.failed + source.failed,
+            bytes_written: target.bytes_written,
+            bytes_skipped: target.bytes_skipped,
+            streams,
+        });
+        self.observer.event(&event);
+    }
+
+    fn summary(
+        &self, begun: Instant, [source, target]: [Final; 2], way: Way, streams: u16, cipher: Option<crate::spec::Cipher>,
+    ) -> Summary {
+        let all = source.counters.plus(&target.counters);
+        Summary {
+            files_copied: all.files_copied,
+            files_skipped: all.files_skipped,
+            failed: self.failed,
+            directories: all.directories,
+            symlinks: all.symlinks,
+            left_out: self.left_out,
+            bytes: all.bytes_written,
+            bytes_skipped: all.bytes_skipped,
+            elapsed: begun.elapsed(),
+            way,
+            streams,
+            cipher,
+            frames_resent: all.frames_resent,
+            source_cpu: Duration::from_micros(source.cpu_us),
+            target_cpu: Duration::from_micros(target.cpu_us),
+            source_peak_bytes: source.peak_bytes,
+            target_peak_bytes: target.peak_bytes,
+        }
+    }
+
+    fn nothing_to_do(&self, begun: Instant) -> Summary {
+        self.summary(begun, [Final::default(); 2], Way::Local, 0, None)
+    }
+}
+
+/// Operands keep their numbers; one that cannot be copied is never offered.
+fn numbered(operands: Vec<Option<Operand>>) -> Vec<Operand> {
+    let missing = || Operand { name: None, directory: false, device: 0, inode: 0 };
+    operands.into_iter().map(|operand| operand.unwrap_or_else(missing)).collect()
+}
+
+/// Two operands of one name would end up in one place.
+fn refuse_twins(operands: &[Operand]) -> Result<(), Error> {
+    let mut seen = std::collections::HashSet::new();
+    match operands.iter().filter_map(|operand| operand.name.as_ref()).find(|name| !seen.insert(*name)) {
+        None => Ok(()),
+        Some(name) => Err(Error::Usage(format!(
+            "two sources are called '{name}', and would become one at the target\ncopy them one after the other, to different directories"
+        ))),
+    }
+}
+
+/// The end of a copy that a role stands for.
+fn end_of(role: Role) -> End {
+    match role {
+        Role::Source => End::Source,
+        Role::Target => End::Target,
+    }
+}

@@ -1,0 +1,96 @@
+//! What both ends must agree on, settled once both have said Hello.
+
+use haul_proto::ids::{JobId, JobNumber};
+use haul_proto::integrity::FrameLen;
+use haul_proto::wire::handshake::Suite;
+use haul_proto::wire::limits::{REKEY_BYTES, STREAMS_MAX};
+use haul_proto::wire::request::{Links, SessionSettings};
+use std::os::unix::ffi::OsStrExt;
+
+use super::workers::{Role, Workers};
+use crate::error::Error;
+use crate::spec::{Cipher, Host, Job, Location, Symlinks};
+use crate::stream::handshake::random;
+
+/// Most streams that are used unless more are asked for.
+const STREAMS_BY_DEFAULT_MAX: u16 = 8;
+
+/// The settings of one run of a job.
+pub fn session_settings(job: &Job, workers: &Workers) -> Result<SessionSettings, Error> {
+    let no_random = |error| Error::Failed(format!("the kernel gives no random bytes: {error}"));
+    let options = &job.options;
+    let frame = options.frame_bytes.map_or(Ok(FrameLen::DEFAULT), FrameLen::new);
+    let frame = frame.map_err(|_| Error::Usage("a frame is a power of two from 256 KiB to 1 MiB".into()))?;
+    let streams = options.streams.unwrap_or_else(|| streams_by_default(workers));
+    if !(1..=STREAMS_MAX).contains(&streams) {
+        return Err(Error::Usage(format!("there are 1 to {STREAMS_MAX} streams, not {streams}")));
+    }
+    Ok(SessionSettings {
+        job: job_id(job),
+        number: JobNumber(1),
+        session: JobId(random().map_err(no_random)?),
+        secret: random().map_err(no_random)?,
+        suite: suite(options.cipher, workers),
+        frame,
+        streams,
+        window_bytes: options.window_bytes.unwrap_or(0),
+        rekey_bytes: options.rekey_bytes.unwrap_or(REKEY_BYTES),
+        report_files: options.report_files,
+        report_every_ms: u32::try_from(options.progress_every.as_millis()).unwrap_or(u32::MAX),
+    })
+}
+
+/// As many streams as the end with fewer cores has. Where both ends share one machine, they share its cores: half.
+fn streams_by_default(workers: &Workers) -> u16 {
+    let (source, target) = (workers.hello(Role::Source), workers.hello(Role::Target));
+    let cores = source.cores.min(target.cores);
+    let shared = source.boot == target.boot && !workers.is_one();
+    (if shared { cores / 2 } else { cores }).clamp(1, STREAMS_BY_DEFAULT_MAX)
+}
+
+fn suite(cipher: Cipher, workers: &Workers) -> Suite {
+    let aes = workers.hello(Role::Source).aes && workers.hello(Role::Target).aes;
+    match cipher {
+        Cipher::Auto if aes => Suite::Aes256Gcm,
+        Cipher::Auto | Cipher::ChaCha20Poly1305 => Suite::ChaCha20Poly1305,
+        Cipher::Aes256Gcm => Suite::Aes256Gcm,
+        Cipher::Aes128Gcm => Suite::Aes128Gcm,
+        Cipher::AuthenticateOnly => Suite::AuthenticateOnly,
+    }
+}
+
+/// A suite as the user knows it.
+pub fn suite_name(suite: Suite) -> Cipher {
+    match suite {
+        Suite::Aes256Gcm => Cipher::Aes256Gcm,
+        Suite::Aes128Gcm => Cipher::Aes128Gcm,
+        Suite::ChaCha20Poly1305 => Cipher::ChaCha20Poly1305,
+        Suite::AuthenticateOnly => Cipher::AuthenticateOnly,
+    }
+}
+
+/// The protocol's word for what becomes of links.
+pub fn links(symlinks: Symlinks) -> Links {
+    match symlinks {
+        Symlinks::Keep => Links::Keep,
+        Symlinks::Follow => Links::Follow,
+        Symlinks::Ignore => Links::Ignore,
+    }
+}
+
+/// The same for every run of the same copy.
+fn job_id(job: &Job) -> JobId {
+    let mut hasher = blake3::Hasher::new();
+    for Location { host, path } in job.sources.iter().chain([&job.target]) {
+        let host = match host {
+            Host::Local => String::new(),
+            Host::Remote { user, name } => format!("{}@{name}", user.as_deref().unwrap_or_default()),
+        };
+        for part in [host.as_bytes(), path.as_os_str().as_bytes()] {
+            hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
+        }
+    }
+    let mut id = [0; 16];
+    id.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+    JobId(id)
+}

@@ -1,0 +1,369 @@
+//! Directories held by descriptor, never by path.
+//!
+//! A [`Dir`] knows its parent, its name there and which directory it was, so
+//! that its descriptor can be closed to save descriptors and opened again
+//! later, one component at a time; a directory that was swapped in between is
+//! noticed. Does not create, list or change anything.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+
+use haul_proto::path::Name;
+use rustix::fs::{CWD, FileType, Mode, OFlags, openat};
+use rustix::io::{Errno, retry_on_intr};
+
+use super::fd_cache::{FdCache, MAX_OPEN_DIRECTORIES, Slot};
+use super::meta::{Identity, Links, Look};
+
+/// What a reopened directory's error says when it is not the one that was there before.
+const REPLACED: &str = "directory was replaced while it was being copied";
+
+/// A directory that is open, or can be opened again. Cheap to clone.
+///
+/// All directories below one root share an [`FdCache`]. Any depth works: no
+/// operation recurses and no path is ever put together, save for messages.
+#[derive(Clone)]
+pub struct Dir(Arc<Node>);
+
+struct Node {
+    above: Option<Above>,
+    identity: Identity,
+    slot: Arc<Slot>,
+    cache: Arc<FdCache>,
+}
+
+/// Where a directory that is not a root stands.
+struct Above {
+    parent: Dir,
+    name: Name,
+    links: Links,
+}
+
+impl Dir {
+    /// Opens an operand: symbolic links in `path` are followed, at its end too.
+    /// The root keeps its descriptor for life.
+    pub fn open_root(path: &Path) -> io::Result<Self> {
+        Self::open_root_in(path, FdCache::new(MAX_OPEN_DIRECTORIES))
+    }
+
+    /// The same, sharing `cache` with other roots.
+    pub fn open_root_in(path: &Path, cache: Arc<FdCache>) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = retry_on_intr(|| openat(CWD, path, flags, Mode::empty()))?;
+        Self::root(fd, cache)
+    }
+
+    /// Makes a root of a directory that is open for reading. Other descriptors are ENOTDIR.
+    pub fn from_fd(fd: OwnedFd) -> io::Result<Self> {
+        Self::root(fd, FdCache::new(MAX_OPEN_DIRECTORIES))
+    }
+
+    fn root(fd: OwnedFd, cache: Arc<FdCache>) -> io::Result<Self> {
+        let look = Look::at_fd(&fd)?;
+        if look.kind != FileType::Directory {
+            return Err(Errno::NOTDIR.into());
+        }
+        let (identity, slot) = (look.identity, Slot::pinned(fd));
+        Ok(Self(Arc::new(Node { above: None, identity, slot, cache })))
+    }
+
+    /// Opens the directory `name` in this one. A symbolic link is not followed: ENOTDIR.
+    pub fn child(&self, name: &Name) -> io::Result<Self> {
+        Ok(self.child_looked_at(name, Links::Itself)?.0)
+    }
+
+    /// Opens the directory `name` in this one and says what it is. With
+    /// [`Links::Followed`], `name` may be a symbolic link to a directory.
+    pub fn child_looked_at(&self, name: &Name, links: Links) -> io::Result<(Self, Look)> {
+        let fd = self.open_directory(&*self.fd()?, name, links)?;
+        let look = Look::at_fd(&fd)?;
+        let above = Above { parent: self.clone(), name: name.clone(), links };
+        let child = self.new_node(above, look.identity);
+        self.0.cache.put(&child.0.slot, fd);
+        Ok((child, look))
+    }
+
+    /// Opens the regular file `name` in this directory for reading and says
+    /// what it is. Never waits (for a FIFO's writer, say) and refuses
+    /// everything that is not a regular file.
+    pub fn open_file(&self, name: &Name, links: Links) -> io::Result<(OwnedFd, Look)> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY | links.open_flags();
+        let dir = self.fd()?;
+        let fd = retry_on_intr(|| openat(&*dir, name.as_bytes(), flags, Mode::empty()))?;
+        let look = Look::at_fd(&fd)?;
+        if look.kind != FileType::RegularFile {
+            return Err(io::Error::other("is no longer a regular file"));
+        }
+        Ok((fd, look))
+    }
+
+    /// The descriptor; opens the directory again where it had been closed.
+    /// Each component of the way is verified: where another directory stands
+    /// in its place now, that is an error. Relative to the descriptor, other
+    /// calls name one component; the offset for listing belongs to the walk.
+    pub fn fd(&self) -> io::Result<Arc<OwnedFd>> {
+        match self.0.slot.get() {
+            Some(fd) => Ok(fd),
+            None => self.reopen(),
+        }
+    }
+
+    /// Opens the parent again through this directory's `..` if it had been
+    /// closed and this one is open. To be called when the work in a directory
+    /// is done: otherwise climbing out of a very deep tree would open each level from the root.
+    pub fn keep_parent_open(&self) {
+        let Some(above) = &self.0.above else { return };
+        if above.parent.0.slot.is_open() {
+            return;
+        }
+        let Some(fd) = self.0.slot.get() else { return };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let Ok(parent) = openat(&*fd, c"..", flags, Mode::empty()) else { return };
+        // Elsewhere when this directory was moved, or was reached through a link.
+        if Look::at_fd(&parent).is_ok_and(|look| look.identity == above.parent.identity()) {
+            self.0.cache.put(&above.parent.0.slot, parent);
+        }
+    }
+
+    /// Which directory it is.
+    pub fn identity(&self) -> Identity {
+        self.0.identity
+    }
+
+    /// The directory that this one was opened in; `None` for a root.
+    pub fn parent(&self) -> Option<&Dir> {
+        self.0.above.as_ref().map(|above| &above.parent)
+    }
+
+    /// The name in the parent; `None` for a root.
+    pub fn name(&self) -> Option<&Name> {
+        self.0.above.as_ref().map(|above| &above.name)
+    }
+
+    /// The way from the root down, without the root itself, for messages only: empty for a root.
+    pub fn path_bytes(&self) -> Vec<u8> {
+        let mut names = Vec::new();
+        let mut at = self;
+        while let Some(above) = &at.0.above {
+            names.push(above.name.as_bytes());
+            at = &above.parent;
+        }
+        names.reverse();
+        names.join(&b'/')
+    }
+
+    /// The way from the root down to `name` in this directory, for messages only.
+    pub fn path_of(&self, name: &[u8]) -> Vec<u8> {
+        let mut path = self.path_bytes();
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        path.extend_from_slice(name);
+        path
+    }
+
+    fn new_node(&self, above: Above, identity: Identity) -> Self {
+        let (slot, cache) = (Arc::default(), Arc::clone(&self.0.cache));
+        Self(Arc::new(Node { above: Some(above), identity, slot, cache }))
+    }
+
+    /// One component, relative to `above`. Out of descriptors, it gives some back and tries once more.
+    fn open_directory(&self, above: impl AsFd, name: &Name, links: Links) -> io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | links.open_flags();
+        let open = || retry_on_intr(|| openat(above.as_fd(), name.as_bytes(), flags, Mode::empty()));
+        match open() {
+            Err(Errno::MFILE | Errno::NFILE) => {
+                self.0.cache.close_half();
+                Ok(open()?)
+            }
+            opened => Ok(opened?),
+        }
+    }
+
+    /// Walks from the nearest ancestor that is open down to this directory.
+    fn reopen(&self) -> io::Result<Arc<OwnedFd>> {
+        let mut closed = vec![self];
+        let mut at = self;
+        let mut fd = loop {
+            // A root is never closed, so the way up ends there at the latest.
+            let parent = at.parent().ok_or(Errno::BADF)?;
+            match parent.0.slot.get() {
+                Some(fd) => break fd,
+                None => closed.push(parent),
+            }
+            at = parent;
+        };
+        // The last levels stay open as far as that is sensible: they will be wanted next.
+        let levels_to_keep = self.0.cache.max_open() / 2;
+        while let Some(dir) = closed.pop() {
+            let opened = dir.open_again(&fd)?;
+            let keep = closed.len() <= levels_to_keep;
+            fd = if keep { dir.0.cache.put(&dir.0.slot, opened) } else { Arc::new(opened) };
+        }
+        Ok(fd)
+    }
+
+    /// Opens this directory in `above` and makes sure that it is the one that was there before.
+    fn open_again(&self, above: &OwnedFd) -> io::Result<OwnedFd> {
+        let here = self.0.above.as_ref().ok_or(Errno::BADF)?;
+        let fd = match self.open_directory(above, &here.name, here.links) {
+            Err(error) if error.raw_os_error() == Some(Errno::NOTDIR.raw_os_error()) => {
+                return Err(io::Error::other(REPLACED));
+            }
+            opened => opened?,
+        };
+        if Look::at_fd(&fd)?.identity != self.0.identity {
+            return Err(io::Error::other(REPLACED));
+        }
+        Ok(fd)
+    }
+}
+
+impl Drop for Node {
+    /// Takes the chain of parents apart one by one: 100,000 levels would overflow the stack otherwise.
+    fn drop(&mut self) {
+        let mut above = self.above.take();
+        while let Some(mut node) = above.and_then(|above| Arc::into_inner(above.parent.0)) {
+            above = node.above.take();
+        }
+    }
+}
+
+impl fmt::Debug for Dir {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Dir({:?})", haul_proto::path::escape(&self.path_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{in_time, make_dir, name, rename, write_file};
+    use super::*;
+
+    fn tiny_cache(root: &Path) -> Dir {
+        Dir::open_root_in(root, FdCache::new(2)).expect("a root")
+    }
+
+    /// Opens enough other directories for `dir` and its ancestors to be closed.
+    fn evict(root: &Dir, dir: &Dir) {
+        for i in 0..8 {
+            let spare = name(format!("spare{i}"));
+            if rustix::fs::mkdirat(&*root.fd().unwrap(), spare.as_bytes(), Mode::RWXU).is_ok() {
+                root.child(&spare).unwrap();
+            }
+            let again = root.child(&spare).unwrap();
+            again.fd().unwrap();
+        }
+        assert!(!dir.0.slot.is_open(), "the cache is smaller than what was opened");
+    }
+
+    #[test]
+    fn opens_again_what_was_evicted() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = tiny_cache(temp.path());
+        let deep = make_dir(&make_dir(&make_dir(&root, "a"), "b"), "c");
+        write_file(&deep, "f", b"1");
+        evict(&root, &deep);
+        assert_eq!(deep.open_file(&name("f"), Links::Itself).unwrap().1.size, 1);
+        assert_eq!(Look::at_fd(&*deep.fd().unwrap()).unwrap().identity, deep.identity());
+        assert!(root.0.cache.open_now() <= 2);
+        assert_eq!(deep.path_bytes(), b"a/b/c");
+        assert_eq!(deep.path_of(b"f"), b"a/b/c/f");
+        assert_eq!(root.path_of(b"f"), b"f");
+    }
+
+    #[test]
+    fn never_follows_a_directory_that_became_a_link() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = tiny_cache(temp.path());
+        let middle = make_dir(&root, "middle");
+        let deep = make_dir(&middle, "deep");
+        let elsewhere = make_dir(&root, "elsewhere");
+        make_dir(&elsewhere, "deep");
+        evict(&root, &middle);
+        evict(&root, &deep);
+        rename(temp.path(), "middle", "moved");
+        std::os::unix::fs::symlink("elsewhere", temp.path().join("middle")).unwrap();
+        for dir in [&middle, &deep] {
+            assert_eq!(dir.fd().unwrap_err().to_string(), REPLACED);
+        }
+        assert_eq!(root.child(&name("middle")).unwrap_err().raw_os_error(), Some(Errno::NOTDIR.raw_os_error()));
+    }
+
+    #[test]
+    fn notices_another_directory_under_the_same_name() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = tiny_cache(temp.path());
+        let deep = make_dir(&make_dir(&root, "middle"), "deep");
+        make_dir(&make_dir(&root, "other"), "deep");
+        evict(&root, &deep);
+        rename(temp.path(), "middle", "moved");
+        rename(temp.path(), "other", "middle");
+        assert_eq!(deep.fd().unwrap_err().to_string(), REPLACED);
+        rename(temp.path(), "middle", "other");
+        rename(temp.path(), "moved", "middle");
+        assert!(deep.fd().is_ok(), "the first one is back");
+    }
+
+    #[test]
+    fn climbs_through_dot_dot_only_to_its_own_parent() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = tiny_cache(temp.path());
+        let parent = make_dir(&make_dir(&root, "a"), "b");
+        let child = make_dir(&parent, "c");
+        evict(&root, &parent);
+        let fd = child.fd().unwrap();
+        assert!(parent.0.slot.is_open() || child.0.slot.is_open());
+        parent.0.cache.close_half();
+        parent.0.cache.close_half();
+        child.0.cache.put(&child.0.slot, fd.try_clone().unwrap());
+        child.keep_parent_open();
+        assert!(parent.0.slot.is_open());
+
+        evict(&root, &parent);
+        child.0.cache.put(&child.0.slot, fd.try_clone().unwrap());
+        rename(temp.path(), "a/b/c", "a/c");
+        child.keep_parent_open();
+        assert!(!parent.0.slot.is_open(), "its .. is another directory now");
+    }
+
+    #[test]
+    fn opens_nothing_but_regular_files_as_files() {
+        in_time(|| {
+            let temp = tempfile::tempdir().unwrap();
+            let root = Dir::open_root(temp.path()).unwrap();
+            write_file(&root, "file", b"12");
+            std::os::unix::fs::symlink("file", temp.path().join("link")).unwrap();
+            let fifo = FileType::Fifo;
+            rustix::fs::mknodat(&*root.fd().unwrap(), "fifo", fifo, Mode::RWXU, 0).unwrap();
+            assert_eq!(root.open_file(&name("link"), Links::Followed).unwrap().1.size, 2);
+            assert!(root.open_file(&name("link"), Links::Itself).is_err());
+            assert!(root.open_file(&name("fifo"), Links::Itself).is_err());
+            assert!(Dir::from_fd(root.open_file(&name("file"), Links::Itself).unwrap().0).is_err());
+        });
+    }
+
+    #[test]
+    fn is_shared_between_threads() {
+        in_time(|| {
+            let temp = tempfile::tempdir().unwrap();
+            let root = tiny_cache(temp.path());
+            let dirs: Vec<Dir> = (0..6).map(|i| make_dir(&root, format!("d{i}"))).collect();
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        for round in 0..2_000 {
+                            let dir = &dirs[round % dirs.len()];
+                            let look = Look::at_fd(&*dir.fd().unwrap()).unwrap();
+                            assert_eq!(look.identity, dir.identity());
+                        }
+                    });
+                }
+            });
+            assert!(root.0.cache.open_now() <= 2);
+        });
+    }
+}

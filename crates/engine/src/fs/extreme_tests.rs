@@ -1,0 +1,130 @@
+//! Tests of the sizes that break other tools: depth beyond PATH_MAX, many
+//! files, few descriptors. Each tree is made and removed through held directories.
+
+use std::collections::HashSet;
+use std::os::unix::fs::symlink;
+
+use super::listing::MAX_NAMES;
+use super::testing::{DeepTemp, KEEP, in_time, make_dir, name, write_file};
+use super::*;
+
+const DEPTH: usize = 5_000;
+
+#[test]
+fn goes_deeper_than_any_path() {
+    in_time(|| {
+        for temp in DeepTemp::both() {
+            let cache = FdCache::new(16);
+            let root = Dir::open_root_in(temp.path(), cache.clone()).unwrap();
+            let mut at = root.clone();
+            for level in 0..DEPTH {
+                write_file(&at, "file", b"");
+                if level % 100 == 0 {
+                    make_dir(&at, "aside");
+                }
+                at = make_dir(&at, "deeper than PATH_MAX allows");
+                assert!(cache.open_now() <= 16);
+            }
+            assert_eq!(at.path_bytes().len(), DEPTH * 28 - 1);
+            let (mut files, mut entered, mut left, mut deepest) = (0, 0, 0, 0);
+            for item in Walker::new(root.clone(), KEEP) {
+                match item {
+                    Found::File { .. } => files += 1,
+                    Found::EnterDir { .. } => entered += 1,
+                    Found::LeaveDir { complete, .. } => left += usize::from(complete),
+                    other => panic!("{other:?}"),
+                }
+                deepest = deepest.max(entered - left);
+            }
+            assert_eq!((files, entered, left, deepest), (DEPTH, DEPTH + 51, DEPTH + 51, DEPTH + 1));
+            drop(root);
+            // The innermost directory is the last that holds the chain; it was closed long ago.
+            assert_eq!(Look::at_fd(&*at.fd().unwrap()).unwrap().identity, at.identity());
+            let path = temp.path().to_owned();
+            drop(temp);
+            assert!(!path.exists(), "removed by climbing out of it, level by level");
+        }
+    });
+}
+
+#[test]
+fn drops_a_chain_of_any_length() {
+    in_time(|| {
+        let temp = tempfile::tempdir().unwrap();
+        let root = Dir::open_root(temp.path()).unwrap();
+        // A link back to the root makes a chain of any length out of one directory.
+        symlink(".", temp.path().join("again")).unwrap();
+        let again = name("again");
+        let mut at = root;
+        for _ in 0..200_000 {
+            at = at.child_looked_at(&again, Links::Followed).unwrap().0;
+        }
+        // A thread's small stack would not survive a recursive drop.
+        std::thread::Builder::new().stack_size(64 * 1024).spawn(move || drop(at)).unwrap().join().unwrap();
+    });
+}
+
+#[test]
+fn holds_one_buffer_of_names_and_no_more() {
+    in_time(|| {
+        const FILES: usize = 20_000;
+        const DIRECTORIES: usize = 5_000;
+        for temp in DeepTemp::both() {
+            let root = Dir::open_root(temp.path()).unwrap();
+            for i in 0..FILES {
+                write_file(&root, format!("{i}"), b"");
+            }
+            for i in 0..DIRECTORIES {
+                make_dir(&root, format!("d{i}"));
+            }
+            let mut walker = Walker::new(root.clone(), KEEP);
+            let (mut files, mut directories, mut held) = (HashSet::new(), 0, 0);
+            while let Some(item) = walker.next() {
+                held = held.max(walker.names_held());
+                match item {
+                    Found::File { name, .. } => assert!(files.insert(name)),
+                    Found::LeaveDir { complete: true, .. } => directories += 1,
+                    Found::EnterDir { .. } => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert_eq!((files.len(), directories), (FILES, DIRECTORIES + 1));
+            assert!(held > 100 && held <= MAX_NAMES, "{held} names were held");
+        }
+    });
+}
+
+#[test]
+fn goes_on_in_a_listing_after_the_directory_was_closed() {
+    in_time(|| {
+        for temp in DeepTemp::both() {
+            let root = Dir::open_root_in(temp.path(), FdCache::new(2)).unwrap();
+            let wide = make_dir(&root, "wide");
+            for i in 0..3_000 {
+                write_file(&wide, format!("file{i}"), b"");
+            }
+            // Deep enough, in every buffer's worth of names, to push `wide` out of the cache.
+            for i in 0..300 {
+                let mut at = make_dir(&wide, format!("dir{i}"));
+                for _ in 0..4 {
+                    at = make_dir(&at, "x");
+                }
+            }
+            let mut names = HashSet::new();
+            let mut failed = 0;
+            for item in Walker::new(root.clone(), KEEP) {
+                match item {
+                    Found::File { name, .. } => assert!(names.insert(name)),
+                    Found::EnterDir { dir, .. }
+                        if dir.name().is_some_and(|name| name.as_bytes().starts_with(b"dir")) =>
+                    {
+                        assert!(names.insert(dir.name().unwrap().clone()));
+                    }
+                    Found::Failed { .. } => failed += 1,
+                    _ => {}
+                }
+            }
+            assert_eq!((names.len(), failed), (3_300, 0));
+        }
+    });
+}

@@ -1,0 +1,185 @@
+//! Bounds how many directories are open at once: the clock algorithm over the
+//! descriptors of one or several roots.
+//!
+//! Knows nothing of names or parents; opening a directory again is `dir`'s work.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// How many directories a cache keeps open unless it is told otherwise. A
+/// process may have 1,024 descriptors by default; streams and files need theirs.
+pub const MAX_OPEN_DIRECTORIES: usize = 256;
+
+/// Fewest directories that a cache keeps open: a directory and its parent.
+const MIN_OPEN_DIRECTORIES: usize = 2;
+
+/// Keeps the descriptors of the directories used last and closes the others.
+/// Roots are not counted: they stay open for as long as they exist.
+#[derive(Debug)]
+pub struct FdCache {
+    max_open: usize,
+    ring: Mutex<VecDeque<Weak<Slot>>>,
+}
+
+/// One directory's place for a descriptor. A slot is in the ring exactly while it holds one.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    fd: Mutex<Option<Arc<OwnedFd>>>,
+    used: AtomicBool,
+}
+
+impl FdCache {
+    /// A cache that keeps at most `max_open` directories open, but at least two.
+    /// Descriptors that are in use while they are closed here live until their
+    /// users are done, so each thread may add one.
+    pub fn new(max_open: usize) -> Arc<Self> {
+        Arc::new(Self { max_open: max_open.max(MIN_OPEN_DIRECTORIES), ring: Mutex::default() })
+    }
+
+    /// How many directories it keeps open at most.
+    pub fn max_open(&self) -> usize {
+        self.max_open
+    }
+
+    /// How many slots hold a descriptor now.
+    pub fn open_now(&self) -> usize {
+        lock(&self.ring).iter().filter(|slot| slot.strong_count() > 0).count()
+    }
+
+    /// Puts `fd` into `slot` and closes another one where there are too many.
+    /// Where another thread was faster, its descriptor is kept and returned.
+    pub(super) fn put(&self, slot: &Arc<Slot>, fd: OwnedFd) -> Arc<OwnedFd> {
+        let fd = {
+            let mut held = lock(&slot.fd);
+            if let Some(theirs) = held.as_ref() {
+                return Arc::clone(theirs);
+            }
+            Arc::clone(held.insert(Arc::new(fd)))
+        };
+        let closed = {
+            let mut ring = lock(&self.ring);
+            let closed = if ring.len() >= self.max_open { evict_one(&mut ring) } else { None };
+            ring.push_back(Arc::downgrade(slot));
+            closed
+        };
+        // Closed only now: a close may take long on a network file system.
+        drop(closed);
+        fd
+    }
+
+    /// Closes half of what is open: for when the process has run out of descriptors.
+    pub(super) fn close_half(&self) {
+        let closed: Vec<_> = {
+            let mut ring = lock(&self.ring);
+            (0..ring.len().div_ceil(2)).map(|_| evict_one(&mut ring)).collect()
+        };
+        drop(closed);
+    }
+}
+
+impl Slot {
+    /// A slot that no cache will ever empty.
+    pub(super) fn pinned(fd: OwnedFd) -> Arc<Self> {
+        Arc::new(Self { fd: Mutex::new(Some(Arc::new(fd))), used: AtomicBool::new(true) })
+    }
+
+    /// The descriptor, where it has not been closed to save descriptors.
+    pub(super) fn get(&self) -> Option<Arc<OwnedFd>> {
+        let fd = lock(&self.fd).clone();
+        self.used.store(true, Ordering::Relaxed);
+        fd
+    }
+
+    /// Whether [`Slot::get`] would return one; does not count as a use.
+    pub(super) fn is_open(&self) -> bool {
+        lock(&self.fd).is_some()
+    }
+}
+
+/// Takes one slot out of the ring: a dead one, or the first that was not used
+/// since it was last looked at. Two rounds are enough, as the first one clears all marks.
+fn evict_one(ring: &mut VecDeque<Weak<Slot>>) -> Option<Arc<OwnedFd>> {
+    for _ in 0..2 * ring.len() {
+        let weak = ring.pop_front()?;
+        // A dead slot closes nothing, but its place is free.
+        let slot = weak.upgrade()?;
+        if slot.used.swap(false, Ordering::Relaxed) {
+            ring.push_back(weak);
+        } else {
+            return lock(&slot.fd).take();
+        }
+    }
+    // Every slot was used again between the rounds: any of them will do.
+    let slot = ring.pop_front()?.upgrade()?;
+    lock(&slot.fd).take()
+}
+
+/// The data under these locks is whole at every moment, so a panic elsewhere does not spoil it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn descriptor() -> OwnedFd {
+        rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).expect("an eventfd")
+    }
+
+    fn filled(cache: &FdCache) -> Arc<Slot> {
+        let slot = Arc::new(Slot::default());
+        cache.put(&slot, descriptor());
+        slot
+    }
+
+    #[test]
+    fn closes_what_was_not_used() {
+        let cache = FdCache::new(3);
+        let slots: Vec<_> = (0..3).map(|_| filled(&cache)).collect();
+        slots[0].get();
+        let fourth = filled(&cache);
+        let open: Vec<bool> = slots.iter().map(|slot| slot.is_open()).collect();
+        assert_eq!(open, [true, false, true]);
+        assert!(fourth.is_open());
+        assert_eq!(cache.open_now(), 3);
+    }
+
+    #[test]
+    fn finds_room_although_all_were_used() {
+        let cache = FdCache::new(3);
+        let slots: Vec<_> = (0..100).map(|_| filled(&cache)).inspect(|slot| drop(slot.get())).collect();
+        assert_eq!(slots.iter().filter(|slot| slot.is_open()).count(), 3);
+        assert_eq!(cache.open_now(), 3);
+    }
+
+    #[test]
+    fn forgets_the_dead_first_to_come() {
+        let cache = FdCache::new(2);
+        drop(filled(&cache));
+        let kept = filled(&cache);
+        let other = filled(&cache);
+        assert!(kept.is_open() && other.is_open());
+        assert_eq!(cache.open_now(), 2);
+    }
+
+    #[test]
+    fn keeps_the_first_of_two_descriptors() {
+        let cache = FdCache::new(2);
+        let slot = Arc::new(Slot::default());
+        let first = cache.put(&slot, descriptor());
+        let second = cache.put(&slot, descriptor());
+        assert!(Arc::ptr_eq(&first, &second));
+        assert_eq!(cache.open_now(), 1);
+    }
+
+    #[test]
+    fn closes_half_on_demand() {
+        let cache = FdCache::new(10);
+        let slots: Vec<_> = (0..10).map(|_| filled(&cache)).collect();
+        cache.close_half();
+        assert_eq!(slots.iter().filter(|slot| slot.is_open()).count(), 5);
+    }
+}

@@ -1,0 +1,315 @@
+//! Metadata: looked at through a descriptor or one name in a held directory,
+//! and put on what was copied. Does not decide what is to be kept.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use haul_proto::manifest::{Meta, Stamp};
+use haul_proto::path::Name;
+use rustix::fs::{
+    AtFlags, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, chownat, fchmod, fchown, fstat,
+    futimens, statat, utimensat,
+};
+use rustix::io::Errno;
+
+/// Permission bits that give the file's owner or group to whoever runs it.
+const SETUID: u16 = 0o4000;
+const SETGID: u16 = 0o2000;
+
+/// Which file or directory something is, as far as the system tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// `st_dev`.
+    pub device: u64,
+    /// `st_ino`.
+    pub inode: u64,
+}
+
+/// Whether a name that is a symbolic link means the link or what it points to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Links {
+    /// The link itself.
+    Itself,
+    /// What it points to.
+    Followed,
+}
+
+impl Links {
+    pub(super) fn open_flags(self) -> OFlags {
+        match self {
+            Self::Itself => OFlags::NOFOLLOW,
+            Self::Followed => OFlags::empty(),
+        }
+    }
+
+    fn at_flags(self) -> AtFlags {
+        match self {
+            Self::Itself => AtFlags::SYMLINK_NOFOLLOW,
+            Self::Followed => AtFlags::empty(),
+        }
+    }
+}
+
+/// What one look at a file found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    /// What it is.
+    pub kind: FileType,
+    /// Bytes (of a symbolic link: of what it holds).
+    pub size: u64,
+    /// Mode, owner, group and time.
+    pub meta: Meta,
+    /// Which one it is.
+    pub identity: Identity,
+}
+
+impl Look {
+    /// At an open file or directory.
+    pub fn at_fd(fd: impl AsFd) -> io::Result<Self> {
+        Ok(Self::from(&fstat(fd)?))
+    }
+
+    /// At `name` in the directory `dir`.
+    pub fn at_name(dir: impl AsFd, name: &Name, links: Links) -> io::Result<Self> {
+        Ok(Self::from(&statat(dir, name.as_bytes(), links.at_flags())?))
+    }
+}
+
+impl From<&Stat> for Look {
+    fn from(stat: &Stat) -> Self {
+        // The widths differ between architectures, and nanoseconds and mode bits always fit.
+        #[allow(clippy::unnecessary_cast, clippy::cast_possible_truncation)]
+        let modified = Stamp { seconds: stat.st_mtime as i64, nanoseconds: stat.st_mtime_nsec as u32 };
+        #[allow(clippy::unnecessary_cast, clippy::cast_possible_truncation)]
+        let mode = (stat.st_mode & 0o7777) as u16;
+        #[allow(clippy::unnecessary_cast)]
+        let identity = Identity { device: stat.st_dev as u64, inode: stat.st_ino as u64 };
+        Self {
+            kind: FileType::from_raw_mode(stat.st_mode),
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            meta: Meta { mode, uid: stat.st_uid, gid: stat.st_gid, modified },
+            identity,
+        }
+    }
+}
+
+/// Which parts of a [`Meta`] are put on a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keep {
+    /// Numeric owner and group.
+    pub owner: bool,
+    /// These permission bits; `None` leaves them as they are.
+    pub mode: Option<u16>,
+    /// The time of last modification.
+    pub times: bool,
+}
+
+/// What became of owner and group: the rest either succeeds or is an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub struct Applied {
+    /// The owner is the source's. `false` when that was not asked for or is not allowed here.
+    pub owner: bool,
+    /// The group is the source's. `false` when that was not asked for or is not allowed here.
+    pub group: bool,
+}
+
+/// The mode of a file or directory that is made without `-p`: the source's, as
+/// the umask allows; never setuid, setgid or sticky.
+pub fn mode_without_preserve(source_mode: u16, umask: u16) -> u16 {
+    source_mode & 0o777 & !umask
+}
+
+/// Puts owner and group, then mode, then the time on an open file or
+/// directory; in this order, as a change of owner clears mode bits. Where the
+/// owner (group) could not be set, or was not asked for, the setuid (setgid)
+/// bit is left out: it would give away somebody else's rights. Access times are not touched.
+///
+/// Not being allowed to set an owner is no error ([`Applied`] says so);
+/// everything else is. `InvalidInput` when `meta` holds an impossible time.
+pub fn apply(fd: impl AsFd, meta: &Meta, keep: Keep) -> io::Result<Applied> {
+    let fd = fd.as_fd();
+    let times = timestamps(meta)?;
+    let applied = set_owner(meta, keep, |uid, gid| fchown(fd, uid, gid))?;
+    if let Some(mode) = keep.mode {
+        fchmod(fd, Mode::from_raw_mode(u32::from(allowed_mode(mode, applied))))?;
+    }
+    if keep.times {
+        futimens(fd, &times)?;
+    }
+    Ok(applied)
+}
+
+/// Puts owner, group and time on the symbolic link `name` in `dir`, never on
+/// what it points to. Links have no mode: `keep.mode` does nothing. Errors as in [`apply`].
+pub fn apply_to_symlink(dir: impl AsFd, name: &Name, meta: &Meta, keep: Keep) -> io::Result<Applied> {
+    let (dir, name) = (dir.as_fd(), name.as_bytes());
+    let times = timestamps(meta)?;
+    let applied = set_owner(meta, keep, |uid, gid| chownat(dir, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW))?;
+    if keep.times {
+        utimensat(dir, name, &times, AtFlags::SYMLINK_NOFOLLOW)?;
+    }
+    Ok(applied)
+}
+
+/// Both at once where that is allowed, else each by itself: a user may set any
+/// group of theirs, and a user namespace may have one of the numbers.
+fn set_owner(
+    meta: &Meta,
+    keep: Keep,
+    chown: impl Fn(Option<Uid>, Option<Gid>) -> rustix::io::Result<()>,
+) -> io::Result<Applied> {
+    // The largest number means "leave it" to the system and cannot be an owner.
+    let uid = (keep.owner && meta.uid != u32::MAX).then(|| Uid::from_raw(meta.uid));
+    let gid = (keep.owner && meta.gid != u32::MAX).then(|| Gid::from_raw(meta.gid));
+    if uid.is_none() && gid.is_none() {
+        return Ok(Applied { owner: false, group: false });
+    }
+    if is_allowed(chown(uid, gid))? {
+        return Ok(Applied { owner: uid.is_some(), group: gid.is_some() });
+    }
+    let owner = uid.is_some() && is_allowed(chown(uid, None))?;
+    let group = gid.is_some() && is_allowed(chown(None, gid))?;
+    Ok(Applied { owner, group })
+}
+
+/// EPERM: not root, or root of a file system that does not let it. EINVAL: a
+/// number that this user namespace does not have. EOPNOTSUPP: no owners here.
+fn is_allowed(result: rustix::io::Result<()>) -> io::Result<bool> {
+    match result {
+        Ok(()) => Ok(true),
+        Err(Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn allowed_mode(mode: u16, applied: Applied) -> u16 {
+    let without_owner = if applied.owner { 0 } else { SETUID };
+    let without_group = if applied.group { 0 } else { SETGID };
+    mode & 0o7777 & !without_owner & !without_group
+}
+
+/// Checked, because nanoseconds beyond a second mean "now" or "leave it" to the system.
+fn timestamps(meta: &Meta) -> io::Result<Timestamps> {
+    let Stamp { seconds, nanoseconds } = meta.modified;
+    if nanoseconds > 999_999_999 {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "its time has more nanoseconds than a second"));
+    }
+    Ok(Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_modification: Timespec { tv_sec: seconds, tv_nsec: nanoseconds.into() },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Dir;
+    use super::super::testing::{name, without_capabilities, write_file};
+    use super::*;
+    use std::os::fd::OwnedFd;
+
+    const META: Meta =
+        Meta { mode: 0o6751, uid: 1234, gid: 2345, modified: Stamp { seconds: -5, nanoseconds: 123_456_789 } };
+    const ALL: Keep = Keep { owner: true, mode: Some(META.mode), times: true };
+
+    struct Sandbox {
+        _temp: tempfile::TempDir,
+        root: Dir,
+    }
+
+    fn sandbox() -> Sandbox {
+        let temp = tempfile::tempdir().unwrap();
+        let root = Dir::open_root(temp.path()).unwrap();
+        write_file(&root, "file", b"x");
+        Sandbox { _temp: temp, root }
+    }
+
+    fn open(root: &Dir) -> OwnedFd {
+        root.open_file(&name("file"), Links::Itself).unwrap().0
+    }
+
+    fn is_root() -> bool {
+        rustix::process::geteuid().is_root()
+    }
+
+    #[test]
+    fn keeps_the_time_to_the_nanosecond() {
+        let sandbox = sandbox();
+        let file = open(&sandbox.root);
+        let before = fstat(&file).unwrap();
+        let keep = Keep { owner: false, mode: None, times: true };
+        assert_eq!(apply(&file, &META, keep).unwrap(), Applied { owner: false, group: false });
+        let look = Look::at_fd(&file).unwrap();
+        assert_eq!(look.meta.modified, META.modified);
+        let after = fstat(&file).unwrap();
+        assert_eq!((before.st_atime, before.st_atime_nsec), (after.st_atime, after.st_atime_nsec));
+        assert_eq!(before.st_mode, after.st_mode);
+    }
+
+    #[test]
+    fn keeps_everything_as_root() {
+        if !is_root() {
+            eprintln!("not checked: setting owners needs root");
+            return;
+        }
+        let sandbox = sandbox();
+        let file = open(&sandbox.root);
+        assert_eq!(apply(&file, &META, ALL).unwrap(), Applied { owner: true, group: true });
+        assert_eq!(Look::at_fd(&file).unwrap().meta, META);
+    }
+
+    #[test]
+    fn drops_the_bits_of_an_owner_that_may_not_be_set() {
+        let sandbox = sandbox();
+        let file = open(&sandbox.root);
+        let applied = without_capabilities(move || {
+            let applied = apply(&file, &META, ALL);
+            (applied, Look::at_fd(&file))
+        });
+        assert_eq!(applied.0.unwrap(), Applied { owner: false, group: false });
+        let meta = applied.1.unwrap().meta;
+        assert_eq!((meta.mode, meta.modified), (0o751, META.modified));
+        assert_ne!(meta.uid, META.uid);
+    }
+
+    #[test]
+    fn drops_the_bits_when_owners_are_not_kept() {
+        let sandbox = sandbox();
+        let file = open(&sandbox.root);
+        let keep = Keep { owner: false, mode: Some(0o7755), times: false };
+        assert_eq!(apply(&file, &META, keep).unwrap(), Applied { owner: false, group: false });
+        assert_eq!(Look::at_fd(&file).unwrap().meta.mode, 0o1755);
+    }
+
+    #[test]
+    fn survives_what_a_peer_could_say() {
+        let sandbox = sandbox();
+        let file = open(&sandbox.root);
+        let nobody = Meta { uid: u32::MAX, gid: u32::MAX, ..META };
+        assert_eq!(apply(&file, &nobody, ALL).unwrap(), Applied { owner: false, group: false });
+        assert_eq!(Look::at_fd(&file).unwrap().meta.mode, 0o751);
+        let late = Meta { modified: Stamp { seconds: 0, nanoseconds: 0x3fff_fffe }, ..META };
+        assert_eq!(apply(&file, &late, ALL).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn changes_a_link_and_not_what_it_points_to() {
+        let sandbox = sandbox();
+        let dir = sandbox.root.fd().unwrap();
+        rustix::fs::symlinkat("file", &*dir, "link").unwrap();
+        let file_before = Look::at_name(&*dir, &name("file"), Links::Itself).unwrap();
+        let applied = apply_to_symlink(&*dir, &name("link"), &META, ALL).unwrap();
+        assert_eq!(applied.owner, is_root());
+        let link = Look::at_name(&*dir, &name("link"), Links::Itself).unwrap();
+        assert_eq!(link.meta.modified, META.modified);
+        assert_eq!(link.meta.uid == META.uid, is_root());
+        assert_eq!(Look::at_name(&*dir, &name("link"), Links::Followed).unwrap(), file_before);
+    }
+
+    #[test]
+    fn gives_plain_modes_without_preserve() {
+        assert_eq!(mode_without_preserve(0o7777, 0o022), 0o755);
+        assert_eq!(mode_without_preserve(0o4711, 0o077), 0o700);
+        assert_eq!(mode_without_preserve(0o640, 0), 0o640);
+    }
+}

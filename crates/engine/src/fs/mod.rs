@@ -1,0 +1,26 @@
+//! The file system, as both ends of a copy see it: directories held by
+//! descriptor, the source's walk, and metadata.
+//!
+//! Nothing here takes a path below an operand: after the root has been opened,
+//! every call names one component in a directory that is held. File contents,
+//! temporary names and renames are not dealt with here.
+
+mod describe;
+mod dir;
+mod fd_cache;
+mod listing;
+pub mod meta;
+mod walk;
+
+#[cfg(test)]
+mod extreme_tests;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod walk_tests;
+
+pub use describe::describe;
+pub use dir::Dir;
+pub use fd_cache::{FdCache, MAX_OPEN_DIRECTORIES};
+pub use meta::{Applied, Identity, Keep, Links, Look, mode_without_preserve};
+pub use walk::{Found, WalkOptions, Walker};

@@ -1,0 +1,108 @@
+//! Small helpers for the tests of this module.
+
+use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use haul_proto::path::Name;
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+
+use super::{Dir, Found, WalkOptions, Walker};
+use crate::spec::Symlinks;
+
+/// Everything, links as links.
+pub const KEEP: WalkOptions = WalkOptions { recursive: true, symlinks: Symlinks::Keep, skip: None };
+
+/// How long a test may take that could wait for ever if what it tests were broken.
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A temporary directory that is removed however deep its content is, also when a test fails.
+pub struct DeepTemp(tempfile::TempDir);
+
+impl DeepTemp {
+    /// One on the disk, and one on tmpfs where there is such a thing.
+    pub fn both() -> Vec<Self> {
+        let mut all = vec![Self(tempfile::tempdir().unwrap())];
+        if Path::new("/dev/shm").is_dir() {
+            all.push(Self(tempfile::tempdir_in("/dev/shm").unwrap()));
+        }
+        all
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for DeepTemp {
+    fn drop(&mut self) {
+        let Ok(root) = Dir::open_root(self.path()) else { return };
+        for item in Walker::new(root, KEEP) {
+            let (dir, name, flags) = match &item {
+                Found::File { parent, name, .. } | Found::Symlink { parent, name, .. } => {
+                    (parent, name, AtFlags::empty())
+                }
+                Found::LeaveDir { dir, .. } => match (dir.parent(), dir.name()) {
+                    (Some(parent), Some(name)) => (parent, name, AtFlags::REMOVEDIR),
+                    _ => continue,
+                },
+                _ => continue,
+            };
+            // What stays behind is the temporary directory's own Drop's to remove.
+            let _ = dir.fd().map(|fd| unlinkat(&*fd, name.as_bytes(), flags));
+        }
+    }
+}
+
+/// Runs a test in a thread of its own and fails when it takes too long.
+pub fn in_time(test: impl FnOnce() + Send + 'static) {
+    let (done, outcome) = channel();
+    let thread = std::thread::spawn(move || {
+        test();
+        let _ = done.send(());
+    });
+    match outcome.recv_timeout(TEST_TIMEOUT) {
+        Err(RecvTimeoutError::Timeout) => panic!("took longer than {TEST_TIMEOUT:?}"),
+        // Disconnected: it panicked, and so does this.
+        _ => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+    }
+}
+
+/// A name from bytes that are known to be one.
+pub fn name(bytes: impl AsRef<[u8]>) -> Name {
+    Name::new(bytes.as_ref()).expect("a valid name")
+}
+
+/// Makes the directory `child` in `dir` and opens it.
+pub fn make_dir(dir: &Dir, child: impl AsRef<[u8]>) -> Dir {
+    let child = name(child);
+    mkdirat(&*dir.fd().unwrap(), child.as_bytes(), Mode::RWXU).unwrap();
+    dir.child(&child).unwrap()
+}
+
+/// Makes the file `child` in `dir`.
+pub fn write_file(dir: &Dir, child: impl AsRef<[u8]>, content: &[u8]) {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let fd = openat(&*dir.fd().unwrap(), child.as_ref(), flags, Mode::RUSR | Mode::WUSR).unwrap();
+    if !content.is_empty() {
+        assert_eq!(rustix::io::write(&fd, content).unwrap(), content.len());
+    }
+}
+
+/// Renames within `base`.
+pub fn rename(base: &Path, from: &str, to: &str) {
+    std::fs::rename(base.join(from), base.join(to)).unwrap();
+}
+
+/// Runs `work` in a thread that may do no more than any user, also when the tests run as root.
+pub fn without_capabilities<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let work = move || {
+        let mut sets = capabilities(None).unwrap();
+        sets.effective = CapabilitySet::empty();
+        set_capabilities(None, sets).unwrap();
+        work()
+    };
+    std::thread::spawn(work).join().unwrap()
+}

@@ -1,0 +1,276 @@
+//! Tests of the walk: what it finds, leaves out, reports and survives.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use super::testing::{KEEP, make_dir, name, rename, without_capabilities, write_file};
+use super::*;
+use crate::spec::Symlinks;
+
+const FOLLOW: WalkOptions = WalkOptions { recursive: true, symlinks: Symlinks::Follow, skip: None };
+
+/// Everything a walk found, by path; directories by a `/` at the end.
+fn walk(root: &Dir, options: WalkOptions) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for item in Walker::new(root.clone(), options) {
+        let (path, what) = tell(item);
+        let path = haul_proto::path::escape(&path);
+        assert_eq!(found.insert(path.clone(), what), None, "{path} was found twice");
+    }
+    found
+}
+
+fn tell(item: Found) -> (Vec<u8>, String) {
+    match item {
+        Found::EnterDir { dir, .. } => (dir.path_of(b""), "enter".into()),
+        Found::LeaveDir { dir, complete: true } => (dir.path_of(b"."), "complete".into()),
+        Found::LeaveDir { dir, complete: false } => (dir.path_of(b"."), "incomplete".into()),
+        Found::File { parent, name, size, links, .. } => (parent.path_of(name.as_bytes()), format!("{size} {links:?}")),
+        Found::Symlink { parent, name, points_to, .. } => {
+            (parent.path_of(name.as_bytes()), format!("-> {}", haul_proto::path::escape(&points_to)))
+        }
+        Found::LeftOut { parent, name, reason } => (parent.path_of(name.as_bytes()), reason.into()),
+        Found::Failed { path, error } => (path, format!("failed: {error}")),
+    }
+}
+
+fn expect(found: &BTreeMap<String, String>, expected: &[(&str, &str)]) {
+    let expected: BTreeMap<String, String> = expected.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
+    assert_eq!(*found, expected);
+}
+
+fn sandbox() -> (tempfile::TempDir, Dir) {
+    let temp = tempfile::tempdir().unwrap();
+    let root = Dir::open_root(temp.path()).unwrap();
+    (temp, root)
+}
+
+fn make_fifo(dir: &Path, name: &str) {
+    let fifo = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, dir.join(name), fifo, rustix::fs::Mode::RWXU, 0).unwrap();
+}
+
+#[test]
+fn finds_everything_once() {
+    let (temp, root) = sandbox();
+    write_file(&make_dir(&make_dir(&root, "a"), "b"), "deep", b"12");
+    make_dir(&root, "empty");
+    write_file(&root, "file", b"");
+    symlink("nowhere/at all", temp.path().join("link")).unwrap();
+    make_fifo(temp.path(), "fifo");
+    let _socket = std::os::unix::net::UnixListener::bind(temp.path().join("socket")).unwrap();
+    let found = walk(&root, KEEP);
+    expect(
+        &found,
+        &[
+            ("", "enter"),
+            (".", "complete"),
+            ("a/", "enter"),
+            ("a/.", "complete"),
+            ("a/b/", "enter"),
+            ("a/b/.", "complete"),
+            ("a/b/deep", "2 Itself"),
+            ("empty/", "enter"),
+            ("empty/.", "complete"),
+            ("file", "0 Itself"),
+            ("link", "-> nowhere/at all"),
+            ("fifo", "is a FIFO"),
+            ("socket", "is a socket"),
+        ],
+    );
+    assert!(!found.contains_key("a"));
+}
+
+#[test]
+fn brackets_what_is_in_a_directory() {
+    let (_temp, root) = sandbox();
+    for child in ["x", "y", "z"] {
+        write_file(&make_dir(&make_dir(&root, child), "inner"), "file", b"");
+    }
+    let mut stack: Vec<Identity> = Vec::new();
+    for item in Walker::new(root, KEEP) {
+        match item {
+            Found::EnterDir { dir, .. } => {
+                assert_eq!(dir.parent().map(Dir::identity), stack.last().copied());
+                stack.push(dir.identity());
+            }
+            Found::LeaveDir { dir, .. } => assert_eq!(stack.pop(), Some(dir.identity())),
+            Found::File { parent, .. } => assert_eq!(stack.last(), Some(&parent.identity())),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(stack.is_empty());
+}
+
+#[test]
+fn takes_names_as_bytes() {
+    let (_temp, root) = sandbox();
+    let long = [b'n'; 255];
+    let names: [&[u8]; 4] = [b"\xff\xfe", b"new\nline", &long, b"..."];
+    for each in names {
+        write_file(&make_dir(&root, each), each, b"");
+    }
+    let found: Vec<Vec<u8>> = Walker::new(root, KEEP)
+        .filter_map(|item| match item {
+            Found::File { parent, name, .. } => {
+                assert_eq!(parent.name(), Some(&name));
+                Some(name.as_bytes().to_vec())
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(found.len(), names.len());
+    assert!(names.iter().all(|each| found.iter().any(|f| f == each)));
+}
+
+#[test]
+fn leaves_out_what_it_was_told_to() {
+    let (temp, root) = sandbox();
+    write_file(&make_dir(&root, "target"), "file", b"");
+    symlink("target", temp.path().join("link")).unwrap();
+    let target = root.child(&name("target")).unwrap().identity();
+    let options = WalkOptions { recursive: true, symlinks: Symlinks::Ignore, skip: Some(target) };
+    expect(
+        &walk(&root, options),
+        &[("", "enter"), (".", "complete"), ("link", "is a symbolic link"), ("target", "is the target of this copy")],
+    );
+    let flat = WalkOptions { recursive: false, ..KEEP };
+    expect(
+        &walk(&root, flat),
+        &[
+            ("", "enter"),
+            (".", "complete"),
+            ("link", "-> target"),
+            ("target", "is a directory (-r copies directories)"),
+        ],
+    );
+}
+
+#[test]
+fn follows_links_when_asked_to() {
+    let (temp, root) = sandbox();
+    let (outside, _keep) = sandbox();
+    std::fs::write(outside.path().join("file"), "123").unwrap();
+    write_file(&make_dir(&root, "dir"), "inner", b"1");
+    for (target, link) in [("dir/inner", "to_file"), ("gone", "dangling"), ("self", "self")] {
+        symlink(target, temp.path().join(link)).unwrap();
+    }
+    symlink(outside.path(), temp.path().join("to_dir")).unwrap();
+    symlink("..", temp.path().join("dir/up")).unwrap();
+    let found = walk(&root, FOLLOW);
+    expect(
+        &found,
+        &[
+            ("", "enter"),
+            (".", "incomplete"),
+            ("dir/", "enter"),
+            ("dir/.", "incomplete"),
+            ("dir/inner", "1 Itself"),
+            ("dir/up", "failed: symbolic link loop: this directory contains itself"),
+            ("dangling", "failed: symbolic link to something that does not exist"),
+            ("self", "failed: Too many levels of symbolic links (os error 40)"),
+            ("to_dir/", "enter"),
+            ("to_dir/.", "complete"),
+            ("to_dir/file", "3 Itself"),
+            ("to_file", "1 Followed"),
+        ],
+    );
+}
+
+#[test]
+fn reopens_what_was_reached_through_a_link() {
+    let (temp, root) = sandbox();
+    let (outside, _keep) = sandbox();
+    std::fs::create_dir_all(outside.path().join("a/b/c/d")).unwrap();
+    std::fs::write(outside.path().join("a/b/c/d/file"), "").unwrap();
+    symlink(outside.path().join("a"), temp.path().join("link")).unwrap();
+    let root_of_two = Dir::open_root_in(temp.path(), FdCache::new(2)).unwrap();
+    for each in [root_of_two, root] {
+        let found = walk(&each, FOLLOW);
+        assert_eq!(found["link/b/c/d/file"], "0 Itself");
+        assert_eq!(found["link/."], "complete");
+    }
+}
+
+#[test]
+fn reports_a_directory_that_may_not_be_read_and_goes_on() {
+    let (temp, root) = sandbox();
+    for child in ["a", "locked", "z"] {
+        write_file(&make_dir(&root, child), "file", b"");
+    }
+    let locked = temp.path().join("locked");
+    let mode = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
+    std::fs::set_permissions(&locked, mode(0)).unwrap();
+    let found = without_capabilities(move || walk(&root, KEEP));
+    std::fs::set_permissions(&locked, mode(0o700)).unwrap();
+    assert_eq!(found["locked"], "failed: Permission denied (os error 13)");
+    assert_eq!(found["."], "incomplete");
+    assert_eq!((&*found["a/file"], &*found["z/file"]), ("0 Itself", "0 Itself"));
+}
+
+#[test]
+fn reports_a_directory_that_was_removed_while_it_was_read() {
+    let (temp, root) = sandbox();
+    make_dir(&root, "gone");
+    write_file(&root, "file", b"");
+    let mut rest = Vec::new();
+    let mut walker = Walker::new(root, KEEP);
+    while let Some(item) = walker.next() {
+        if matches!(&item, Found::EnterDir { dir, .. } if dir.name().is_some()) {
+            std::fs::remove_dir(temp.path().join("gone")).unwrap();
+            rest.extend(walker.by_ref().map(tell));
+        }
+    }
+    let told: Vec<_> = rest.iter().map(|(path, what)| (String::from_utf8_lossy(path), what.as_str())).collect();
+    let expected = [
+        ("gone".into(), "failed: No such file or directory (os error 2)"),
+        ("gone/.".into(), "incomplete"),
+        (".".into(), "complete"),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn does_not_mention_what_vanishes() {
+    let (temp, root) = sandbox();
+    for i in 0..10 {
+        write_file(&root, format!("file{i}"), b"");
+        make_dir(&root, format!("dir{i}"));
+    }
+    let mut walker = Walker::new(root, KEEP);
+    assert!(matches!(walker.next(), Some(Found::EnterDir { .. })));
+    assert!(matches!(walker.next(), Some(Found::File { .. })));
+    for i in 0..10 {
+        std::fs::remove_file(temp.path().join(format!("file{i}"))).unwrap();
+        std::fs::remove_dir(temp.path().join(format!("dir{i}"))).unwrap();
+    }
+    assert!(matches!(walker.next(), Some(Found::LeaveDir { complete: true, .. })));
+    assert!(walker.next().is_none());
+    assert!(walker.next().is_none());
+}
+
+#[test]
+fn never_follows_a_directory_that_became_a_link() {
+    let (temp, root) = sandbox();
+    make_dir(&root, "dir");
+    write_file(&make_dir(&root, "secret"), "file", b"");
+    write_file(&root, "first", b"");
+    let mut walker = Walker::new(root, KEEP);
+    while !matches!(walker.next(), Some(Found::File { .. })) {}
+    rename(temp.path(), "dir", "old");
+    symlink("secret", temp.path().join("dir")).unwrap();
+    let told: BTreeMap<_, _> = walker.map(tell).collect();
+    assert_eq!(told[&b"dir"[..]], "failed: Not a directory (os error 20)");
+    assert_eq!(told[&b"secret/file"[..]], "0 Itself");
+    assert!(!told.keys().any(|path| path.starts_with(b"dir/")));
+}
+
+#[test]
+fn says_why_a_root_cannot_be_opened() {
+    let (temp, root) = sandbox();
+    write_file(&root, "file", b"");
+    assert_eq!(Dir::open_root(&temp.path().join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    assert_eq!(Dir::open_root(&temp.path().join("file")).unwrap_err().kind(), io::ErrorKind::NotADirectory);
+}

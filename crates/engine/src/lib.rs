@@ -1,0 +1,22 @@
+//! The library under haul: moves data between machines, sealed and verified.
+//!
+//! It never prints, reads the environment or exits: [`copy::run`] takes a [`spec::Job`], tells an
+//! [`event::Observer`] what happens, and returns a [`event::Summary`] or an [`error::Error`]. [`worker::run`] is
+//! what a process at either end does. The map is in `docs/ARCHITECTURE.md`.
+
+pub mod bootstrap;
+pub mod cancel;
+pub mod copy;
+pub mod error;
+pub mod event;
+pub mod fs;
+mod link;
+pub mod os;
+mod report;
+mod run;
+mod shown;
+mod source;
+pub mod spec;
+mod stream;
+mod target;
+pub mod worker;

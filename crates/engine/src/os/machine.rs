@@ -1,0 +1,38 @@
+//! What the machine is: its kernel, its cores, its CPU's instructions.
+
+use std::fs;
+use std::thread;
+
+/// Names the running kernel: equal for two processes exactly when device and inode numbers mean the same to both.
+/// Where the system does not tell, the process id, the time and an address make it differ from any other.
+pub fn boot_id() -> [u8; 16] {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let digest = match text.trim() {
+        "" => blake3::hash(format!("{} {:?}", std::process::id(), std::time::SystemTime::now()).as_bytes()),
+        id => blake3::hash(id.as_bytes()),
+    };
+    let mut id = [0; 16];
+    id.copy_from_slice(&digest.as_bytes()[..16]);
+    id
+}
+
+/// Names the installation, over restarts: machine-id(5), else the host's name.
+pub fn machine_id() -> Vec<u8> {
+    let id = fs::read("/etc/machine-id").unwrap_or_default();
+    if id.is_empty() { rustix::system::uname().nodename().to_bytes().to_vec() } else { id }
+}
+
+/// Cores that this process may use.
+pub fn cores() -> u16 {
+    thread::available_parallelism().map_or(1, |n| u16::try_from(n.get()).unwrap_or(u16::MAX))
+}
+
+/// Whether the CPU has instructions for AES-GCM, so that it is the fastest cipher.
+pub fn has_aes() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::is_x86_feature_detected!("aes") && std::is_x86_feature_detected!("pclmulqdq");
+    #[cfg(target_arch = "aarch64")]
+    return std::arch::is_aarch64_feature_detected!("aes") && std::arch::is_aarch64_feature_detected!("pmull");
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    return false;
+}

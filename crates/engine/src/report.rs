@@ -1,0 +1,121 @@
+//! What a worker tells its controller while it works: counters, and lines about single files.
+
+use haul_proto::integrity::Digest;
+use haul_proto::wire::link::Channel;
+use haul_proto::wire::report::{Counters, Final, WorkerMessage};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::link::LinkWriter;
+use crate::os::usage;
+
+/// Counters that every thread of a worker adds to. Relaxed: nothing is decided by them.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Files found.
+    pub files_found: AtomicU64,
+    /// Their bytes.
+    pub bytes_found: AtomicU64,
+    /// Nothing more will be found.
+    pub walk_complete: AtomicBool,
+    /// Files copied.
+    pub files_copied: AtomicU64,
+    /// Files that were there.
+    pub files_skipped: AtomicU64,
+    /// Directories made or found.
+    pub directories: AtomicU64,
+    /// Links made or found.
+    pub symlinks: AtomicU64,
+    /// Entries that failed.
+    pub failed: AtomicU64,
+    /// Entries left out.
+    pub left_out: AtomicU64,
+    /// Bytes written.
+    pub bytes_written: AtomicU64,
+    /// Bytes that were there.
+    pub bytes_skipped: AtomicU64,
+    /// Frames asked for again.
+    pub frames_resent: AtomicU64,
+}
+
+impl Tally {
+    /// The counters as they are now.
+    pub fn counters(&self) -> Counters {
+        let now = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counters {
+            files_found: now(&self.files_found),
+            bytes_found: now(&self.bytes_found),
+            walk_complete: self.walk_complete.load(Ordering::Relaxed),
+            files_copied: now(&self.files_copied),
+            files_skipped: now(&self.files_skipped),
+            directories: now(&self.directories),
+            symlinks: now(&self.symlinks),
+            failed: now(&self.failed),
+            left_out: now(&self.left_out),
+            bytes_written: now(&self.bytes_written),
+            bytes_skipped: now(&self.bytes_skipped),
+            frames_resent: now(&self.frames_resent),
+        }
+    }
+}
+
+/// Adds to a counter of a [`Tally`].
+pub fn add(counter: &AtomicU64, n: u64) {
+    counter.fetch_add(n, Ordering::Relaxed);
+}
+
+/// Reports to the controller. A controller that is gone is noticed where the link is read, so that errors of
+/// writing to it are ignored here.
+pub struct Reporter {
+    link: LinkWriter,
+    /// What has been counted.
+    pub tally: Tally,
+    report_files: bool,
+}
+
+impl Reporter {
+    /// Over the worker's link.
+    pub fn new(link: LinkWriter, report_files: bool) -> Self {
+        Self { link, tally: Tally::default(), report_files }
+    }
+
+    /// Sends a message.
+    pub fn send(&self, message: &WorkerMessage) {
+        let _ = self.link.send(Channel::Controller, &message.encode());
+    }
+
+    /// A file is copied (with its digest) or was there already.
+    pub fn file_done(&self, path: impl FnOnce() -> Vec<u8>, size: u64, digest: Option<Digest>) {
+        let (files, bytes) = match digest {
+            Some(_) => (&self.tally.files_copied, None),
+            None => (&self.tally.files_skipped, Some(&self.tally.bytes_skipped)),
+        };
+        add(files, 1);
+        bytes.into_iter().for_each(|counter| add(counter, size));
+        if self.report_files {
+            self.send(&WorkerMessage::FileDone { path: path(), size, digest });
+        }
+    }
+
+    /// An entry failed.
+    pub fn failed(&self, path: Vec<u8>, text: impl Into<String>) {
+        add(&self.tally.failed, 1);
+        self.send(&WorkerMessage::FileFailed { path, text: text.into() });
+    }
+
+    /// An entry is left out on purpose.
+    pub fn left_out(&self, path: Vec<u8>, reason: &str) {
+        add(&self.tally.left_out, 1);
+        self.send(&WorkerMessage::Skipped { path, text: reason.into() });
+    }
+
+    /// The counters as they are now.
+    pub fn progress(&self) {
+        self.send(&WorkerMessage::Counters(self.tally.counters()));
+    }
+
+    /// The last word.
+    pub fn finished(&self) {
+        let counters = self.tally.counters();
+        self.send(&WorkerMessage::Finished(Final { counters, cpu_us: usage::cpu_us(), peak_bytes: usage::peak_bytes() }));
+    }
+}

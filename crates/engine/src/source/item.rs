@@ -1,0 +1,82 @@
+//! What the source knows a file by, from its offer until it is settled.
+
+use haul_proto::manifest::Stamp;
+use haul_proto::path::Name;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, OnceLock};
+
+use crate::fs::{Dir, Links};
+use crate::shown::below;
+
+/// An entry that was offered.
+pub struct Item {
+    /// Which operand it belongs to.
+    pub operand: u32,
+    /// Where it stands, for what is not a directory.
+    pub place: Option<Place>,
+    /// Bytes when it was offered.
+    pub size: u64,
+    /// Time of last modification when it was offered.
+    pub modified: Stamp,
+    /// A large file, opened by the first stream that reads it, closed when it is settled.
+    opened: OnceLock<Result<Arc<OwnedFd>, String>>,
+}
+
+/// A name in a directory.
+pub struct Place {
+    /// The directory.
+    pub parent: Dir,
+    /// The name.
+    pub name: Name,
+    /// Whether the name may be a link that is followed.
+    pub links: Links,
+    /// Whether it is an operand itself, whose path the user typed.
+    pub is_operand: bool,
+}
+
+impl Item {
+    /// A directory: nothing of it is read but its listing.
+    pub fn directory(operand: u32) -> Self {
+        Self { operand, place: None, size: 0, modified: Stamp::default(), opened: OnceLock::new() }
+    }
+
+    /// Anything else.
+    pub fn new(operand: u32, place: Place, size: u64, modified: Stamp) -> Self {
+        Self { operand, place: Some(place), size, modified, opened: OnceLock::new() }
+    }
+
+    /// Opens the file and says its size and time now.
+    pub fn open(&self) -> io::Result<(OwnedFd, u64, Stamp)> {
+        let place = self.place.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::IsADirectory))?;
+        let (file, look) = place.parent.open_file(&place.name, place.links)?;
+        Ok((file, look.size, look.meta.modified))
+    }
+
+    /// The file, open once for all streams; the text of the error is the same for all, too. A file that is not
+    /// as it was offered is an error.
+    pub fn open_shared(&self) -> Result<Arc<OwnedFd>, String> {
+        let opened = self.opened.get_or_init(|| {
+            let (file, size, modified) = self.open().map_err(|error| crate::fs::describe(&error))?;
+            if (size, modified) != (self.size, self.modified) {
+                return Err(CHANGED.into());
+            }
+            // Only advice: what it does not do, it does not break.
+            let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Sequential);
+            Ok(Arc::new(file))
+        });
+        opened.clone()
+    }
+
+    /// The path as the user would name it.
+    pub fn path(&self, operands: &[Vec<u8>]) -> Vec<u8> {
+        let operand = operands.get(self.operand as usize).cloned().unwrap_or_default();
+        match &self.place {
+            Some(place) if !place.is_operand => below(&operand, &place.parent.path_of(place.name.as_bytes())),
+            _ => operand,
+        }
+    }
+}
+
+/// Said of a file that is not what it was when it was offered or begun.
+pub const CHANGED: &str = "it changed while it was being copied\nrun the same command again when nothing writes to it";

@@ -1,0 +1,147 @@
+//! The source's walk: what is found becomes entries, as fast as the window of unsettled entries allows.
+
+use haul_proto::ids::EntryId;
+use haul_proto::manifest::{Entry, Kind, Meta, Place as EntryPlace};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::item::{Item, Place};
+use super::operand::{OPERAND_LINKS, RootKind};
+use super::{Source, State};
+use crate::fs::{Dir, Found, WalkOptions, Walker, describe};
+use crate::shown::below;
+use crate::spec::Symlinks;
+use haul_proto::wire::request::Links as LinkRule;
+
+/// Entries leave in batches; the first ones are small, so that the first byte moves early.
+const BATCH_MAX: usize = 256;
+/// No entry waits longer than this for its batch.
+const BATCH_AGE_MAX: Duration = Duration::from_millis(20);
+
+/// Walks all operands.
+pub(super) fn walk(source: &Source) {
+    let mut offers = Offers { source, batch: 0, batch_target: 1, since: Instant::now(), open: Vec::new() };
+    for (root, number) in source.roots.iter().zip(0u32..) {
+        let finished = match root.as_ref().map(|root| &root.kind) {
+            None => Some(()),
+            Some(RootKind::File(parent, name, size, meta)) => {
+                let place = Place { parent: parent.clone(), name: name.clone(), links: OPERAND_LINKS, is_operand: true };
+                offers.file(number, EntryPlace::Operand(number), place, *size, *meta)
+            }
+            Some(RootKind::Directory(dir)) => offers.tree(number, dir.clone()),
+        };
+        if finished.is_none() {
+            return;
+        }
+    }
+    source.reporter.tally.walk_complete.store(true, Ordering::Relaxed);
+    source.lock().machine.end_offers();
+    source.notify();
+}
+
+struct Offers<'s> {
+    source: &'s Source,
+    batch: usize,
+    batch_target: usize,
+    since: Instant,
+    /// Directories that were entered and not left.
+    open: Vec<EntryId>,
+}
+
+/// The methods return `None` when the job was stopped.
+impl Offers<'_> {
+    fn tree(&mut self, operand: u32, root: Dir) -> Option<()> {
+        let symlinks = match self.source.request.links {
+            LinkRule::Keep => Symlinks::Keep,
+            LinkRule::Follow => Symlinks::Follow,
+            LinkRule::Ignore => Symlinks::Ignore,
+        };
+        for found in Walker::new(root, WalkOptions { recursive: true, symlinks, skip: None }) {
+            self.found(operand, found)?;
+        }
+        Some(())
+    }
+
+    fn found(&mut self, operand: u32, found: Found) -> Option<()> {
+        let reporter = &self.source.reporter;
+        let typed = || &self.source.request.operands[operand as usize];
+        match found {
+            Found::EnterDir { dir, meta } => {
+                let place = self.place_of(operand, dir.name());
+                let id = self.offer(place, Kind::Directory, meta, Item::directory(operand))?;
+                self.open.push(id);
+            }
+            Found::LeaveDir { complete, .. } => {
+                if let Some(directory) = self.open.pop() {
+                    self.source.lock().machine.end_directory(directory, complete);
+                    self.source.outbox.notify_all();
+                    self.batch = 0;
+                }
+            }
+            Found::File { parent, name, links, size, meta, .. } => {
+                let entry_place = self.place_of(operand, Some(&name));
+                let place = Place { parent, name, links, is_operand: false };
+                self.file(operand, entry_place, place, size, meta)?;
+            }
+            Found::Symlink { parent, name, points_to, meta } => {
+                let entry_place = self.place_of(operand, Some(&name));
+                let place = Place { parent, name, links: crate::fs::Links::Itself, is_operand: false };
+                let item = Item::new(operand, place, 0, meta.modified);
+                self.offer(entry_place, Kind::Symlink { points_to }, meta, item)?;
+            }
+            Found::LeftOut { parent, name, reason } => {
+                reporter.left_out(below(typed(), &parent.path_of(name.as_bytes())), reason);
+            }
+            Found::Failed { path, error } => reporter.failed(below(typed(), &path), describe(&error)),
+        }
+        Some(())
+    }
+
+    fn file(&mut self, operand: u32, entry_place: EntryPlace, place: Place, size: u64, meta: Meta) -> Option<()> {
+        self.source.count_found(size);
+        let item = Item::new(operand, place, size, meta.modified);
+        self.offer(entry_place, Kind::File { size }, meta, item).map(|_| ())
+    }
+
+    fn place_of(&self, operand: u32, name: Option<&haul_proto::path::Name>) -> EntryPlace {
+        match (self.open.last(), name) {
+            (Some(&parent), Some(name)) => EntryPlace::Child { parent, name: name.clone() },
+            _ => EntryPlace::Operand(operand),
+        }
+    }
+
+    /// Offers an entry, when the window allows. What is in a directory that the target refused is not offered.
+    fn offer(&mut self, place: EntryPlace, kind: Kind, meta: Meta, item: Item) -> Option<EntryId> {
+        let source = self.source;
+        let mut state = wait_for_window(source)?;
+        let id = state.machine.offer(Entry { place, kind, meta }, Arc::new(item));
+        self.batch += 1;
+        if self.batch >= self.batch_target || self.since.elapsed() > BATCH_AGE_MAX {
+            state.machine.flush_offers();
+            drop(state);
+            self.source.outbox.notify_all();
+            self.batch = 0;
+            self.batch_target = (self.batch_target * 2).min(BATCH_MAX);
+            self.since = Instant::now();
+        }
+        Some(id)
+    }
+
+}
+
+/// Waits until something may be offered; `None` when the job was stopped.
+fn wait_for_window(source: &Source) -> Option<MutexGuard<'_, State>> {
+    let mut state = source.lock();
+    loop {
+        if state.stopped {
+            return None;
+        }
+        if state.machine.window() > 0 {
+            return Some(state);
+        }
+        state.machine.flush_offers();
+        source.outbox.notify_all();
+        state = source.window.wait(state).unwrap_or_else(PoisonError::into_inner);
+    }
+}

@@ -1,0 +1,136 @@
+//! The buffer that one record is made in: payload aligned to a page, prefix right before it, trailer and tag behind.
+//!
+//! It is allocated once for each stream. What is read from a file, hashed, sealed and sent, or received, opened
+//! and written, is always this memory: nothing is copied in between.
+
+use haul_proto::codec::Writer;
+use haul_proto::integrity::FrameLen;
+use haul_proto::wire::frame::{PREFIX_LEN, Prefix, TAG_LEN, Trailer};
+use haul_proto::wire::limits::TRAILER_MAX;
+
+/// Alignment of the payload in memory: a page, as direct I/O wants it.
+const ALIGNMENT: usize = 4096;
+
+/// A record in the making, or one that has arrived.
+#[derive(Debug)]
+pub struct Record {
+    bytes: Vec<u8>,
+    /// Where the payload begins.
+    base: usize,
+    payload: usize,
+    trailer: usize,
+    capacity: usize,
+}
+
+impl Record {
+    /// For payloads of up to one full frame.
+    pub fn new(frame: FrameLen) -> Self {
+        Self::with_capacity(frame.bytes())
+    }
+
+    /// For records without a payload.
+    pub fn empty() -> Self {
+        Self::with_capacity(0)
+    }
+
+    fn with_capacity(capacity: usize) -> Self {
+        let bytes = vec![0; 2 * ALIGNMENT + capacity + TRAILER_MAX + TAG_LEN];
+        let base = ALIGNMENT + bytes[ALIGNMENT..].as_ptr().align_offset(ALIGNMENT);
+        Self { bytes, base, payload: 0, trailer: 0, capacity }
+    }
+
+    /// All the room that there is for a payload.
+    pub fn room_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.base..self.base + self.capacity]
+    }
+
+    /// Says how much of the room is payload.
+    ///
+    /// # Panics
+    /// If it is more than there is room for: a programmer's error.
+    pub fn set_payload_len(&mut self, len: usize) {
+        assert!(len <= self.capacity, "a payload beyond its buffer");
+        self.payload = len;
+    }
+
+    /// The payload.
+    pub fn payload(&self) -> &[u8] {
+        &self.bytes[self.base..self.base + self.payload]
+    }
+
+    /// The trailer, once it was opened.
+    pub fn trailer(&self) -> &[u8] {
+        &self.bytes[self.base + self.payload..][..self.trailer]
+    }
+
+    /// Puts a trailer behind the payload and the prefix before it.
+    pub fn set_trailer(&mut self, trailer: &Trailer) {
+        let mut out = Writer::new();
+        trailer.encode(&mut out);
+        let encoded = out.into_bytes();
+        self.trailer = encoded.len();
+        let prefix = Prefix { payload: self.payload, trailer: self.trailer }.encode();
+        self.bytes[self.base - PREFIX_LEN..self.base].copy_from_slice(&prefix);
+        self.bytes[self.base + self.payload..][..encoded.len()].copy_from_slice(&encoded);
+    }
+
+    /// Takes the lengths of a record that is about to be received; makes room where a peer's frames are longer.
+    pub fn set_lengths(&mut self, prefix: Prefix) {
+        if prefix.payload > self.capacity {
+            *self = Self::with_capacity(prefix.payload);
+        }
+        self.payload = prefix.payload;
+        self.trailer = prefix.trailer;
+        self.bytes[self.base - PREFIX_LEN..self.base].copy_from_slice(&prefix.encode());
+    }
+
+    /// Where payload, trailer and tag are received.
+    pub fn behind_prefix_mut(&mut self) -> &mut [u8] {
+        let len = self.payload + self.trailer + TAG_LEN;
+        &mut self.bytes[self.base..self.base + len]
+    }
+
+    /// The whole record as it travels.
+    pub fn wire(&self) -> &[u8] {
+        &self.bytes[self.base - PREFIX_LEN..self.base + self.payload + self.trailer + TAG_LEN]
+    }
+
+    /// Associated data, sealed part, tag: with the payload in the sealed part.
+    pub(super) fn encrypted_parts(&mut self) -> (&[u8], &mut [u8], &mut [u8]) {
+        self.parts(0)
+    }
+
+    /// Associated data, sealed part, tag: with the payload in the associated data.
+    pub(super) fn authenticated_parts(&mut self) -> (&[u8], &mut [u8], &mut [u8]) {
+        self.parts(self.payload)
+    }
+
+    fn parts(&mut self, clear: usize) -> (&[u8], &mut [u8], &mut [u8]) {
+        let sealed = self.payload - clear + self.trailer;
+        let record = &mut self.bytes[self.base - PREFIX_LEN..];
+        let (clear, rest) = record.split_at_mut(PREFIX_LEN + clear);
+        let (sealed, rest) = rest.split_at_mut(sealed);
+        (clear, sealed, &mut rest[..TAG_LEN])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payloads_are_aligned_and_parts_lie_side_by_side() {
+        let mut record = Record::new(FrameLen::DEFAULT);
+        assert_eq!(record.room_mut().as_ptr().align_offset(ALIGNMENT), 0);
+        record.room_mut()[..3].copy_from_slice(b"abc");
+        record.set_payload_len(3);
+        record.set_trailer(&Trailer::Finished);
+        assert_eq!((record.payload(), record.trailer()), (&b"abc"[..], &[0u8][..]));
+        assert_eq!(record.wire().len(), PREFIX_LEN + 3 + 1 + TAG_LEN);
+        assert_eq!(record.wire()[PREFIX_LEN..PREFIX_LEN + 3], *b"abc");
+        let (clear, sealed, tag) = record.encrypted_parts();
+        assert_eq!((clear.len(), sealed.len(), tag.len()), (PREFIX_LEN, 4, TAG_LEN));
+        let (clear, sealed, tag) = record.authenticated_parts();
+        assert_eq!((clear.len(), sealed.len(), tag.len()), (PREFIX_LEN + 3, 1, TAG_LEN));
+    }
+}

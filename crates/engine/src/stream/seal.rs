@@ -1,0 +1,148 @@
+//! Sealing and opening records: AEAD with an implicit counter as nonce, one key for each direction and generation.
+//!
+//! A key is never used for two connections, directions or generations (see
+//! [`haul_proto::wire::handshake`]), so a counter that starts at 0 never repeats a nonce under a key.
+
+use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
+use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::wire::frame::{PREFIX_LEN, TAG_LEN};
+use haul_proto::wire::handshake::{Direction, Suite, key_info};
+use haul_proto::wire::limits::REKEY_RECORDS;
+use std::fmt;
+
+use super::record::Record;
+
+/// Makes the keys of one connection.
+#[derive(Clone)]
+pub struct KeySchedule {
+    root: Prk,
+    suite: Suite,
+    rekey_bytes: u64,
+}
+
+impl KeySchedule {
+    /// From the session's secret and the connection's transcript.
+    pub fn new(secret: &[u8; 32], transcript: &[u8], suite: Suite, rekey_bytes: u64) -> Self {
+        let salt = digest(&SHA256, transcript);
+        Self { root: Salt::new(HKDF_SHA256, salt.as_ref()).extract(secret), suite, rekey_bytes }
+    }
+
+    /// Seals what travels in `direction`.
+    pub fn sealer(&self, direction: Direction) -> Result<Sealer, ProtocolFault> {
+        Ok(Sealer(Keyed::new(self.clone(), direction)?))
+    }
+
+    /// Opens what travels in `direction`.
+    pub fn opener(&self, direction: Direction) -> Result<Opener, ProtocolFault> {
+        Ok(Opener(Keyed::new(self.clone(), direction)?))
+    }
+
+    fn algorithm(&self) -> &'static Algorithm {
+        match self.suite {
+            Suite::Aes256Gcm | Suite::AuthenticateOnly => &AES_256_GCM,
+            Suite::Aes128Gcm => &AES_128_GCM,
+            Suite::ChaCha20Poly1305 => &CHACHA20_POLY1305,
+        }
+    }
+
+    fn key(&self, direction: Direction, generation: u32) -> Result<LessSafeKey, ProtocolFault> {
+        let algorithm = self.algorithm();
+        let info = key_info(direction, generation);
+        let mut bytes = [0; 32];
+        let bytes = &mut bytes[..algorithm.key_len()];
+        let filled = self.root.expand(&[&info], KeyLen(bytes.len())).and_then(|key| key.fill(bytes));
+        let key = filled.and_then(|()| UnboundKey::new(algorithm, bytes));
+        Ok(LessSafeKey::new(key.map_err(|_| ProtocolFault::NotAuthentic)?))
+    }
+}
+
+struct KeyLen(usize);
+
+impl KeyType for KeyLen {
+    fn len(&self) -> usize {
+        self.0
+    }
+}
+
+/// The key in use, and how far it is used up.
+struct Keyed {
+    schedule: KeySchedule,
+    direction: Direction,
+    generation: u32,
+    key: LessSafeKey,
+    records: u64,
+    bytes: u64,
+}
+
+impl Keyed {
+    fn new(schedule: KeySchedule, direction: Direction) -> Result<Self, ProtocolFault> {
+        let key = schedule.key(direction, 0)?;
+        Ok(Self { schedule, direction, generation: 0, key, records: 0, bytes: 0 })
+    }
+
+    /// The nonce for a record of this length. Both ends count alike, so they change keys at the same record.
+    fn next_nonce(&mut self, record_len: usize) -> Result<Nonce, ProtocolFault> {
+        let len = record_len as u64;
+        if self.records > 0 && (self.records >= REKEY_RECORDS || self.bytes + len > self.schedule.rekey_bytes) {
+            self.generation = self.generation.checked_add(1).ok_or(ProtocolFault::OverLimit("keys on one connection"))?;
+            self.key = self.schedule.key(self.direction, self.generation)?;
+            (self.records, self.bytes) = (0, 0);
+        }
+        let mut nonce = [0; 12];
+        nonce[4..].copy_from_slice(&self.records.to_le_bytes());
+        self.records += 1;
+        self.bytes += len;
+        Ok(Nonce::assume_unique_for_key(nonce))
+    }
+
+    fn parts<'r>(&self, record: &'r mut Record) -> (&'r [u8], &'r mut [u8], &'r mut [u8]) {
+        match self.schedule.suite {
+            Suite::AuthenticateOnly => record.authenticated_parts(),
+            Suite::Aes256Gcm | Suite::Aes128Gcm | Suite::ChaCha20Poly1305 => record.encrypted_parts(),
+        }
+    }
+}
+
+/// Shows no key.
+impl fmt::Debug for Keyed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} generation {}, {} records", self.direction, self.generation, self.records)
+    }
+}
+
+/// Seals records.
+#[derive(Debug)]
+pub struct Sealer(Keyed);
+
+impl Sealer {
+    /// Seals in place and puts the tag behind.
+    pub fn seal(&mut self, record: &mut Record) -> Result<(), ProtocolFault> {
+        let nonce = self.0.next_nonce(record.wire().len())?;
+        let (clear, sealed, tag) = self.0.parts(record);
+        let made = self.0.key.seal_in_place_separate_tag(nonce, Aad::from(clear), sealed);
+        tag.copy_from_slice(made.map_err(|_| ProtocolFault::NotAuthentic)?.as_ref());
+        Ok(())
+    }
+}
+
+/// Opens records.
+#[derive(Debug)]
+pub struct Opener(Keyed);
+
+impl Opener {
+    /// Opens in place; on an error nothing of the record may be used, nor the connection.
+    pub fn open(&mut self, record: &mut Record) -> Result<(), ProtocolFault> {
+        let nonce = self.0.next_nonce(record.wire().len())?;
+        let (clear, sealed, tag) = self.0.parts(record);
+        let opened = self.0.key.open_in_place_separate_tag(nonce, Aad::from(clear), tag, sealed);
+        opened.map(|_| ()).map_err(|_| ProtocolFault::NotAuthentic)
+    }
+}
+
+const _: () = assert!(PREFIX_LEN == 8 && TAG_LEN == 16);
+
+#[cfg(test)]
+#[path = "seal_tests.rs"]
+mod tests;

@@ -1,0 +1,157 @@
+//! A stream's thread at the target: every frame is proven over the very buffer that is written, then written.
+
+use haul_proto::ids::EntryId;
+use haul_proto::integrity::frame_crc;
+use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Trailer};
+
+use super::{Item, Target};
+use crate::report::add;
+use crate::source::{Outlet, SendError};
+use crate::stream::record::Record;
+use crate::stream::{Stream, StreamError};
+
+impl Target {
+    /// Carries one stream until its End.
+    pub fn run_stream(&self, stream: &mut Stream) -> Result<(), StreamError> {
+        let mut record = Record::new(self.request.settings.frame);
+        loop {
+            match stream.receive(&mut record)? {
+                // Finished and End are not counted.
+                Trailer::End { records } if records == stream.received() - 2 => return Ok(()),
+                Trailer::End { .. } => return Err(ProtocolFault::OutOfTurn("the end of a stream").into()),
+                trailer => self.deliver(&trailer, record.payload())?,
+            }
+        }
+    }
+
+    /// Proves and writes what a frame brings.
+    pub fn deliver(&self, trailer: &Trailer, payload: &[u8]) -> Result<(), ProtocolFault> {
+        match trailer {
+            Trailer::Data(frame) => self.deliver_frame(frame, payload),
+            Trailer::Pack(pack) => self.deliver_pack(pack, payload),
+            Trailer::Finished | Trailer::End { .. } => Err(ProtocolFault::OutOfTurn("a record")),
+        }
+    }
+
+    fn deliver_frame(&self, frame: &DataFrame, payload: &[u8]) -> Result<(), ProtocolFault> {
+        self.check_job(frame.job)?;
+        let admitted = self.lock().machine.admit_frame(frame.entry, frame.offset, payload.len())?;
+        let Some(item) = admitted else { return Ok(()) };
+        let Item::File(incoming) = &*item else { return Err(ProtocolFault::Unasked("a frame of a directory")) };
+        if frame_crc(payload) != frame.crc || !self.hashes_agree(frame, incoming.size(), payload) {
+            add(&self.reporter.tally.frames_resent, 1);
+            let asked = self.lock().machine.resend_frame(frame.entry, frame.offset);
+            if !asked {
+                self.fail_file(frame.entry, &item, "what arrived is not what was sent, and this target takes no second try");
+            }
+            self.outbox.notify_all();
+            return Ok(());
+        }
+        match incoming.write_frame(self, payload, frame.offset) {
+            Ok(()) => {
+                add(&self.reporter.tally.bytes_written, payload.len() as u64);
+                let step = self.lock().machine.frame_written(frame.entry, frame.offset, frame.value);
+                self.take(step);
+            }
+            Err(text) => self.fail_file(frame.entry, &item, &text),
+        }
+        Ok(())
+    }
+
+    /// With `--verify=memory`: BLAKE3 over the buffer too, not only the CRC.
+    fn hashes_agree(&self, frame: &DataFrame, size: u64, payload: &[u8]) -> bool {
+        let len = self.request.settings.frame;
+        !self.request.verify_memory || len.hash(size, frame.offset / u64::from(len.get()), payload) == frame.value
+    }
+
+    fn deliver_pack(&self, pack: &PackFrame, payload: &[u8]) -> Result<(), ProtocolFault> {
+        self.check_job(pack.job)?;
+        if frame_crc(payload) != pack.crc || !self.pack_hashes_agree(pack, payload) {
+            add(&self.reporter.tally.frames_resent, 1);
+            self.lock().machine.resend_pack(&pack.files)?;
+            self.outbox.notify_all();
+            return Ok(());
+        }
+        let admitted = self.lock().machine.admit_pack(&pack.files)?;
+        let mut rest = payload;
+        let mut settled = Vec::with_capacity(pack.files.len());
+        for (file, item) in pack.files.iter().zip(admitted) {
+            let (bytes, behind) = rest.split_at_checked(file.len as usize).ok_or(ProtocolFault::Truncated)?;
+            rest = behind;
+            if let Some(item) = item {
+                settled.push((file.entry, self.write_packed(file, &item, bytes)));
+            }
+        }
+        self.settle_all(&settled);
+        Ok(())
+    }
+
+    fn pack_hashes_agree(&self, pack: &PackFrame, payload: &[u8]) -> bool {
+        let mut rest = payload;
+        !self.request.verify_memory
+            || pack.files.iter().all(|file| {
+                let (bytes, behind) = rest.split_at(rest.len().min(file.len as usize));
+                rest = behind;
+                *blake3::hash(bytes).as_bytes() == file.digest
+            })
+    }
+
+    fn write_packed(&self, file: &PackedFile, item: &Item, bytes: &[u8]) -> bool {
+        let Item::File(incoming) = item else { return false };
+        match incoming.write_whole(self, bytes, file.modified) {
+            Ok(()) => {
+                add(&self.reporter.tally.bytes_written, bytes.len() as u64);
+                self.reporter.file_done(|| incoming.relative(), bytes.len() as u64, Some(file.digest));
+                true
+            }
+            Err(text) => {
+                incoming.discard(&self.unfinished);
+                self.fail(incoming.path(&self.landing), text);
+                false
+            }
+        }
+    }
+
+    /// Settles a pack's files with one look at the machine, then finishes the directories that this completes.
+    fn settle_all(&self, settled: &[(EntryId, bool)]) {
+        let mut state = self.lock();
+        let complete: Vec<_> = settled.iter().filter_map(|(entry, done)| state.machine.settle(*entry, *done)).collect();
+        drop(state);
+        complete.into_iter().for_each(|directory| self.finish(Some(directory)));
+        self.outbox.notify_all();
+    }
+
+    fn fail_file(&self, entry: EntryId, item: &Item, text: &str) {
+        if let Item::File(incoming) = item {
+            incoming.discard(&self.unfinished);
+            let next = {
+                let mut state = self.lock();
+                let known = state.machine.is_known(entry);
+                let next = state.machine.settle(entry, false);
+                if known {
+                    self.fail(incoming.path(&self.landing), text);
+                }
+                next
+            };
+            self.finish(next);
+        }
+    }
+
+    fn check_job(&self, job: haul_proto::ids::JobNumber) -> Result<(), ProtocolFault> {
+        if job == self.request.settings.number { Ok(()) } else { Err(ProtocolFault::Unasked("another job")) }
+    }
+}
+
+/// A target in the same process: frames go from the source's buffer straight into the file.
+pub struct Direct<'t>(pub &'t Target);
+
+impl Outlet for Direct<'_> {
+    fn put(&mut self, record: &mut Record, trailer: &Trailer) -> Result<(), SendError> {
+        Ok(self.0.deliver(trailer, record.payload())?)
+    }
+
+    fn end(&mut self, _: &mut Record) -> Result<(), SendError> {
+        Ok(())
+    }
+}

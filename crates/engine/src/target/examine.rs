@@ -1,0 +1,219 @@
+//! Looks at what stands at each offered entry's place, and answers: needed, there already, refused.
+//! Directories and links are made at once.
+
+use haul_proto::ids::EntryId;
+use haul_proto::manifest::{Entry, Kind, Meta, Place};
+use haul_proto::need::{Decision, Existing, Refusal, decide};
+use haul_proto::path::Name;
+use haul_proto::session::target::{Answer, Parent};
+use rustix::fs::{AtFlags, FileType, Mode, RenameFlags, mkdirat, readlinkat, renameat_with, symlinkat, unlinkat};
+use rustix::io::Errno;
+use std::io;
+use std::sync::Arc;
+
+use super::file::{Incoming, Spot, temporary_name};
+use super::landing::LandingKind;
+use super::{Item, Target};
+use crate::fs::meta::{apply, apply_to_symlink};
+use crate::fs::{Dir, Keep, Links, Look, describe};
+use crate::report::add;
+
+/// Where an entry is to stand.
+struct Position {
+    dir: Dir,
+    name: Name,
+    /// Nothing can be there: the directory was made in this run.
+    fresh: bool,
+}
+
+impl Target {
+    /// Answers a whole Offer.
+    pub(super) fn examine(&self, first: EntryId, entries: &[Entry]) {
+        for (id, entry) in (first.0..).map(EntryId).zip(entries) {
+            let answer = self.answer(entry);
+            let next = self.lock().machine.answer(id, answer);
+            self.finish(next);
+        }
+    }
+
+    fn answer(&self, entry: &Entry) -> Answer<Item> {
+        let parent = self.lock().machine.parent(&entry.place);
+        match (parent, &entry.place) {
+            (Parent::Refused, _) => Answer::Refused,
+            (Parent::Operand(number), _) => self.answer_operand(number, entry),
+            (Parent::Open(parent), Place::Child { name, .. }) => match &*parent {
+                Item::Directory { dir, fresh, .. } => {
+                    self.answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: *fresh }, entry)
+                }
+                Item::File(_) => Answer::Refused,
+            },
+            (Parent::Open(_), Place::Operand(_)) => Answer::Refused,
+        }
+    }
+
+    fn answer_operand(&self, number: u32, entry: &Entry) -> Answer<Item> {
+        let Some(operand) = self.request.operands.get(number as usize) else {
+            self.fail(self.landing.path(b""), "the source offered what was not asked for");
+            return Answer::Refused;
+        };
+        match (&self.landing.kind, &operand.name) {
+            (LandingKind::Contents(dir), _) | (LandingKind::Into(dir), None) if entry.kind == Kind::Directory => {
+                Answer::Needed(Arc::new(Item::Directory { dir: dir.clone(), fresh: false, meta: entry.meta }))
+            }
+            (LandingKind::Into(dir), Some(name)) => {
+                self.answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: false }, entry)
+            }
+            (LandingKind::As(dir, name), _) => {
+                self.answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: false }, entry)
+            }
+            (LandingKind::Special(path), _) => self.answer_special(path, entry),
+            _ => {
+                self.fail(self.landing.path(b""), Refusal::IsDirectory.text());
+                Answer::Refused
+            }
+        }
+    }
+
+    /// A device, FIFO or socket: opened when the first frame comes, written, never renamed over.
+    fn answer_special(&self, path: &std::path::Path, entry: &Entry) -> Answer<Item> {
+        let Kind::File { size } = entry.kind else {
+            self.fail(self.landing.path(b""), Refusal::IsSpecial.text());
+            return Answer::Refused;
+        };
+        match Incoming::special(path, size) {
+            Ok((incoming, seekable)) => {
+                let item = Arc::new(Item::File(incoming));
+                if seekable { Answer::Needed(item) } else { Answer::NeededInOrder(item) }
+            }
+            Err(error) => {
+                self.fail(self.landing.path(b""), describe(&error));
+                Answer::Refused
+            }
+        }
+    }
+
+    fn answer_at(&self, position: Position, entry: &Entry) -> Answer<Item> {
+        match self.try_answer(&position, entry) {
+            Ok(answer) => answer,
+            Err(error) => self.refuse(&position, describe(&error)),
+        }
+    }
+
+    fn try_answer(&self, position: &Position, entry: &Entry) -> io::Result<Answer<Item>> {
+        let existing = if position.fresh { Existing::Absent } else { existing(position)? };
+        let decision = decide(&entry.kind, entry.meta.modified, &existing, self.request.force);
+        if let Decision::Refuse(refusal) = decision {
+            return Ok(self.refuse(position, refusal.text()));
+        }
+        match &entry.kind {
+            Kind::Directory => self.directory(position, entry.meta, decision == Decision::Create),
+            Kind::Symlink { points_to } => {
+                if decision != Decision::Keep {
+                    make_link(position, points_to, decision == Decision::Replace)?;
+                }
+                let keep = Keep { owner: self.request.preserve, mode: None, times: true };
+                let _ = apply_to_symlink(&*position.dir.fd()?, &position.name, &entry.meta, keep)?;
+                add(&self.reporter.tally.symlinks, 1);
+                Ok(Answer::Settled)
+            }
+            Kind::File { size } => self.file(position, entry.meta, *size, decision),
+        }
+    }
+
+    fn file(&self, position: &Position, meta: Meta, size: u64, decision: Decision) -> io::Result<Answer<Item>> {
+        let spot = Spot { dir: position.dir.clone(), name: position.name.clone(), replaces: decision == Decision::Replace };
+        if decision == Decision::Keep {
+            self.refresh(position, &meta)?;
+            self.reporter.file_done(|| position.dir.path_of(position.name.as_bytes()), size, None);
+            return Ok(Answer::Settled);
+        }
+        if let Some(text) = self.too_large(&spot.dir, size)? {
+            return Ok(self.refuse(position, text));
+        }
+        Ok(Answer::Needed(Arc::new(Item::File(Incoming::new(spot, size, meta)))))
+    }
+
+    /// With `-p`, a file that is there already gets owner and mode all the same.
+    fn refresh(&self, position: &Position, meta: &Meta) -> io::Result<()> {
+        if !self.request.preserve {
+            return Ok(());
+        }
+        let look = Look::at_name(&*position.dir.fd()?, &position.name, Links::Itself)?;
+        if (look.meta.mode, look.meta.uid, look.meta.gid) != (meta.mode, meta.uid, meta.gid) {
+            let (file, _) = position.dir.open_file(&position.name, Links::Itself)?;
+            let _ = apply(&file, meta, Keep { owner: true, mode: Some(meta.mode), times: true })?;
+        }
+        Ok(())
+    }
+
+    /// Says so at once when a large file cannot fit, instead of after hours.
+    fn too_large(&self, dir: &Dir, size: u64) -> io::Result<Option<String>> {
+        if size <= self.request.settings.frame.pack_file_max() {
+            return Ok(None);
+        }
+        let space = rustix::fs::fstatvfs(&*dir.fd()?)?;
+        let free = space.f_bavail.saturating_mul(space.f_frsize);
+        Ok((size > free).then(|| {
+            format!("no space: the file has {size} bytes, and {free} are free there\nfree space there, or copy to another file system")
+        }))
+    }
+
+    fn directory(&self, position: &Position, meta: Meta, create: bool) -> io::Result<Answer<Item>> {
+        if create {
+            // Ours alone until it is complete, and always writable for us.
+            let mode = if self.request.preserve { 0o700 } else { u32::from(meta.mode & 0o777) | 0o700 };
+            mkdirat(&*position.dir.fd()?, position.name.as_bytes(), Mode::from_raw_mode(mode))?;
+        }
+        let child = position.dir.child(&position.name)?;
+        let is_operand = position.dir.parent().is_none();
+        let dir = match (&self.landing.kind, is_operand) {
+            (LandingKind::As(..), true) => {
+                if let Some(memory) = self.landing.memory.as_ref().filter(|_| create) {
+                    memory.keep(child.identity())?;
+                }
+                // The tree's own root from here on: what is shown begins below it.
+                Dir::from_fd(rustix::io::fcntl_dupfd_cloexec(&*child.fd()?, 0)?)?
+            }
+            _ => child,
+        };
+        Ok(Answer::Needed(Arc::new(Item::Directory { dir, fresh: create, meta })))
+    }
+
+    fn refuse(&self, position: &Position, text: impl Into<String>) -> Answer<Item> {
+        self.fail(self.landing.path(&position.dir.path_of(position.name.as_bytes())), text);
+        Answer::Refused
+    }
+}
+
+fn existing(position: &Position) -> io::Result<Existing> {
+    let dir = position.dir.fd()?;
+    let look = match Look::at_name(&*dir, &position.name, Links::Itself) {
+        Ok(look) => look,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Existing::Absent),
+        Err(error) => return Err(error),
+    };
+    Ok(match look.kind {
+        FileType::RegularFile => Existing::File { size: look.size, modified: look.meta.modified },
+        FileType::Directory => Existing::Directory,
+        FileType::Symlink => {
+            let text = readlinkat(&*dir, position.name.as_bytes(), Vec::new())?;
+            Existing::Symlink(text.into_bytes().into())
+        }
+        _ => Existing::Special,
+    })
+}
+
+/// Makes a link; one that replaces something is made beside it and renamed over it.
+fn make_link(position: &Position, points_to: &[u8], replace: bool) -> io::Result<()> {
+    let dir = position.dir.fd()?;
+    if !replace {
+        return Ok(symlinkat(points_to, &*dir, position.name.as_bytes())?);
+    }
+    let temporary = temporary_name(&position.name, b"link");
+    match unlinkat(&*dir, temporary.as_bytes(), AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(error) => return Err(error.into()),
+    }
+    symlinkat(points_to, &*dir, temporary.as_bytes())?;
+    Ok(renameat_with(&*dir, temporary.as_bytes(), &*dir, position.name.as_bytes(), RenameFlags::empty())?)
+}

@@ -1,0 +1,281 @@
+//! A file on its way in: without a name or under a temporary one until it is whole, then renamed. A final name is
+//! absent, old or complete, never partial.
+
+use haul_proto::manifest::{Meta, Stamp};
+use haul_proto::path::Name;
+use rustix::fs::{
+    AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, RenameFlags, SeekFrom, flock, ftruncate, linkat, openat, renameat_with, seek,
+    unlinkat,
+};
+use rustix::io::{Errno, pwrite, write};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::Target;
+use super::landing::Landing;
+use crate::fs::meta::apply;
+use crate::fs::{Dir, Keep, Look, describe, mode_without_preserve};
+
+/// A file that is needed.
+pub struct Incoming {
+    place: Place,
+    size: u64,
+    meta: Meta,
+    opened: OnceLock<Result<Arc<OwnedFd>, String>>,
+}
+
+/// Where a file goes.
+enum Place {
+    /// A name in a directory.
+    Spot(Spot),
+    /// A device, FIFO or socket, and whether frames may be written anywhere in it.
+    Special { path: PathBuf, seekable: bool },
+}
+
+/// A name in a directory.
+pub struct Spot {
+    /// The directory.
+    pub dir: Dir,
+    /// The final name.
+    pub name: Name,
+    /// Whether it takes the place of something.
+    pub replaces: bool,
+}
+
+/// Temporary files that exist now, so that they can be removed when the job is stopped.
+#[derive(Default)]
+pub struct Unfinished(Mutex<BTreeMap<(u64, u64, Name), Dir>>);
+
+impl Unfinished {
+    fn add(&self, dir: &Dir, name: &Name) {
+        self.lock().insert(Self::key(dir, name), dir.clone());
+    }
+
+    fn remove(&self, dir: &Dir, name: &Name) -> bool {
+        self.lock().remove(&Self::key(dir, name)).is_some()
+    }
+
+    /// Removes all temporary files. What cannot be removed stays, and the next run takes it over.
+    pub fn remove_all(&self) {
+        for ((_, _, name), dir) in std::mem::take(&mut *self.lock()) {
+            let _ = dir.fd().map(|fd| unlinkat(&*fd, name.as_bytes(), AtFlags::empty()));
+        }
+    }
+
+    fn key(dir: &Dir, name: &Name) -> (u64, u64, Name) {
+        let identity = dir.identity();
+        (identity.device, identity.inode, name.clone())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<(u64, u64, Name), Dir>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The temporary name that belongs to a final one: the same in every run, so that what a run left behind is found
+/// and taken over by the next, and two runs notice each other.
+pub fn temporary_name(name: &Name, what: &[u8]) -> Name {
+    let digest = blake3::Hasher::new().update(what).update(b"\0").update(name.as_bytes()).finalize();
+    let text = format!(".haul-{}.part", &digest.to_hex()[..24]);
+    Name::new(text.as_bytes()).unwrap_or_else(|_| name.clone())
+}
+
+impl Incoming {
+    /// A file that gets a name.
+    pub fn new(spot: Spot, size: u64, meta: Meta) -> Self {
+        Self { place: Place::Spot(spot), size, meta, opened: OnceLock::new() }
+    }
+
+    /// A device, FIFO or socket. Says whether frames may be written to it in any order.
+    pub fn special(path: &Path, size: u64) -> io::Result<(Self, bool)> {
+        let kind = Look::from(&rustix::fs::stat(path)?).kind;
+        let opened = OnceLock::new();
+        let mut seekable = false;
+        if matches!(kind, FileType::CharacterDevice | FileType::BlockDevice) {
+            let device = openat(CWD, path, OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())?;
+            seekable = seek(&device, SeekFrom::Current(0)).is_ok();
+            let _ = opened.set(Ok(Arc::new(device)));
+        }
+        let place = Place::Special { path: path.into(), seekable };
+        Ok((Self { place, size, meta: Meta::default(), opened }, seekable))
+    }
+
+    /// Bytes, as offered.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// From the landing down.
+    pub fn relative(&self) -> Vec<u8> {
+        match &self.place {
+            Place::Spot(spot) => spot.dir.path_of(spot.name.as_bytes()),
+            Place::Special { .. } => Vec::new(),
+        }
+    }
+
+    /// As it is shown.
+    pub fn path(&self, landing: &Landing) -> Vec<u8> {
+        landing.path(&self.relative())
+    }
+
+    /// Writes a frame at its offset.
+    pub fn write_frame(&self, target: &Target, bytes: &[u8], offset: u64) -> Result<(), String> {
+        let opened = self.opened.get_or_init(|| self.open(target).map(Arc::new));
+        let file = opened.as_ref().map_err(String::clone)?;
+        let written = match &self.place {
+            Place::Special { seekable: false, .. } => write_on(&**file, bytes),
+            _ => write_at(&**file, bytes, offset),
+        };
+        written.map_err(|error| describe(&error))
+    }
+
+    /// Gives the file its metadata and its final name.
+    pub fn finish(&self, target: &Target, modified: Stamp) -> Result<(), String> {
+        let Some(Ok(file)) = self.opened.get() else { return Err("nothing of it was written".into()) };
+        let Place::Spot(spot) = &self.place else { return Ok(()) };
+        let temporary = temporary_name(&spot.name, b"file");
+        let finished = apply(&**file, &Meta { modified, ..self.meta }, self.keep(target, true))
+            .and_then(|_| rename(spot, &temporary).map_err(io::Error::from));
+        finished.map_err(|error| describe(&error))?;
+        target.unfinished.remove(&spot.dir, &temporary);
+        Ok(())
+    }
+
+    /// Writes a whole small file and gives it its name.
+    pub fn write_whole(&self, target: &Target, bytes: &[u8], modified: Stamp) -> Result<(), String> {
+        let Place::Spot(spot) = &self.place else { return self.write_frame(target, bytes, 0) };
+        let meta = Meta { modified, ..self.meta };
+        if !spot.replaces && target.nameless_files.load(Ordering::Relaxed) {
+            match self.write_nameless(target, spot, bytes, &meta) {
+                Err(error) if is_unsupported(&error) => target.nameless_files.store(false, Ordering::Relaxed),
+                result => return result.map_err(|error| describe(&error)),
+            }
+        }
+        self.write_frame(target, bytes, 0)?;
+        self.finish(target, modified)
+    }
+
+    /// Removes what there is of it.
+    pub fn discard(&self, unfinished: &Unfinished) {
+        let Place::Spot(spot) = &self.place else { return };
+        let temporary = temporary_name(&spot.name, b"file");
+        if unfinished.remove(&spot.dir, &temporary) {
+            let _ = spot.dir.fd().map(|fd| unlinkat(&*fd, temporary.as_bytes(), AtFlags::empty()));
+        }
+    }
+
+    /// A file without a name: written, then linked under its final one. Nothing of it can be left behind.
+    fn write_nameless(&self, target: &Target, spot: &Spot, bytes: &[u8], meta: &Meta) -> io::Result<()> {
+        let dir = spot.dir.fd()?;
+        let mode = if target.request.preserve { 0o600 } else { u32::from(self.meta.mode & 0o777) };
+        let file = openat(&*dir, c".", OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, Mode::from_raw_mode(mode))?;
+        write_at(&file, bytes, 0)?;
+        let _ = apply(&file, meta, self.keep(target, false))?;
+        match linkat(&file, c"", &*dir, spot.name.as_bytes(), AtFlags::EMPTY_PATH) {
+            // Before Linux 6.10 that takes a capability; through proc(5) it never did.
+            Err(Errno::NOENT) => {
+                use std::os::fd::AsRawFd;
+                let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+                Ok(linkat(CWD, path, &*dir, spot.name.as_bytes(), AtFlags::SYMLINK_FOLLOW)?)
+            }
+            linked => Ok(linked?),
+        }
+    }
+
+    /// What metadata a file gets: with `set_mode`, also the mode, where the umask has not been at work.
+    fn keep(&self, target: &Target, set_mode: bool) -> Keep {
+        let mode = match target.request.preserve {
+            true => Some(self.meta.mode),
+            false => set_mode.then(|| mode_without_preserve(self.meta.mode, target.umask)),
+        };
+        Keep { owner: target.request.preserve, mode, times: true }
+    }
+
+    fn open(&self, target: &Target) -> Result<OwnedFd, String> {
+        match &self.place {
+            Place::Special { path, .. } => open_special(path).map_err(|error| describe(&error)),
+            Place::Spot(spot) => open_temporary(spot, &target.unfinished),
+        }
+    }
+}
+
+/// Opens the temporary file of a final name: new, or what an earlier run left. The lock keeps two runs apart.
+fn open_temporary(spot: &Spot, unfinished: &Unfinished) -> Result<OwnedFd, String> {
+    let temporary = temporary_name(&spot.name, b"file");
+    let text = |error: Errno| describe(&error.into());
+    let dir = spot.dir.fd().map_err(|error| describe(&error))?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = openat(&*dir, temporary.as_bytes(), flags, Mode::from_raw_mode(0o600)).map_err(text)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) | Err(Errno::NOLCK | Errno::OPNOTSUPP) => {}
+        Err(Errno::WOULDBLOCK) => return Err("another haul is writing this file now\nwait for it, or end it".into()),
+        Err(error) => return Err(text(error)),
+    }
+    let stat = rustix::fs::fstat(&file).map_err(text)?;
+    let ours = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+        && stat.st_nlink == 1
+        && stat.st_uid == rustix::process::geteuid().as_raw();
+    if !ours {
+        return Err(format!("{temporary} is in the way, and was not made by haul\nremove it"));
+    }
+    ftruncate(&file, 0).map_err(text)?;
+    unfinished.add(&spot.dir, &temporary);
+    Ok(file)
+}
+
+/// Waits for a FIFO's reader; connects to a socket.
+fn open_special(path: &Path) -> io::Result<OwnedFd> {
+    match Look::from(&rustix::fs::stat(path)?).kind {
+        FileType::Socket => Ok(UnixStream::connect(path)?.into()),
+        _ => Ok(openat(CWD, path, OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())?),
+    }
+}
+
+fn rename(spot: &Spot, temporary: &Name) -> Result<(), Errno> {
+    let dir = spot.dir.fd().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    let flags = if spot.replaces { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
+    match renameat_with(&*dir, temporary.as_bytes(), &*dir, spot.name.as_bytes(), flags) {
+        // A file system that cannot promise not to replace: a link cannot replace either.
+        Err(Errno::INVAL) if !spot.replaces => {
+            linkat(&*dir, temporary.as_bytes(), &*dir, spot.name.as_bytes(), AtFlags::empty())?;
+            unlinkat(&*dir, temporary.as_bytes(), AtFlags::empty())
+        }
+        result => result,
+    }
+}
+
+fn is_unsupported(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT | Errno::NOSYS))
+}
+
+fn write_at(file: impl AsFd, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match pwrite(&file, bytes, offset) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                bytes = &bytes[written..];
+                offset += written as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+fn write_on(file: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match write(&file, bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = &bytes[written..],
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}

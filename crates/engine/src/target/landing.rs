@@ -1,0 +1,210 @@
+//! Where the data lands: cp's and scp's rules for what the last operand means, decided once, before anything is
+//! offered.
+//!
+//! - A directory that exists: operands go into it, under their own names. One exception: if this very tree made it
+//!   (see [`super::memory`]), a rerun goes on in it instead of nesting a second copy inside.
+//! - Nothing there: the one operand gets this name.
+//! - A file: the one operand, a file, meets it. A device, FIFO or socket: it is written to.
+
+use haul_proto::path::{Name, escape};
+use haul_proto::wire::request::{Operand, TargetRequest};
+use rustix::fs::FileType;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use super::file::Incoming;
+use super::memory;
+use crate::fs::{Dir, Identity, Look, describe};
+use crate::os::machine;
+use crate::report::Reporter;
+use crate::shown::below;
+
+/// Where the data lands.
+pub struct Landing {
+    /// How.
+    pub kind: LandingKind,
+    /// What stands before the paths of entries when they are shown.
+    label: Vec<u8>,
+    /// Where the tree that is about to be made is to be remembered.
+    pub memory: Option<memory::Memory>,
+}
+
+/// How it lands.
+pub enum LandingKind {
+    /// In this directory, under the operands' own names.
+    Into(Dir),
+    /// Under this name in this directory.
+    As(Dir, Name),
+    /// What is in the one operand, a directory, goes straight into this directory.
+    Contents(Dir),
+    /// A device, FIFO or socket, by its path.
+    Special(PathBuf),
+}
+
+/// Why a Request cannot be carried out.
+pub struct Refused {
+    /// Whether the user's words are at fault.
+    pub usage: bool,
+    /// What, and what to do.
+    pub text: String,
+}
+
+impl Refused {
+    fn usage(text: String) -> Self {
+        Self { usage: true, text }
+    }
+
+    fn failed(text: String) -> Self {
+        Self { usage: false, text }
+    }
+}
+
+impl Landing {
+    /// A path below the landing, as it is shown.
+    pub fn path(&self, relative: &[u8]) -> Vec<u8> {
+        below(&self.label, relative)
+    }
+
+    /// The path of a file from the landing down: what a list of digests calls it.
+    pub fn relative(&self, incoming: &Incoming) -> Vec<u8> {
+        incoming.relative()
+    }
+}
+
+/// Finds out where the data lands.
+pub fn find(request: &TargetRequest, state_dir: Option<&Path>, reporter: &Reporter) -> Result<Landing, Refused> {
+    let typed = if request.path.is_empty() { &b"."[..] } else { &request.path[..] };
+    let path = Path::new(OsStr::from_bytes(typed));
+    if request.make_directory {
+        std::fs::create_dir_all(path).map_err(|error| cannot(typed, &error))?;
+    }
+    match rustix::fs::stat(path) {
+        Ok(stat) => onto_existing(request, path, &Look::from(&stat), state_dir),
+        Err(rustix::io::Errno::NOENT) => onto_nothing(request, path, state_dir, reporter),
+        Err(error) => Err(cannot(typed, &error.into())),
+    }
+}
+
+fn onto_existing(request: &TargetRequest, path: &Path, look: &Look, state_dir: Option<&Path>) -> Result<Landing, Refused> {
+    let shown = escape(path.as_os_str().as_bytes());
+    if look.kind == FileType::Directory {
+        let dir = Dir::open_root(path).map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
+        refuse_nesting(request, &dir, path)?;
+        return Ok(into_directory(request, dir, path, look.identity, state_dir));
+    }
+    let [operand] = &request.operands[..] else {
+        return Err(Refused::usage(format!("{shown} is not a directory\nseveral sources need a directory as their target")));
+    };
+    if operand.directory {
+        return Err(Refused::failed(format!("{shown} is not a directory, and a directory can only go into one")));
+    }
+    if look.kind != FileType::RegularFile {
+        return Ok(Landing { kind: LandingKind::Special(path.into()), label: path.as_os_str().as_bytes().into(), memory: None });
+    }
+    let same = request.source_boot == machine::boot_id() && (operand.device, operand.inode) == (look.identity.device, look.identity.inode);
+    if same {
+        return Err(Refused::usage(format!("{shown} is the source itself\nname another target")));
+    }
+    // A link to a file stays: what it points to is what is meant.
+    let real = std::fs::canonicalize(path).map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
+    under_new_name(&real)
+}
+
+fn into_directory(request: &TargetRequest, dir: Dir, path: &Path, identity: Identity, state_dir: Option<&Path>) -> Landing {
+    let label = path.as_os_str().as_bytes().to_vec();
+    let goes_on = match &request.operands[..] {
+        [Operand { directory: true, name: Some(_), .. }] => memory::made_by(state_dir, path, identity, &request.origin),
+        [Operand { directory: true, name: None, .. }] => true,
+        _ => false,
+    };
+    let kind = if goes_on { LandingKind::Contents(dir) } else { LandingKind::Into(dir) };
+    Landing { kind, label, memory: None }
+}
+
+fn onto_nothing(request: &TargetRequest, path: &Path, state_dir: Option<&Path>, reporter: &Reporter) -> Result<Landing, Refused> {
+    let bytes = path.as_os_str().as_bytes();
+    let shown = escape(bytes);
+    let [operand] = &request.operands[..] else {
+        let text = format!("{shown} does not exist\nseveral sources need a directory as their target; -A makes it");
+        return Err(Refused::usage(text));
+    };
+    if rustix::fs::lstat(path).is_ok() {
+        return Err(Refused::failed(format!("{shown} is a symbolic link to something that does not exist\nremove the link, or name another target")));
+    }
+    if bytes.ends_with(b"/") && !operand.directory {
+        return Err(Refused::failed(format!("the directory {shown} does not exist\n-A makes it")));
+    }
+    let mut landing = under_new_name(path)?;
+    if operand.directory {
+        if let LandingKind::As(parent, _) = &landing.kind {
+            refuse_nesting(request, parent, path)?;
+        }
+        landing.label = bytes.into();
+        landing.memory = memory::Memory::of(state_dir, path, request.origin);
+        if landing.memory.is_none() {
+            let text = format!("there is no place to remember that {shown} was made from this source: a rerun will copy into it, not go on with it");
+            reporter.send(&haul_proto::wire::report::WorkerMessage::Notice { text });
+        }
+    }
+    Ok(landing)
+}
+
+/// The name that `path` ends in, in the directory before it.
+fn under_new_name(path: &Path) -> Result<Landing, Refused> {
+    let name = path.file_name().and_then(|name| Name::new(name.as_bytes()).ok());
+    let name = name.ok_or_else(|| {
+        Refused::failed(format!("{} does not end in a name that a file can have", escape(path.as_os_str().as_bytes())))
+    })?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let dir = Dir::open_root(parent).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            Refused::failed(format!("the directory {} does not exist\n-A makes it", escape(parent.as_os_str().as_bytes())))
+        }
+        _ => cannot(parent.as_os_str().as_bytes(), &error),
+    })?;
+    let label = path.parent().map_or_else(Vec::new, |parent| parent.as_os_str().to_owned().into_vec());
+    Ok(Landing { kind: LandingKind::As(dir, name), label, memory: None })
+}
+
+/// A directory is not copied into itself: that would never end.
+fn refuse_nesting(request: &TargetRequest, landing: &Dir, path: &Path) -> Result<(), Refused> {
+    if request.source_boot != machine::boot_id() {
+        return Ok(());
+    }
+    let sources: Vec<Identity> = request
+        .operands
+        .iter()
+        .filter(|operand| operand.directory)
+        .map(|operand| Identity { device: operand.device, inode: operand.inode })
+        .collect();
+    let inside = ancestors(landing).map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
+    match inside.iter().find(|identity| sources.contains(identity)) {
+        None => Ok(()),
+        Some(_) => Err(Refused::usage(format!(
+            "{} lies inside the source: a directory cannot be copied into itself\nname another target",
+            escape(path.as_os_str().as_bytes())
+        ))),
+    }
+}
+
+/// This directory and all above it.
+fn ancestors(dir: &Dir) -> io::Result<Vec<Identity>> {
+    use rustix::fs::{Mode, OFlags, openat};
+    let mut found = vec![dir.identity()];
+    let mut at = dir.fd()?;
+    loop {
+        let up = openat(&*at, c"..", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let identity = Look::at_fd(&up)?.identity;
+        if found.last() == Some(&identity) {
+            return Ok(found);
+        }
+        found.push(identity);
+        at = std::sync::Arc::new(up);
+    }
+}
+
+fn cannot(path: &[u8], error: &io::Error) -> Refused {
+    Refused::failed(format!("{}: {}", escape(path), describe(error)))
+}

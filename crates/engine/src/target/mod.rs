@@ -1,0 +1,213 @@
+//! The target's end of a job: looks at what is there, says what is needed, proves and writes what comes.
+//!
+//! [`Target`] holds the protocol's machine behind a lock. One thread answers offers ([`examine`]), one sends what the
+//! machine has to say, and one for each stream delivers frames ([`deliver`]). [`landing`] says where it all goes;
+//! [`file`] gives files their names, and only when they are whole.
+
+mod deliver;
+mod examine;
+mod file;
+mod landing;
+mod memory;
+
+pub use self::deliver::Direct;
+use haul_proto::session::target::{Finish, Step, Target as Machine};
+use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::wire::message::SourceMessage;
+use haul_proto::wire::request::TargetRequest;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use self::file::{Incoming, Unfinished};
+use self::landing::Landing;
+pub use self::landing::Refused;
+use crate::fs::meta::apply;
+use crate::fs::{Dir, Keep, Look, describe, mode_without_preserve};
+use crate::report::{Reporter, add};
+use haul_proto::manifest::Meta;
+
+/// The target's end of a job.
+pub struct Target {
+    request: TargetRequest,
+    landing: Landing,
+    umask: u16,
+    state: Mutex<State>,
+    outbox: Condvar,
+    unfinished: Unfinished,
+    /// Cleared once the file system has refused to make files without a name.
+    nameless_files: AtomicBool,
+    /// Reports to the controller.
+    pub reporter: Reporter,
+}
+
+struct State {
+    machine: Machine<Item>,
+    stopped: bool,
+}
+
+/// What the target knows an entry by.
+pub enum Item {
+    /// A directory.
+    Directory {
+        /// Where its children go.
+        dir: Dir,
+        /// Made in this run and by nobody else, so that nothing can be in it yet.
+        fresh: bool,
+        /// What it gets when everything in it is settled.
+        meta: Meta,
+    },
+    /// A file that is needed.
+    File(Incoming),
+}
+
+/// What the process was started with.
+pub struct Surroundings {
+    /// The file mode creation mask.
+    pub umask: u16,
+    /// Where trees are remembered; `None` where there is no such place.
+    pub state_dir: Option<PathBuf>,
+}
+
+impl Target {
+    /// Finds out where the data lands.
+    pub fn prepare(request: TargetRequest, reporter: Reporter, surroundings: &Surroundings) -> Result<Self, Refused> {
+        let landing = landing::find(&request, surroundings.state_dir.as_deref(), &reporter)?;
+        let state = Mutex::new(State { machine: Machine::new(request.settings.frame), stopped: false });
+        Ok(Self {
+            request,
+            landing,
+            umask: surroundings.umask,
+            state,
+            outbox: Condvar::new(),
+            unfinished: Unfinished::default(),
+            nameless_files: AtomicBool::new(true),
+            reporter,
+        })
+    }
+
+    /// What both ends agreed on.
+    pub fn settings(&self) -> &haul_proto::wire::request::SessionSettings {
+        &self.request.settings
+    }
+
+    /// Takes a message of the source. Offers are looked at here and now.
+    pub fn handle_peer(&self, bytes: &[u8]) -> Result<(), ProtocolFault> {
+        let message = SourceMessage::decode(bytes, self.request.settings.number)?;
+        let step = self.lock().machine.handle(message)?;
+        self.take(step);
+        self.outbox.notify_all();
+        Ok(())
+    }
+
+    /// Waits for messages for the source; `None` when there will be no more.
+    pub fn wait_for_messages(&self) -> Option<Vec<Vec<u8>>> {
+        let mut state = self.lock();
+        loop {
+            let messages: Vec<_> = std::iter::from_fn(|| state.machine.poll_message()).collect();
+            if !messages.is_empty() {
+                drop(state);
+                return Some(messages.iter().map(|message| message.encode(self.request.settings.number)).collect());
+            }
+            if state.stopped || state.machine.is_finished() {
+                return None;
+            }
+            state = self.outbox.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Stops all threads at their next step and removes what is not finished.
+    pub fn stop(&self) {
+        self.lock().stopped = true;
+        self.outbox.notify_all();
+        self.unfinished.remove_all();
+    }
+
+    /// Does what follows from a message or a frame.
+    fn take(&self, step: Step<Item>) {
+        match step {
+            Step::None => {}
+            Step::Examine(first, entries) => self.examine(first, &entries),
+            Step::Finish(finish) => self.finish(Some(finish)),
+            Step::Abandon(entry, item, _) => {
+                if let Item::File(incoming) = &*item {
+                    incoming.discard(&self.unfinished);
+                }
+                let next = self.lock().machine.abandoned(entry);
+                self.finish(next);
+            }
+            Step::Mismatch(entry, item) => {
+                if let Item::File(incoming) = &*item {
+                    incoming.discard(&self.unfinished);
+                    self.fail(incoming.path(&self.landing), "what arrived is not what the source read\nrun the same command again");
+                }
+                self.settle(entry, false);
+            }
+        }
+    }
+
+    /// Gives what is whole its metadata and its name; then the directories that this completes, upwards.
+    fn finish(&self, mut next: Option<Finish<Item>>) {
+        while let Some(Finish { entry, handle, end }) = next {
+            let done = match (&*handle, end) {
+                (Item::Directory { dir, fresh, meta }, _) => self.finish_directory(dir, *fresh, meta),
+                (Item::File(incoming), Some((modified, digest))) => match incoming.finish(self, modified) {
+                    Ok(()) => {
+                        self.reporter.file_done(|| self.landing.relative(incoming), incoming.size(), Some(digest));
+                        true
+                    }
+                    Err(text) => {
+                        incoming.discard(&self.unfinished);
+                        self.fail(incoming.path(&self.landing), text);
+                        false
+                    }
+                },
+                (Item::File(_), None) => false,
+            };
+            next = self.lock().machine.settle(entry, done);
+        }
+        self.outbox.notify_all();
+    }
+
+    fn finish_directory(&self, dir: &Dir, fresh: bool, meta: &Meta) -> bool {
+        let made = dir.fd().and_then(|fd| {
+            let wanted = self.directory_mode(meta, fresh);
+            let is_wanted = wanted.is_none_or(|mode| Look::at_fd(&*fd).is_ok_and(|look| look.meta.mode & 0o777 == mode));
+            let mode = wanted.filter(|_| self.request.preserve || !is_wanted);
+            apply(&*fd, meta, Keep { owner: self.request.preserve, mode, times: true })
+        });
+        dir.keep_parent_open();
+        match made {
+            Ok(_) => {
+                add(&self.reporter.tally.directories, 1);
+                true
+            }
+            Err(error) => {
+                self.fail(self.landing.path(&dir.path_bytes()), describe(&error));
+                false
+            }
+        }
+    }
+
+    /// The mode that a directory is to have in the end; `None` leaves one alone that was there before.
+    fn directory_mode(&self, meta: &Meta, fresh: bool) -> Option<u16> {
+        match (self.request.preserve, fresh) {
+            (true, _) => Some(meta.mode),
+            (false, true) => Some(mode_without_preserve(meta.mode, self.umask)),
+            (false, false) => None,
+        }
+    }
+
+    fn settle(&self, entry: haul_proto::ids::EntryId, done: bool) {
+        let next = self.lock().machine.settle(entry, done);
+        self.finish(next);
+    }
+
+    fn fail(&self, path: Vec<u8>, text: impl Into<String>) {
+        self.reporter.failed(path, text);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

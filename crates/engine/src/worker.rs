@@ -1,0 +1,257 @@
+//! A worker: one end of a copy, started by a controller, obeying nobody else.
+//!
+//! It greets, says Hello, and then lives by what comes over its link: first a Request and the making of data
+//! connections, then the copy itself. When the link ends, so does the worker, and what was not finished is removed.
+
+use haul_proto::wire::feature::{Features, PROTOCOL_VERSION};
+use haul_proto::wire::limits::GREETING_DEADLINE_MS;
+use haul_proto::wire::link::Channel;
+use haul_proto::wire::report::{Hello, WorkerMessage};
+use haul_proto::wire::request::{ControllerMessage, SessionSettings};
+use std::fs::File;
+use std::io::{BufReader, Write};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use crate::bootstrap::greeting_line;
+use crate::link::{LinkReader, LinkWriter};
+use crate::os::machine;
+use crate::report::Reporter;
+use crate::run::{Ends, Running};
+use crate::source::Source;
+use crate::stream::Stream;
+use crate::stream::accept::Acceptor;
+use crate::stream::connect::connect;
+use crate::stream::handshake::Credentials;
+use crate::stream::tunnel::{Tunnel, prove};
+use crate::target::{Surroundings, Target};
+
+/// What the process was started with, as far as a worker needs it. The library reads no environment itself.
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    /// `SSH_CONNECTION`, where ssh started it.
+    pub ssh_connection: Option<String>,
+    /// Where haul may remember things.
+    pub state_dir: Option<PathBuf>,
+    /// The file mode creation mask.
+    pub umask: u16,
+}
+
+/// Runs until the controller closes the link. 0: it did all it had to; 1: it did not.
+pub fn run(input: OwnedFd, output: OwnedFd, environment: &Environment) -> u8 {
+    let mut output = File::from(output);
+    if output.write_all(greeting_line().as_bytes()).is_err() {
+        return 1;
+    }
+    let link = LinkWriter::new(output);
+    let hello = hello(environment);
+    let mut worker = Worker { link, environment: environment.clone(), source: None, target: None, streams: Streams::None, tunnel: None, running: None };
+    worker.tell(&WorkerMessage::Hello(hello));
+    let mut reader = LinkReader::new(BufReader::with_capacity(256 << 10, File::from(input)));
+    let failed = loop {
+        match reader.next_frame() {
+            Ok(None) => break None,
+            Ok(Some((channel, content))) => match worker.handle(channel, content) {
+                Ok(true) => {}
+                Ok(false) => break None,
+                Err(text) => break Some(text),
+            },
+            Err(error) => break Some(format!("the connection to the controller failed: {error}")),
+        }
+    };
+    if let Some(text) = failed {
+        worker.tell(&WorkerMessage::Fatal { text });
+    }
+    worker.end()
+}
+
+fn hello(environment: &Environment) -> Hello {
+    Hello {
+        protocol: PROTOCOL_VERSION,
+        features: Features::ALL,
+        cores: machine::cores(),
+        aes: machine::has_aes(),
+        boot: machine::boot_id(),
+        ssh_connection: environment.ssh_connection.clone(),
+    }
+}
+
+/// Data streams in the making.
+enum Streams {
+    None,
+    Accepting(Acceptor),
+    /// Another thread makes them and delivers them here.
+    Coming(Receiver<Vec<Stream>>),
+}
+
+struct Worker {
+    link: LinkWriter,
+    environment: Environment,
+    source: Option<Arc<Source>>,
+    target: Option<Arc<Target>>,
+    streams: Streams,
+    tunnel: Option<Arc<Tunnel>>,
+    running: Option<Running>,
+}
+
+impl Worker {
+    /// Handles a frame; `false` ends the worker.
+    fn handle(&mut self, channel: Channel, content: &[u8]) -> Result<bool, String> {
+        match channel {
+            Channel::Peer => match &self.running {
+                Some(running) => running.handle_peer(content).map_err(|fault| fault.to_string())?,
+                None => return Err("the other end spoke out of turn".into()),
+            },
+            Channel::Stream(stream) => {
+                if let Some(tunnel) = &self.tunnel {
+                    tunnel.deliver(stream, content);
+                }
+            }
+            Channel::Controller => {
+                let message = ControllerMessage::decode(content).map_err(|fault| fault.to_string())?;
+                return self.obey(message);
+            }
+        }
+        Ok(true)
+    }
+
+    fn obey(&mut self, message: ControllerMessage) -> Result<bool, String> {
+        match message {
+            ControllerMessage::Source(request) => {
+                let reporter = Reporter::new(self.link.clone(), request.settings.report_files);
+                let source = Source::prepare(request, reporter);
+                self.tell(&WorkerMessage::SourceReady { operands: source.operands(), origin: source.origin() });
+                self.source = Some(Arc::new(source));
+            }
+            ControllerMessage::Target(request) => {
+                let reporter = Reporter::new(self.link.clone(), request.settings.report_files);
+                let surroundings = Surroundings { umask: self.environment.umask & 0o777, state_dir: self.environment.state_dir.clone() };
+                match Target::prepare(request, reporter, &surroundings) {
+                    Ok(target) => {
+                        self.tell(&WorkerMessage::TargetReady);
+                        self.target = Some(Arc::new(target));
+                    }
+                    Err(refused) => self.tell(&WorkerMessage::Refused { usage: refused.usage, text: refused.text }),
+                }
+            }
+            ControllerMessage::Listen => self.listen()?,
+            ControllerMessage::Connect { addresses, timeout_ms } => self.connect(addresses, timeout_ms)?,
+            ControllerMessage::Tunnel { connector } => self.open_tunnel(connector)?,
+            ControllerMessage::Begin => self.begin()?,
+            ControllerMessage::Cancel => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn listen(&mut self) -> Result<(), String> {
+        let settings = self.settings()?;
+        match Acceptor::listen(credentials(settings), settings.window_bytes) {
+            Ok(acceptor) => {
+                self.tell(&WorkerMessage::Listening { port: acceptor.port() });
+                self.streams = Streams::Accepting(acceptor);
+            }
+            Err(error) => {
+                self.tell(&WorkerMessage::CannotConnect { text: format!("no port to listen on: {}", crate::fs::describe(&error)) });
+            }
+        }
+        Ok(())
+    }
+
+    fn connect(&mut self, addresses: Vec<String>, timeout_ms: u32) -> Result<(), String> {
+        let settings = self.settings()?;
+        let (credentials, window_bytes) = (credentials(settings), settings.window_bytes);
+        let timeout = Duration::from_millis(timeout_ms.into());
+        self.make_streams(move |sender, reporter| match connect(&addresses, &credentials, window_bytes, timeout) {
+            Ok(connected) => {
+                let _ = sender.send(connected.streams);
+                reporter(WorkerMessage::Connected { from: connected.from, to: connected.to });
+            }
+            Err(text) => reporter(WorkerMessage::CannotConnect { text }),
+        })
+    }
+
+    fn open_tunnel(&mut self, connector: bool) -> Result<(), String> {
+        let settings = self.settings()?;
+        let credentials = credentials(settings);
+        let opened = Tunnel::open(settings.streams, &self.link);
+        let (tunnel, inner) = opened.map_err(|error| format!("no tunnel could be opened: {}", crate::fs::describe(&error)))?;
+        self.tunnel = Some(Arc::new(tunnel));
+        self.make_streams(move |sender, reporter| match prove(inner, &credentials, connector) {
+            Ok(streams) => {
+                let _ = sender.send(streams);
+                reporter(WorkerMessage::Connected { from: String::new(), to: String::new() });
+            }
+            Err(error) => reporter(WorkerMessage::CannotConnect { text: error.to_string() }),
+        })
+    }
+
+    /// Makes streams in a thread of their own, so that the link goes on being read.
+    fn make_streams(&mut self, make: impl FnOnce(Sender<Vec<Stream>>, &dyn Fn(WorkerMessage)) + Send + 'static) -> Result<(), String> {
+        let (sender, receiver) = channel();
+        let link = self.link.clone();
+        self.streams = Streams::Coming(receiver);
+        let spawned = thread::Builder::new().name("haul-connect".into()).spawn(move || {
+            make(sender, &|message| {
+                let _ = link.send(Channel::Controller, &message.encode());
+            });
+        });
+        spawned.map(|_| ()).map_err(|error| format!("no thread could be started: {error}"))
+    }
+
+    fn begin(&mut self) -> Result<(), String> {
+        let limit = Duration::from_millis(GREETING_DEADLINE_MS);
+        let streams = match std::mem::replace(&mut self.streams, Streams::None) {
+            Streams::None => Vec::new(),
+            Streams::Accepting(acceptor) => acceptor.wait(limit).map_err(|error| format!("the data connections did not come up: {error}"))?,
+            Streams::Coming(receiver) => receiver.recv_timeout(limit).map_err(|_| "the data connections did not come up".to_owned())?,
+        };
+        let ends = match (&self.source, &self.target) {
+            (Some(source), None) => Ends::Source(Arc::clone(source), streams),
+            (None, Some(target)) => Ends::Target(Arc::clone(target), streams),
+            (Some(source), Some(target)) => Ends::Both(Arc::clone(source), Arc::clone(target)),
+            (None, None) => return Err("told to begin before a request".into()),
+        };
+        let settings = self.settings()?;
+        let every = Duration::from_millis(settings.report_every_ms.max(10).into());
+        let local_streams = settings.streams;
+        self.running = Some(Running::start(ends, self.link.clone(), local_streams, every));
+        Ok(())
+    }
+
+    fn settings(&self) -> Result<&SessionSettings, String> {
+        let source = self.source.as_ref().map(|source| source.settings());
+        let target = self.target.as_ref().map(|target| target.settings());
+        source.or(target).ok_or_else(|| "told to connect before a request".to_owned())
+    }
+
+    fn tell(&self, message: &WorkerMessage) {
+        // A controller that is gone is noticed at the reading side.
+        let _ = self.link.send(Channel::Controller, &message.encode());
+    }
+
+    fn end(self) -> u8 {
+        match self.running {
+            Some(running) => u8::from(!running.end()),
+            None => 1,
+        }
+    }
+}
+
+fn credentials(settings: &SessionSettings) -> Credentials {
+    Credentials {
+        session: settings.session,
+        secret: settings.secret,
+        suite: settings.suite,
+        rekey_bytes: settings.rekey_bytes,
+        streams: settings.streams,
+    }
+}
+
+/// A lock that a thread which panicked had held is as good as any: what it guards is checked elsewhere.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

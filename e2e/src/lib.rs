@@ -1,0 +1,32 @@
+//! What the end-to-end tests share: a place of their own, the real program, hosts to copy to.
+//!
+//! A test makes a [`Sandbox`], usually a [`Remote`] in it, and runs [`Sandbox::haul`]. Whatever goes wrong, the sandbox, its mounts, its
+//! sshd and every process that was started are gone afterwards. The tests themselves are in `tests/`, a file for each topic.
+#![forbid(unsafe_code)]
+
+mod files;
+mod program;
+mod remote;
+mod sandbox;
+mod wait;
+
+pub use files::{chain, chain_file, contents, fifo, hidden_or_partial, listing, mode, mtime, set_mtime, stamp};
+pub use haul_lab::{Attributes, Cgroup, Netns, Options, Running, Sshd, Tree, compare, compare_with};
+pub use program::{Haul, Run, haul_binary, shell};
+pub use remote::{Pair, Remote};
+pub use sandbox::{Mount, Sandbox};
+pub use wait::{eventually, within};
+
+use std::time::Duration;
+
+/// No run of the program in these tests needs nearly as long.
+pub const RUN_LIMIT: Duration = Duration::from_secs(60);
+
+/// Whether the test can go on. Where it cannot, it has to return at once: the line printed here makes it count as skipped, not as passed.
+pub fn is_root_or_skip(what: &str) -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        println!("SKIPPED: {what} needs root");
+    }
+    root
+}

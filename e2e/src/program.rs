@@ -1,0 +1,238 @@
+//! The real program: found, started in a sandbox's environment, and judged by what it says and how it ends.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use haul_lab::{Cgroup, Netns, Running, run_with_timeout, start};
+
+use crate::{RUN_LIMIT, Sandbox};
+
+/// Variables of whoever runs the tests that could change what haul or ssh does.
+const FOREIGN: [&str; 8] = [
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_STATE_HOME",
+    "XDG_RUNTIME_DIR",
+    "SSH_AUTH_SOCK",
+    "SSH_CONNECTION",
+    "NO_COLOR",
+    "CLICOLOR_FORCE",
+];
+
+/// The program under test: what `HAUL_BIN` names, else the one that was built beside this test.
+#[track_caller]
+pub fn haul_binary() -> PathBuf {
+    if let Some(named) = std::env::var_os("HAUL_BIN") {
+        let path = PathBuf::from(named);
+        assert!(
+            path.is_absolute() && path.exists(),
+            "HAUL_BIN is {}, which is no absolute path of a program",
+            path.display()
+        );
+        return path;
+    }
+    // This is target/TRIPLE/PROFILE/deps/TEST, and the program is target/TRIPLE/PROFILE/haul.
+    let test = std::env::current_exe().expect("a running test has an executable");
+    let beside = test.parent().and_then(Path::parent).expect("it is three levels deep").join("haul");
+    assert!(
+        beside.exists(),
+        "there is no {}: run `cargo build --package haul` first, or `cargo xtask test --only e2e`, which does",
+        beside.display()
+    );
+    beside
+}
+
+/// One call of the program, to be completed and run.
+#[derive(Debug)]
+pub struct Haul<'a> {
+    command: Command,
+    netns: Option<&'a Netns>,
+    cgroup: Option<&'a Cgroup>,
+    limit: Duration,
+}
+
+impl<'a> Haul<'a> {
+    pub(crate) fn new<Word: AsRef<OsStr>>(sandbox: &Sandbox, arguments: impl IntoIterator<Item = Word>) -> Self {
+        let mut command = Command::new(haul_binary());
+        command.args(arguments);
+        Self::of(sandbox, command)
+    }
+
+    fn of(sandbox: &Sandbox, mut command: Command) -> Self {
+        // Removed one by one, since a wrapper (a namespace, a control group) does not learn that all were cleared.
+        for name in FOREIGN {
+            command.env_remove(name);
+        }
+        command.env("HOME", sandbox.home()).env("LC_ALL", "C").current_dir(sandbox.path(""));
+        Self { command, netns: None, cgroup: None, limit: RUN_LIMIT }
+    }
+
+    /// More arguments, after those that are there.
+    pub fn args<Word: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = Word>) -> Self {
+        self.command.args(arguments);
+        self
+    }
+
+    /// One more argument.
+    pub fn arg(self, argument: impl AsRef<OsStr>) -> Self {
+        self.args([argument])
+    }
+
+    /// Sets a variable.
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Starts it in this directory; else it starts in the sandbox's.
+    pub fn current_dir(mut self, directory: impl AsRef<Path>) -> Self {
+        self.command.current_dir(directory);
+        self
+    }
+
+    /// Runs it in a network namespace.
+    pub fn netns(mut self, netns: &'a Netns) -> Self {
+        self.netns = Some(netns);
+        self
+    }
+
+    /// Runs it in a control group, which tells what it leaves behind.
+    pub fn cgroup(mut self, cgroup: &'a Cgroup) -> Self {
+        self.cgroup = Some(cgroup);
+        self
+    }
+
+    /// Kills it after this time.
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// The whole command, wrapped in what was asked for.
+    pub fn into_command(self) -> Command {
+        let mut command = self.command;
+        if let Some(netns) = self.netns {
+            command = netns.enclose(&command);
+        }
+        if let Some(cgroup) = self.cgroup {
+            command = cgroup.enclose(&command);
+        }
+        command
+    }
+
+    /// Runs it to its end.
+    #[track_caller]
+    pub fn run(self) -> Run {
+        let limit = self.limit;
+        let command = self.into_command();
+        let shown = format!("{command:?}");
+        let finished = run_with_timeout(command, limit).unwrap_or_else(|error| panic!("{error:#}"));
+        Run::new(shown, &finished)
+    }
+
+    /// Starts it and lets it run. `Running::finish` or dropping it ends it.
+    #[track_caller]
+    pub fn start(self) -> Running {
+        start(self.into_command()).unwrap_or_else(|error| panic!("{error:#}"))
+    }
+}
+
+/// A shell command in the sandbox's environment, for what only a shell can do (umask, job control, redirection); `$0` is haul.
+pub fn shell<'a>(sandbox: &Sandbox, script: &str) -> Haul<'a> {
+    let mut command = Command::new("bash");
+    command.args(["-c", script]).arg(haul_binary());
+    Haul::of(sandbox, command)
+}
+
+/// How a call ended and what it said.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// What was run.
+    pub command: String,
+    /// Exit status; none when a signal ended it.
+    pub status: Option<i32>,
+    /// Standard output; what is not UTF-8 is replaced.
+    pub stdout: String,
+    /// Standard error; what is not UTF-8 is replaced.
+    pub stderr: String,
+    /// From start to end.
+    pub elapsed: Duration,
+    /// Whether it had to be killed because its time was up.
+    pub timed_out: bool,
+}
+
+impl Run {
+    /// From what the lab reports.
+    pub fn new(command: String, finished: &haul_lab::Finished) -> Self {
+        Self {
+            command,
+            status: finished.code(),
+            stdout: finished.stdout_text(),
+            stderr: finished.stderr_text(),
+            elapsed: Duration::from_secs_f64(finished.wall_s),
+            timed_out: finished.timed_out,
+        }
+    }
+
+    /// Waits for a started program, at most [`RUN_LIMIT`].
+    #[track_caller]
+    pub fn of(running: Running) -> Self {
+        let finished = running.finish(RUN_LIMIT).unwrap_or_else(|error| panic!("{error:#}"));
+        Self::new("haul".to_owned(), &finished)
+    }
+
+    /// Everything about it, for a failed test's message.
+    pub fn account(&self) -> String {
+        let Self { command, status, stdout, stderr, elapsed, timed_out } = self;
+        format!(
+            "{command}\nstatus {status:?}, timed out: {timed_out}, {elapsed:?}\nstdout:\n{stdout}\nstderr:\n{stderr}"
+        )
+    }
+
+    /// It has to have ended with this status.
+    #[track_caller]
+    pub fn ends(self, status: i32) -> Self {
+        assert_eq!(self.status, Some(status), "{}", self.account());
+        self
+    }
+
+    /// It has to have ended with status 0.
+    #[track_caller]
+    pub fn succeeds(self) -> Self {
+        self.ends(0)
+    }
+
+    /// It has to have said each of `phrases` on standard error, in any case of letters.
+    #[track_caller]
+    pub fn says<'a>(self, phrases: impl IntoIterator<Item = &'a str>) -> Self {
+        let said = self.stderr.to_lowercase();
+        for phrase in phrases {
+            assert!(said.contains(&phrase.to_lowercase()), "did not say {phrase:?}\n{}", self.account());
+        }
+        self
+    }
+
+    /// It may not have said `phrase` on standard error.
+    #[track_caller]
+    pub fn does_not_say(self, phrase: &str) -> Self {
+        assert!(!self.stderr.to_lowercase().contains(&phrase.to_lowercase()), "said {phrase:?}\n{}", self.account());
+        self
+    }
+
+    /// Its events, where it was run with `--json`: each line is one.
+    #[track_caller]
+    pub fn events(&self) -> Vec<serde_json::Value> {
+        let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in {line:?}"));
+        self.stdout.lines().map(parse).collect()
+    }
+
+    /// The last of its events, which has to be the summary.
+    #[track_caller]
+    pub fn summary(&self) -> serde_json::Value {
+        let last = self.events().pop().unwrap_or_else(|| panic!("no event\n{}", self.account()));
+        assert_eq!(last["event"], "summary", "{}", self.account());
+        last
+    }
+}

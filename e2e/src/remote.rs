@@ -1,0 +1,195 @@
+//! Hosts to copy to and from: an sshd with an account of its own, on loopback or at the far end of a cable.
+
+use std::ffi::OsString;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use haul_lab::{Netns, Options, Sshd};
+
+use crate::program::{Haul, haul_binary};
+use crate::{Sandbox, within};
+
+/// PATH of a remote account without haul.
+const BARE_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+/// How long a host's sessions may take to end after the program that started them.
+const SESSIONS_END: Duration = Duration::from_secs(3);
+
+/// A host that ssh reaches; its file system is this machine's.
+#[derive(Debug)]
+pub struct Remote {
+    sshd: Sshd,
+    home: PathBuf,
+}
+
+impl Remote {
+    /// A host on 127.0.0.1 whose account has haul in its PATH.
+    #[track_caller]
+    pub fn new(sandbox: &Sandbox) -> Self {
+        Self::with_haul(sandbox, Options::default())
+    }
+
+    /// A host whose account has haul in its PATH.
+    #[track_caller]
+    pub fn with_haul(sandbox: &Sandbox, options: Options<'_>) -> Self {
+        let bin = sandbox.dir("remote-bin");
+        let link = bin.join("haul");
+        if !link.exists() {
+            symlink(haul_binary(), link).expect("a link to haul");
+        }
+        Self::with_path(sandbox, options, &format!("{}:{BARE_PATH}", bin.display()))
+    }
+
+    /// A host whose account has no haul.
+    #[track_caller]
+    pub fn without_haul(sandbox: &Sandbox, options: Options<'_>) -> Self {
+        Self::with_path(sandbox, options, BARE_PATH)
+    }
+
+    /// A host whose account has this PATH. Its home is `remote-home` in the sandbox, where `options` names none.
+    #[track_caller]
+    pub fn with_path(sandbox: &Sandbox, mut options: Options<'_>, path: &str) -> Self {
+        let home = options.home.take().unwrap_or_else(|| sandbox.dir("remote-home"));
+        let options = Options { home: Some(home.clone()), path: Some(OsString::from(path)), ..options };
+        let sshd = Sshd::start(options).unwrap_or_else(|error| panic!("{error:#}"));
+        Self { sshd, home }
+    }
+
+    /// The operand for a path on this host.
+    pub fn at(&self, path: impl AsRef<Path>) -> OsString {
+        self.sshd.location(path.as_ref())
+    }
+
+    /// The home directory that its account sees.
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// The server, for what a test needs of it besides.
+    pub fn sshd(&self) -> &Sshd {
+        &self.sshd
+    }
+
+    /// The program with the options that it needs to log in here.
+    pub fn haul<'a, 'b: 'a>(&self, sandbox: &'b Sandbox) -> Haul<'a> {
+        sandbox.haul(self.sshd.haul_args())
+    }
+
+    /// The processes of haul workers on this host.
+    pub fn workers(&self) -> Vec<u32> {
+        let is_worker = |pid: &u32| {
+            let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let mut words = arguments.split(|&byte| byte == 0);
+            words.next().is_some_and(|program| program.ends_with(b"haul")) && words.next() == Some(b"worker")
+        };
+        self.sshd.session_pids().into_iter().filter(is_worker).collect()
+    }
+
+    /// Fails the test unless every session of this host ends within 3 s.
+    #[track_caller]
+    pub fn is_left_clean(&self) {
+        let clean = within(SESSIONS_END, || self.sshd.session_pids().is_empty());
+        assert!(clean, "still running on the host: {:?}", describe(&self.sshd.session_pids()));
+    }
+}
+
+/// The command lines of processes, for a failed test's message.
+fn describe(pids: &[u32]) -> Vec<String> {
+    let line = |pid: &u32| {
+        let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        format!("{pid}: {}", String::from_utf8_lossy(&arguments).replace('\0', " "))
+    };
+    pids.iter().map(line).collect()
+}
+
+/// Two hosts joined by a cable: haul runs on the near one, the sshd on the far one.
+#[derive(Debug)]
+pub struct Pair {
+    /// The far host; declared first, so that it ends before its network does.
+    pub remote: Remote,
+    /// Where haul runs.
+    pub near: Netns,
+    /// Where the sshd runs.
+    pub far: Netns,
+    cable: (String, String),
+}
+
+impl Pair {
+    /// Address of the near host.
+    pub const NEAR: &str = "10.77.0.1";
+    /// Address of the far host.
+    pub const FAR: &str = "10.77.0.2";
+
+    /// Two hosts with a fast cable between them.
+    #[track_caller]
+    pub fn new(sandbox: &Sandbox) -> Self {
+        let near = Netns::create().unwrap_or_else(|error| panic!("{error:#}"));
+        let far = Netns::create().unwrap_or_else(|error| panic!("{error:#}"));
+        let cable = near.connect(&far, &format!("{}/24", Self::NEAR), &format!("{}/24", Self::FAR));
+        let cable = cable.unwrap_or_else(|error| panic!("{error:#}"));
+        let address = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2));
+        let remote = Remote::with_haul(sandbox, Options { address, netns: Some(&far), ..Options::default() });
+        Self { remote, near, far, cable }
+    }
+
+    /// Two hosts with a cable that carries this much each way: a copy can then be caught half done, on any machine.
+    #[track_caller]
+    pub fn slow(sandbox: &Sandbox, megabit_per_s: u32) -> Self {
+        let pair = Self::new(sandbox);
+        for (host, interface) in [(&pair.near, &pair.cable.0), (&pair.far, &pair.cable.1)] {
+            let rate = format!("{megabit_per_s}mbit");
+            let shape =
+                ["qdisc", "add", "dev", interface, "root", "tbf", "rate", &rate, "burst", "128k", "latency", "50ms"];
+            host.run("tc", shape).unwrap_or_else(|error| panic!("{error:#}"));
+        }
+        pair
+    }
+
+    /// The program on the near host, with the options that it needs to log in to the far one.
+    pub fn haul<'a>(&'a self, sandbox: &'a Sandbox) -> Haul<'a> {
+        self.remote.haul(sandbox).netns(&self.near)
+    }
+
+    /// The operand for a path on the far host.
+    pub fn at(&self, path: impl AsRef<Path>) -> OsString {
+        self.remote.at(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use haul_lab::run_with_timeout;
+
+    #[test]
+    fn an_account_has_its_own_home_and_path() {
+        let sandbox = Sandbox::new();
+        for (remote, has_haul) in [
+            (Remote::with_haul(&sandbox, Options::default()), true),
+            (Remote::without_haul(&sandbox, Options::default()), false),
+        ] {
+            let ssh = remote.sshd().ssh_command(["pwd; echo $HOME; command -v haul"]);
+            let finished = run_with_timeout(ssh, Duration::from_secs(10)).unwrap();
+            let said = finished.stdout_text();
+            let lines: Vec<_> = said.lines().collect();
+            let home = remote.home().to_string_lossy();
+            assert_eq!(&lines[..2], [&*home, &*home], "{}", finished.stderr_text());
+            assert_eq!(lines.len() == 3, has_haul, "{said}");
+            remote.is_left_clean();
+        }
+    }
+
+    #[test]
+    fn the_slow_cable_is_slow() {
+        if !crate::is_root_or_skip("a slow cable") {
+            return;
+        }
+        let sandbox = Sandbox::new();
+        let pair = Pair::slow(&sandbox, 100);
+        let ssh = pair.near.enclose(&pair.remote.sshd().ssh_command(["head -c 5000000 /dev/zero"]));
+        let finished = run_with_timeout(ssh, Duration::from_secs(10)).unwrap();
+        assert_eq!(finished.stdout.len(), 5_000_000, "{}", finished.stderr_text());
+        assert!((0.3..2.0).contains(&finished.wall_s), "{} s for 5 MB", finished.wall_s);
+    }
+}

@@ -1,0 +1,195 @@
+//! How haul gets to run at the other end: accounts that have none, noisy shells, odd shells, homes that are no good.
+
+use std::fs;
+use std::path::PathBuf;
+
+use haul_e2e::{Options, Remote, Run, Sandbox, compare, contents, is_root_or_skip, stamp};
+
+/// A sandbox, a host without haul, and a source to push to it.
+fn bare_host(extra_config: &str) -> (Sandbox, Remote) {
+    let sandbox = Sandbox::new();
+    let options = Options { extra_config: extra_config.to_owned(), ..Options::default() };
+    let remote = Remote::without_haul(&sandbox, options);
+    sandbox.tree("source");
+    (sandbox, remote)
+}
+
+fn push(sandbox: &Sandbox, remote: &Remote, target: &str) -> Run {
+    remote.haul(sandbox).args(["-r", "source"]).arg(remote.at(sandbox.path(target))).run()
+}
+
+/// The copies of haul in the account's cache.
+fn placed(remote: &Remote) -> Vec<PathBuf> {
+    let Ok(versions) = fs::read_dir(remote.home().join(".cache/haul")) else { return Vec::new() };
+    versions.flatten().map(|version| version.path().join("haul")).filter(|path| path.exists()).collect()
+}
+
+#[test]
+fn an_account_without_haul_gets_one() {
+    let (sandbox, remote) = bare_host("");
+    let first = push(&sandbox, &remote, "first").succeeds().says(["127.0.0.1", ".cache/haul"]);
+    compare(&sandbox.path("source"), &sandbox.path("first")).unwrap();
+    let places = placed(&remote);
+    assert_eq!(places.len(), 1, "{}", first.account());
+    assert_eq!(first.stderr.matches(".cache/haul").count(), 1, "said in one line\n{}", first.account());
+    assert!(contents(&places[0]) == contents(&haul_e2e::haul_binary()), "it is another program");
+    let beside = fs::read_dir(places[0].parent().expect("a directory")).unwrap().count();
+    assert_eq!(beside, 1, "something was left beside it");
+
+    let before = stamp(&places[0]);
+    push(&sandbox, &remote, "second").succeeds().does_not_say(".cache/haul");
+    compare(&sandbox.path("source"), &sandbox.path("second")).unwrap();
+    assert_eq!(stamp(&places[0]), before, "it was put there again");
+    remote.is_left_clean();
+}
+
+#[test]
+fn an_account_without_haul_can_be_pulled_from() {
+    let (sandbox, remote) = bare_host("");
+    let run = remote.haul(&sandbox).arg("-r").arg(remote.at(sandbox.path("source"))).arg("back").run();
+    run.succeeds().says([".cache/haul"]);
+    compare(&sandbox.path("source"), &sandbox.path("back")).unwrap();
+}
+
+#[test]
+fn putting_it_there_can_be_forbidden() {
+    let (sandbox, remote) = bare_host("");
+    let run = remote.haul(&sandbox).args(["--no-deploy", "-r", "source"]).arg(remote.at(sandbox.path("there"))).run();
+    run.ends(3).says(["127.0.0.1", "no-deploy", "-T"]);
+    assert!(!remote.home().join(".cache").exists());
+    assert!(!sandbox.path("there").exists());
+}
+
+#[test]
+fn another_version_in_the_path_is_not_used() {
+    let sandbox = Sandbox::new();
+    sandbox.tree("source");
+    let fake =
+        "#!/bin/sh\ncase \"$*\" in *--identify*) echo 'haul 0.0.1 protocol 0';; *) echo used >>\"$HOME/used\";; esac\n";
+    let bin = sandbox.script("old/haul", fake);
+    let path = format!("{}:/usr/bin:/bin", bin.parent().expect("a directory").display());
+    let remote = Remote::with_path(&sandbox, Options::default(), &path);
+    push(&sandbox, &remote, "there").succeeds().says([".cache/haul"]);
+    compare(&sandbox.path("source"), &sandbox.path("there")).unwrap();
+    assert!(!remote.home().join("used").exists(), "the old one was started as a worker");
+    assert_eq!(contents(&bin), fake.as_bytes());
+}
+
+#[test]
+fn a_damaged_copy_is_not_used() {
+    let (sandbox, remote) = bare_host("");
+    push(&sandbox, &remote, "first").succeeds();
+    let place = placed(&remote).remove(0);
+    let whole = contents(&place);
+    // A copy that was cut short, as by a full disk that nobody noticed.
+    fs::write(&place, &whole[..whole.len() / 2]).unwrap();
+    let run = push(&sandbox, &remote, "second");
+    match run.status {
+        Some(0) => compare(&sandbox.path("source"), &sandbox.path("second")).unwrap(),
+        _ => drop(run.ends(3).says(["127.0.0.1", ".cache/haul"])),
+    }
+}
+
+#[test]
+fn noise_from_the_login_shell_is_no_obstacle() {
+    let (sandbox, remote) = bare_host("");
+    let banner = sandbox.file("banner", "Authorised use only.\n\nHAUL-WORKER is not for you\n");
+    let noisy = "echo Welcome to the machine\nprintf 'no line end'\nprintf '\\377\\000\\001binary'\necho on stderr >&2\n\
+        printf '\\nHAUL-ABSENT Linux x86_64 not really'\nread -r -t 0.2 -n 100000 eaten\n";
+    fs::write(remote.home().join(".bashrc"), format!("{noisy}cd\n")).unwrap();
+    push(&sandbox, &remote, "deployed").succeeds();
+    push(&sandbox, &remote, "again").succeeds();
+    compare(&sandbox.path("source"), &sandbox.path("deployed")).unwrap();
+    compare(&sandbox.path("source"), &sandbox.path("again")).unwrap();
+
+    let extra_config = format!("Banner {}", banner.display());
+    let with_banner = Remote::with_haul(&sandbox, Options { extra_config, ..Options::default() });
+    push(&sandbox, &with_banner, "banner too").succeeds();
+    compare(&sandbox.path("source"), &sandbox.path("banner too")).unwrap();
+}
+
+/// A host whose account has another login shell: sshd's own shell does nothing but start that one.
+fn through(shell: &str) {
+    let program = shell.split(' ').next().expect("a word");
+    let found =
+        std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|dir| dir.join(program).exists());
+    if !found {
+        println!("SKIPPED: {program} is not installed");
+        return;
+    }
+    let (sandbox, remote) = bare_host(&format!("ForceCommand {shell} -c \"$SSH_ORIGINAL_COMMAND\""));
+    push(&sandbox, &remote, "first").succeeds().says([".cache/haul"]);
+    push(&sandbox, &remote, "second").succeeds().does_not_say(".cache/haul");
+    compare(&sandbox.path("source"), &sandbox.path("second")).unwrap();
+}
+
+#[test]
+fn login_shell_dash() {
+    through("dash");
+}
+
+#[test]
+fn login_shell_busybox() {
+    through("busybox sh");
+}
+
+#[test]
+fn login_shell_zsh() {
+    through("zsh");
+}
+
+#[test]
+fn login_shell_tcsh() {
+    through("tcsh");
+}
+
+#[test]
+fn login_shell_fish() {
+    through("fish");
+}
+
+/// A host whose home is a file system of its own, mounted with these options, and what haul says about it.
+fn home_on(options: &str, prepare: impl Fn(&haul_e2e::Mount<'_>), phrases: &[&str]) {
+    if !is_root_or_skip("mounting a file system") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let mount = sandbox.tmpfs("special-home", options);
+    prepare(&mount);
+    let home = Some(mount.path().to_owned());
+    let remote = Remote::without_haul(&sandbox, Options { home, ..Options::default() });
+    sandbox.tree("source");
+    let run = push(&sandbox, &remote, "there").ends(3).says(["127.0.0.1"]).says(phrases.iter().copied());
+    assert!(!sandbox.path("there").exists(), "{}", run.account());
+    assert_eq!(placed(&remote), Vec::<PathBuf>::new());
+    remote.is_left_clean();
+}
+
+#[test]
+fn a_home_that_allows_no_execution_is_said_with_the_remedy() {
+    home_on("size=64m,noexec", |_| {}, &["noexec", "-T"]);
+}
+
+#[test]
+fn a_read_only_home_is_said_with_the_remedy() {
+    home_on("size=64m", |mount| mount.remount("ro"), &["read-only", "-T"]);
+}
+
+#[test]
+fn a_full_home_is_said_with_the_remedy() {
+    home_on("size=1m", |_| {}, &["space", "-T"]);
+}
+
+#[test]
+fn another_kind_of_machine_is_said_with_the_remedy() {
+    let sandbox = Sandbox::new();
+    sandbox.tree("source");
+    let bin = sandbox.script(
+        "odd/uname",
+        "#!/bin/sh\ncase $1 in -s) echo Linux;; -m) echo riscv64;; *) echo Linux riscv64;; esac\n",
+    );
+    let path = format!("{}:/usr/bin:/bin", bin.parent().expect("a directory").display());
+    let remote = Remote::with_path(&sandbox, Options::default(), &path);
+    push(&sandbox, &remote, "there").ends(3).says(["127.0.0.1", "riscv64", "-T"]);
+    assert_eq!(placed(&remote), Vec::<PathBuf>::new());
+}

@@ -1,0 +1,122 @@
+//! Disks that are full, read-only or not ours; sources that change under the copy.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, chown};
+
+use haul_e2e::{Pair, Remote, Run, Sandbox, contents, eventually, hidden_or_partial, is_root_or_skip, listing, shell};
+
+#[test]
+fn a_full_disk_is_said_with_its_host() {
+    if !is_root_or_skip("mounting a small file system") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let small = sandbox.tmpfs("small", "size=8m");
+    sandbox.big_file("source/big", 20_000_000);
+    sandbox.file("source/little", "fits");
+
+    sandbox.haul(["source/big", "small/file"]).run().ends(1).says(["small/file", "no space"]);
+    assert!(!small.path().join("file").exists());
+    // What could not be finished may stay for the next try, but not so that nothing else fits.
+    let run = remote.haul(&sandbox).args(["-r", "source"]).arg(remote.at(small.path())).run().ends(1);
+    let run = run.says(["127.0.0.1", "source/big", "no space"]);
+    assert!(!small.path().join("source/big").exists(), "{}", run.account());
+    remote.is_left_clean();
+    drop(small);
+}
+
+#[test]
+fn a_file_that_never_fits_does_not_take_forever() {
+    if !is_root_or_skip("mounting a small file system") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let small = sandbox.tmpfs("small", "size=16m");
+    // A file of a terabyte, none of which is allocated.
+    let huge = File::create(sandbox.file("source/huge", "")).unwrap();
+    huge.set_len(1 << 40).unwrap();
+    let run = sandbox.haul(["-r", "source", "small/copy"]).run().ends(1).says(["huge", "no space"]);
+    assert!(!small.path().join("copy/huge").exists());
+    assert!(run.elapsed.as_secs() < 20, "{}", run.account());
+}
+
+#[test]
+fn a_read_only_disk_is_said() {
+    if !is_root_or_skip("mounting a file system") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let mount = sandbox.tmpfs("fixed", "size=8m");
+    mount.remount("ro");
+    sandbox.file("source", "content");
+    let run = sandbox.haul(["source", "fixed/file"]).run().says(["fixed", "read-only"]);
+    assert!(matches!(run.status, Some(1 | 2)), "{}", run.account());
+}
+
+#[test]
+fn what_may_not_be_read_is_named_and_the_rest_is_copied() {
+    if !is_root_or_skip("becoming another user") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    for name in ["open", "closed", "locked/inner", "free/inner"] {
+        sandbox.file(format!("source/{name}"), name);
+    }
+    for name in ["closed", "locked"] {
+        fs::set_permissions(sandbox.path(format!("source/{name}")), fs::Permissions::from_mode(0o000)).unwrap();
+    }
+    for place in [sandbox.dir("target"), sandbox.home()] {
+        chown(place, Some(65_534), Some(65_534)).unwrap();
+    }
+    // The binary may lie where that user cannot go.
+    fs::copy(haul_e2e::haul_binary(), sandbox.path("haul")).unwrap();
+    let run = shell(&sandbox, "exec setpriv --reuid=65534 --regid=65534 --clear-groups ./haul -r source target").run();
+    let run = run.ends(1).says(["source/closed", "source/locked", "permission"]);
+    assert_eq!(contents(&sandbox.path("target/source/open")), b"open", "{}", run.account());
+    assert_eq!(contents(&sandbox.path("target/source/free/inner")), b"free/inner", "{}", run.account());
+    assert!(!sandbox.path("target/source/closed").exists(), "{}", run.account());
+}
+
+/// Starts to copy `source` to `there` over a slow cable, and waits until some of `source/changing` has arrived.
+fn half_way<'a>(sandbox: &'a Sandbox, pair: &'a Pair) -> haul_e2e::Running {
+    sandbox.big_file("source/changing", 24_000_000);
+    sandbox.file("source/steady", "steady");
+    sandbox.dir("there");
+    let target = sandbox.path("there/copy");
+    let running = pair.haul(sandbox).args(["-r", "-s", "1", "source"]).arg(pair.at(&target)).start();
+    eventually("some of the file is there", || hidden_or_partial(&target, &[], 500_000).is_some());
+    running
+}
+
+#[test]
+fn a_source_that_shrinks_is_an_error_not_a_copy() {
+    if !is_root_or_skip("a slow cable") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let pair = Pair::slow(&sandbox, 100);
+    let running = half_way(&sandbox, &pair);
+    OpenOptions::new().write(true).open(sandbox.path("source/changing")).unwrap().set_len(1000).unwrap();
+    let run = Run::of(running).ends(1).says(["source/changing", "chang"]);
+    assert!(!sandbox.path("there/copy/changing").exists(), "{}", run.account());
+    assert_eq!(contents(&sandbox.path("there/copy/steady")), b"steady");
+}
+
+#[test]
+fn a_source_that_is_written_to_is_never_half_old_and_half_new() {
+    if !is_root_or_skip("a slow cable") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let pair = Pair::slow(&sandbox, 100);
+    let running = half_way(&sandbox, &pair);
+    let mut file = OpenOptions::new().write(true).open(sandbox.path("source/changing")).unwrap();
+    file.write_all(&[b'n'; 4_000_000]).unwrap();
+    drop(file);
+    let run = Run::of(running).ends(1).says(["source/changing", "chang"]);
+    assert!(!sandbox.path("there/copy/changing").exists(), "{}", run.account());
+    assert_eq!(contents(&sandbox.path("there/copy/steady")), b"steady");
+    assert!(listing(&sandbox.path("there/copy")).contains(&"steady".to_owned()));
+}

@@ -1,0 +1,243 @@
+//! What is kept besides bytes: times, modes, owners, links; and what is left out.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+use haul_e2e::{
+    Attributes, Remote, Sandbox, compare, compare_with, contents, fifo, is_root_or_skip, listing, mode, mtime,
+    set_mtime, shell,
+};
+
+/// Times that need all nanoseconds, lie before 1970, and after 2038.
+const TIMES: [(&str, i64, u32); 4] = [
+    ("usual", 1_700_000_000, 123_456_789),
+    ("last", 1_600_000_000, 999_999_999),
+    ("old", -86_400, 1),
+    ("late", 4_294_967_296, 500),
+];
+
+fn dated_tree(sandbox: &Sandbox) {
+    for (name, seconds, nanoseconds) in TIMES {
+        let file = sandbox.file(format!("source/{name}/file"), name);
+        symlink("file", sandbox.path(format!("source/{name}/link"))).unwrap();
+        set_mtime(&file, seconds, nanoseconds);
+        set_mtime(&sandbox.path(format!("source/{name}/link")), seconds + 7, nanoseconds);
+        set_mtime(&sandbox.path(format!("source/{name}")), seconds + 14, nanoseconds);
+    }
+    set_mtime(&sandbox.path("source"), 1_500_000_000, 42);
+}
+
+#[track_caller]
+fn assert_dated(target: &Path) {
+    for (name, seconds, nanoseconds) in TIMES {
+        let nanoseconds = i64::from(nanoseconds);
+        assert_eq!(mtime(&target.join(name).join("file")), (seconds, nanoseconds), "{name}/file");
+        assert_eq!(mtime(&target.join(name).join("link")), (seconds + 7, nanoseconds), "{name}/link");
+        assert_eq!(mtime(&target.join(name)), (seconds + 14, nanoseconds), "{name}");
+    }
+    assert_eq!(mtime(target), (1_500_000_000, 42), "the root");
+}
+
+#[test]
+fn times_are_kept_to_the_nanosecond() {
+    let sandbox = Sandbox::new();
+    dated_tree(&sandbox);
+    sandbox.haul(["-r", "source", "target"]).run().succeeds();
+    assert_dated(&sandbox.path("target"));
+    sandbox.haul(["source/late/file", "alone"]).run().succeeds();
+    assert_eq!(mtime(&sandbox.path("alone")), (4_294_967_296, 500));
+}
+
+#[test]
+fn times_are_kept_over_ssh_too() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    dated_tree(&sandbox);
+    remote.haul(&sandbox).args(["-r", "source"]).arg(remote.at(sandbox.path("pushed"))).run().succeeds();
+    assert_dated(&sandbox.path("pushed"));
+    remote.haul(&sandbox).arg("-r").arg(remote.at(sandbox.path("source"))).arg("pulled").run().succeeds();
+    assert_dated(&sandbox.path("pulled"));
+}
+
+/// Files and directories whose modes are the ones that go wrong.
+fn tree_of_modes(sandbox: &Sandbox) {
+    for bits in [0o600, 0o644, 0o755, 0o777, 0o400, 0o4755, 0o2755, 0o6711] {
+        let file = sandbox.file(format!("source/f{bits:o}"), "mode");
+        fs::set_permissions(&file, fs::Permissions::from_mode(bits)).unwrap();
+    }
+    for bits in [0o700, 0o755, 0o775, 0o1777, 0o2775, 0o555] {
+        let directory = sandbox.dir(format!("source/d{bits:o}"));
+        fs::write(directory.join("inner"), "mode").unwrap();
+        fs::set_permissions(&directory, fs::Permissions::from_mode(bits)).unwrap();
+    }
+}
+
+#[test]
+fn modes_are_kept_when_asked_for() {
+    if !is_root_or_skip("keeping set-id bits whatever they are") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    tree_of_modes(&sandbox);
+    shell(&sandbox, r#"umask 077; exec "$0" -r -p source target"#).run().succeeds();
+    let modes = Attributes { modes: true, mtimes: true, ..Attributes::default() };
+    compare_with(&sandbox.path("source"), &sandbox.path("target"), modes).unwrap();
+}
+
+#[test]
+fn without_being_asked_the_umask_rules() {
+    let sandbox = Sandbox::new();
+    tree_of_modes(&sandbox);
+    shell(&sandbox, r#"umask 027; exec "$0" -r source target"#).run().succeeds();
+    for bits in [0o600, 0o644, 0o755, 0o777, 0o400, 0o4755, 0o2755, 0o6711_u32] {
+        let got = mode(&sandbox.path(format!("target/f{bits:o}")));
+        assert_eq!(got, bits & 0o777 & !0o027, "file {bits:o} became {got:o}");
+    }
+    for bits in [0o700, 0o755, 0o775, 0o1777, 0o2775, 0o555_u32] {
+        let got = mode(&sandbox.path(format!("target/d{bits:o}")));
+        assert_eq!(got, bits & 0o777 & !0o027, "directory {bits:o} became {got:o}");
+    }
+}
+
+#[test]
+fn owners_are_kept_when_asked_for() {
+    if !is_root_or_skip("giving files away") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let file = sandbox.file("source/dir/file", "owned");
+    symlink("file", sandbox.path("source/dir/link")).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o6755)).unwrap();
+    chown(sandbox.path("source/dir"), Some(1234), Some(2345)).unwrap();
+    chown(&file, Some(1235), Some(2346)).unwrap();
+    lchown(sandbox.path("source/dir/link"), Some(1236), Some(2347)).unwrap();
+    // Giving a file away drops its set-id bits, so they have to be set after it.
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o6755)).unwrap();
+    let all = Attributes { modes: true, owners: true, mtimes: true, symlink_mtimes: true, ..Attributes::default() };
+
+    sandbox.haul(["-r", "-p", "source", "here"]).run().succeeds();
+    compare_with(&sandbox.path("source"), &sandbox.path("here"), all).unwrap();
+    remote.haul(&sandbox).args(["-r", "-p", "source"]).arg(remote.at(sandbox.path("there"))).run().succeeds();
+    compare_with(&sandbox.path("source"), &sandbox.path("there"), all).unwrap();
+
+    sandbox.haul(["-r", "source", "not asked"]).run().succeeds();
+    let meta = fs::metadata(sandbox.path("not asked/dir/file")).unwrap();
+    assert_eq!((meta.uid(), meta.gid(), meta.mode() & 0o7000), (0, 0, 0));
+}
+
+#[test]
+fn a_user_who_cannot_give_files_away_gets_no_set_id_bits() {
+    if !is_root_or_skip("becoming another user") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let file = sandbox.file("source/tool", "owned by root, set-id");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o6755)).unwrap();
+    let target = sandbox.dir("target");
+    chown(&target, Some(65_534), Some(65_534)).unwrap();
+    chown(sandbox.home(), Some(65_534), Some(65_534)).unwrap();
+    // The binary may lie where that user cannot go.
+    let own = sandbox.path("haul");
+    fs::copy(haul_e2e::haul_binary(), &own).unwrap();
+    let command =
+        format!("exec setpriv --reuid=65534 --regid=65534 --clear-groups {} -p source/tool target/tool", own.display());
+    let run = shell(&sandbox, &command).run();
+    let meta = fs::metadata(sandbox.path("target/tool")).unwrap_or_else(|error| panic!("{error}\n{}", run.account()));
+    assert_eq!((meta.uid(), meta.mode() & 0o7777), (65_534, 0o755), "{}", run.account());
+}
+
+fn linked_tree(sandbox: &Sandbox) {
+    sandbox.file("source/dir/file", "content");
+    sandbox.file("outside/secret", "outside");
+    symlink("dir/file", sandbox.path("source/to file")).unwrap();
+    symlink("dir", sandbox.path("source/to dir")).unwrap();
+    symlink("../outside", sandbox.path("source/to outside")).unwrap();
+    symlink("no/such/thing", sandbox.path("source/dangling")).unwrap();
+    symlink("x".repeat(4000), sandbox.path("source/long")).unwrap();
+}
+
+#[test]
+fn links_are_kept_as_they_are() {
+    let sandbox = Sandbox::new();
+    linked_tree(&sandbox);
+    sandbox.haul(["-r", "source", "default"]).run().succeeds();
+    compare(&sandbox.path("source"), &sandbox.path("default")).unwrap();
+    let summary = sandbox.haul(["--json", "-r", "--symlinks", "keep", "source", "kept"]).run().succeeds().summary();
+    compare(&sandbox.path("source"), &sandbox.path("kept")).unwrap();
+    assert_eq!(summary["symlinks"], 5, "{summary}");
+    sandbox.haul(["-r", "source", "default"]).run().succeeds();
+}
+
+#[test]
+fn links_are_followed_when_asked_for() {
+    let sandbox = Sandbox::new();
+    linked_tree(&sandbox);
+    // Links that lead nowhere cannot be followed: each is named, and the rest is copied.
+    sandbox.haul(["-r", "--symlinks", "follow", "source", "target"]).run().ends(1).says(["dangling"]);
+    for (name, content) in
+        [("to file", "content"), ("to dir/file", "content"), ("to outside/secret", "outside"), ("dir/file", "content")]
+    {
+        assert_eq!(contents(&sandbox.path("target").join(name)), content.as_bytes(), "{name}");
+    }
+    assert!(fs::symlink_metadata(sandbox.path("target/to dir")).unwrap().is_dir());
+    assert!(fs::symlink_metadata(sandbox.path("target/dangling")).is_err());
+}
+
+#[test]
+fn a_circle_of_links_ends() {
+    let sandbox = Sandbox::new();
+    sandbox.file("source/a/file", "content");
+    symlink("..", sandbox.path("source/a/up")).unwrap();
+    sandbox.haul(["-r", "--symlinks", "follow", "source", "target"]).run().ends(1).says(["up", "loop"]);
+    assert_eq!(contents(&sandbox.path("target/a/file")), b"content");
+}
+
+#[test]
+fn links_are_left_out_when_asked_for() {
+    let sandbox = Sandbox::new();
+    linked_tree(&sandbox);
+    sandbox.haul(["-r", "-@", "ignore", "source", "target"]).run().succeeds();
+    assert_eq!(listing(&sandbox.path("target")), ["dir"]);
+}
+
+#[test]
+fn a_link_that_is_named_is_followed() {
+    let sandbox = Sandbox::new();
+    linked_tree(&sandbox);
+    sandbox.haul(["source/to file", "file"]).run().succeeds();
+    assert!(fs::symlink_metadata(sandbox.path("file")).unwrap().is_file());
+    assert_eq!(contents(&sandbox.path("file")), b"content");
+    sandbox.haul(["-r", "source/to dir", "dir"]).run().succeeds();
+    assert!(fs::symlink_metadata(sandbox.path("dir")).unwrap().is_dir());
+    assert_eq!(contents(&sandbox.path("dir/file")), b"content");
+    let run = sandbox.haul(["source/dangling", "none"]).run().says(["dangling"]);
+    assert!(matches!(run.status, Some(1 | 2)), "{}", run.account());
+}
+
+#[test]
+fn what_is_no_file_is_left_out_with_a_line() {
+    let sandbox = Sandbox::new();
+    sandbox.file("source/file", "content");
+    fifo(&sandbox.path("source/a fifo"));
+    let _listener = UnixListener::bind(sandbox.path("source/a socket")).unwrap();
+    let run = sandbox.haul(["-r", "source", "target"]).run().succeeds().says(["a fifo", "a socket"]);
+    assert!(run.stderr.to_lowercase().contains("is a fifo"), "{}", run.account());
+    assert_eq!(listing(&sandbox.path("target")), ["file"]);
+    let summary = sandbox.haul(["--json", "-r", "source", "again"]).run().succeeds().summary();
+    assert_eq!(summary["left_out"], 2, "{summary}");
+}
+
+#[test]
+fn devices_are_left_out_with_a_line() {
+    if !is_root_or_skip("making a device") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.file("source/file", "content");
+    shell(&sandbox, "mknod source/zero c 1 5").run().succeeds();
+    sandbox.haul(["-r", "source", "target"]).run().succeeds().says(["zero", "device"]);
+    assert_eq!(listing(&sandbox.path("target")), ["file"]);
+}

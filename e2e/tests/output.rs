@@ -1,0 +1,162 @@
+//! What haul says, where, and how it ends.
+
+use std::time::Duration;
+
+use haul_e2e::{Pair, Remote, Run, Sandbox, compare, is_root_or_skip, shell};
+
+#[test]
+fn without_a_terminal_there_is_nothing_but_the_summary() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    sandbox.tree("source");
+    let run = remote.haul(&sandbox).args(["-r", "source"]).arg(remote.at(sandbox.path("target"))).run().succeeds();
+    assert_eq!(run.stdout, "", "{}", run.account());
+    assert!(!run.stderr.contains(['\r', '\x1b']), "{}", run.account());
+    let lines: Vec<_> = run.stderr.lines().collect();
+    assert!((1..=5).contains(&lines.len()), "{}", run.account());
+    assert!(lines[0].starts_with("127 files, ") && lines[0].contains("every byte verified"), "{}", run.account());
+    run.says(["way", "cpu", "streams", "blake3"]);
+}
+
+#[test]
+fn quiet_is_silent_until_something_is_wrong() {
+    let sandbox = Sandbox::new();
+    sandbox.tree("source");
+    let run = sandbox.haul(["--quiet", "-r", "source", "target"]).run().succeeds();
+    assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("", ""));
+    sandbox.file("target/big", "another");
+    // Into the same place again, so that the file is in the way.
+    sandbox.haul(["--quiet", "source/big", "target/big"]).run().ends(1).says(["target/big"]);
+}
+
+#[test]
+fn json_is_one_event_a_line_and_adds_up() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    sandbox.tree("source");
+    sandbox.dir("target");
+    sandbox.haul(["-r", "source", "target"]).run().succeeds();
+    // Of what is there already, one file differs and one is gone.
+    sandbox.file("target/source/big", "in the way");
+    std::fs::remove_file(sandbox.path("target/source/a frame")).unwrap();
+    let run = remote.haul(&sandbox).args(["--json", "-r", "source"]).arg(remote.at(sandbox.path("target"))).run();
+    let run = run.ends(1);
+    let events = run.events();
+    assert!(events.iter().all(|event| event["event"].is_string()), "{}", run.account());
+    let summary = run.summary();
+    let number = |name: &str| summary[name].as_u64().unwrap_or_else(|| panic!("no {name} in {summary}"));
+    let counts = ["files_copied", "files_skipped", "failed", "status", "bytes"].map(number);
+    assert_eq!(counts, [1, 125, 1, 1, 1024 * 1024], "{summary}");
+    let failed = events.iter().filter(|event| event.to_string().contains("source/big") && event["event"] != "progress");
+    assert!(failed.count() >= 1, "{}", run.account());
+    let seconds = summary["seconds"].as_f64().expect("seconds");
+    let rate = summary["bytes_per_s"].as_f64().expect("bytes_per_s");
+    assert!(seconds > 0.0 && seconds <= run.elapsed.as_secs_f64() + 0.1, "{summary}");
+    assert!((rate * seconds / number("bytes") as f64 - 1.0).abs() < 0.05, "{summary}");
+    for name in ["source_cpu_s", "target_cpu_s"] {
+        assert!(summary[name].as_f64().is_some_and(|value| value >= 0.0), "{summary}");
+    }
+    for name in ["source_peak_bytes", "target_peak_bytes"] {
+        assert!(number(name) > 1_000_000, "{summary}");
+    }
+}
+
+#[test]
+fn progress_lines_have_bbcps_form() {
+    if !is_root_or_skip("a slow cable") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let pair = Pair::slow(&sandbox, 100);
+    sandbox.big_file("source", 32_000_000);
+    let run = pair.haul(&sandbox).args(["-P", "1", "source"]).arg(pair.at(sandbox.path("target"))).run().succeeds();
+    let said = run.stdout.clone() + &run.stderr;
+    let lines: Vec<_> = said.lines().filter(|line| line.contains("% done; ")).collect();
+    assert!((1..=4).contains(&lines.len()), "one line a second\n{}", run.account());
+    lines.iter().for_each(|line| assert!(is_bbcps(line), "{line:?}\n{}", run.account()));
+}
+
+/// `bbcp: 140304 06:46:12  1% done; 6.9 MB/s`, under haul's name or bbcp's.
+fn is_bbcps(line: &str) -> bool {
+    let words: Vec<_> = line.split_whitespace().collect();
+    let [name, date, time, percent, "done;", rate, unit] = words[..] else { return false };
+    let digits = |text: &str, separator: char, parts: usize| {
+        let pieces: Vec<_> = text.split(separator).collect();
+        pieces.len() == parts && pieces.iter().all(|piece| piece.chars().all(|c| c.is_ascii_digit()))
+    };
+    matches!(name, "bbcp:" | "haul:")
+        && date.len() == 6
+        && digits(date, '-', 1)
+        && digits(time, ':', 3)
+        && percent.strip_suffix('%').is_some_and(|number| number.parse::<u8>().is_ok_and(|number| number <= 100))
+        && rate.parse::<f64>().is_ok()
+        && unit.trim_end_matches(',').ends_with("B/s")
+}
+
+#[test]
+fn a_terminal_gets_a_bar_and_keeps_its_errors() {
+    if !is_root_or_skip("a slow cable") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let pair = Pair::slow(&sandbox, 100);
+    sandbox.big_file("source", 16_000_000);
+    let haul = pair.haul(&sandbox).arg("source").arg(pair.at(sandbox.path("target"))).into_command();
+    let words = std::iter::once(haul.get_program()).chain(haul.get_args());
+    let words: Vec<_> = words.map(|word| format!("'{}'", word.to_string_lossy())).collect();
+    let script = sandbox.script("copy", &format!("#!/bin/sh\nexec {}\n", words.join(" ")));
+    let run = shell(&sandbox, &format!("TERM=xterm script -qec {} /dev/null", script.display())).run().succeeds();
+    assert!(run.stdout.contains('\r'), "no bar was drawn\n{}", run.account());
+    assert!(run.stdout.contains("MB/s") && run.stdout.contains("every byte verified"), "{}", run.account());
+    compare(&sandbox.path("source"), &sandbox.path("target")).unwrap();
+}
+
+#[test]
+fn the_version_and_the_help_go_to_standard_output() {
+    let sandbox = Sandbox::new();
+    let run = sandbox.haul(["--version"]).run().succeeds();
+    assert!(run.stdout.starts_with("haul ") && run.stdout.lines().count() == 1, "{}", run.account());
+    for flag in ["--help", "-h"] {
+        let run = sandbox.haul([flag]).run().succeeds();
+        assert!(run.stdout.lines().count() <= 24, "more than a screen\n{}", run.account());
+        assert!(run.stdout.contains("-r") && run.stdout.contains("haul"), "{}", run.account());
+        assert_eq!(run.stderr, "");
+    }
+    let all = sandbox.haul(["--help", "all"]).run().succeeds().stdout;
+    assert!(all.contains("--no-deploy") && all.contains("--cipher"), "{all}");
+    assert!(!all.contains("--identify"), "internal things are not shown\n{all}");
+}
+
+#[test]
+fn what_is_typed_wrong_is_status_2_with_a_hint() {
+    let sandbox = Sandbox::new();
+    let usage = |words: &[&str], phrases: &[&str]| {
+        let run: Run = sandbox.haul(words).run().ends(2).says(phrases.iter().copied());
+        assert_eq!(run.stdout, "", "{}", run.account());
+    };
+    sandbox.file("source", "content");
+    usage(&[], &["haul"]);
+    usage(&["source"], &["target"]);
+    usage(&["--recursiv", "source", "target"], &["--recursiv", "--recursive"]);
+    usage(&["-s", "0", "source", "target"], &["-s", "256"]);
+    usage(&["-s", "many", "source", "target"], &["many"]);
+    usage(&["-w", "12x", "source", "target"], &["12x"]);
+    usage(&["--cipher", "rot13", "source", "target"], &["rot13", "aes-256-gcm"]);
+    usage(&["--symlinks", "folow", "source", "target"], &["folow", "follow"]);
+    usage(&["--ssh-port", "70000", "source", "target"], &["70000"]);
+    usage(&["--frame", "300k", "source", "target"], &["300k", "256k"]);
+    assert!(!sandbox.path("target").exists());
+}
+
+#[test]
+fn the_demo_copies_compares_and_cleans_up() {
+    let sandbox = Sandbox::new();
+    let place = sandbox.dir("tmp");
+    let run = sandbox.haul(["demo", "--size", "24m", "--streams", "3"]).env("TMPDIR", &place);
+    let run = run.limit(Duration::from_secs(40)).run().succeeds();
+    let said = run.stdout.clone() + &run.stderr;
+    for phrase in ["verified", "identical", "tcp", "3 streams"] {
+        assert!(said.contains(phrase), "did not say {phrase:?}\n{}", run.account());
+    }
+    assert_eq!(haul_e2e::listing(&place), Vec::<String>::new(), "data was left behind");
+}

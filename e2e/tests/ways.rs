@@ -1,0 +1,112 @@
+//! Which way the data takes when networks do not let everything through: two hosts, a cable, and packet filters.
+
+use haul_e2e::{Pair, Run, Sandbox, compare, is_root_or_skip};
+
+/// Which new TCP connections a host's filter lets in besides ssh's, and how it treats the others.
+enum Refusal {
+    /// As if nobody were there.
+    Silent,
+    /// With a reset.
+    Plain,
+}
+
+/// Rules for the host of the sshd: no new connection comes in but to ssh, and (where `outgoing` is set) none goes out.
+/// They look at the first packet of a connection alone, so that no state is needed.
+fn rules(port: u16, refusal: &Refusal, outgoing: bool) -> String {
+    let verdict = match refusal {
+        Refusal::Silent => "drop",
+        Refusal::Plain => "reject with tcp reset",
+    };
+    let first = "tcp flags & (syn | ack) == syn";
+    let mut rules = format!(
+        "table inet e2e {{ chain in {{ type filter hook input priority 0; tcp dport != {port} {first} {verdict}; }}\n"
+    );
+    if outgoing {
+        rules += &format!("chain out {{ type filter hook output priority 0; {first} {verdict}; }}\n");
+    }
+    rules + "}"
+}
+
+/// Pushes a tree to the far host and pulls it back; checks both, and gives the runs.
+fn there_and_back(sandbox: &Sandbox, pair: &Pair) -> [Run; 2] {
+    let source = sandbox.tree("source");
+    let there = pair.at(sandbox.path("there"));
+    let push = pair.haul(sandbox).args(["-r", "source"]).arg(&there).run().succeeds();
+    compare(&source, &sandbox.path("there")).unwrap();
+    let pull = pair.haul(sandbox).arg("-r").arg(&there).arg("back").run().succeeds();
+    compare(&source, &sandbox.path("back")).unwrap();
+    pair.remote.is_left_clean();
+    [push, pull]
+}
+
+/// The line of the summary that tells the way.
+#[track_caller]
+fn way(run: &Run) -> String {
+    let line = run.stderr.lines().find(|line| line.trim_start().starts_with("way "));
+    line.unwrap_or_else(|| panic!("no line tells the way\n{}", run.account())).to_owned()
+}
+
+#[test]
+fn the_way_is_direct_where_nothing_is_in_it() {
+    if !is_root_or_skip("a network namespace") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let pair = Pair::new(&sandbox);
+    for run in there_and_back(&sandbox, &pair) {
+        let way = way(&run);
+        assert!(way.contains("tcp") && way.contains(Pair::FAR) && way.contains(Pair::NEAR), "{way}");
+        assert!(!way.contains("through ssh"), "{way}");
+        assert!(run.elapsed.as_secs_f64() < 3.0, "{}", run.account());
+    }
+    let target = pair.at(sandbox.path("there 2"));
+    let summary = pair.haul(&sandbox).args(["--json", "-r", "source"]).arg(target).run().succeeds().summary();
+    assert_eq!(summary["way"]["kind"], "tcp", "{summary}");
+    // The initiator's end connects, to the address that ssh used.
+    assert!(summary["way"]["to"].as_str().unwrap_or_default().contains(Pair::FAR), "{summary}");
+    assert!(summary["way"]["from"].as_str().unwrap_or_default().contains(Pair::NEAR), "{summary}");
+}
+
+#[test]
+fn a_filter_that_lets_only_ssh_through_is_no_obstacle() {
+    if !is_root_or_skip("a network namespace") {
+        return;
+    }
+    for refusal in [Refusal::Silent, Refusal::Plain] {
+        let sandbox = Sandbox::new();
+        let pair = Pair::new(&sandbox);
+        pair.far.nft(&rules(pair.remote.sshd().port(), &refusal, true)).unwrap();
+        for run in there_and_back(&sandbox, &pair) {
+            let way = way(&run);
+            assert!(way.contains("ssh"), "{way}");
+            assert!(run.stderr.contains("verified"), "{}", run.account());
+            assert!(run.elapsed.as_secs_f64() < 15.0, "{}", run.account());
+        }
+        let target = pair.at(sandbox.path("there 2"));
+        let summary = pair.haul(&sandbox).args(["--json", "-r", "source"]).arg(target).run().succeeds().summary();
+        assert_eq!(summary["way"]["kind"], "ssh", "{summary}");
+    }
+}
+
+#[test]
+fn where_only_the_other_direction_is_open_it_is_taken() {
+    if !is_root_or_skip("a network namespace") {
+        return;
+    }
+    for refusal in [Refusal::Silent, Refusal::Plain] {
+        let sandbox = Sandbox::new();
+        let pair = Pair::new(&sandbox);
+        pair.far.nft(&rules(pair.remote.sshd().port(), &refusal, false)).unwrap();
+        for run in there_and_back(&sandbox, &pair) {
+            let way = way(&run);
+            assert!(way.contains("tcp") && !way.contains("through ssh"), "{way}");
+            assert!(run.elapsed.as_secs_f64() < 10.0, "{}", run.account());
+        }
+        let target = pair.at(sandbox.path("there 2"));
+        let summary = pair.haul(&sandbox).args(["--json", "-r", "source"]).arg(target).run().succeeds().summary();
+        assert_eq!(summary["way"]["kind"], "tcp", "{summary}");
+        // Here the far end connected; and that something had been tried before is said.
+        assert!(summary["way"]["from"].as_str().unwrap_or_default().contains(Pair::FAR), "{summary}");
+        assert!(summary["way"]["instead_of"].is_string(), "{summary}");
+    }
+}

@@ -1,0 +1,270 @@
+//! Runs one program to its end under a time limit, and counts what it used.
+//!
+//! The program gets a process group of its own, so that a time limit ends all
+//! of it. Its output goes to unnamed files, not pipes: a daemon that it leaves
+//! behind cannot hold the caller up.
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::process::{PidfdFlags, Signal, kill_process_group, pidfd_open};
+
+use crate::process::{descendants, memory, signal, to_pid, tree_cpu};
+
+/// How often memory is looked at. A peak shorter than this may go unseen
+/// when it is made of several processes; that of one process is exact.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(20);
+
+/// What a program left behind and what it used.
+#[derive(Debug, Clone)]
+pub struct Finished {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it wrote to standard output, unless the command redirected it.
+    pub stdout: Vec<u8>,
+    /// What it wrote to standard error, unless the command redirected it.
+    pub stderr: Vec<u8>,
+    /// Seconds from start to end.
+    pub wall_s: f64,
+    /// User plus system seconds of the program and of every process that it
+    /// waited for; clock ticks of 10 ms. What it orphaned is not in it.
+    pub cpu_s: f64,
+    /// The most resident memory seen: of the whole tree added up (sampled), or
+    /// of its largest process (exact), whichever is more.
+    pub peak_memory_bytes: u64,
+    /// Whether it was killed because the time was up.
+    pub timed_out: bool,
+}
+
+impl Finished {
+    /// Whether it ended by itself with status 0.
+    pub fn success(&self) -> bool {
+        self.status.success() && !self.timed_out
+    }
+
+    /// Exit status; none when a signal ended it.
+    pub fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    /// Standard output as text.
+    pub fn stdout_text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// Standard error as text.
+    pub fn stderr_text(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+}
+
+/// A program under way. Dropping it kills its process group.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    pidfd: OwnedFd,
+    stdout: File,
+    stderr: File,
+    started: Instant,
+    peak_memory_bytes: u64,
+    reaped: bool,
+}
+
+/// Starts `command` in a process group of its own, with standard input from
+/// `/dev/null` and its output collected. See [`Running::finish`].
+pub fn start(command: Command) -> Result<Running> {
+    start_with_input(command, Stdio::null())
+}
+
+/// Runs `command` to its end; kills it and all that it started after `timeout`.
+///
+/// Standard input is `/dev/null`. An error means that it could not be started.
+pub fn run_with_timeout(command: Command, timeout: Duration) -> Result<Finished> {
+    start(command)?.finish(timeout)
+}
+
+fn start_with_input(mut command: Command, input: Stdio) -> Result<Running> {
+    let stdout = tempfile::tempfile().context("a temporary file for standard output")?;
+    let stderr = tempfile::tempfile().context("a temporary file for standard error")?;
+    command.stdin(input).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?).process_group(0);
+    let started = Instant::now();
+    let program = command.get_program().to_owned();
+    let child = command.spawn().with_context(|| format!("could not start {program:?}: is it installed?"))?;
+    let pid = to_pid(child.id()).context("a child's process id is positive")?;
+    let pidfd = pidfd_open(pid, PidfdFlags::empty()).context("pidfd_open (needs Linux 5.3)")?;
+    Ok(Running { child, pidfd, stdout, stderr, started, peak_memory_bytes: 0, reaped: false })
+}
+
+impl Running {
+    /// The process id, which is also the id of its process group.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal to the program alone.
+    pub fn signal(&self, which: Signal) {
+        signal(self.child.id(), which);
+    }
+
+    /// What it wrote to standard error up to now.
+    pub fn stderr_so_far(&self) -> String {
+        String::from_utf8_lossy(&read_at_start(&self.stderr)).into_owned()
+    }
+
+    /// What it wrote to standard output up to now.
+    pub fn stdout_so_far(&self) -> String {
+        String::from_utf8_lossy(&read_at_start(&self.stdout)).into_owned()
+    }
+
+    /// Waits up to `time` for the end; true when it has ended. It can still be finished.
+    pub fn wait_up_to(&mut self, time: Duration) -> bool {
+        let deadline = Instant::now() + time;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if self.ended_within(left.min(SAMPLE_INTERVAL)) {
+                return true;
+            }
+            self.sample_memory();
+            if Instant::now() >= deadline {
+                return false;
+            }
+        }
+    }
+
+    /// Waits for the end, kills it after `timeout` from now, and gives the account.
+    pub fn finish(mut self, timeout: Duration) -> Result<Finished> {
+        let timed_out = !self.wait_up_to(timeout);
+        let wall_s = self.started.elapsed().as_secs_f64();
+        if timed_out {
+            self.kill();
+            // Until it is a zombie, its times would be read while they still grow.
+            self.ended_within(Duration::from_secs(5));
+        }
+        let cpu_s = tree_cpu(self.child.id());
+        let status = self.child.wait().context("waiting for a child")?;
+        self.reaped = true;
+        Ok(Finished {
+            status,
+            stdout: read_at_start(&self.stdout),
+            stderr: read_at_start(&self.stderr),
+            wall_s,
+            cpu_s,
+            peak_memory_bytes: self.peak_memory_bytes,
+            timed_out,
+        })
+    }
+
+    fn ended_within(&self, time: Duration) -> bool {
+        let timeout = Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().into() };
+        let mut watched = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        poll(&mut watched, Some(&timeout)).is_ok_and(|ready| ready > 0)
+    }
+
+    fn sample_memory(&mut self) {
+        let mut now_bytes = 0;
+        for pid in std::iter::once(self.child.id()).chain(descendants(self.child.id())) {
+            let sample = memory(pid);
+            now_bytes += sample.now_bytes;
+            self.peak_memory_bytes = self.peak_memory_bytes.max(sample.peak_bytes);
+        }
+        self.peak_memory_bytes = self.peak_memory_bytes.max(now_bytes);
+    }
+
+    /// Kills the process group, and what left the group but is still below the program.
+    fn kill(&self) {
+        let strayed = descendants(self.child.id());
+        if let Some(group) = to_pid(self.child.id()) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        for pid in strayed {
+            signal(pid, Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.reaped {
+            self.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// `wrapper` with `command`'s program and arguments appended, and with its environment and directory.
+pub(crate) fn rebuild(command: &Command, mut wrapper: Command) -> Command {
+    wrapper.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => wrapper.env(name, value),
+            None => wrapper.env_remove(name),
+        };
+    }
+    if let Some(directory) = command.get_current_dir() {
+        wrapper.current_dir(directory);
+    }
+    wrapper
+}
+
+fn read_at_start(file: &File) -> Vec<u8> {
+    // The descriptor shares its offset with the program's, so its writes would move
+    // after a rewind: the file is opened again through /proc.
+    let again = File::open(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file)));
+    let mut bytes = Vec::new();
+    if let Ok(mut again) = again {
+        let _ = again.rewind().and_then(|()| again.read_to_end(&mut bytes).map(|_| ()));
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(script);
+        command
+    }
+
+    #[test]
+    fn output_status_and_use_are_reported() {
+        let script = "echo out; echo err >&2; (i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done); exit 3";
+        let finished = run_with_timeout(shell(script), Duration::from_secs(60)).expect("sh starts");
+        assert_eq!((finished.code(), finished.timed_out), (Some(3), false));
+        assert_eq!((finished.stdout_text().as_str(), finished.stderr_text().as_str()), ("out\n", "err\n"));
+        assert!(finished.cpu_s >= 0.02, "{finished:?}");
+        assert!(finished.wall_s >= finished.cpu_s * 0.5 && finished.wall_s < 60.0, "{finished:?}");
+        assert!(finished.peak_memory_bytes > 100_000, "{finished:?}");
+    }
+
+    #[test]
+    fn the_time_limit_ends_children_too() {
+        let command = shell("echo begun; setsid sleep 64 & sleep 65");
+        let mut running = start(command).expect("sh starts");
+        let begun = Instant::now();
+        while descendants(running.id()).len() < 2 && begun.elapsed() < Duration::from_secs(5) {
+            running.wait_up_to(Duration::from_millis(5));
+        }
+        let below = descendants(running.id());
+        assert_eq!(below.len(), 2);
+        let finished = running.finish(Duration::from_millis(100)).expect("it was started");
+        assert!(finished.timed_out && finished.stdout_text() == "begun\n", "{finished:?}");
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!below.iter().any(|&pid| crate::process::is_running(pid)));
+    }
+
+    #[test]
+    fn a_daemon_left_behind_does_not_hold_the_caller_up() {
+        let begun = Instant::now();
+        let finished = run_with_timeout(shell("setsid sleep 3 & exit 0"), Duration::from_secs(30)).expect("sh starts");
+        assert!(finished.success() && begun.elapsed() < Duration::from_secs(2));
+    }
+}

@@ -1,0 +1,138 @@
+//! What must be true of the target: at any time, and once a run has come to its end.
+
+use std::collections::BTreeMap;
+
+use haul_proto::need::{Decision, decide};
+
+use crate::disk::{Disk, Standing, existing};
+use crate::receiver::{Fate, Receiver};
+use crate::rng::Rng;
+use crate::sender::Sender;
+use crate::tree::{Node, Tree, What};
+use crate::world::Scenario;
+
+/// Holds after every run, however it ended: what has a final name is whole, and is the source's or was there before.
+pub fn names(disk: &Disk, before: &Disk, tree: &Tree) -> Result<(), String> {
+    if let Some(gone) = before.keys().find(|path| !disk.contains_key(*path)) {
+        return Err(format!("{} was there and is gone", shown(gone)));
+    }
+    let nodes: BTreeMap<_, _> = tree.nodes.iter().map(|node| (&node.path, node)).collect();
+    for (path, standing) in disk {
+        let ours = nodes.get(path).is_some_and(|node| is_of(standing, node));
+        if !ours && before.get(path) != Some(standing) {
+            return Err(format!("{} is neither what the source has nor what was there before", shown(path)));
+        }
+    }
+    Ok(())
+}
+
+/// Whether this can have come from this entry.
+fn is_of(standing: &Standing, node: &Node) -> bool {
+    match (standing, &node.what) {
+        (Standing::Directory, What::Directory) => true,
+        (Standing::Link(there), What::Link(points_to)) => there == points_to,
+        (Standing::File(content, _), What::File(file)) => file.versions.contains(content),
+        _ => false,
+    }
+}
+
+/// Holds after a run that both ends finished.
+pub fn finished(
+    scenario: &Scenario,
+    tree: &Tree,
+    disk: &Disk,
+    at_start: &Disk,
+    ends: (&Sender, &Receiver),
+) -> Result<(), String> {
+    counts(ends.0, ends.1)?;
+    for node in &tree.nodes {
+        let parent = node.parent.map(|parent| &tree.nodes[parent].path);
+        let reached = parent.is_none_or(|parent| {
+            matches!(ends.1.fates.get(parent), Some(Fate::Done | Fate::Failed))
+        });
+        match ends.1.fates.get(&node.path) {
+            None if reached => return Err(format!("nothing became of {}", shown(&node.path))),
+            Some(_) if !reached => return Err(format!("{} is in a refused directory", shown(&node.path))),
+            None => {}
+            Some(fate) => entry(scenario, node, *fate, disk, at_start)?,
+        }
+    }
+    for (path, written) in &ends.1.device_writes {
+        let node = tree.nodes.iter().find(|node| node.path == *path);
+        if !node.is_some_and(|node| matches!(&node.what, What::File(file) if file.versions.contains(written))) {
+            return Err(format!("the device {} got something else", shown(path)));
+        }
+    }
+    Ok(())
+}
+
+/// Both ends agree on how many entries came to what.
+fn counts(sender: &Sender, receiver: &Receiver) -> Result<(), String> {
+    let count = |wanted| receiver.fates.values().filter(|fate| **fate == wanted).count() as u64;
+    let refused = count(Fate::Refused) + receiver.refused_below;
+    let here = (count(Fate::Done), count(Fate::Kept), refused);
+    let there = (sender.told.done, sender.told.kept, sender.told.refused);
+    if here != there {
+        return Err(format!("done, kept, refused: {here:?} at the target, {there:?} at the source"));
+    }
+    let settled = receiver.fates.len() as u64 + receiver.refused_below;
+    if settled != sender.offered() as u64 {
+        return Err(format!("{} entries were offered and {settled} settled", sender.offered()));
+    }
+    Ok(())
+}
+
+/// What became of an entry is right, and is what stands there.
+fn entry(scenario: &Scenario, node: &Node, fate: Fate, disk: &Disk, at_start: &Disk) -> Result<(), String> {
+    let wrong = |what: &str| Err(format!("{} is {fate:?}, but {what}", shown(&node.path)));
+    let there = disk.get(&node.path);
+    let device = there == Some(&Standing::Device);
+    let current = |standing: &Standing| match (standing, &node.what) {
+        (Standing::File(content, stamp), What::File(file)) => content == &file.content && *stamp == node.stamp,
+        _ => is_of(standing, node),
+    };
+    match fate {
+        Fate::Done if device || there.is_some_and(|there| is_of(there, node)) => {
+            if scenario.is_calm() && !device && !there.is_some_and(current) {
+                return wrong("another version is there");
+            }
+            Ok(())
+        }
+        Fate::Kept if there.is_some_and(current) => Ok(()),
+        Fate::Done | Fate::Kept => wrong("it is not there"),
+        Fate::Failed if scenario.is_calm() => wrong("nothing went wrong"),
+        Fate::Failed => Ok(()),
+        Fate::Refused => {
+            let kind = node.offered_kind();
+            let decision = decide(&kind, node.stamp, &existing(at_start, &node.path), scenario.force);
+            if scenario.is_calm() && !matches!(decision, Decision::Refuse(_)) {
+                return wrong("nothing stood in its way");
+            }
+            Ok(())
+        }
+    }
+}
+
+/// What a run must leave alone that finds everything done: it names nothing new.
+pub fn nothing_left_to_do(receiver: &Receiver, tree: &Tree) -> Result<(), String> {
+    let again = tree.nodes.iter().find(|node| {
+        matches!(node.what, What::File(_)) && receiver.fates.get(&node.path) == Some(&Fate::Done)
+    });
+    match again {
+        Some(node) if !receiver.device_writes.iter().any(|(path, _)| *path == node.path) => {
+            Err(format!("{} was copied again", shown(&node.path)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A path for a person.
+fn shown(path: &[u8]) -> String {
+    haul_proto::path::escape(path)
+}
+
+/// Where a run is cut off, if it is.
+pub fn crash_step(rng: &mut Rng, steps: u64) -> u64 {
+    let most = [20, steps / 50, steps / 10][rng.index(3)];
+    1 + rng.below(most.max(2))
+}

@@ -1,0 +1,153 @@
+//! What files contain: full frames out of a few patterns, whose hashes are remembered, and a short tail of real bytes.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use haul_proto::integrity::{Digest, FrameLen, FrameTree, frame_crc};
+
+use crate::rng::Rng;
+
+/// Bytes of a full frame.
+pub const FRAME_BYTES: u32 = 256 << 10;
+/// Number of different full frames.
+const PATTERNS: u8 = 4;
+
+/// The session's frame length.
+pub fn frame_len() -> FrameLen {
+    FrameLen::new(FRAME_BYTES).expect("a power of two in range")
+}
+
+/// The bytes of one frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Block {
+    /// A full frame that repeats one byte.
+    Full(u8),
+    /// These bytes.
+    Bytes(Rc<[u8]>),
+}
+
+thread_local! {
+    /// What was computed of full frames: CRC by pattern, BLAKE3 value by pattern, index and whether it is the only frame.
+    static KNOWN: RefCell<(HashMap<u8, u64>, HashMap<(u8, u64, bool), Digest>)> = RefCell::default();
+}
+
+impl Block {
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        match self {
+            Block::Full(_) => FRAME_BYTES as usize,
+            Block::Bytes(bytes) => bytes.len(),
+        }
+    }
+
+    /// The bytes themselves.
+    pub fn bytes(&self) -> Rc<[u8]> {
+        match self {
+            Block::Full(pattern) => vec![*pattern; FRAME_BYTES as usize].into(),
+            Block::Bytes(bytes) => Rc::clone(bytes),
+        }
+    }
+
+    /// CRC of the bytes.
+    pub fn crc(&self) -> u64 {
+        match self {
+            Block::Full(pattern) => KNOWN.with_borrow_mut(|(crcs, _)| {
+                *crcs.entry(*pattern).or_insert_with(|| frame_crc(&self.bytes()))
+            }),
+            Block::Bytes(bytes) => frame_crc(bytes),
+        }
+    }
+
+    /// BLAKE3 value as frame `index` of a file of `size` bytes.
+    pub fn value(&self, size: u64, index: u64) -> Digest {
+        match self {
+            Block::Full(pattern) => KNOWN.with_borrow_mut(|(_, values)| {
+                let only = frame_len().frames(size) == 1;
+                *values.entry((*pattern, index, only)).or_insert_with(|| frame_len().hash(size, index, &self.bytes()))
+            }),
+            Block::Bytes(bytes) => frame_len().hash(size, index, bytes),
+        }
+    }
+
+    /// The same with one bit flipped; a frame without bytes stays as it is.
+    pub fn damaged(&self, rng: &mut Rng) -> Block {
+        let mut bytes = self.bytes().to_vec();
+        if !bytes.is_empty() {
+            let at = rng.index(bytes.len());
+            bytes[at] ^= 1 << rng.below(8);
+        }
+        Block::Bytes(bytes.into())
+    }
+}
+
+/// A whole file's bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Content {
+    blocks: Vec<Block>,
+}
+
+impl Content {
+    /// Content of a size that is interesting for the protocol.
+    pub fn random(rng: &mut Rng) -> Self {
+        let pack_max = frame_len().pack_file_max();
+        let size = match rng.below(16) {
+            0 | 1 => 0,
+            2..=8 => 1 + rng.below(300),
+            9 => pack_max,
+            10 => pack_max + 1,
+            11 => u64::from(FRAME_BYTES) * (1 + rng.below(3)),
+            _ => u64::from(FRAME_BYTES) * (1 + rng.below(12)) + 1 + rng.below(2000),
+        };
+        Self::of_size(size, rng)
+    }
+
+    /// Content of this size.
+    pub fn of_size(size: u64, rng: &mut Rng) -> Self {
+        let mut blocks = Vec::new();
+        for index in 0..frame_len().frames(size) {
+            let len = frame_len().frame_len(size, index).unwrap_or(0);
+            blocks.push(if len == FRAME_BYTES as usize {
+                Block::Full(u8::try_from(rng.below(PATTERNS.into())).unwrap_or(0))
+            } else {
+                let mut word = rng.next();
+                let bytes = (0..len).map(|_| {
+                    word = word.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+                    word.to_le_bytes()[7]
+                });
+                Block::Bytes(bytes.collect())
+            });
+        }
+        Self { blocks }
+    }
+
+    /// One that was put together from frames.
+    pub fn from_blocks(blocks: Vec<Block>) -> Self {
+        Self { blocks }
+    }
+
+    /// Bytes.
+    pub fn size(&self) -> u64 {
+        self.blocks.iter().map(|block| block.len() as u64).sum()
+    }
+
+    /// Frame `index`, if there is one.
+    pub fn block(&self, index: u64) -> Option<&Block> {
+        self.blocks.get(usize::try_from(index).ok()?)
+    }
+
+    /// The bytes of a file that is at most one frame.
+    pub fn small_bytes(&self) -> Rc<[u8]> {
+        self.blocks.first().map_or_else(|| Rc::from(&[][..]), Block::bytes)
+    }
+
+    /// BLAKE3 of it all.
+    pub fn digest(&self) -> Digest {
+        let size = self.size();
+        let mut tree = FrameTree::new(frame_len().frames(size));
+        for (index, block) in (0..).zip(&self.blocks) {
+            tree.insert(index, block.value(size, index));
+        }
+        tree.digest().unwrap_or_default()
+    }
+}

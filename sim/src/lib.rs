@@ -1,0 +1,60 @@
+//! The simulator: both machines of the protocol, driven to the end of a job under faults that come from a seed.
+//!
+//! A seed gives a tree at the source, what stands at the target before, the number of streams, how likely each fault
+//! is, and every choice of what happens next. So a seed that fails once fails always, and can be looked at with
+//! `cargo run -p haul-sim -- --one SEED -v`.
+//!
+//! Everything that the machines say goes through the wire's own encoding. What is modelled, not real: disks (maps
+//! from names to contents), connections (queues), the seals of records, and full frames, of which there are only
+//! a few different ones, so that their hashes are computed once.
+//!
+//! The simulator checks itself, too: with a [`Plant`] it breaks a rule on purpose and must notice.
+
+mod check;
+mod content;
+mod disk;
+mod net;
+mod receiver;
+mod rng;
+mod sender;
+mod tree;
+mod world;
+
+pub use world::{Outcome, run};
+
+/// A rule that the simulator breaks on purpose, to see that its checks notice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plant {
+    /// None: the real thing.
+    Nothing,
+    /// The target does not compare the CRC of what arrived.
+    SkipCrc,
+    /// The target's first Done messages get lost.
+    DropDone,
+    /// What the target asks for again gets lost.
+    DropResend,
+    /// The target writes under the final name from the first frame on.
+    NameEarly,
+    /// The target keeps whatever has the right size, whatever its time.
+    KeepBySize,
+    /// The target gives up a file and does not say so.
+    FailSilently,
+    /// The source sends a file on although it has changed.
+    SendChanged,
+    /// The way to the target delivers an offer twice.
+    RepeatOffer,
+}
+
+impl Plant {
+    /// All that break something.
+    pub const ALL: [Plant; 8] = [
+        Plant::SkipCrc,
+        Plant::DropDone,
+        Plant::DropResend,
+        Plant::NameEarly,
+        Plant::KeepBySize,
+        Plant::FailSilently,
+        Plant::SendChanged,
+        Plant::RepeatOffer,
+    ];
+}

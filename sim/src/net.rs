@@ -1,0 +1,98 @@
+//! What is under way: control messages one behind the other in each direction, and records on each stream. How they
+//! interleave is the scheduler's choice; what was sent on one way stays in order.
+
+use std::collections::VecDeque;
+
+use haul_proto::codec::Writer;
+use haul_proto::wire::frame::{Prefix, Trailer};
+
+use crate::content::Block;
+
+/// Most messages that wait on the way in one direction, and most records on a stream: then the sender waits.
+const QUEUE_MAX: usize = 6;
+
+/// A record: its head and trailer as bytes, its payload as what it stands for.
+#[derive(Debug)]
+pub struct Record {
+    /// The encoded prefix.
+    pub prefix: [u8; haul_proto::wire::frame::PREFIX_LEN],
+    /// The payload.
+    pub payload: Block,
+    /// The encoded trailer.
+    pub trailer: Vec<u8>,
+}
+
+impl Record {
+    /// Encodes a record.
+    pub fn new(payload: Block, trailer: &Trailer) -> Self {
+        let mut out = Writer::new();
+        trailer.encode(&mut out);
+        let trailer = out.into_bytes();
+        let prefix = Prefix { payload: payload.len(), trailer: trailer.len() }.encode();
+        Self { prefix, payload, trailer }
+    }
+
+    /// Decodes it.
+    pub fn open(&self) -> Result<Trailer, String> {
+        let prefix = Prefix::decode(self.prefix).map_err(|fault| format!("a prefix: {fault}"))?;
+        if (prefix.payload, prefix.trailer) != (self.payload.len(), self.trailer.len()) {
+            return Err("a prefix that came back differently".into());
+        }
+        Trailer::decode(&self.trailer, prefix.payload).map_err(|fault| format!("a trailer: {fault}"))
+    }
+}
+
+/// A queue that makes its sender wait when it is full.
+#[derive(Debug)]
+pub struct Way<T>(VecDeque<T>);
+
+impl<T> Default for Way<T> {
+    fn default() -> Self {
+        Self(VecDeque::new())
+    }
+}
+
+impl<T> Way<T> {
+    /// Whether another one may be sent.
+    pub fn has_room(&self) -> bool {
+        self.0.len() < QUEUE_MAX
+    }
+
+    /// Sends.
+    pub fn send(&mut self, item: T) {
+        self.0.push_back(item);
+    }
+
+    /// Receives.
+    pub fn receive(&mut self) -> Option<T> {
+        self.0.pop_front()
+    }
+
+    /// Whether nothing is on the way.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Everything between the two ends.
+#[derive(Debug, Default)]
+pub struct Net {
+    /// Control messages for the target.
+    pub to_target: Way<Vec<u8>>,
+    /// Control messages for the source.
+    pub to_source: Way<Vec<u8>>,
+    /// Data streams.
+    pub streams: Vec<Way<Record>>,
+}
+
+impl Net {
+    /// With this many streams.
+    pub fn new(streams: u16) -> Self {
+        Self { streams: (0..streams).map(|_| Way::default()).collect(), ..Self::default() }
+    }
+
+    /// Whether nothing is on its way.
+    pub fn is_empty(&self) -> bool {
+        self.to_target.is_empty() && self.to_source.is_empty() && self.streams.iter().all(Way::is_empty)
+    }
+}

@@ -1,0 +1,259 @@
+//! The source's engine, as far as the protocol needs one: walks, reads, sends, and notices what fails or has changed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use haul_proto::ids::{EntryId, JobNumber};
+use haul_proto::manifest::{Entry, Meta, Place, Stamp};
+use haul_proto::path::Name;
+use haul_proto::plan::{Piece, SmallFile, Work};
+use haul_proto::session::source::Source;
+use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Trailer};
+use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
+
+use crate::Plant;
+use crate::content::{Block, frame_len};
+use crate::net::{Net, Record};
+use crate::rng::Rng;
+use crate::tree::{Tree, Trouble, Visit, What};
+use crate::world::Rates;
+
+/// The job in every message.
+pub const JOB: JobNumber = JobNumber(7);
+
+/// The source's end of one run.
+pub struct Sender {
+    machine: Source<usize>,
+    /// Position in the walk.
+    at: usize,
+    offers_ended: bool,
+    /// Ids and times of what was offered, by node.
+    offered: HashMap<usize, (EntryId, Stamp)>,
+    streams: Vec<Outgoing>,
+    rates: Rates,
+    plant: Plant,
+    /// What the target said, by outcome.
+    pub told: Told,
+}
+
+/// What the target said became of entries.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// At their places by this run.
+    pub done: u64,
+    /// There before (links: there now).
+    pub kept: u64,
+    /// Refused.
+    pub refused: u64,
+}
+
+#[derive(Default)]
+struct Outgoing {
+    work: Option<Work<usize>>,
+    records: u64,
+    ended: bool,
+}
+
+impl Sender {
+    /// At the beginning of the walk.
+    pub fn new(streams: u16, rates: Rates, plant: Plant) -> Self {
+        Self {
+            machine: Source::new(frame_len(), streams),
+            at: 0,
+            offers_ended: false,
+            offered: HashMap::new(),
+            streams: (0..streams).map(|_| Outgoing::default()).collect(),
+            rates,
+            plant,
+            told: Told::default(),
+        }
+    }
+
+    /// Whether everything is settled and said.
+    pub fn is_finished(&self) -> bool {
+        self.machine.is_finished() && self.streams.iter().all(|stream| stream.ended)
+    }
+
+    /// Entries that were offered.
+    pub fn offered(&self) -> usize {
+        self.offered.len()
+    }
+
+    /// Moves the walk on by one step; `false` if it has ended or has to wait.
+    pub fn walk(&mut self, tree: &Tree, rng: &mut Rng) -> bool {
+        match tree.walk.get(self.at) {
+            None if self.offers_ended => return false,
+            None => {
+                self.machine.end_offers();
+                self.offers_ended = true;
+                return true;
+            }
+            Some(Visit::Leave(node)) => self.machine.end_directory(self.offered[node].0, rng.chance(900)),
+            Some(Visit::Enter(node)) => {
+                let parent = tree.nodes[*node].parent;
+                if parent.is_some_and(|parent| self.machine.is_refused(self.offered[&parent].0)) && rng.chance(800) {
+                    self.skip_to_end_of(tree, parent);
+                    return true;
+                }
+                if self.machine.window() == 0 {
+                    return false;
+                }
+                self.offer(tree, *node);
+                if rng.chance(150) {
+                    self.machine.flush_offers();
+                }
+            }
+        }
+        self.at += 1;
+        true
+    }
+
+    fn skip_to_end_of(&mut self, tree: &Tree, directory: Option<usize>) {
+        let is_end = |visit: &Visit| matches!(visit, Visit::Leave(node) if Some(*node) == directory);
+        while tree.walk.get(self.at).is_some_and(|visit| !is_end(visit)) {
+            self.at += 1;
+        }
+    }
+
+    fn offer(&mut self, tree: &Tree, id: usize) {
+        let node = &tree.nodes[id];
+        let place = match node.parent {
+            None => Place::Operand(u32::try_from(id).unwrap_or(u32::MAX)),
+            Some(parent) => Place::Child {
+                parent: self.offered[&parent].0,
+                name: Name::new(&node.name).expect("names of the tree are names"),
+            },
+        };
+        let meta = Meta { modified: node.stamp, ..Meta::default() };
+        let entry = self.machine.offer(Entry { place, kind: node.offered_kind(), meta }, Arc::new(id));
+        self.offered.insert(id, (entry, node.stamp));
+    }
+
+    /// Sends a control message.
+    pub fn speak(&mut self, net: &mut Net) -> bool {
+        if !net.to_target.has_room() {
+            return false;
+        }
+        let Some(message) = self.machine.poll_message() else { return false };
+        let repeat = self.plant == Plant::RepeatOffer && matches!(message, SourceMessage::Offer { .. });
+        (0..=usize::from(repeat)).for_each(|_| net.to_target.send(message.encode(JOB)));
+        true
+    }
+
+    /// Takes a control message.
+    pub fn listen(&mut self, net: &mut Net) -> Result<bool, String> {
+        let Some(bytes) = net.to_source.receive() else { return Ok(false) };
+        let message = TargetMessage::decode(&bytes, JOB).map_err(|fault| format!("the target's message: {fault}"))?;
+        match &message {
+            TargetMessage::Needs { needs, .. } => {
+                self.told.kept += needs.iter().filter(|need| **need == Need::Nothing).count() as u64;
+                self.told.refused += needs.iter().filter(|need| **need == Need::Refused).count() as u64;
+            }
+            TargetMessage::Done { runs } => self.told.done += runs.iter().map(|run| run.1).sum::<u64>(),
+            _ => {}
+        }
+        self.machine.handle(message).map_err(|fault| format!("the source refuses: {fault}"))?;
+        Ok(true)
+    }
+
+    /// Moves a stream on by one record.
+    pub fn stream(&mut self, stream: usize, tree: &mut Tree, net: &mut Net, rng: &mut Rng) -> bool {
+        if self.streams[stream].ended || !net.streams[stream].has_room() {
+            return false;
+        }
+        let record = match self.streams[stream].work.take() {
+            Some(Work::Frames(piece)) => self.read_frame(stream, piece, tree, rng),
+            Some(Work::Pack(files)) => self.read_pack(&files, tree, rng),
+            None => match self.machine.next_work() {
+                Some(work) => {
+                    self.streams[stream].work = Some(work);
+                    return true;
+                }
+                None if self.machine.is_finished() => {
+                    self.streams[stream].ended = true;
+                    let end = Trailer::End { records: self.streams[stream].records };
+                    net.streams[stream].send(Record::new(Block::Bytes([].into()), &end));
+                    return true;
+                }
+                None => return false,
+            },
+        };
+        if let Some(record) = record {
+            self.streams[stream].records += 1;
+            net.streams[stream].send(record);
+        }
+        true
+    }
+
+    /// Reads the first frame of a piece and leaves the others for later; none when that fails.
+    fn read_frame(&mut self, stream: usize, mut piece: Piece<usize>, tree: &mut Tree, rng: &mut Rng) -> Option<Record> {
+        let index = piece.frames.start;
+        let Some(block) = self.read(&piece, index, tree, rng) else {
+            self.machine.fail(piece.entry, "it cannot be read");
+            return None;
+        };
+        let modified = tree.nodes[*piece.handle].stamp;
+        let mut value = block.value(piece.size, index);
+        let entry = piece.entry;
+        if modified != self.offered[&*piece.handle].1 && self.plant != Plant::SendChanged {
+            self.machine.fail(entry, "it has changed");
+            // Some look before they send, some after.
+            return rng.chance(500).then(|| data_record(entry, index, block, value));
+        }
+        self.machine.frames_read(entry, &[(index, value)], modified);
+        piece.frames.start += 1;
+        if !piece.frames.is_empty() {
+            self.streams[stream].work = Some(Work::Frames(piece));
+        }
+        if rng.chance(self.rates.wrong_value) {
+            value[0] ^= 1;
+        }
+        Some(data_record(entry, index, block, value))
+    }
+
+    fn read(&self, piece: &Piece<usize>, index: u64, tree: &mut Tree, rng: &mut Rng) -> Option<Block> {
+        tree.touch(*piece.handle);
+        let What::File(file) = &tree.nodes[*piece.handle].what else { return None };
+        if matches!(file.trouble, Trouble::Unreadable(from) if index >= from) || rng.chance(self.rates.read) {
+            return None;
+        }
+        // A file that has shrunk ends early.
+        let len = frame_len().frame_len(piece.size, index);
+        file.content.block(index).filter(|block| Some(block.len()) == len).cloned()
+    }
+
+    fn read_pack(&mut self, files: &[SmallFile<usize>], tree: &mut Tree, rng: &mut Rng) -> Option<Record> {
+        let mut packed = Vec::new();
+        let mut payload = Vec::new();
+        for small in files {
+            tree.touch(*small.handle);
+            let node = &tree.nodes[*small.handle];
+            let What::File(file) = &node.what else { continue };
+            let size = file.content.size();
+            let unreadable = matches!(file.trouble, Trouble::Unreadable(0)) || rng.chance(self.rates.read);
+            if unreadable || size > frame_len().pack_file_max() || payload.len() as u64 + size > frame_len().get().into() {
+                self.machine.fail(small.entry, "it cannot be read, or has grown");
+                continue;
+            }
+            payload.extend_from_slice(&file.content.small_bytes());
+            packed.push(PackedFile {
+                entry: small.entry,
+                len: u32::try_from(size).unwrap_or(u32::MAX),
+                modified: node.stamp,
+                digest: file.content.digest(),
+            });
+        }
+        if packed.is_empty() {
+            return None;
+        }
+        let block = Block::Bytes(payload.into());
+        let pack = PackFrame { job: JOB, crc: block.crc(), files: packed };
+        Some(Record::new(block, &Trailer::Pack(pack)))
+    }
+}
+
+fn data_record(entry: EntryId, index: u64, block: Block, value: [u8; 32]) -> Record {
+    let offset = index * u64::from(frame_len().get());
+    let crc = block.crc();
+    Record::new(block, &Trailer::Data(DataFrame { job: JOB, entry, offset, crc, value }))
+}

@@ -1,0 +1,171 @@
+//! What is at the source: a random tree, the order in which it is walked, and files that fail or change under the reader.
+
+use haul_proto::manifest::{Kind, Stamp};
+
+use crate::content::Content;
+use crate::rng::Rng;
+
+/// Number of entries in a tree that fills the window.
+pub const WIDE_ENTRIES: usize = 18_000;
+
+/// One entry of the tree.
+#[derive(Debug)]
+pub struct Node {
+    /// Its directory; none for an operand.
+    pub parent: Option<usize>,
+    /// Its name.
+    pub name: Vec<u8>,
+    /// From the operand down.
+    pub path: Vec<u8>,
+    /// What it is.
+    pub what: What,
+    /// Time of last modification.
+    pub stamp: Stamp,
+}
+
+/// What an entry is.
+#[derive(Debug)]
+pub enum What {
+    /// A directory.
+    Directory,
+    /// A link to this.
+    Link(Box<[u8]>),
+    /// A file.
+    File(File),
+}
+
+/// A file at the source.
+#[derive(Debug)]
+pub struct File {
+    /// What it contains now.
+    pub content: Content,
+    /// What it contained at any time, the present included.
+    pub versions: Vec<Content>,
+    /// What goes wrong with it.
+    pub trouble: Trouble,
+    /// Frames that were read of it.
+    pub reads: u64,
+}
+
+/// What goes wrong with a file at the source.
+#[derive(Debug, Clone)]
+pub enum Trouble {
+    /// Nothing.
+    None,
+    /// This frame and those behind it cannot be read.
+    Unreadable(u64),
+    /// After this many reads somebody writes another content into it, once.
+    Changes(u64, Content),
+}
+
+/// A step of the walk.
+#[derive(Debug, Clone, Copy)]
+pub enum Visit {
+    /// A directory, before what is in it; or anything else.
+    Enter(usize),
+    /// A directory, after what is in it.
+    Leave(usize),
+}
+
+/// The source.
+#[derive(Debug, Default)]
+pub struct Tree {
+    /// Entries; a directory stands before what is in it.
+    pub nodes: Vec<Node>,
+    /// The walk, depth first.
+    pub walk: Vec<Visit>,
+}
+
+impl Tree {
+    /// A tree of a few entries, or now and then one that is wider than the window.
+    pub fn random(rng: &mut Rng, wide: bool, troubles_per_mille: u64) -> Self {
+        let mut tree = Self::default();
+        if wide {
+            let root = tree.add(rng, None, What::Directory);
+            for _ in 0..WIDE_ENTRIES {
+                tree.add(rng, Some(root), file(Content::default(), Trouble::None));
+            }
+            tree.walk.push(Visit::Leave(root));
+            return tree;
+        }
+        let operands = 1 + rng.below(3);
+        let mut left = 1 + rng.below(if rng.chance(100) { 120 } else { 30 });
+        for _ in 0..operands {
+            tree.grow(rng, None, &mut left, troubles_per_mille, 0);
+        }
+        tree
+    }
+
+    /// Adds an entry and all below it. The recursion is at most 12 deep.
+    fn grow(&mut self, rng: &mut Rng, parent: Option<usize>, left: &mut u64, troubles_per_mille: u64, depth: u32) {
+        *left = left.saturating_sub(1);
+        match rng.below(10) {
+            0..=3 if depth < 12 => {
+                let directory = self.add(rng, parent, What::Directory);
+                while *left > 0 && rng.chance(850) {
+                    self.grow(rng, Some(directory), left, troubles_per_mille, depth + 1);
+                }
+                self.walk.push(Visit::Leave(directory));
+            }
+            4 => {
+                let length = 1 + rng.index(20);
+                self.add(rng, parent, What::Link(vec![b'l'; length].into()));
+            }
+            _ => {
+                let content = Content::random(rng);
+                let trouble = if rng.chance(troubles_per_mille) { trouble(rng) } else { Trouble::None };
+                self.add(rng, parent, file(content, trouble));
+            }
+        }
+    }
+
+    fn add(&mut self, rng: &mut Rng, parent: Option<usize>, what: What) -> usize {
+        let id = self.nodes.len();
+        let name = match rng.below(8) {
+            0 => [b"\xff\n".as_slice(), id.to_string().as_bytes()].concat(),
+            _ => id.to_string().into_bytes(),
+        };
+        let path = match parent {
+            Some(parent) => [self.nodes[parent].path.as_slice(), b"/", &name].concat(),
+            None => name.clone(),
+        };
+        let stamp = Stamp { seconds: 1_000_000_000 + (rng.next() >> 40).cast_signed(), nanoseconds: 7 };
+        self.nodes.push(Node { parent, name, path, what, stamp });
+        self.walk.push(Visit::Enter(id));
+        id
+    }
+
+    /// Counts a read of a file, which may be the one after which it is another.
+    pub fn touch(&mut self, node: usize) {
+        let node = &mut self.nodes[node];
+        let What::File(file) = &mut node.what else { return };
+        file.reads += 1;
+        if let Trouble::Changes(reads, content) = &file.trouble
+            && file.reads > *reads
+        {
+            file.content = content.clone();
+            file.versions.push(content.clone());
+            file.trouble = Trouble::None;
+            node.stamp.seconds += 1;
+        }
+    }
+}
+
+fn file(content: Content, trouble: Trouble) -> What {
+    What::File(File { versions: vec![content.clone()], content, trouble, reads: 0 })
+}
+
+fn trouble(rng: &mut Rng) -> Trouble {
+    if rng.chance(500) { Trouble::Unreadable(rng.below(6)) } else { Trouble::Changes(rng.below(8), Content::random(rng)) }
+}
+
+impl Node {
+    /// What is offered of it.
+    pub fn offered_kind(&self) -> Kind {
+        match &self.what {
+            What::Directory => Kind::Directory,
+            What::Link(points_to) => Kind::Symlink { points_to: points_to.clone() },
+            What::File(file) => Kind::File { size: file.content.size() },
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! One seed: a scenario, the runs of a job in it (crashes in between), and the scheduler that decides who moves next.
+
+use std::collections::HashMap;
+
+use crate::Plant;
+use crate::check;
+use crate::disk::{self, Disk};
+use crate::net::Net;
+use crate::receiver::{Receiver, Settings};
+use crate::rng::Rng;
+use crate::sender::Sender;
+use crate::tree::{Tree, What};
+
+/// Each such seed has a tree that is wider than the window.
+const WIDE_EVERY: u64 = 512;
+/// In a row, moves that nobody can make, before everybody is asked.
+const IDLE_MAX: u32 = 32;
+
+/// How often things go wrong, in a thousand.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Rates {
+    /// Looking at or making an entry at the target.
+    pub create: u64,
+    /// Writing a frame.
+    pub write: u64,
+    /// Giving a name, or a directory its metadata.
+    pub name: u64,
+    /// A record arrives with a flipped bit (after its seal was opened).
+    pub damage: u64,
+    /// Reading a frame or a small file.
+    pub read: u64,
+    /// The source hashes something else than it sends.
+    pub wrong_value: u64,
+    /// Files that cannot be read, or that change.
+    pub troubles: u64,
+}
+
+/// What a seed sets.
+#[derive(Debug)]
+pub struct Scenario {
+    /// Replace what exists.
+    pub force: bool,
+    rates: Rates,
+    streams: u16,
+    verify_memory: bool,
+    wide: bool,
+    crashes: u64,
+}
+
+/// What a seed came to.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Outcome {
+    /// Entries of the tree.
+    pub entries: u64,
+    /// Moves that were made.
+    pub steps: u64,
+    /// Runs that were cut off.
+    pub crashes: u64,
+    /// Entries that the last run brought.
+    pub done: u64,
+    /// Entries that failed in the last run.
+    pub failed: u64,
+}
+
+/// How a run ended.
+enum Ended {
+    Finished,
+    Crashed,
+}
+
+impl Scenario {
+    fn random(seed: u64, rng: &mut Rng) -> Self {
+        let wide = seed % WIDE_EVERY == WIDE_EVERY - 1;
+        let calm = rng.chance(300);
+        let mut rate = |most: &[u64]| if calm || wide { 0 } else { rng.pick(most) };
+        let rates = Rates {
+            create: rate(&[0, 0, 20, 100]),
+            write: rate(&[0, 0, 10, 60]),
+            name: rate(&[0, 0, 20, 100]),
+            damage: rate(&[0, 10, 100, 300]),
+            read: rate(&[0, 0, 10, 60]),
+            wrong_value: rate(&[0, 0, 0, 10]),
+            troubles: rate(&[0, 100, 400]),
+        };
+        Self {
+            force: rng.chance(500),
+            rates,
+            streams: 1 + u16::try_from(rng.below(4)).unwrap_or(0),
+            verify_memory: rng.chance(300),
+            wide,
+            crashes: if rng.chance(400) { 1 + rng.below(2) } else { 0 },
+        }
+    }
+
+    /// Whether nothing goes wrong but crashes.
+    pub fn is_calm(&self) -> bool {
+        self.rates == Rates::default()
+    }
+}
+
+/// Runs a seed to its end; the error says what rule was broken.
+pub fn run(seed: u64, plant: Plant, verbose: bool) -> Result<Outcome, String> {
+    let mut rng = Rng::new(seed);
+    let scenario = Scenario::random(seed, &mut rng);
+    let mut tree = Tree::random(&mut rng, scenario.wide, scenario.rates.troubles);
+    let mixed = rng.chance(600) && !scenario.wide;
+    let before = disk::before(&tree, mixed, &mut rng);
+    if verbose {
+        println!("{scenario:?}\n{tree:#?}\nat the target: {before:#?}");
+    }
+    let mut world = World::new(&scenario, plant, verbose, rng, before.clone());
+    for _ in 0..scenario.crashes {
+        let limit = check::crash_step(&mut world.rng, world.step_limit(&tree));
+        let ended = world.run_once(&mut tree, &scenario, Some(limit), &before)?;
+        if matches!(ended, Ended::Finished) {
+            break;
+        }
+        world.outcome.crashes += 1;
+    }
+    world.run_once(&mut tree, &scenario, None, &before)?;
+    if scenario.is_calm() && !scenario.wide {
+        world.again = true;
+        world.run_once(&mut tree, &scenario, None, &before)?;
+    }
+    Ok(world.outcome)
+}
+
+struct World {
+    rng: Rng,
+    disk: Disk,
+    settings: Settings,
+    verbose: bool,
+    /// A run that finds everything done.
+    again: bool,
+    outcome: Outcome,
+}
+
+/// The two ends and what is between them.
+struct Ends {
+    sender: Sender,
+    receiver: Receiver,
+    net: Net,
+}
+
+impl World {
+    fn new(scenario: &Scenario, plant: Plant, verbose: bool, rng: Rng, disk: Disk) -> Self {
+        let Scenario { force, rates, verify_memory, .. } = *scenario;
+        let settings = Settings { force, verify_memory, rates, plant };
+        Self { rng, disk, settings, verbose, again: false, outcome: Outcome::default() }
+    }
+
+    /// More moves than any run of this tree takes.
+    fn step_limit(&self, tree: &Tree) -> u64 {
+        let frames = |what: &What| if let What::File(file) = what { 2 + file.content.size() >> 18 } else { 1 };
+        let work: u64 = tree.nodes.iter().map(|node| frames(&node.what)).sum();
+        5000 + 100 * (work + tree.nodes.len() as u64)
+    }
+
+    fn run_once(&mut self, tree: &mut Tree, scenario: &Scenario, crash: Option<u64>, before: &Disk) -> Result<Ended, String> {
+        let Scenario { streams, rates, .. } = *scenario;
+        let operands = tree.nodes.iter().enumerate().filter(|(_, node)| node.parent.is_none());
+        let operands: HashMap<_, _> =
+            operands.map(|(id, node)| (u32::try_from(id).unwrap_or(u32::MAX), node.path.clone())).collect();
+        let mut ends = Ends {
+            sender: Sender::new(streams, rates, self.settings.plant),
+            receiver: Receiver::new(streams, self.settings, operands),
+            net: Net::new(streams),
+        };
+        let at_start = self.disk.clone();
+        let ended = self.drive(&mut ends, tree, crash)?;
+        check::names(&self.disk, before, tree)?;
+        if matches!(ended, Ended::Finished) {
+            check::finished(scenario, tree, &self.disk, &at_start, (&ends.sender, &ends.receiver))?;
+            if self.again {
+                check::nothing_left_to_do(&ends.receiver, tree)?;
+            }
+            let fates = ends.receiver.fates.values();
+            self.outcome.entries = tree.nodes.len() as u64;
+            self.outcome.done = ends.sender.told.done;
+            self.outcome.failed = fates.filter(|fate| matches!(fate, crate::receiver::Fate::Failed)).count() as u64;
+        }
+        Ok(ended)
+    }
+
+    /// Moves one or the other until both are finished, or until the crash.
+    fn drive(&mut self, ends: &mut Ends, tree: &mut Tree, crash: Option<u64>) -> Result<Ended, String> {
+        let limit = self.step_limit(tree);
+        let actors = 6 + 2 * ends.net.streams.len();
+        let (mut steps, mut idle) = (0, 0);
+        while !(ends.sender.is_finished() && ends.receiver.is_finished() && ends.net.is_empty()) {
+            if crash == Some(steps) {
+                self.note("crash", true);
+                return Ok(Ended::Crashed);
+            }
+            let actor = self.rng.index(actors);
+            let mut moved = self.step(actor, ends, tree)?;
+            idle = if moved { 0 } else { idle + 1 };
+            if idle > IDLE_MAX {
+                for actor in 0..actors {
+                    moved |= self.step(actor, ends, tree)?;
+                }
+                if !moved {
+                    return Err("both ends wait for each other".into());
+                }
+            }
+            steps += u64::from(moved);
+            if steps > limit {
+                return Err(format!("no end after {steps} steps"));
+            }
+        }
+        self.outcome.steps += steps;
+        Ok(Ended::Finished)
+    }
+
+    /// Lets one of them move, if it can.
+    fn step(&mut self, actor: usize, ends: &mut Ends, tree: &mut Tree) -> Result<bool, String> {
+        let Ends { sender, receiver, net } = ends;
+        let (rng, disk) = (&mut self.rng, &mut self.disk);
+        let (name, moved) = match actor {
+            0 => ("walk", sender.walk(tree, rng)),
+            1 => ("source speaks", sender.speak(net)),
+            2 => ("source listens", sender.listen(net)?),
+            3 => ("target speaks", receiver.speak(net)),
+            4 => ("target listens", receiver.listen(net, disk, rng)?),
+            5 => ("target works", receiver.work(disk, rng)?),
+            n if n % 2 == 0 => ("source's stream", sender.stream((n - 6) / 2, tree, net, rng)),
+            n => ("target's stream", receiver.stream((n - 6) / 2, net, disk, rng)?),
+        };
+        self.note(name, moved);
+        Ok(moved)
+    }
+
+    fn note(&self, name: &str, moved: bool) {
+        if self.verbose && moved {
+            println!("{name}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! `cargo xtask dist`: the one static executable that is shipped, built and checked.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use crate::run::{Output, run};
+use crate::test::{cargo, root};
+use crate::{artifacts, elf};
+
+/// How long the build may take: it optimises across all crates.
+const BUILD_LIMIT: Duration = Duration::from_secs(60 * 60);
+/// How long `haul --version` may take.
+const START_LIMIT: Duration = Duration::from_secs(10);
+/// It travels over ssh to hosts that have none, so it has to stay small.
+const MAX_BYTES: usize = 10 * 1024 * 1024;
+
+/// Runs the chore.
+pub fn main(arguments: Vec<String>) -> ExitCode {
+    if let Some(argument) = arguments.first() {
+        eprintln!("cargo xtask dist: it takes no arguments, not '{argument}'");
+        return ExitCode::from(2);
+    }
+    match dist() {
+        Ok(shipped) => {
+            println!(
+                "{}\n{} bytes\nBLAKE3 {}\nruns {}",
+                shipped.path.display(),
+                shipped.bytes,
+                shipped.digest,
+                shipped.runs_in
+            );
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("cargo xtask dist: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+struct Shipped {
+    path: PathBuf,
+    bytes: usize,
+    digest: String,
+    runs_in: &'static str,
+}
+
+fn dist() -> Result<Shipped, String> {
+    let built = build()?;
+    let content = std::fs::read(&built).map_err(|error| format!("{}: {error}", built.display()))?;
+    elf::check_static_pie(&content).map_err(|why| format!("{}: {why}", built.display()))?;
+    if content.len() > MAX_BYTES {
+        return Err(format!(
+            "{} has {} bytes, more than the {MAX_BYTES} that are allowed",
+            built.display(),
+            content.len()
+        ));
+    }
+    let (version, runs_in) = start_alone(&built)?;
+    let path = root().join("target/dist").join(format!("haul-{version}-{}", triple()?));
+    place(&built, &path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(Shipped { path, bytes: content.len(), digest: blake3::hash(&content).to_hex().to_string(), runs_in })
+}
+
+/// Builds the program with the profile that is shipped; its path.
+fn build() -> Result<PathBuf, String> {
+    let arguments = ["build", "--profile", "dist", "--package", "haul", "--message-format=json-render-diagnostics"];
+    let ended = run(&mut cargo(&arguments), BUILD_LIMIT, Output::Kept);
+    if let Some(why) = ended.failure {
+        return Err(format!("the build failed: {why}"));
+    }
+    let programs = artifacts::parse(&ended.stdout);
+    programs
+        .into_iter()
+        .find(|program| program.target == "haul")
+        .map(|program| program.path)
+        .ok_or_else(|| "cargo built no program called haul".to_owned())
+}
+
+/// Starts the program where there is nothing but itself, without any environment. Its version, and where it was run.
+fn start_alone(built: &Path) -> Result<(String, &'static str), String> {
+    let cell = tempfile::tempdir().map_err(|error| format!("no temporary directory: {error}"))?;
+    place(built, &cell.path().join("haul")).map_err(|error| format!("{}: {error}", cell.path().display()))?;
+    let mut last = String::new();
+    for (prefix, runs_in) in cells(cell.path()) {
+        let (program, arguments) = prefix.split_first().ok_or("no command")?;
+        let mut command = Command::new(program);
+        command.args(arguments).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        let ended = run(command.arg("/haul").arg("--version"), START_LIMIT, Output::Kept);
+        match ended.failure {
+            None => return Ok((version(&ended.stdout)?, runs_in)),
+            Some(why) => last = why,
+        }
+    }
+    Err(format!("haul --version does not run in an empty root directory: {last}"))
+}
+
+/// Commands that start something in an empty root: the second is for those who are not root.
+fn cells(root: &Path) -> [(Vec<String>, &'static str); 2] {
+    let root = root.to_string_lossy().into_owned();
+    let chroot = vec!["chroot".to_owned(), root.clone()];
+    let unshare = ["unshare", "--user", "--map-root-user", "chroot"].map(str::to_owned);
+    [
+        (chroot, "in an empty root directory"),
+        ([&unshare[..], &[root]].concat(), "in an empty root directory of a user namespace"),
+    ]
+}
+
+/// The version in `haul 0.1.0`.
+fn version(printed: &str) -> Result<String, String> {
+    let version = printed
+        .lines()
+        .next()
+        .and_then(|line| line.strip_prefix("haul "))
+        .and_then(|rest| rest.split_whitespace().next());
+    let version = version.filter(|version| version.starts_with(|c: char| c.is_ascii_digit()));
+    version
+        .map(str::to_owned)
+        .ok_or_else(|| format!("haul --version printed '{}', which is no version", printed.trim()))
+}
+
+/// This host's target triple, which the build is for.
+fn triple() -> Result<String, String> {
+    let ended = run(Command::new("rustc").args(["--version", "--verbose"]), START_LIMIT, Output::Kept);
+    let triple = ended.stdout.lines().find_map(|line| line.strip_prefix("host: "));
+    triple.map(str::to_owned).ok_or_else(|| "rustc does not say what its host is".to_owned())
+}
+
+/// Copies the program, executable for all, making the directory above it.
+fn place(from: &Path, to: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    if let Some(directory) = to.parent() {
+        std::fs::create_dir_all(directory)?;
+    }
+    // A copy that is being run cannot be written over, but it can be replaced.
+    let fresh = to.with_file_name(".haul.new");
+    std::fs::copy(from, &fresh)?;
+    std::fs::set_permissions(&fresh, std::fs::Permissions::from_mode(0o755))?;
+    std::fs::rename(&fresh, to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_version() {
+        assert_eq!(version("haul 0.1.0\n").as_deref(), Ok("0.1.0"));
+        assert_eq!(version("haul 1.2.3-rc1 (x86_64)\n").as_deref(), Ok("1.2.3-rc1"));
+        assert!(version("").is_err());
+        assert!(version("haul --help\n").is_err());
+    }
+}

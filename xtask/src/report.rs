@@ -1,0 +1,197 @@
+//! What the steps of `cargo xtask test` came to: counts, the table, the closing line.
+//!
+//! Nothing that did not run is ever shown as passed: a skipped step or test is a row with its reason.
+
+use std::time::Duration;
+
+/// Tests that a harness reported, and tests that said that they could not run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Ran and passed.
+    pub passed: u64,
+    /// Ran and failed.
+    pub failed: u64,
+    /// Ignored by the harness, or returned early with a stated reason.
+    pub skipped: u64,
+}
+
+impl Counts {
+    /// Sums the `test result:` lines in what the harnesses printed.
+    pub fn parse(output: &str) -> Self {
+        let mut sum = Self::default();
+        for line in output.lines().filter(|line| line.starts_with("test result:")) {
+            sum.passed += number_before(line, " passed");
+            sum.failed += number_before(line, " failed");
+            sum.skipped += number_before(line, " ignored");
+        }
+        sum
+    }
+
+    /// Adds another count.
+    pub fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+
+    /// Moves `count` tests that returned early from passed to skipped: the harness cannot tell them apart.
+    pub fn set_aside(&mut self, count: u64) {
+        let moved = count.min(self.passed);
+        self.passed -= moved;
+        self.skipped += moved;
+    }
+}
+
+/// The number that stands before `word` in a harness's result line; 0 where there is none.
+fn number_before(line: &str, word: &str) -> u64 {
+    let Some(end) = line.find(word) else { return 0 };
+    let head = &line[..end];
+    let start = head.rfind(|c: char| !c.is_ascii_digit()).map_or(0, |last| last + 1);
+    head[start..].parse().unwrap_or(0)
+}
+
+/// How a step ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Did what it should.
+    Passed,
+    /// Did not; the reasons, one a line.
+    Failed(Vec<String>),
+    /// Was not run, and why.
+    Skipped(String),
+}
+
+/// A step that is over.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// Its name.
+    pub step: &'static str,
+    /// How it ended.
+    pub verdict: Verdict,
+    /// The tests in it, where it has any.
+    pub counts: Counts,
+    /// Tests that could not run, with their reasons.
+    pub skips: Vec<String>,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+/// The whole run.
+#[derive(Debug, Default)]
+pub struct Report {
+    rows: Vec<Row>,
+}
+
+impl Report {
+    /// Adds a step that is over.
+    pub fn push(&mut self, row: Row) {
+        self.rows.push(row);
+    }
+
+    /// All tests. A step that failed without a failed test (formatting, a time limit) counts as one failure, so that the closing line never looks better than the run.
+    pub fn totals(&self) -> Counts {
+        let mut sum = Counts::default();
+        for row in &self.rows {
+            sum.add(row.counts);
+            if matches!(row.verdict, Verdict::Failed(_)) && row.counts.failed == 0 {
+                sum.failed += 1;
+            }
+        }
+        sum
+    }
+
+    /// Whether a step that was run has failed.
+    pub fn failed(&self) -> bool {
+        self.rows.iter().any(|row| matches!(row.verdict, Verdict::Failed(_)))
+    }
+
+    /// The table of steps, the reasons for what failed or was skipped, and the closing line.
+    pub fn render(&self) -> String {
+        let mut text = format!(
+            "\n{:<12} {:<8} {:>8} {:>8} {:>8} {:>8}\n",
+            "step", "result", "passed", "failed", "skipped", "seconds"
+        );
+        for row in &self.rows {
+            text.push_str(&self.line(row));
+        }
+        for row in &self.rows {
+            text.push_str(&remarks(row));
+        }
+        let totals = self.totals();
+        text.push_str(&format!("\n{} passed, {} failed\n", totals.passed, totals.failed));
+        text
+    }
+
+    fn line(&self, row: &Row) -> String {
+        let result = match row.verdict {
+            Verdict::Passed => "ok",
+            Verdict::Failed(_) => "FAILED",
+            Verdict::Skipped(_) => "skipped",
+        };
+        let Counts { passed, failed, skipped } = row.counts;
+        let seconds = row.elapsed.as_secs_f64();
+        if row.counts == Counts::default() {
+            return format!("{:<12} {result:<8} {:>8} {:>8} {:>8} {seconds:>8.1}\n", row.step, "-", "-", "-");
+        }
+        format!("{:<12} {result:<8} {passed:>8} {failed:>8} {skipped:>8} {seconds:>8.1}\n", row.step)
+    }
+}
+
+/// One line for each thing that a reader of the table must know.
+fn remarks(row: &Row) -> String {
+    let mut text = String::new();
+    match &row.verdict {
+        Verdict::Passed => {}
+        Verdict::Failed(reasons) => {
+            reasons.iter().for_each(|why| text.push_str(&format!("FAILED  {}: {why}\n", row.step)))
+        }
+        Verdict::Skipped(why) => text.push_str(&format!("skipped {}: {why}\n", row.step)),
+    }
+    row.skips.iter().for_each(|why| text.push_str(&format!("skipped {}: {why}\n", row.step)));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HARNESS: &str = "running 2 tests\ntest a ... ok\n\ntest result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.01s\n\
+        test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s\n";
+
+    fn row(verdict: Verdict, counts: Counts) -> Row {
+        Row { step: "unit", verdict, counts, skips: Vec::new(), elapsed: Duration::from_millis(1500) }
+    }
+
+    #[test]
+    fn sums_result_lines() {
+        assert_eq!(Counts::parse(HARNESS), Counts { passed: 15, failed: 2, skipped: 1 });
+        assert_eq!(Counts::parse("nothing ran"), Counts::default());
+    }
+
+    #[test]
+    fn a_skipped_test_is_not_a_passed_one() {
+        let mut counts = Counts { passed: 5, failed: 0, skipped: 0 };
+        counts.set_aside(2);
+        assert_eq!(counts, Counts { passed: 3, failed: 0, skipped: 2 });
+    }
+
+    #[test]
+    fn a_failed_step_without_tests_counts_as_a_failure() {
+        let mut report = Report::default();
+        report.push(row(Verdict::Passed, Counts { passed: 7, failed: 0, skipped: 0 }));
+        report.push(row(Verdict::Failed(vec!["exit status 1".into()]), Counts::default()));
+        assert!(report.failed());
+        let text = report.render();
+        assert!(text.ends_with("\n7 passed, 1 failed\n"), "{text}");
+        assert!(text.contains("FAILED  unit: exit status 1"), "{text}");
+    }
+
+    #[test]
+    fn a_skipped_step_says_why_and_is_not_green() {
+        let mut report = Report::default();
+        report.push(row(Verdict::Skipped("no such tool".into()), Counts::default()));
+        let text = report.render();
+        assert!(text.contains("skipped unit: no such tool"), "{text}");
+        assert!(!text.contains(" ok "), "{text}");
+    }
+}

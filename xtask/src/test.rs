@@ -1,0 +1,150 @@
+//! `cargo xtask test`: every check there is, in an order that fails early, with a time limit for each.
+//!
+//! This file knows the steps and the command line; `test/steps.rs` does them.
+
+mod harness;
+mod steps;
+
+pub use steps::{cargo, root};
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use crate::report::{Counts, Report, Row, Verdict};
+use crate::{run, suggest};
+use steps::{Context, Done};
+
+/// One step.
+pub struct Step {
+    /// What `--only` and the table call it.
+    pub name: &'static str,
+    /// What it shows.
+    pub about: &'static str,
+    /// It fails when it takes longer: most of it is compiling, the first time.
+    pub limit: Duration,
+    /// Does it.
+    pub work: fn(&mut Context, &Step) -> Done,
+}
+
+const fn step(name: &'static str, minutes: u64, work: fn(&mut Context, &Step) -> Done, about: &'static str) -> Step {
+    Step { name, about, limit: Duration::from_secs(60 * minutes), work }
+}
+
+/// All steps, in their order. Building counts as a step of its own, so that the times of the others are theirs.
+pub const STEPS: &[Step] = &[
+    step("tools", 15, steps::tools, "the programs that the tests start are there, or are installed"),
+    step("format", 2, steps::format, "cargo fmt --check"),
+    step("build", 40, steps::build, "everything that the tests run is built"),
+    step("clippy", 20, steps::clippy, "no warning in any target"),
+    step("docs", 20, steps::docs, "no warning in the documentation"),
+    step("unit", 8, steps::unit, "unit and property tests of every package, and the documentation's examples"),
+    step("simulator", 8, steps::simulator, "the protocol's two machines under faults from seeds"),
+    step("fuzz", 5, steps::fuzz, "the fuzz targets over their saved corpus"),
+    step("e2e", 10, steps::e2e, "the real program, with real sshds, namespaces, signals and full disks"),
+];
+
+/// Runs the chore.
+pub fn main(arguments: Vec<String>) -> ExitCode {
+    let chosen = match parse(&arguments) {
+        Ok(Asked::Steps(names)) => names,
+        Ok(Asked::List) => {
+            STEPS.iter().for_each(|step| println!("{:<12}{}", step.name, step.about));
+            return ExitCode::SUCCESS;
+        }
+        Err(message) => {
+            eprintln!("{message}");
+            return ExitCode::from(2);
+        }
+    };
+    let report = run_steps(&chosen);
+    print!("{}", report.render());
+    if report.failed() || report.totals().failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Asked {
+    List,
+    /// Names of steps; none means all.
+    Steps(Vec<String>),
+}
+
+fn parse(arguments: &[String]) -> Result<Asked, String> {
+    let mut names = Vec::new();
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        let value = match argument.as_str() {
+            "--list" => return Ok(Asked::List),
+            "--only" => {
+                rest.next().ok_or("cargo xtask test: --only needs the name of a step: cargo xtask test --list")?
+            }
+            other => match other.strip_prefix("--only=") {
+                Some(value) => value,
+                None => {
+                    return Err(suggest::unknown("option", other, ["--only", "--list"], "cargo xtask help"));
+                }
+            },
+        };
+        if !STEPS.iter().any(|step| step.name == value) {
+            return Err(suggest::unknown("step", value, STEPS.iter().map(|step| step.name), "cargo xtask test --list"));
+        }
+        names.push(value.to_owned());
+    }
+    Ok(Asked::Steps(names))
+}
+
+/// Runs the chosen steps (all, where none is named). What a chosen step depends on is done with it.
+fn run_steps(chosen: &[String]) -> Report {
+    let mut report = Report::default();
+    let mut context = Context::default();
+    let everything = chosen.is_empty();
+    for step in STEPS {
+        if !everything && !chosen.iter().any(|name| name == step.name) {
+            continue;
+        }
+        if run::was_interrupted() {
+            report.push(skipped(step, "interrupted"));
+            continue;
+        }
+        println!("\n==> {}: {}", step.name, step.about);
+        let started = Instant::now();
+        let done = (step.work)(&mut context, step);
+        let row = row(step, done, started.elapsed());
+        println!("<== {}: {:.1} s", step.name, row.elapsed.as_secs_f64());
+        report.push(row);
+    }
+    if everything && report.totals().passed == 0 {
+        let why = vec!["not one test was run".to_owned()];
+        report.push(Row { verdict: Verdict::Failed(why), ..skipped(&STEPS[0], "") });
+    }
+    report
+}
+
+fn row(step: &Step, done: Done, elapsed: Duration) -> Row {
+    let verdict = if done.failures.is_empty() { Verdict::Passed } else { Verdict::Failed(done.failures) };
+    Row { step: step.name, verdict, counts: done.counts, skips: done.skips, elapsed }
+}
+
+fn skipped(step: &Step, why: &str) -> Row {
+    let verdict = Verdict::Skipped(why.to_owned());
+    Row { step: step.name, verdict, counts: Counts::default(), skips: Vec::new(), elapsed: Duration::ZERO }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn chooses_steps_by_name() {
+        assert_eq!(parse(&[]), Ok(Asked::Steps(vec![])));
+        assert_eq!(parse(&words("--only e2e --only=unit")), Ok(Asked::Steps(words("e2e unit"))));
+        assert_eq!(parse(&words("--list")), Ok(Asked::List));
+        let unknown = parse(&words("--only e2")).expect_err("no such step");
+        assert!(unknown.contains("did you mean 'e2e'?"), "{unknown}");
+        assert!(parse(&words("--only")).is_err());
+        assert!(parse(&words("--onyl e2e")).is_err_and(|text| text.contains("--only")));
+    }
+}

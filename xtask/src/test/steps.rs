@@ -1,0 +1,181 @@
+//! What each step of `cargo xtask test` does.
+//!
+//! Everything is built once, in the dev profile (dependencies optimised, haul itself a little), and the test executables are then run
+//! directly: so the steps share one build, and each has its own time and time limit.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::Step;
+use super::harness::Harness;
+use crate::artifacts::{self, Executable};
+use crate::report::Counts;
+use crate::run::{Ended, Output, run};
+use crate::tools;
+
+/// How many end-to-end tests run at once: they start sshds and wait a lot, so more than cores is no gain on small machines.
+const E2E_THREADS: &str = "--test-threads=2";
+
+/// What a step came to.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// Why it failed, one phrase each; none means that it did not.
+    pub failures: Vec<String>,
+    /// Its tests.
+    pub counts: Counts,
+    /// Tests that could not run, with reasons.
+    pub skips: Vec<String>,
+}
+
+impl Done {
+    /// A step that failed for one reason.
+    pub fn failed(why: String) -> Self {
+        Self { failures: vec![why], ..Self::default() }
+    }
+
+    fn of(ended: &Ended) -> Self {
+        Self { failures: ended.failure.iter().cloned().collect(), ..Self::default() }
+    }
+}
+
+/// What steps leave for later ones.
+#[derive(Default)]
+pub struct Context {
+    built: Option<Result<Built, String>>,
+}
+
+/// What the build step made.
+#[derive(Debug, Clone)]
+struct Built {
+    tests: Vec<Executable>,
+    haul: PathBuf,
+}
+
+impl Context {
+    /// What was built; builds it first where no step has.
+    fn built(&mut self) -> Result<Built, String> {
+        self.built.get_or_insert_with(|| build_all(build_limit())).clone()
+    }
+}
+
+/// The workspace's root: the parent of this package.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
+/// The cargo that started us, in the workspace's root.
+pub fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(root());
+    command
+}
+
+fn build_limit() -> Duration {
+    super::STEPS.iter().find(|step| step.name == "build").map_or(Duration::MAX, |step| step.limit)
+}
+
+pub fn tools(_: &mut Context, _: &Step) -> Done {
+    let found = tools::provide();
+    Done { failures: found.missing, skips: found.left_out, ..Done::default() }
+}
+
+pub fn format(_: &mut Context, step: &Step) -> Done {
+    let done = component("fmt", "rustfmt");
+    if !done.failures.is_empty() {
+        return done;
+    }
+    Done::of(&run(&mut cargo(&["fmt", "--all", "--check"]), step.limit, Output::Shown))
+}
+
+pub fn clippy(_: &mut Context, step: &Step) -> Done {
+    let done = component("clippy", "clippy");
+    if !done.failures.is_empty() {
+        return done;
+    }
+    let arguments = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    Done::of(&run(&mut cargo(&arguments), step.limit, Output::Shown))
+}
+
+/// Fails, with the remedy, when the toolchain lacks a component.
+fn component(subcommand: &str, component: &str) -> Done {
+    let ended = run(&mut cargo(&[subcommand, "--version"]), Duration::from_secs(60), Output::Kept);
+    if ended.succeeded() {
+        Done::default()
+    } else {
+        Done::failed(format!("{component} is not installed: rustup component add {component}"))
+    }
+}
+
+pub fn docs(_: &mut Context, step: &Step) -> Done {
+    let mut command = cargo(&["doc", "--quiet", "--workspace", "--no-deps"]);
+    Done::of(&run(command.env("RUSTDOCFLAGS", "-D warnings"), step.limit, Output::Shown))
+}
+
+pub fn build(context: &mut Context, _: &Step) -> Done {
+    match context.built() {
+        Ok(built) => {
+            println!("{} test executables, and {}", built.tests.len(), built.haul.display());
+            Done::default()
+        }
+        Err(why) => Done::failed(why),
+    }
+}
+
+/// Builds every test and the program; the two calls share all but the last links.
+fn build_all(limit: Duration) -> Result<Built, String> {
+    let build = |arguments: &[&str]| {
+        let ended = run(cargo(arguments).arg("--message-format=json-render-diagnostics"), limit, Output::Kept);
+        match ended.failure {
+            Some(why) => Err(format!("cargo {}: {why}", arguments.join(" "))),
+            None => Ok(artifacts::parse(&ended.stdout)),
+        }
+    };
+    let mut tests = build(&["test", "--workspace", "--no-run"])?;
+    tests.retain(|executable| executable.test);
+    let programs = build(&["build", "--workspace", "--bin", "haul"])?;
+    let haul = programs.into_iter().find(|program| !program.test && program.target == "haul");
+    Ok(Built { tests, haul: haul.ok_or("cargo built no program called haul")?.path })
+}
+
+pub fn unit(context: &mut Context, step: &Step) -> Done {
+    let mut done = run_tests(context, step, &[], |package| !matches!(package, "e2e" | "sim" | "fuzz"));
+    let ended = run(&mut cargo(&["test", "--quiet", "--workspace", "--doc"]), step.limit, Output::Shown);
+    done.counts.add(Counts::parse(&ended.stdout));
+    done.failures.extend(ended.failure.map(|why| format!("documentation's examples: {why}")));
+    done
+}
+
+pub fn simulator(context: &mut Context, step: &Step) -> Done {
+    run_tests(context, step, &[], |package| package == "sim")
+}
+
+pub fn fuzz(context: &mut Context, step: &Step) -> Done {
+    run_tests(context, step, &[], |package| package == "fuzz")
+}
+
+pub fn e2e(context: &mut Context, step: &Step) -> Done {
+    run_tests(context, step, &[E2E_THREADS], |package| package == "e2e")
+}
+
+/// Runs the test executables of the packages that `wanted` chooses by their directory under the root.
+fn run_tests(context: &mut Context, step: &Step, arguments: &[&'static str], wanted: fn(&str) -> bool) -> Done {
+    let built = match context.built() {
+        Ok(built) => built,
+        Err(why) => return Done::failed(format!("nothing could be run: {why}")),
+    };
+    let chosen: Vec<_> = built.tests.iter().filter(|test| wanted(package_of(test))).collect();
+    let harness = Harness {
+        root: root(),
+        limit: step.limit,
+        environment: vec![("HAUL_BIN", built.haul.to_string_lossy().into_owned())],
+        arguments: arguments.to_vec(),
+    };
+    harness.run(&chosen)
+}
+
+/// A package's directory under the root: `sim`, `crates/proto`.
+fn package_of(executable: &Executable) -> &str {
+    let package = executable.package_dir.strip_prefix(root()).unwrap_or(&executable.package_dir);
+    package.to_str().unwrap_or_default()
+}

@@ -1,0 +1,119 @@
+//! The programs that the tests need: found, installed where that is possible, or named.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::run::{Output, run};
+
+/// How long `apt-get` may take.
+const INSTALL_LIMIT: Duration = Duration::from_secs(600);
+/// Where administrators' programs are, which may not be on an ordinary user's PATH.
+const MORE_DIRECTORIES: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+
+/// A program, and where it comes from.
+pub struct Tool {
+    /// Its name on PATH.
+    pub program: &'static str,
+    /// The Debian package that has it.
+    pub package: &'static str,
+    /// Whether the tests can do without it (they then say what they leave out).
+    pub optional: bool,
+}
+
+const fn needed(program: &'static str, package: &'static str) -> Tool {
+    Tool { program, package, optional: false }
+}
+
+const fn optional(program: &'static str, package: &'static str) -> Tool {
+    Tool { program, package, optional: true }
+}
+
+/// Everything that the tests start, besides what a Rust toolchain brings.
+pub const TOOLS: &[Tool] = &[
+    needed("sshd", "openssh-server"),
+    needed("ssh", "openssh-client"),
+    needed("ssh-keygen", "openssh-client"),
+    needed("b3sum", "b3sum"),
+    needed("ip", "iproute2"),
+    needed("nft", "nftables"),
+    needed("nsenter", "util-linux"),
+    needed("mount", "mount"),
+    needed("busybox", "busybox-static"),
+    needed("script", "bsdutils"),
+    optional("rsync", "rsync"),
+    optional("zsh", "zsh"),
+    optional("tcsh", "tcsh"),
+    optional("fish", "fish"),
+];
+
+/// What came of looking for the tools.
+pub struct Found {
+    /// Needed, missing, and not to be had: one line each, with the remedy.
+    pub missing: Vec<String>,
+    /// Optional and missing: one line each.
+    pub left_out: Vec<String>,
+}
+
+/// Looks for every tool and, as root on a system with `apt-get`, installs what is missing.
+pub fn provide() -> Found {
+    let absent = absent();
+    if !absent.is_empty() && rustix::process::geteuid().is_root() && find("apt-get").is_some() {
+        install(&absent);
+    }
+    let mut found = Found { missing: Vec::new(), left_out: Vec::new() };
+    for tool in self::absent() {
+        let remedy = format!("{} is not installed: apt-get install {}", tool.program, tool.package);
+        let list = if tool.optional { &mut found.left_out } else { &mut found.missing };
+        list.push(remedy);
+    }
+    found
+}
+
+/// The tools that are not there.
+fn absent() -> Vec<&'static Tool> {
+    TOOLS.iter().filter(|tool| find(tool.program).is_none()).collect()
+}
+
+/// Installs the packages of `tools`; what did not work shows when the tools are looked for again.
+fn install(tools: &[&Tool]) {
+    let mut packages: Vec<_> = tools.iter().map(|tool| tool.package).collect();
+    packages.dedup();
+    println!("installing {}", packages.join(" "));
+    let apt = |arguments: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.args(["-q", "-y", "-o", "Dpkg::Use-Pty=0"]).args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+        run(&mut command, INSTALL_LIMIT, Output::Shown)
+    };
+    let arguments = [&["install", "--no-install-recommends"][..], &packages].concat();
+    // A machine whose package lists are fresh needs no update; one that was just made has none.
+    if !apt(&arguments).succeeded() && apt(&["update"]).succeeded() {
+        apt(&arguments);
+    }
+}
+
+/// Where `program` is, on PATH or in the administrators' directories.
+pub fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(MORE_DIRECTORIES.iter().map(PathBuf::from))
+        .map(|directory| directory.join(program))
+        .find(|file| is_executable(file))
+}
+
+fn is_executable(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_programs_and_only_programs() {
+        assert!(find("sh").is_some_and(|path| path.is_absolute()));
+        assert!(find("no-such-program-anywhere").is_none());
+        assert!(!is_executable(Path::new("/etc/passwd")));
+    }
+}
