@@ -272,8 +272,7 @@ fn from_host_to_host_is_refused_plainly() {
 fn what_looks_like_an_option_is_no_host() {
     let sandbox = Sandbox::new();
     sandbox.file("source", "content");
-    let command = format!("-oProxyCommand=touch {}:x", sandbox.path("injected").display());
-    sandbox.haul(["--", "source", &command]).run().ends(2);
+    sandbox.haul(["--", "source", "-oProxyCommand=touch injected:x"]).run().ends(2);
     sandbox.haul(["source", "-l@host:x"]).run().ends(2);
     assert!(!sandbox.path("injected").exists());
 }

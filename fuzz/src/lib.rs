@@ -1,1 +1,33 @@
-//! Placeholder until its first module lands.
+//! Fuzz targets: one function each for everything that reads bytes from a peer. Each takes any bytes and panics where
+//! a rule is broken. `fuzz_targets/` gives them to libFuzzer; `tests/replay.rs` gives them the saved corpus, on the
+//! stable toolchain, in the everyday run.
+
+mod bytes;
+mod pieces;
+pub mod seeds;
+mod source;
+mod target;
+mod wire;
+
+pub use pieces::{frame_tree, name};
+pub use source::source_session;
+pub use target::target_session;
+pub use wire::{controller_message, handshake, link_header, source_message, target_message, trailer, worker_message};
+
+/// A fuzz target: takes any bytes, and panics where a rule is broken.
+pub type Target = fn(&[u8]);
+
+/// All targets by name; each has a directory of that name under `corpus/`.
+pub const TARGETS: [(&str, Target); 11] = [
+    ("controller_message", controller_message),
+    ("frame_tree", frame_tree),
+    ("handshake", handshake),
+    ("link_header", link_header),
+    ("name", name),
+    ("source_message", source_message),
+    ("source_session", source_session),
+    ("target_message", target_message),
+    ("target_session", target_session),
+    ("trailer", trailer),
+    ("worker_message", worker_message),
+];

@@ -6,7 +6,6 @@ use haul_proto::need::{Decision, decide};
 
 use crate::disk::{Disk, Standing, existing};
 use crate::receiver::{Fate, Receiver};
-use crate::rng::Rng;
 use crate::sender::Sender;
 use crate::tree::{Node, Tree, What};
 use crate::world::Scenario;
@@ -47,9 +46,7 @@ pub fn finished(
     counts(ends.0, ends.1)?;
     for node in &tree.nodes {
         let parent = node.parent.map(|parent| &tree.nodes[parent].path);
-        let reached = parent.is_none_or(|parent| {
-            matches!(ends.1.fates.get(parent), Some(Fate::Done | Fate::Failed))
-        });
+        let reached = parent.is_none_or(|parent| matches!(ends.1.fates.get(parent), Some(Fate::Done | Fate::Failed)));
         match ends.1.fates.get(&node.path) {
             None if reached => return Err(format!("nothing became of {}", shown(&node.path))),
             Some(_) if !reached => return Err(format!("{} is in a refused directory", shown(&node.path))),
@@ -115,9 +112,10 @@ fn entry(scenario: &Scenario, node: &Node, fate: Fate, disk: &Disk, at_start: &D
 
 /// What a run must leave alone that finds everything done: it names nothing new.
 pub fn nothing_left_to_do(receiver: &Receiver, tree: &Tree) -> Result<(), String> {
-    let again = tree.nodes.iter().find(|node| {
-        matches!(node.what, What::File(_)) && receiver.fates.get(&node.path) == Some(&Fate::Done)
-    });
+    let again = tree
+        .nodes
+        .iter()
+        .find(|node| matches!(node.what, What::File(_)) && receiver.fates.get(&node.path) == Some(&Fate::Done));
     match again {
         Some(node) if !receiver.device_writes.iter().any(|(path, _)| *path == node.path) => {
             Err(format!("{} was copied again", shown(&node.path)))
@@ -129,10 +127,4 @@ pub fn nothing_left_to_do(receiver: &Receiver, tree: &Tree) -> Result<(), String
 /// A path for a person.
 fn shown(path: &[u8]) -> String {
     haul_proto::path::escape(path)
-}
-
-/// Where a run is cut off, if it is.
-pub fn crash_step(rng: &mut Rng, steps: u64) -> u64 {
-    let most = [20, steps / 50, steps / 10][rng.index(3)];
-    1 + rng.below(most.max(2))
 }

@@ -27,9 +27,17 @@ pub enum Block {
     Bytes(Rc<[u8]>),
 }
 
+/// What was computed of full frames.
+#[derive(Default)]
+struct Known {
+    /// By pattern.
+    crcs: HashMap<u8, u64>,
+    /// By pattern, index, and whether it is the only frame.
+    values: HashMap<(u8, u64, bool), Digest>,
+}
+
 thread_local! {
-    /// What was computed of full frames: CRC by pattern, BLAKE3 value by pattern, index and whether it is the only frame.
-    static KNOWN: RefCell<(HashMap<u8, u64>, HashMap<(u8, u64, bool), Digest>)> = RefCell::default();
+    static KNOWN: RefCell<Known> = RefCell::default();
 }
 
 impl Block {
@@ -52,9 +60,9 @@ impl Block {
     /// CRC of the bytes.
     pub fn crc(&self) -> u64 {
         match self {
-            Block::Full(pattern) => KNOWN.with_borrow_mut(|(crcs, _)| {
-                *crcs.entry(*pattern).or_insert_with(|| frame_crc(&self.bytes()))
-            }),
+            Block::Full(pattern) => {
+                KNOWN.with_borrow_mut(|known| *known.crcs.entry(*pattern).or_insert_with(|| frame_crc(&self.bytes())))
+            }
             Block::Bytes(bytes) => frame_crc(bytes),
         }
     }
@@ -62,9 +70,12 @@ impl Block {
     /// BLAKE3 value as frame `index` of a file of `size` bytes.
     pub fn value(&self, size: u64, index: u64) -> Digest {
         match self {
-            Block::Full(pattern) => KNOWN.with_borrow_mut(|(_, values)| {
+            Block::Full(pattern) => KNOWN.with_borrow_mut(|known| {
                 let only = frame_len().frames(size) == 1;
-                *values.entry((*pattern, index, only)).or_insert_with(|| frame_len().hash(size, index, &self.bytes()))
+                *known
+                    .values
+                    .entry((*pattern, index, only))
+                    .or_insert_with(|| frame_len().hash(size, index, &self.bytes()))
             }),
             Block::Bytes(bytes) => frame_len().hash(size, index, bytes),
         }

@@ -13,6 +13,7 @@
 mod check;
 mod content;
 mod disk;
+mod many;
 mod net;
 mod receiver;
 mod rng;
@@ -20,6 +21,7 @@ mod sender;
 mod tree;
 mod world;
 
+pub use many::{Failure, run_many};
 pub use world::{Outcome, run};
 
 /// A rule that the simulator breaks on purpose, to see that its checks notice.

@@ -1,66 +1,64 @@
 //! `haul-sim`: runs seeds, or shows one.
 
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use haul_sim::{Outcome, Plant, run};
+use haul_sim::{Plant, run, run_many};
 
 const USAGE: &str = "haul-sim [--seeds N] [--from SEED] [--one SEED [-v]]";
+/// Seeds that are run unless something else is asked for.
 const SEEDS: u64 = 10_000;
 
+/// What was asked for.
+#[derive(Default)]
+struct Asked {
+    seeds: Option<u64>,
+    from: u64,
+    one: Option<u64>,
+    verbose: bool,
+}
+
 fn main() -> ExitCode {
-    let (mut seeds, mut from, mut one, mut verbose) = (SEEDS, 0, None, false);
-    let mut arguments = std::env::args().skip(1);
+    let Some(asked) = parse(std::env::args().skip(1)) else {
+        eprintln!("usage: {USAGE}");
+        return ExitCode::from(2);
+    };
+    let clean = match asked.one {
+        Some(seed) => show(seed, asked.verbose),
+        None => run_range(asked.from, asked.seeds.unwrap_or(SEEDS)),
+    };
+    if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn parse(mut arguments: impl Iterator<Item = String>) -> Option<Asked> {
+    let mut asked = Asked::default();
     while let Some(argument) = arguments.next() {
-        let mut number = || arguments.next().and_then(|text| text.parse::<u64>().ok());
-        match (argument.as_str(), argument == "-v") {
-            ("--seeds", _) => seeds = number().unwrap_or(SEEDS),
-            ("--from", _) => from = number().unwrap_or(0),
-            ("--one", _) => one = number(),
-            (_, true) => verbose = true,
-            _ => {
-                eprintln!("{USAGE}");
-                return ExitCode::from(2);
-            }
+        match argument.as_str() {
+            "--seeds" => asked.seeds = Some(arguments.next()?.parse().ok()?),
+            "--from" => asked.from = arguments.next()?.parse().ok()?,
+            "--one" => asked.one = Some(arguments.next()?.parse().ok()?),
+            "-v" => asked.verbose = true,
+            _ => return None,
         }
     }
-    if let Some(seed) = one {
-        (from, seeds) = (seed, 1);
-    }
-    if many(from, seeds, verbose) == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    Some(asked)
 }
 
-/// Runs these seeds on every core; how many failed.
-fn many(from: u64, seeds: u64, verbose: bool) -> u64 {
-    let next = AtomicU64::new(from);
-    let failed = AtomicU64::new(0);
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                let seeds = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
-                for seed in seeds.take_while(|seed| *seed < from + seeds_end(from, seeds)) {
-                    show(seed, run(seed, Plant::Nothing, verbose), &failed, verbose);
-                }
-            });
-        }
-    });
-    let failed = failed.into_inner();
-    println!("{} of {seeds} seeds failed", failed);
-    failed
-}
-
-fn seeds_end(from: u64, seeds: u64) -> u64 {
-    from.saturating_add(seeds) - from
-}
-
-fn show(seed: u64, result: Result<Outcome, String>, failed: &AtomicU64, verbose: bool) {
-    match result {
-        Ok(outcome) if verbose => println!("seed {seed}: {outcome:?}"),
-        Ok(_) => {}
+fn show(seed: u64, verbose: bool) -> bool {
+    match run(seed, Plant::Nothing, verbose) {
+        Ok(outcome) => println!("seed {seed}: {outcome:?}"),
         Err(why) => {
-            failed.fetch_add(1, Ordering::Relaxed);
             println!("seed {seed}: {why}");
+            return false;
         }
     }
+    true
+}
+
+fn run_range(from: u64, seeds: u64) -> bool {
+    let (failures, total) = run_many(from..from.saturating_add(seeds), Plant::Nothing);
+    for failure in &failures {
+        println!("seed {}: {}", failure.seed, failure.why);
+    }
+    println!("{} of {seeds} seeds failed; the others: {total:?}", failures.len());
+    failures.is_empty()
 }

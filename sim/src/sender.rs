@@ -231,7 +231,10 @@ impl Sender {
             let What::File(file) = &node.what else { continue };
             let size = file.content.size();
             let unreadable = matches!(file.trouble, Trouble::Unreadable(0)) || rng.chance(self.rates.read);
-            if unreadable || size > frame_len().pack_file_max() || payload.len() as u64 + size > frame_len().get().into() {
+            if unreadable
+                || size > frame_len().pack_file_max()
+                || payload.len() as u64 + size > frame_len().get().into()
+            {
                 self.machine.fail(small.entry, "it cannot be read, or has grown");
                 continue;
             }

@@ -89,7 +89,8 @@ impl Tree {
             return tree;
         }
         let operands = 1 + rng.below(3);
-        let mut left = 1 + rng.below(if rng.chance(100) { 120 } else { 30 });
+        let most = if rng.chance(100) { 300 } else { 50 };
+        let mut left = 1 + rng.below(most);
         for _ in 0..operands {
             tree.grow(rng, None, &mut left, troubles_per_mille, 0);
         }
@@ -99,21 +100,23 @@ impl Tree {
     /// Adds an entry and all below it. The recursion is at most 12 deep.
     fn grow(&mut self, rng: &mut Rng, parent: Option<usize>, left: &mut u64, troubles_per_mille: u64, depth: u32) {
         *left = left.saturating_sub(1);
+        // At the top and below it, directories: so that there is something in them.
+        let directories = [6, 5, 3][usize::try_from(depth).unwrap_or(2).min(2)];
         match rng.below(10) {
-            0..=3 if depth < 12 => {
+            n if n < directories && depth < 12 => {
                 let directory = self.add(rng, parent, What::Directory);
-                while *left > 0 && rng.chance(850) {
+                while *left > 0 && rng.chance(900) {
                     self.grow(rng, Some(directory), left, troubles_per_mille, depth + 1);
                 }
                 self.walk.push(Visit::Leave(directory));
             }
-            4 => {
+            9 => {
                 let length = 1 + rng.index(20);
                 self.add(rng, parent, What::Link(vec![b'l'; length].into()));
             }
             _ => {
                 let content = Content::random(rng);
-                let trouble = if rng.chance(troubles_per_mille) { trouble(rng) } else { Trouble::None };
+                let trouble = if rng.chance(troubles_per_mille) { trouble(&content, rng) } else { Trouble::None };
                 self.add(rng, parent, file(content, trouble));
             }
         }
@@ -155,8 +158,12 @@ fn file(content: Content, trouble: Trouble) -> What {
     What::File(File { versions: vec![content.clone()], content, trouble, reads: 0 })
 }
 
-fn trouble(rng: &mut Rng) -> Trouble {
-    if rng.chance(500) { Trouble::Unreadable(rng.below(6)) } else { Trouble::Changes(rng.below(8), Content::random(rng)) }
+fn trouble(content: &Content, rng: &mut Rng) -> Trouble {
+    match rng.below(3) {
+        0 => Trouble::Unreadable(rng.below(6)),
+        1 => Trouble::Changes(rng.below(8), Content::random(rng)),
+        _ => Trouble::Changes(rng.below(4), Content::of_size(content.size(), rng)),
+    }
 }
 
 impl Node {

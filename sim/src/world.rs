@@ -62,6 +62,19 @@ pub struct Outcome {
     pub failed: u64,
 }
 
+impl Outcome {
+    /// Both added up.
+    pub fn plus(self, other: Outcome) -> Outcome {
+        Outcome {
+            entries: self.entries + other.entries,
+            steps: self.steps + other.steps,
+            crashes: self.crashes + other.crashes,
+            done: self.done + other.done,
+            failed: self.failed + other.failed,
+        }
+    }
+}
+
 /// How a run ended.
 enum Ended {
     Finished,
@@ -110,8 +123,9 @@ pub fn run(seed: u64, plant: Plant, verbose: bool) -> Result<Outcome, String> {
     }
     let mut world = World::new(&scenario, plant, verbose, rng, before.clone());
     for _ in 0..scenario.crashes {
-        let limit = check::crash_step(&mut world.rng, world.step_limit(&tree));
-        let ended = world.run_once(&mut tree, &scenario, Some(limit), &before)?;
+        let most = step_limit(&tree);
+        let crash = crash_step(&mut world.rng, most);
+        let ended = world.run_once(&mut tree, &scenario, Some(crash), &before)?;
         if matches!(ended, Ended::Finished) {
             break;
         }
@@ -149,14 +163,13 @@ impl World {
         Self { rng, disk, settings, verbose, again: false, outcome: Outcome::default() }
     }
 
-    /// More moves than any run of this tree takes.
-    fn step_limit(&self, tree: &Tree) -> u64 {
-        let frames = |what: &What| if let What::File(file) = what { 2 + file.content.size() >> 18 } else { 1 };
-        let work: u64 = tree.nodes.iter().map(|node| frames(&node.what)).sum();
-        5000 + 100 * (work + tree.nodes.len() as u64)
-    }
-
-    fn run_once(&mut self, tree: &mut Tree, scenario: &Scenario, crash: Option<u64>, before: &Disk) -> Result<Ended, String> {
+    fn run_once(
+        &mut self,
+        tree: &mut Tree,
+        scenario: &Scenario,
+        crash: Option<u64>,
+        before: &Disk,
+    ) -> Result<Ended, String> {
         let Scenario { streams, rates, .. } = *scenario;
         let operands = tree.nodes.iter().enumerate().filter(|(_, node)| node.parent.is_none());
         let operands: HashMap<_, _> =
@@ -184,7 +197,7 @@ impl World {
 
     /// Moves one or the other until both are finished, or until the crash.
     fn drive(&mut self, ends: &mut Ends, tree: &mut Tree, crash: Option<u64>) -> Result<Ended, String> {
-        let limit = self.step_limit(tree);
+        let limit = step_limit(tree);
         let actors = 6 + 2 * ends.net.streams.len();
         let (mut steps, mut idle) = (0, 0);
         while !(ends.sender.is_finished() && ends.receiver.is_finished() && ends.net.is_empty()) {
@@ -235,4 +248,17 @@ impl World {
             println!("{name}");
         }
     }
+}
+
+/// More moves than any run of this tree takes.
+fn step_limit(tree: &Tree) -> u64 {
+    let frames = |what: &What| if let What::File(file) = what { 2 + (file.content.size() >> 18) } else { 1 };
+    let work: u64 = tree.nodes.iter().map(|node| frames(&node.what)).sum();
+    5000 + 100 * (work + tree.nodes.len() as u64)
+}
+
+/// Where a run is cut off, if it is.
+fn crash_step(rng: &mut Rng, steps: u64) -> u64 {
+    let most = [20, steps / 50, steps / 10][rng.index(3)];
+    1 + rng.below(most.max(2))
 }

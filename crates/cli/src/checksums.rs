@@ -45,7 +45,10 @@ pub struct Report {
 impl Checksums {
     /// Opens `to`, or standard output for `-`. A file keeps its old content until the job is over.
     pub fn create(to: &Path) -> io::Result<Self> {
-        let shown = escape(to.as_os_str().as_encoded_bytes());
+        let shown = match to.as_os_str().as_encoded_bytes() {
+            b"-" => "standard output".to_owned(),
+            name => escape(name),
+        };
         let (out, pending): (Box<dyn Write>, _) = if to.as_os_str() == "-" {
             (Box::new(io::stdout()), None)
         } else {
@@ -72,7 +75,10 @@ impl Checksums {
         };
         let Some(line) = line(path, digest) else {
             self.incomplete = true;
-            return Some(format!("{}: not in {}: b3sum cannot read back a name that is not UTF-8", escape(path), self.shown));
+            return Some(format!(
+                "{}: not among the checksums: b3sum cannot read back a name that is not UTF-8",
+                escape(path)
+            ));
         };
         if self.broken.is_none() {
             self.broken = self.out.write_all(line.as_bytes()).err();
@@ -86,7 +92,9 @@ impl Checksums {
         let written = self.broken.take().map_or(Ok(()), Err).and_then(|()| self.out.flush());
         if let Err(error) = written.and_then(|()| self.pending.as_mut().map_or(Ok(()), Pending::publish)) {
             report.incomplete = true;
-            report.messages.push(format!("{}: could not be written: {error}\nthe files themselves are not affected", self.shown));
+            report
+                .messages
+                .push(format!("{}: could not be written: {error}\nthe files themselves are not affected", self.shown));
         }
         if self.without_digest > 0 {
             let files = crate::show::units::files(self.without_digest);

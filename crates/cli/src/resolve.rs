@@ -128,12 +128,15 @@ fn frame(values: &Values) -> Result<Option<u32>, UsageError> {
 }
 
 fn cipher(values: &Values) -> Result<Cipher, UsageError> {
-    let named = values.choice("cipher", &[
-        ("auto", Cipher::Auto),
-        ("aes-256-gcm", Cipher::Aes256Gcm),
-        ("aes-128-gcm", Cipher::Aes128Gcm),
-        ("chacha20-poly1305", Cipher::ChaCha20Poly1305),
-    ])?;
+    let named = values.choice(
+        "cipher",
+        &[
+            ("auto", Cipher::Auto),
+            ("aes-256-gcm", Cipher::Aes256Gcm),
+            ("aes-128-gcm", Cipher::Aes128Gcm),
+            ("chacha20-poly1305", Cipher::ChaCha20Poly1305),
+        ],
+    )?;
     match (named, values.flag("no-encrypt")) {
         (Some(_), true) => Err(contradiction("cipher", "no-encrypt")),
         (None, true) => Ok(Cipher::AuthenticateOnly),
@@ -144,7 +147,9 @@ fn cipher(values: &Values) -> Result<Cipher, UsageError> {
 fn access(values: &Values) -> Result<Access, UsageError> {
     let port = values.number("ssh-port", 1..=u16::MAX.into())?;
     let ssh_options = values.texts("ssh-option")?;
-    if let Some(option) = ssh_options.iter().find(|option| option.trim().is_empty() || option.contains(char::is_control)) {
+    if let Some(option) =
+        ssh_options.iter().find(|option| option.trim().is_empty() || option.contains(char::is_control))
+    {
         return Err(UsageError::new(format!("--ssh-option {}: not an option of ssh", escape(option.as_bytes())))
             .remedy("write it as ssh's -o takes it: --ssh-option ConnectTimeout=10"));
     }
@@ -161,8 +166,10 @@ fn access(values: &Values) -> Result<Access, UsageError> {
 fn command(values: &Values, id: &str) -> Result<Option<String>, UsageError> {
     let command = values.text(id)?;
     match command {
-        Some(command) if command.trim().is_empty() => Err(UsageError::new(format!("{}: the command is empty", typed(id)))
-            .remedy(format!("for example {} 'ssh %I -l %U %H /opt/bin/haul'", typed(id)))),
+        Some(command) if command.trim().is_empty() => {
+            Err(UsageError::new(format!("{}: the command is empty", typed(id)))
+                .remedy(format!("for example {} 'ssh %I -l %U %H /opt/bin/haul'", typed(id))))
+        }
         command => Ok(command),
     }
 }
@@ -204,8 +211,12 @@ fn contradiction(a: &str, b: &str) -> UsageError {
 fn check_hosts(sources: &[Location], target: &Location) -> Result<(), UsageError> {
     let Some(first) = sources.first() else { return Err(UsageError::new("nothing to copy")) };
     if let Some(other) = sources.iter().find(|source| source.host != first.host) {
-        return Err(UsageError::new(format!("the sources are on two hosts: {} and {}", shown(&first.host), shown(&other.host)))
-            .remedy("copy from each host with a command of its own"));
+        return Err(UsageError::new(format!(
+            "the sources are on two hosts: {} and {}",
+            shown(&first.host),
+            shown(&other.host)
+        ))
+        .remedy("copy from each host with a command of its own"));
     }
     match (&first.host, &target.host) {
         (Host::Remote { .. }, Host::Remote { .. }) => Err(UsageError::new(format!(
@@ -266,7 +277,10 @@ mod tests {
         assert!(options.recursive && options.force && options.preserve && options.make_directory);
         assert!(options.verify_memory && options.report_files);
         assert_eq!((options.symlinks, options.cipher), (Symlinks::Ignore, Cipher::ChaCha20Poly1305));
-        assert_eq!((options.streams, options.window_bytes, options.frame_bytes), (Some(16), Some(4 << 20), Some(1 << 20)));
+        assert_eq!(
+            (options.streams, options.window_bytes, options.frame_bytes),
+            (Some(16), Some(4 << 20), Some(1 << 20))
+        );
         let access = plan.job.access;
         assert_eq!((access.port, access.identity, access.deploy), (Some(2222), Some("key".into()), false));
         assert_eq!((access.source_command.as_deref(), access.target_command.as_deref()), (Some("s"), Some("t")));

@@ -28,6 +28,12 @@ pub fn in_foreground() -> bool {
     }
 }
 
+/// Columns of standard error's terminal; 80 if it does not say.
+pub fn stderr_columns() -> usize {
+    let size = rustix::termios::tcgetwinsize(io::stderr());
+    size.map_or(80, |size| if size.ws_col == 0 { 80 } else { size.ws_col.into() })
+}
+
 /// The terminal that controls this session, watched for its loss.
 pub struct Controlling(File);
 

@@ -90,7 +90,7 @@ mod tests {
         let text = short();
         assert!(text.lines().count() <= 24, "{} lines", text.lines().count());
         for line in text.lines().chain(full().lines()).chain(demo().lines()) {
-            assert!(line.chars().count() <= 79, "too wide: {line}");
+            assert!(line.chars().count() <= 80, "too wide: {line}");
         }
     }
 

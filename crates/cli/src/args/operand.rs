@@ -33,7 +33,8 @@ pub fn parse_operand(operand: &OsStr) -> Result<Location, UsageError> {
 ///
 /// A colon in first place is part of a file's name. Brackets protect the colons of an IPv6 address.
 fn host_colon(operand: &[u8]) -> Option<usize> {
-    let host_at = operand.iter().take_while(|&&b| b != b':' && b != b'/').position(|&b| b == b'@').map_or(0, |at| at + 1);
+    let host_at =
+        operand.iter().take_while(|&&b| b != b':' && b != b'/').position(|&b| b == b'@').map_or(0, |at| at + 1);
     if operand.get(host_at) == Some(&b'[') {
         let close = operand.iter().position(|&b| b == b']')?;
         let inside = &operand[host_at + 1..close];

@@ -94,7 +94,10 @@ fn demo(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, 
     }
     let copy = self::matches(COPY, words_of(&matches, "rest"), false)?;
     if let Some(operand) = words_of(&copy, "operands").first() {
-        return Err(UsageError::new(format!("{}: after -- haul demo takes options of a copy, and no operands", shown(operand))));
+        return Err(UsageError::new(format!(
+            "{}: after -- haul demo takes options of a copy, and no operands",
+            shown(operand)
+        )));
     }
     Ok(Command::Demo(Values::new(DEMO, matches), Values::new(COPY, copy)))
 }
@@ -131,7 +134,8 @@ fn help_on(topic: &OsStr) -> Result<String, UsageError> {
     match topic.as_bytes() {
         b"" => Ok(super::help::short()),
         b"all" => Ok(super::help::full()),
-        _ => Err(UsageError::new(format!("--help {}: there is no help under that name", shown(topic))).remedy("haul --help all")),
+        _ => Err(UsageError::new(format!("--help {}: there is no help under that name", shown(topic)))
+            .remedy("haul --help all")),
     }
 }
 
@@ -237,7 +241,8 @@ mod tests {
 
     #[test]
     fn typed_twice_the_last_holds_and_repeatable_ones_add_up() {
-        let (values, _) = copy_of(&["-r", "-r", "-s1", "--streams=2", "--ssh-option", "A=1", "--ssh-option=B=2", "-vv", "a", "b"]);
+        let (values, _) =
+            copy_of(&["-r", "-r", "-s1", "--streams=2", "--ssh-option", "A=1", "--ssh-option=B=2", "-vv", "a", "b"]);
         assert!(values.flag("recursive"));
         assert_eq!(values.last("streams"), Some(OsStr::new("2")));
         assert_eq!(values.each("ssh-option"), ["A=1", "B=2"]);
@@ -246,7 +251,24 @@ mod tests {
 
     #[test]
     fn bbcp_letters_mean_what_they_mean_there() {
-        let (values, _) = copy_of(&["-k", "-A", "-P", "2", "-w", "1m", "-@", "follow", "-i", "key", "-S", "ssh %H haul", "-T", "t", "a", "b"]);
+        let (values, _) = copy_of(&[
+            "-k",
+            "-A",
+            "-P",
+            "2",
+            "-w",
+            "1m",
+            "-@",
+            "follow",
+            "-i",
+            "key",
+            "-S",
+            "ssh %H haul",
+            "-T",
+            "t",
+            "a",
+            "b",
+        ]);
         for (id, value) in [("progress", "2"), ("windowsz", "1m"), ("symlinks", "follow"), ("idfile", "key")] {
             assert_eq!(values.last(id), Some(OsStr::new(value)), "{id}");
         }
@@ -266,7 +288,9 @@ mod tests {
         let parse = |words: &[&str]| parse(words.iter().map(OsString::from).collect(), &|_| true);
         assert!(matches!(parse(&["worker"]), Ok(Command::Worker(Worker::Run))));
         assert!(matches!(parse(&["worker", "--identify"]), Ok(Command::Worker(Worker::Identify))));
-        assert!(matches!(parse(&["worker", "--verify", "ab"]), Ok(Command::Worker(Worker::Verify(hex))) if hex == "ab"));
+        assert!(
+            matches!(parse(&["worker", "--verify", "ab"]), Ok(Command::Worker(Worker::Verify(hex))) if hex == "ab")
+        );
         assert!(parse(&["worker", "host:"]).unwrap_err().to_string().contains("./worker"));
     }
 
@@ -280,7 +304,8 @@ mod tests {
 
     #[test]
     fn the_demo_takes_options_of_a_copy_after_two_dashes() {
-        let Ok(Command::Demo(own, copy)) = parse_words(&["demo", "--size", "1m", "-s2", "--", "--no-encrypt", "-v"]) else {
+        let Ok(Command::Demo(own, copy)) = parse_words(&["demo", "--size", "1m", "-s2", "--", "--no-encrypt", "-v"])
+        else {
             panic!("not a demo");
         };
         assert_eq!(own.last("size"), Some(OsStr::new("1m")));

@@ -59,7 +59,8 @@ impl Values {
     /// Its argument as a number in `range`.
     pub fn number(&self, id: &str, range: RangeInclusive<u32>) -> Result<Option<u32>, UsageError> {
         let Some(value) = self.last(id) else { return Ok(None) };
-        let number = value.to_str().filter(|text| text.bytes().all(|b| b.is_ascii_digit())).and_then(|text| text.parse().ok());
+        let number =
+            value.to_str().filter(|text| text.bytes().all(|b| b.is_ascii_digit())).and_then(|text| text.parse().ok());
         match number.filter(|number| range.contains(number)) {
             Some(number) => Ok(Some(number)),
             None => Err(bad(id, value, &format!("needs a whole number from {} to {}", range.start(), range.end()))),

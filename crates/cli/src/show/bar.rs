@@ -15,6 +15,10 @@ use crate::terminal;
 
 /// Longest title, in characters.
 const MAX_TITLE: usize = 24;
+/// Widest bar, in columns.
+const MAX_BAR: usize = 30;
+/// A narrower one says nothing.
+const MIN_BAR: usize = 8;
 /// No time left is shown before this much of the job has been seen.
 const ETA_AFTER: Duration = Duration::from_secs(1);
 /// Times left beyond this say only that the rate is near zero.
@@ -24,65 +28,56 @@ const MAX_ETA_S: f64 = 99.0 * 86_400.0;
 pub struct Bar {
     human: Human,
     title: String,
-    drawn: Option<Drawn>,
-}
-
-/// From the first figures on: before, ssh may be asking for a password.
-struct Drawn {
-    bar: ProgressBar,
     meter: Meter,
     started: Instant,
+    /// From the first figures on: before, ssh may be asking for a password.
+    drawn: Option<ProgressBar>,
 }
 
 impl Bar {
     /// A bar that `title` stands before.
     pub fn new(human: Human, title: &str) -> Self {
-        Self { human, title: shortened(title), drawn: None }
+        Self { human, title: shortened(title), meter: Meter::default(), started: Instant::now(), drawn: None }
     }
 
     fn draw(&mut self, progress: &Progress) {
-        let title = &self.title;
-        let drawn = self.drawn.get_or_insert_with(|| Drawn::new(title));
-        let elapsed = drawn.started.elapsed();
-        let rate = drawn.meter.update(elapsed, progress.bytes_written);
-        if !terminal::in_foreground() {
-            return;
+        let elapsed = self.started.elapsed();
+        let rate = self.meter.update(elapsed, progress.bytes_written);
+        if terminal::in_foreground() {
+            let line = line(&self.title, progress, &figures(progress, rate, elapsed), terminal::stderr_columns());
+            self.drawn.get_or_insert_with(new_bar).set_message(line);
         }
-        drawn.bar.set_length(progress.bytes_found.max(1));
-        drawn.bar.set_message(figures(progress, rate, elapsed));
-        drawn.bar.set_position(done(progress));
-        drawn.bar.tick();
     }
-}
 
-impl Drawn {
-    fn new(title: &str) -> Self {
-        let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr_with_hz(10));
-        if let Ok(style) = ProgressStyle::with_template("{prefix}  [{bar:30}]  {wide_msg}") {
-            bar.set_style(style.progress_chars("=> "));
-        }
-        bar.set_prefix(title.to_owned());
-        Self { bar, meter: Meter::default(), started: Instant::now() }
-    }
-}
-
-impl Bar {
     /// Lets words be said above the bar.
     fn say(&mut self, words: impl FnOnce(&mut Human)) {
         match &self.drawn {
-            Some(drawn) if terminal::in_foreground() => drawn.bar.suspend(|| words(&mut self.human)),
+            Some(drawn) if terminal::in_foreground() => drawn.suspend(|| words(&mut self.human)),
             _ => words(&mut self.human),
         }
     }
 }
 
+/// A line that is drawn anew with each message, so that figures and bar never come from two moments.
+fn new_bar() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+    if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
+        bar.set_style(style);
+    }
+    bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
+    bar
+}
+
 impl Observer for Bar {
     fn event(&mut self, event: &Event) {
-        if let Event::Progress(progress) = event {
-            return self.draw(progress);
-        }
-        if self.human.speaks_of(event) {
-            self.say(|human| human.event(event));
+        match event {
+            Event::Progress(progress) => self.draw(progress),
+            Event::Connected { .. } => {
+                self.started = Instant::now();
+                self.say(|human| human.event(event));
+            }
+            _ if self.human.speaks_of(event) => self.say(|human| human.event(event)),
+            _ => {}
         }
     }
 }
@@ -93,13 +88,31 @@ impl Show for Bar {
     }
 
     fn finish(&mut self, outcome: &Outcome) -> io::Result<()> {
-        if let Some(drawn) = self.drawn.take()
-            && terminal::in_foreground()
-        {
-            drawn.bar.finish_and_clear();
+        if let Some(drawn) = self.drawn.take() {
+            if !terminal::in_foreground() {
+                drawn.set_draw_target(ProgressDrawTarget::hidden());
+            }
+            drawn.finish_and_clear();
         }
         self.human.finish(outcome)
     }
+}
+
+/// Title, bar and figures on one line; the bar gives way first.
+fn line(title: &str, progress: &Progress, figures: &str, columns: usize) -> String {
+    let room = columns.saturating_sub(title.chars().count() + figures.chars().count() + "  []  ".len() + 1);
+    match room.min(MAX_BAR) {
+        0..MIN_BAR => format!("{title}  {figures}"),
+        cells => format!("{title}  [{}]  {figures}", cells_of(progress, cells)),
+    }
+}
+
+/// `=====>     `; empty while nobody knows how much there is.
+fn cells_of(progress: &Progress, cells: usize) -> String {
+    let share = if progress.walk_complete { percent(done(progress), progress.bytes_found) } else { 0 };
+    let full = cells * usize::try_from(share).unwrap_or(0) / 100;
+    let head = if (1..cells).contains(&full) { ">" } else { "" };
+    format!("{:<cells$}", format!("{}{head}", "=".repeat(full)))
 }
 
 fn done(progress: &Progress) -> u64 {
@@ -117,8 +130,8 @@ fn figures(progress: &Progress, bytes_per_s: f64, elapsed: Duration) -> String {
         parts.push(format!("{} of {} so far", size(done), size(found)));
     }
     parts.push(rate(bytes_per_s));
-    if progress.walk_complete && elapsed >= ETA_AFTER {
-        parts.extend(time_left(found.saturating_sub(done), bytes_per_s));
+    if progress.walk_complete && done < found && elapsed >= ETA_AFTER {
+        parts.extend(time_left(found - done, bytes_per_s));
     }
     if progress.files_found > 1 || !progress.walk_complete {
         parts.push(format!("{} of {} files", count(progress.files_settled), count(progress.files_found)));
@@ -149,7 +162,15 @@ mod tests {
     use super::*;
 
     fn at(done: u64, found: u64, walk_complete: bool) -> Progress {
-        Progress { files_found: 12_408, files_settled: 7_001, bytes_found: found, walk_complete, bytes_written: done, streams: 8, ..Progress::default() }
+        Progress {
+            files_found: 12_408,
+            files_settled: 7_001,
+            bytes_found: found,
+            walk_complete,
+            bytes_written: done,
+            streams: 8,
+            ..Progress::default()
+        }
     }
 
     #[test]
@@ -162,6 +183,30 @@ mod tests {
     fn no_percentage_before_the_whole_is_known() {
         let figures = figures(&at(4_290_000, 90_000_000, false), 0.0, Duration::from_secs(9));
         insta::assert_snapshot!(figures, @"4.29 MB of 90.0 MB so far   0 B/s   7,001 of 12,408 files   8 streams");
+    }
+
+    #[test]
+    fn the_bar_gives_way_to_figures() {
+        let (progress, figures) = (at(50, 100, true), "50 of 100 bytes");
+        assert_eq!(
+            line("big", &progress, figures, 200),
+            format!("big  [{}>{}]  {figures}", "=".repeat(15), " ".repeat(14))
+        );
+        assert_eq!(
+            line("big", &progress, figures, 35),
+            format!("big  [{}>{}]  {figures}", "=".repeat(5), " ".repeat(4))
+        );
+        assert_eq!(line("big", &progress, figures, 32), format!("big  {figures}"));
+        assert_eq!(line("big", &progress, figures, 0), format!("big  {figures}"));
+    }
+
+    #[test]
+    fn the_bar_is_full_only_at_the_end() {
+        let bar = |done, complete| cells_of(&at(done, 1000, complete), 10);
+        assert_eq!(
+            [bar(0, true), bar(999, true), bar(1000, true), bar(999, false)],
+            ["          ", "=========>", "==========", "          "]
+        );
     }
 
     #[test]

@@ -110,7 +110,10 @@ mod tests {
             progress_line("140304 06:46:12", 1, 6.9 * 1024.0 * 1024.0, Some(7.5 * 1024.0 * 1024.0)),
             "bbcp: 140304 06:46:12  1% done; 6.9 MB/s, avg 7.5 MB/s"
         );
-        assert_eq!([0.0, 1023.0, 1024.0, 1.1e9, 1e20].map(binary_rate).join(" "), "0.0 B/s 1023.0 B/s 1.0 KB/s 1.0 GB/s 90949470.2 TB/s");
+        assert_eq!(
+            [0.0, 1023.0, 1024.0, 1.1e9, 1e20].map(binary_rate).join(" "),
+            "0.0 B/s 1023.0 B/s 1.0 KB/s 1.0 GB/s 90949470.2 TB/s"
+        );
     }
 
     #[test]

@@ -117,7 +117,11 @@ pub mod tests {
             Event::FileDone { path: b"run7/a".to_vec(), size: 5, digest: Some([0xab; 32]) },
             Event::FileDone { path: b"run7/\xff".to_vec(), size: 0, digest: None },
             Event::Skipped { path: b"run7/pipe".to_vec(), reason: "is a FIFO".into() },
-            Event::FileFailed { path: b"run7/b".to_vec(), host: "db1".into(), message: "no space left\nfree some".into() },
+            Event::FileFailed {
+                path: b"run7/b".to_vec(),
+                host: "db1".into(),
+                message: "no space left\nfree some".into(),
+            },
             Event::Notice("a word".into()),
         ]
     }
@@ -147,7 +151,10 @@ pub mod tests {
     #[test]
     fn verbose_says_how_the_ends_are_connected() {
         let said = said(Level::Verbose, &Ok(example()));
-        assert!(said.contains("haul: connected: 10.10.1.155:40312 -> 10.10.1.202:35011 (tcp), 8 streams, aes-256-gcm\n"), "{said}");
+        assert!(
+            said.contains("haul: connected: 10.10.1.155:40312 -> 10.10.1.202:35011 (tcp), 8 streams, aes-256-gcm\n"),
+            "{said}"
+        );
         assert!(said.contains("memory "), "{said}");
     }
 

@@ -65,9 +65,10 @@ impl Show for Json {
 fn line(event: &Event) -> Line {
     match event {
         Event::Deployed { host, path } => Line::new("deployed").with("host", host.as_str()).with("path", path.as_str()),
-        Event::Connected { way, streams, cipher } => {
-            Line::new("connected").with("way", way_of(way)).with("streams", *streams).with("cipher", names::cipher(*cipher))
-        }
+        Event::Connected { way, streams, cipher } => Line::new("connected")
+            .with("way", way_of(way))
+            .with("streams", *streams)
+            .with("cipher", names::cipher(*cipher)),
         Event::Progress(progress) => progress_line(progress),
         Event::FileDone { path, size, digest } => {
             Line::new("file").path(path).with("bytes", *size).with("blake3", digest.map(|digest| hex(&digest)))
@@ -166,7 +167,8 @@ mod tests {
 
     fn run(outcome: &Outcome) -> (String, String) {
         let (out, err) = (Paper::default(), Paper::default());
-        let mut json = Json::new(Box::new(out.clone()), Human::new(Text::new(Box::new(err.clone()), false), Level::Errors));
+        let mut json =
+            Json::new(Box::new(out.clone()), Human::new(Text::new(Box::new(err.clone()), false), Level::Errors));
         every_event().iter().for_each(|event| json.event(event));
         json.finish(outcome).unwrap();
         (out.text(), err.text())
@@ -175,7 +177,9 @@ mod tests {
     #[test]
     fn every_event_is_a_line() {
         let (out, err) = run(&Ok(example()));
-        assert!(out.lines().all(|line| serde_json::from_str::<Value>(line).is_ok_and(|value| value["event"].is_string())));
+        assert!(
+            out.lines().all(|line| serde_json::from_str::<Value>(line).is_ok_and(|value| value["event"].is_string()))
+        );
         assert_eq!(err, "haul: db1: run7/b: no space left\n      free some\n");
         insta::assert_snapshot!(out, @r#"
             {"event":"deployed","host":"db1","path":"/home/me/.cache/haul/0.1.0-ab/haul"}
@@ -228,7 +232,8 @@ mod tests {
         }
         let flushes = std::rc::Rc::default();
         let out = Counting(Paper::default(), std::rc::Rc::clone(&flushes));
-        let mut json = Json::new(Box::new(out), Human::new(Text::new(Box::new(Paper::default()), false), Level::Errors));
+        let mut json =
+            Json::new(Box::new(out), Human::new(Text::new(Box::new(Paper::default()), false), Level::Errors));
         let file = Event::FileDone { path: b"a".to_vec(), size: 0, digest: None };
         (0..100).for_each(|_| json.event(&file));
         assert_eq!(flushes.get(), 0);

@@ -29,7 +29,10 @@ pub fn summary(summary: &Summary, verbose: bool) -> String {
     add("way", way(summary));
     add("cpu", format!("source {}, target {}", duration(summary.source_cpu), duration(summary.target_cpu)));
     if verbose {
-        add("memory", format!("source {}, target {}", size(summary.source_peak_bytes), size(summary.target_peak_bytes)));
+        add(
+            "memory",
+            format!("source {}, target {}", size(summary.source_peak_bytes), size(summary.target_peak_bytes)),
+        );
     }
     lines.push(String::new());
     lines.join("\n")
@@ -120,7 +123,16 @@ pub mod tests {
     #[test]
     fn a_run_with_everything_in_it() {
         let way = Way::Ssh { because: "no TCP connection to db1: timed out".into() };
-        let run = Summary { failed: 2, files_skipped: 1, bytes_skipped: 999, left_out: 1, frames_resent: 3, way, streams: 1, ..example() };
+        let run = Summary {
+            failed: 2,
+            files_skipped: 1,
+            bytes_skipped: 999,
+            left_out: 1,
+            frames_resent: 3,
+            way,
+            streams: 1,
+            ..example()
+        };
         insta::assert_snapshot!(summary(&run, true), @r#"
             12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3)
             failed      2 entries, each named above
@@ -136,9 +148,17 @@ pub mod tests {
 
     #[test]
     fn first_lines() {
-        let local = Summary { way: Way::Local, cipher: None, files_copied: 1, bytes: 1, elapsed: Duration::from_millis(4), ..example() };
+        let local = Summary {
+            way: Way::Local,
+            cipher: None,
+            files_copied: 1,
+            bytes: 1,
+            elapsed: Duration::from_millis(4),
+            ..example()
+        };
         let clear = Summary { cipher: Some(Cipher::AuthenticateOnly), ..example() };
-        let again = Summary { files_copied: 0, bytes: 0, files_skipped: 12_408, bytes_skipped: 333_149_000_000, ..example() };
+        let again =
+            Summary { files_copied: 0, bytes: 0, files_skipped: 12_408, bytes_skipped: 333_149_000_000, ..example() };
         let failed = Summary { files_copied: 0, bytes: 0, failed: 1, files_skipped: 3, ..example() };
         let lines = [local, clear, again, failed].map(|run| summary(&run, false).lines().next().unwrap().to_owned());
         insta::assert_snapshot!(lines.join("\n"), @r#"
@@ -151,7 +171,8 @@ pub mod tests {
 
     #[test]
     fn other_ways() {
-        let reverse = Way::Tcp { from: "[::1]:9".into(), to: "[fe80::2]:10".into(), instead_of: Some("db1 accepts none".into()) };
+        let reverse =
+            Way::Tcp { from: "[::1]:9".into(), to: "[fe80::2]:10".into(), instead_of: Some("db1 accepts none".into()) };
         let ways = [Way::Local, reverse].map(|way| super::way(&Summary { way, streams: 1, ..example() }));
         assert_eq!(ways, ["within this machine, 1 stream", "::1 -> fe80::2 (tcp), 1 stream; db1 accepts none"]);
     }

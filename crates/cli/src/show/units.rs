@@ -147,7 +147,19 @@ mod tests {
     #[test]
     fn sizes_are_decimal_and_round_into_the_next_unit() {
         let bytes = [0, 1, 999, 1000, 4_294_967_296, 333_149_000_000, 999_949, 999_950, 9_994_999, 9_995_000, u64::MAX];
-        let shown = ["0 bytes", "1 byte", "999 bytes", "1.00 kB", "4.29 GB", "333.1 GB", "999.9 kB", "1.00 MB", "9.99 MB", "10.0 MB", "18.4 EB"];
+        let shown = [
+            "0 bytes",
+            "1 byte",
+            "999 bytes",
+            "1.00 kB",
+            "4.29 GB",
+            "333.1 GB",
+            "999.9 kB",
+            "1.00 MB",
+            "9.99 MB",
+            "10.0 MB",
+            "18.4 EB",
+        ];
         assert_eq!(bytes.map(size), shown);
     }
 
@@ -162,7 +174,10 @@ mod tests {
     #[test]
     fn rates_have_three_digits() {
         let rates = [0.0, 12.4, 1000.0, 1_170_000_000.0, 11_700_000.0, 117_000_000.0, 999_600.0, -1.0];
-        assert_eq!(rates.map(rate), ["0 B/s", "12 B/s", "1.00 kB/s", "1.17 GB/s", "11.7 MB/s", "117 MB/s", "1.00 MB/s", "0 B/s"]);
+        assert_eq!(
+            rates.map(rate),
+            ["0 B/s", "12 B/s", "1.00 kB/s", "1.17 GB/s", "11.7 MB/s", "117 MB/s", "1.00 MB/s", "0 B/s"]
+        );
         assert_eq!(rate(bytes_per_s(500, Duration::from_millis(500))), "1.00 kB/s");
         assert_eq!(rate(bytes_per_s(500, Duration::ZERO)), "0 B/s");
     }
@@ -170,13 +185,28 @@ mod tests {
     #[test]
     fn durations_are_said_as_one_says_them() {
         let millis = [0, 840, 9_994, 9_996, 12_300, 59_940, 59_960, 284_000, 3_599_600, 7_380_000, 273_600_000];
-        let shown = ["0.00 s", "0.84 s", "9.99 s", "10.0 s", "12.3 s", "59.9 s", "1 min 00 s", "4 min 44 s", "1 h 00 min", "2 h 03 min", "3 d 04 h"];
+        let shown = [
+            "0.00 s",
+            "0.84 s",
+            "9.99 s",
+            "10.0 s",
+            "12.3 s",
+            "59.9 s",
+            "1 min 00 s",
+            "4 min 44 s",
+            "1 h 00 min",
+            "2 h 03 min",
+            "3 d 04 h",
+        ];
         assert_eq!(millis.map(|ms| duration(Duration::from_millis(ms))), shown);
     }
 
     #[test]
     fn a_hundred_percent_is_all_of_it() {
-        assert_eq!([percent(0, 3), percent(999, 1000), percent(3, 3), percent(0, 0), percent(9, 3)], [0, 99, 100, 100, 100]);
+        assert_eq!(
+            [percent(0, 3), percent(999, 1000), percent(3, 3), percent(0, 0), percent(9, 3)],
+            [0, 99, 100, 100, 100]
+        );
         assert_eq!(percent(u64::MAX - 1, u64::MAX), 99);
     }
 }

@@ -91,9 +91,10 @@ impl Copy<'_> {
             verify_memory: options.verify_memory,
         };
         self.workers.send(Role::Target, &ControllerMessage::Target(target))?;
-        self.expect(|role, message| match (role, message) {
-            (Role::Target, WorkerMessage::TargetReady) => Ok(()),
-            (_, other) => Err(other),
+        let one = self.workers.is_one();
+        self.expect(|role, message| match message {
+            WorkerMessage::TargetReady if one || role == Role::Target => Ok(()),
+            other => Err(other),
         })?;
         let way = way::find(self)?;
         let cipher = suite_name(settings.suite);

@@ -8,16 +8,15 @@ use super::listing::MAX_NAMES;
 use super::testing::{DeepTemp, KEEP, in_time, make_dir, name, write_file};
 use super::*;
 
-const DEPTH: usize = 5_000;
-
 #[test]
 fn goes_deeper_than_any_path() {
     in_time(|| {
-        for temp in DeepTemp::both() {
+        for (temp, divisor) in DeepTemp::both() {
+            let depth = 5_000 / divisor;
             let cache = FdCache::new(16);
             let root = Dir::open_root_in(temp.path(), cache.clone()).unwrap();
             let mut at = root.clone();
-            for level in 0..DEPTH {
+            for level in 0..depth {
                 write_file(&at, "file", b"");
                 if level % 100 == 0 {
                     make_dir(&at, "aside");
@@ -25,7 +24,7 @@ fn goes_deeper_than_any_path() {
                 at = make_dir(&at, "deeper than PATH_MAX allows");
                 assert!(cache.open_now() <= 16);
             }
-            assert_eq!(at.path_bytes().len(), DEPTH * 28 - 1);
+            assert_eq!(at.path_bytes().len(), depth * 28 - 1);
             let (mut files, mut entered, mut left, mut deepest) = (0, 0, 0, 0);
             for item in Walker::new(root.clone(), KEEP) {
                 match item {
@@ -36,7 +35,10 @@ fn goes_deeper_than_any_path() {
                 }
                 deepest = deepest.max(entered - left);
             }
-            assert_eq!((files, entered, left, deepest), (DEPTH, DEPTH + 51, DEPTH + 51, DEPTH + 1));
+            assert_eq!(
+                (files, entered, left, deepest),
+                (depth, depth + depth / 100 + 1, depth + depth / 100 + 1, depth + 1)
+            );
             drop(root);
             // The innermost directory is the last that holds the chain; it was closed long ago.
             assert_eq!(Look::at_fd(&*at.fd().unwrap()).unwrap().identity, at.identity());
@@ -67,14 +69,13 @@ fn drops_a_chain_of_any_length() {
 #[test]
 fn holds_one_buffer_of_names_and_no_more() {
     in_time(|| {
-        const FILES: usize = 20_000;
-        const DIRECTORIES: usize = 5_000;
-        for temp in DeepTemp::both() {
+        for (temp, divisor) in DeepTemp::both() {
+            let (file_count, directory_count) = (20_000 / divisor, 5_000 / divisor);
             let root = Dir::open_root(temp.path()).unwrap();
-            for i in 0..FILES {
+            for i in 0..file_count {
                 write_file(&root, format!("{i}"), b"");
             }
-            for i in 0..DIRECTORIES {
+            for i in 0..directory_count {
                 make_dir(&root, format!("d{i}"));
             }
             let mut walker = Walker::new(root.clone(), KEEP);
@@ -88,7 +89,7 @@ fn holds_one_buffer_of_names_and_no_more() {
                     other => panic!("{other:?}"),
                 }
             }
-            assert_eq!((files.len(), directories), (FILES, DIRECTORIES + 1));
+            assert_eq!((files.len(), directories), (file_count, directory_count + 1));
             assert!(held > 100 && held <= MAX_NAMES, "{held} names were held");
         }
     });
@@ -97,14 +98,16 @@ fn holds_one_buffer_of_names_and_no_more() {
 #[test]
 fn goes_on_in_a_listing_after_the_directory_was_closed() {
     in_time(|| {
-        for temp in DeepTemp::both() {
+        for (temp, _) in DeepTemp::both() {
+            // More than one buffer of names on the disk, too.
+            let (file_count, directory_count) = (3_000, 300);
             let root = Dir::open_root_in(temp.path(), FdCache::new(2)).unwrap();
             let wide = make_dir(&root, "wide");
-            for i in 0..3_000 {
+            for i in 0..file_count {
                 write_file(&wide, format!("file{i}"), b"");
             }
-            // Deep enough, in every buffer's worth of names, to push `wide` out of the cache.
-            for i in 0..300 {
+            // Deep enough to push `wide` out of the cache, whichever buffer of names they are in.
+            for i in 0..directory_count {
                 let mut at = make_dir(&wide, format!("dir{i}"));
                 for _ in 0..4 {
                     at = make_dir(&at, "x");
@@ -124,7 +127,7 @@ fn goes_on_in_a_listing_after_the_directory_was_closed() {
                     _ => {}
                 }
             }
-            assert_eq!((names.len(), failed), (3_300, 0));
+            assert_eq!((names.len(), failed), (file_count + directory_count, 0));
         }
     });
 }

@@ -74,7 +74,9 @@ mod tests {
 
     fn bytes_in(dir: &Path) -> u64 {
         let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
-        entries.map(|entry| if entry.path().is_dir() { bytes_in(&entry.path()) } else { entry.metadata().unwrap().len() }).sum()
+        entries
+            .map(|entry| if entry.path().is_dir() { bytes_in(&entry.path()) } else { entry.metadata().unwrap().len() })
+            .sum()
     }
 
     #[test]

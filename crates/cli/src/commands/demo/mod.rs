@@ -50,7 +50,11 @@ impl Demo<'_> {
     fn run(&self, settings: Settings) -> anyhow::Result<Exit> {
         let quiet = settings.display.mode == Mode::Quiet;
         let mut text = show::stderr();
-        let mut say = |line: &str| if !quiet { text.plain(line) };
+        let mut say = |line: &str| {
+            if !quiet {
+                text.plain(line)
+            }
+        };
         let place = Place::create(&std::env::temp_dir(), self.bytes, self.keep)?;
         let (source, target) = (place.path.join("source"), place.path.join("target"));
 
@@ -120,13 +124,15 @@ fn check_space(parent: &Path, bytes: u64) -> anyhow::Result<()> {
     let free = there.f_bavail.saturating_mul(there.f_frsize);
     let needed = bytes.saturating_mul(2).saturating_add(bytes / 50);
     if free < needed {
-        bail!(UsageError::new(format!(
-            "{}: the demo needs {} and {} are free",
-            parent.display(),
-            units::size(needed),
-            units::size(free)
-        ))
-        .remedy("make less with --size, or set TMPDIR to a directory with more room"));
+        bail!(
+            UsageError::new(format!(
+                "{}: the demo needs {} and {} are free",
+                parent.display(),
+                units::size(needed),
+                units::size(free)
+            ))
+            .remedy("make less with --size, or set TMPDIR to a directory with more room")
+        );
     }
     Ok(())
 }

@@ -1,0 +1,211 @@
+//! What the fuzzer starts from: valid encodings of everything, and short sessions.
+
+use haul_proto::codec::Writer;
+use haul_proto::ids::{EntryId, JobId, PathId, StreamId};
+use haul_proto::integrity::FrameLen;
+use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp};
+use haul_proto::path::Name;
+use haul_proto::wire::feature::Features;
+use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer};
+use haul_proto::wire::handshake::{Answer, Greeting, Suite};
+use haul_proto::wire::link::{Channel, encode_header};
+use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
+use haul_proto::wire::report::{Counters, Final, Hello, WorkerMessage};
+use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
+
+use crate::wire::JOB;
+
+/// Seeds of the target of this name; none for a name that there is not.
+pub fn of(target: &str) -> Vec<Vec<u8>> {
+    match target {
+        "source_message" => source_messages().iter().map(|message| message.encode(JOB)).collect(),
+        "target_message" => target_messages().iter().map(|message| message.encode(JOB)).collect(),
+        "controller_message" => controller_messages().iter().map(ControllerMessage::encode).collect(),
+        "worker_message" => worker_messages().iter().map(WorkerMessage::encode).collect(),
+        "trailer" => trailers().iter().map(|(payload, trailer)| record(*payload, trailer)).collect(),
+        "handshake" => vec![handshake()],
+        "link_header" => link_headers(),
+        "name" => {
+            [&b"a"[..], b"..", b"a/b", b"caf\xc3\xa9\n\xff\\", b"\xe2\x80\xaegpj", &[b'x'; 256]].map(Vec::from).into()
+        }
+        "frame_tree" => vec![
+            vec![0],
+            vec![1, 0, 7],
+            vec![5, 4, 1, 3, 2, 2, 3, 1, 4, 0, 5, 0, 5],
+            vec![8, 7, 1, 0, 2, 6, 3, 1, 4, 9, 5],
+            vec![255, 255, 255, 255, 255, 255, 255, 255, 63, 254, 1, 255, 0, 0, 0, 0, 0, 0, 0, 32, 1],
+        ],
+        "source_session" => source_sessions(),
+        "target_session" => target_sessions(),
+        _ => Vec::new(),
+    }
+}
+
+fn source_messages() -> Vec<SourceMessage> {
+    let meta =
+        Meta { mode: 0o4755, uid: 1000, gid: u32::MAX, modified: Stamp { seconds: -1, nanoseconds: 999_999_999 } };
+    let child = |name: &[u8]| Place::Child { parent: EntryId(300), name: Name::new(name).expect("a name") };
+    let entries = vec![
+        Entry { place: Place::Operand(2), kind: Kind::Directory, meta },
+        Entry { place: child(b"file\xff\n"), kind: Kind::File { size: 1 << 40 }, meta },
+        Entry { place: child(b"link"), kind: Kind::Symlink { points_to: (*b"../x").into() }, meta },
+    ];
+    vec![
+        SourceMessage::Offer { first: EntryId(1 << 33), entries },
+        SourceMessage::DirectoryEnd { entry: EntryId(5), complete: false },
+        SourceMessage::FileEnd { entry: EntryId(6), modified: meta.modified, digest: [7; 32] },
+        SourceMessage::SourceFailed { entry: EntryId(7), reason: "gone".into() },
+        SourceMessage::OffersEnd,
+    ]
+}
+
+fn target_messages() -> Vec<TargetMessage> {
+    vec![
+        TargetMessage::Needs { first: EntryId(0), needs: vec![Need::All, Need::All, Need::InOrder, Need::Refused] },
+        TargetMessage::Needs { first: EntryId(1 << 40), needs: vec![Need::Nothing; 512] },
+        TargetMessage::Done { runs: vec![(EntryId(0), 300), (EntryId(400), 1)] },
+        TargetMessage::TargetFailed { entry: EntryId(3) },
+        TargetMessage::ResendFrame { entry: EntryId(3), offset: 1 << 20 },
+        TargetMessage::ResendPacked { entries: vec![EntryId(4), EntryId(500)] },
+    ]
+}
+
+fn settings() -> SessionSettings {
+    SessionSettings {
+        job: JobId([1; 16]),
+        number: JOB,
+        session: JobId([2; 16]),
+        secret: [3; 32],
+        suite: Suite::Aes256Gcm,
+        frame: FrameLen::DEFAULT,
+        streams: 4,
+        window_bytes: 0,
+        rekey_bytes: 1 << 30,
+        report_files: true,
+        report_every_ms: 200,
+    }
+}
+
+fn operand() -> Operand {
+    Operand { name: Name::new(b"run7").ok(), directory: true, device: 1, inode: 2 }
+}
+
+fn controller_messages() -> Vec<ControllerMessage> {
+    vec![
+        ControllerMessage::Source(SourceRequest {
+            settings: settings(),
+            operands: vec![b"/a".to_vec(), b"b\xff".to_vec()],
+            recursive: true,
+            links: Links::Follow,
+        }),
+        ControllerMessage::Target(TargetRequest {
+            settings: settings(),
+            path: b"/archive/".to_vec(),
+            operands: vec![operand(), Operand { name: None, ..operand() }],
+            source_boot: [5; 16],
+            origin: [6; 32],
+            make_directory: false,
+            force: true,
+            preserve: false,
+            verify_memory: true,
+        }),
+        ControllerMessage::Listen,
+        ControllerMessage::Connect { addresses: vec!["[::1]:5031".into(), "10.0.0.1:1".into()], timeout_ms: 3000 },
+        ControllerMessage::Tunnel { connector: true },
+        ControllerMessage::Begin,
+        ControllerMessage::Cancel,
+    ]
+}
+
+fn worker_messages() -> Vec<WorkerMessage> {
+    let counters = Counters { files_found: 1, bytes_found: 1 << 40, walk_complete: true, ..Counters::default() };
+    let text = || "no space left".to_owned();
+    vec![
+        WorkerMessage::Hello(Hello {
+            protocol: 1,
+            features: Features::ALL,
+            cores: 2,
+            aes: true,
+            boot: [1; 16],
+            ssh_connection: Some("::1 40000 ::1 22".into()),
+        }),
+        WorkerMessage::SourceReady { operands: vec![None, Some(operand())], origin: [2; 32] },
+        WorkerMessage::TargetReady,
+        WorkerMessage::Refused { usage: true, text: text() },
+        WorkerMessage::Listening { port: 5031 },
+        WorkerMessage::Connected { from: text(), to: text() },
+        WorkerMessage::CannotConnect { text: text() },
+        WorkerMessage::Counters(counters),
+        WorkerMessage::FileDone { path: b"a\xff".to_vec(), size: 1 << 40, digest: Some([4; 32]) },
+        WorkerMessage::FileFailed { path: b"a".to_vec(), text: text() },
+        WorkerMessage::Skipped { path: b"a".to_vec(), text: text() },
+        WorkerMessage::Finished(Final { counters, cpu_us: 5, peak_bytes: 6 }),
+        WorkerMessage::Fatal { text: text() },
+    ]
+}
+
+fn trailers() -> Vec<(usize, Trailer)> {
+    let file = |entry, len| PackedFile { entry: EntryId(entry), len, modified: Stamp::default(), digest: [3; 32] };
+    let data = DataFrame { job: JOB, entry: EntryId(1 << 40), offset: 7 << 20, crc: u64::MAX, value: [9; 32] };
+    vec![
+        (0, Trailer::Finished),
+        (512 << 10, Trailer::Data(data)),
+        (1000, Trailer::Pack(PackFrame { job: JOB, crc: 5, files: vec![file(7, 0), file(900, 1000)] })),
+        (0, Trailer::End { records: 12 }),
+    ]
+}
+
+fn record(payload: usize, trailer: &Trailer) -> Vec<u8> {
+    let mut out = Writer::new();
+    trailer.encode(&mut out);
+    let trailer = out.into_bytes();
+    [Prefix { payload, trailer: trailer.len() }.encode().to_vec(), trailer].concat()
+}
+
+fn handshake() -> Vec<u8> {
+    let greeting = Greeting { session: JobId([1; 16]), stream: StreamId(7), path: PathId(1), random: [2; 32] };
+    [&greeting.encode()[..], &Answer { random: [4; 32] }.encode(), &[Suite::ChaCha20Poly1305.number()]].concat()
+}
+
+fn link_headers() -> Vec<Vec<u8>> {
+    [Channel::Controller, Channel::Peer, Channel::Stream(StreamId(0)), Channel::Stream(StreamId(255))]
+        .map(|channel| encode_header(channel, 1000).to_vec())
+        .into()
+}
+
+/// An offer, the target's answer, work, and the end.
+fn source_sessions() -> Vec<Vec<u8>> {
+    let poll = [5, 5, 5];
+    let needs = |first: u8, needs: &[u8]| [&[11, first, 0, needs.len().to_le_bytes()[0]], needs].concat();
+    vec![
+        [
+            &[0, 1, 9, 2, 3, 3, 4, 10][..],
+            &poll,
+            &needs(0, &[0, 0, 0, 1]),
+            &[6, 7, 6, 7, 8, 2, 0],
+            &[11, 0, 1, 1, 2, 0, 1],
+        ]
+        .concat(),
+        [&[2, 1][..], &poll, &needs(0, &[2]), &[6, 1, 11, 0, 3, 0, 6, 1, 7, 0, 11, 0, 2]].concat(),
+        [&[1, 5, 1, 6][..], &poll, &needs(0, &[0, 0]), &[6, 11, 0, 4, 1, 6, 11, 0, 1, 2, 0, 0]].concat(),
+        [&[0, 0, 1, 5][..], &poll, &needs(0, &[3, 3, 3]), &[4, 4, 10, 5, 5, 5]].concat(),
+        [&[1, 5][..], &poll, &[9, 9, 16, 1, 0, 0, 0, 0, 1, 1, 1], &[6]].concat(),
+    ]
+}
+
+/// Offers with answers, frames, ends, and what goes wrong with them.
+fn target_sessions() -> Vec<Vec<u8>> {
+    // A directory, a small file and one of two frames in it, a link.
+    let offer = [0, 0, 8, 0, 0, 3, 1, 7, 1, 2, 1];
+    let needed = [0, 0, 0, 0];
+    let frames = [4, 2, 0, 1, 1, 7, 0, 4, 2, 1, 1, 1, 7, 0];
+    let ends = [0, 5, 2, 0, 4, 0, 0, 7];
+    let settle = [6, 1, 1, 1, 8, 1, 8, 1, 8, 1, 11, 11, 11];
+    vec![
+        [&offer[..], &needed, &frames, &ends, &settle].concat(),
+        [&offer[..], &[3, 0, 0, 0], &ends].concat(),
+        [&offer[..], &[0, 1, 1, 0], &frames, &[0, 6, 1, 0, 6, 2], &ends].concat(),
+        [&offer[..], &needed, &[4, 2, 0, 1, 0, 6, 2, 1, 1, 0, 10, 2, 11, 11, 11], &settle].concat(),
+        [&[3, 6, 5, 1, 0, 0, 0][..], &offer].concat(),
+    ]
+}

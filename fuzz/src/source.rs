@@ -1,0 +1,142 @@
+//! The source's machine under any target: whatever is said to it, it keeps its window, hands out only frames that
+//! there are, and answers nonsense with a fault.
+
+use std::sync::Arc;
+
+use haul_proto::ids::EntryId;
+use haul_proto::integrity::FrameLen;
+use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp};
+use haul_proto::path::Name;
+use haul_proto::plan::Work;
+use haul_proto::session::source::Source;
+use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::wire::limits::{ENTRY_WINDOW, PACK_FILES_MAX};
+use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
+
+use crate::bytes::Bytes;
+use crate::wire::JOB;
+
+/// Frame length of the sessions that are fuzzed.
+pub const FRAME: u32 = 256 << 10;
+
+/// A sequence of an engine's calls and a target's messages.
+pub fn source_session(data: &[u8]) {
+    let mut bytes = Bytes::new(data);
+    let frame = FrameLen::new(FRAME).expect("a power of two in range");
+    let mut session = Session { source: Source::new(frame, 2), frame, open: Vec::new(), offered: 0, ended: false };
+    while !bytes.is_empty() {
+        if session.step(&mut bytes).is_err() {
+            return;
+        }
+        assert!(session.source.window() <= ENTRY_WINDOW);
+    }
+}
+
+struct Session {
+    source: Source<u64>,
+    frame: FrameLen,
+    /// Directories that have not ended.
+    open: Vec<EntryId>,
+    offered: u64,
+    ended: bool,
+}
+
+impl Session {
+    fn step(&mut self, bytes: &mut Bytes<'_>) -> Result<(), ProtocolFault> {
+        match bytes.u8() % 13 {
+            0 => self.offer(Kind::Directory),
+            1 => self.offer(Kind::File { size: bytes.number() }),
+            2 => self.offer(Kind::File { size: u64::from(FRAME) * u64::from(bytes.u8()) + 1 }),
+            3 => self.offer(Kind::Symlink { points_to: (*b"x").into() }),
+            4 => drop(self.open.pop().map(|directory| self.source.end_directory(directory, true))),
+            5 => self.poll(),
+            6 => self.work(bytes),
+            7 => drop(self.source.fail(EntryId(bytes.number()), "unreadable")),
+            8 => self.read(bytes),
+            9 => {
+                if let Ok(message) = TargetMessage::decode(bytes.block(), JOB) {
+                    self.source.handle(message)?;
+                }
+            }
+            10 if self.open.is_empty() && !self.ended => {
+                self.source.end_offers();
+                self.ended = true;
+            }
+            _ => {
+                let message = message(bytes);
+                self.source.handle(message)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn offer(&mut self, kind: Kind) {
+        if self.ended || self.source.window() == 0 {
+            return;
+        }
+        let place = match self.open.last() {
+            Some(parent) => Place::Child { parent: *parent, name: Name::new(b"x").expect("a name") },
+            None => Place::Operand(0),
+        };
+        let directory = kind == Kind::Directory;
+        let id = self.source.offer(Entry { place, kind, meta: Meta::default() }, Arc::new(self.offered));
+        assert_eq!(id.0, self.offered);
+        self.offered += 1;
+        if directory {
+            self.open.push(id);
+        }
+    }
+
+    fn poll(&mut self) {
+        self.source.flush_offers();
+        if let Some(message) = self.source.poll_message() {
+            let decoded = SourceMessage::decode(&message.encode(JOB), JOB);
+            assert_eq!(decoded, Ok(message));
+        }
+    }
+
+    fn work(&mut self, bytes: &mut Bytes<'_>) {
+        match self.source.next_work() {
+            None => {}
+            Some(Work::Pack(files)) => {
+                assert!(!files.is_empty() && files.len() <= PACK_FILES_MAX);
+                assert!(files.iter().map(|file| file.size).sum::<u64>() <= FRAME.into());
+            }
+            Some(Work::Frames(piece)) => {
+                assert!(!piece.frames.is_empty() && piece.frames.end <= self.frame.frames(piece.size));
+                assert_eq!(*piece.handle, piece.entry.0);
+                let values: Vec<_> = piece.frames.take(64).map(|index| (index, [bytes.u8(); 32])).collect();
+                self.source.frames_read(piece.entry, &values, Stamp::default());
+            }
+        }
+    }
+
+    fn read(&mut self, bytes: &mut Bytes<'_>) {
+        let (entry, index) = (EntryId(bytes.number()), bytes.number());
+        self.source.frames_read(entry, &[(index, [1; 32])], Stamp::default());
+    }
+}
+
+/// A message from a target, out of few bytes.
+fn message(bytes: &mut Bytes<'_>) -> TargetMessage {
+    let entry = EntryId(bytes.number());
+    match bytes.u8() % 5 {
+        0 => {
+            let needs = bytes.block().iter().map(|byte| need(*byte)).collect();
+            TargetMessage::Needs { first: entry, needs }
+        }
+        1 => TargetMessage::Done { runs: vec![(entry, bytes.number()), (EntryId(bytes.number()), bytes.number())] },
+        2 => TargetMessage::TargetFailed { entry },
+        3 => TargetMessage::ResendFrame { entry, offset: bytes.number().wrapping_mul(FRAME.into()) },
+        _ => TargetMessage::ResendPacked { entries: vec![entry, EntryId(bytes.number())] },
+    }
+}
+
+fn need(byte: u8) -> Need {
+    match byte % 4 {
+        0 => Need::All,
+        1 => Need::Nothing,
+        2 => Need::InOrder,
+        _ => Need::Refused,
+    }
+}

@@ -1,0 +1,238 @@
+//! The target's machine under any source: an engine that does what it should, and messages and frames that are anything.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use haul_proto::ids::EntryId;
+use haul_proto::integrity::FrameLen;
+use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp};
+use haul_proto::path::Name;
+use haul_proto::session::target::{Answer, Finish, Parent, Step, Target};
+use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::wire::frame::PackedFile;
+use haul_proto::wire::message::{SourceMessage, TargetMessage};
+
+use crate::bytes::Bytes;
+use crate::source::FRAME;
+use crate::wire::JOB;
+
+/// A sequence of a source's messages and frames, and of an engine's calls.
+pub fn target_session(data: &[u8]) {
+    let mut bytes = Bytes::new(data);
+    let frame = FrameLen::new(FRAME).expect("a power of two in range");
+    let mut session = Session {
+        target: Target::new(frame),
+        next: 0,
+        needed: BTreeSet::new(),
+        finishing: Vec::new(),
+        written: Vec::new(),
+    };
+    while !bytes.is_empty() {
+        if session.step(&mut bytes).is_err() {
+            return;
+        }
+    }
+    session.drain();
+}
+
+struct Session {
+    target: Target<u64>,
+    /// Id of the next entry.
+    next: u64,
+    /// Files that were needed and neither named nor given up.
+    needed: BTreeSet<u64>,
+    /// What the engine is to give its name.
+    finishing: Vec<EntryId>,
+    /// Frames that were admitted and not written yet.
+    written: Vec<(EntryId, u64)>,
+}
+
+impl Session {
+    fn step(&mut self, bytes: &mut Bytes<'_>) -> Result<(), ProtocolFault> {
+        match bytes.u8() % 12 {
+            0..=2 => {
+                let message = message(self.next, bytes);
+                self.handle(message, bytes)?;
+            }
+            3 => {
+                if let Ok(message) = SourceMessage::decode(bytes.block(), JOB) {
+                    self.handle(message, bytes)?;
+                }
+            }
+            4 | 5 => self.frame(bytes)?,
+            6 => self.pack(bytes)?,
+            7 => {
+                if let Some((entry, offset)) = self.written.pop() {
+                    let step = self.target.frame_written(entry, offset, [bytes.u8(); 32]);
+                    self.follow(step);
+                }
+            }
+            8 | 9 => self.settle(bytes),
+            10 => self.give_up(bytes),
+            _ => self.poll(),
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, message: SourceMessage, bytes: &mut Bytes<'_>) -> Result<(), ProtocolFault> {
+        match self.target.handle(message)? {
+            Step::Examine(first, entries) => {
+                assert_eq!(first.0, self.next, "ids are in turn");
+                for entry in &entries {
+                    self.examine(entry, bytes.u8());
+                }
+            }
+            step => self.follow(step),
+        }
+        Ok(())
+    }
+
+    fn examine(&mut self, entry: &Entry, choice: u8) {
+        let id = self.next;
+        self.next += 1;
+        let refused = matches!(self.target.parent(&entry.place), Parent::Refused);
+        let answer = match (&entry.kind, choice % 4) {
+            _ if refused => Answer::Refused,
+            (_, 3) => Answer::Refused,
+            (Kind::Directory, _) => Answer::Needed(Arc::new(id)),
+            (Kind::Symlink { .. }, _) | (_, 2) => Answer::Settled,
+            (Kind::File { .. }, 1) => Answer::NeededInOrder(Arc::new(id)),
+            _ => Answer::Needed(Arc::new(id)),
+        };
+        if matches!(entry.kind, Kind::File { .. }) && matches!(answer, Answer::Needed(_) | Answer::NeededInOrder(_)) {
+            self.needed.insert(id);
+        }
+        let finish = self.target.answer(EntryId(id), answer);
+        self.finish(finish);
+    }
+
+    fn follow(&mut self, step: Step<u64>) {
+        match step {
+            Step::None => {}
+            Step::Finish(finish) => self.finish(Some(finish)),
+            Step::Abandon(entry, handle, _) => {
+                assert!(*handle == entry.0 && self.needed.remove(&entry.0), "only what was needed is abandoned");
+                let finish = self.target.abandoned(entry);
+                self.finish(finish);
+            }
+            Step::Mismatch(entry, _) => self.fail(entry),
+            Step::Examine(..) => panic!("an offer out of turn"),
+        }
+    }
+
+    fn finish(&mut self, finish: Option<Finish<u64>>) {
+        if let Some(finish) = finish {
+            assert_eq!(*finish.handle, finish.entry.0);
+            assert_eq!(finish.end.is_some(), self.needed.contains(&finish.entry.0), "files end, directories do not");
+            self.finishing.push(finish.entry);
+        }
+    }
+
+    fn frame(&mut self, bytes: &mut Bytes<'_>) -> Result<(), ProtocolFault> {
+        let entry = EntryId(bytes.number());
+        let offset = bytes.number().wrapping_mul(FRAME.into());
+        let len = if bytes.u8() % 4 == 0 { usize::from(bytes.u8()) } else { FRAME as usize };
+        let Some(handle) = self.target.admit_frame(entry, offset, len)? else { return Ok(()) };
+        assert!(*handle == entry.0 && self.needed.contains(&entry.0), "only what is needed is admitted");
+        if bytes.u8() % 4 > 0 {
+            self.written.push((entry, offset));
+        } else if !self.target.resend_frame(entry, offset) {
+            self.fail(entry);
+        }
+        Ok(())
+    }
+
+    fn pack(&mut self, bytes: &mut Bytes<'_>) -> Result<(), ProtocolFault> {
+        let packed = |entry: &u8| PackedFile {
+            entry: EntryId(u64::from(*entry)),
+            len: 1,
+            modified: Stamp::default(),
+            digest: [0; 32],
+        };
+        let files: Vec<_> = bytes.block().iter().map(packed).collect();
+        if bytes.u8() % 4 == 0 {
+            return self.target.resend_pack(&files);
+        }
+        for (file, handle) in files.iter().zip(self.target.admit_pack(&files)?) {
+            if let Some(handle) = handle {
+                assert!(*handle == file.entry.0 && self.needed.contains(handle.as_ref()), "only what is needed");
+                self.finishing.push(file.entry);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives something its name, or fails to.
+    fn settle(&mut self, bytes: &mut Bytes<'_>) {
+        if let Some(entry) = self.finishing.pop() {
+            self.needed.remove(&entry.0);
+            let finish = self.target.settle(entry, bytes.u8() % 4 > 0);
+            self.finish(finish);
+        }
+    }
+
+    /// Fails to write a file that is under way.
+    fn give_up(&mut self, bytes: &mut Bytes<'_>) {
+        let from = bytes.number();
+        if let Some(entry) = self.needed.range(from..).next().copied() {
+            self.fail(EntryId(entry));
+        }
+    }
+
+    fn fail(&mut self, entry: EntryId) {
+        self.needed.remove(&entry.0);
+        self.finishing.retain(|other| *other != entry);
+        let finish = self.target.settle(entry, false);
+        self.finish(finish);
+    }
+
+    fn poll(&mut self) {
+        if let Some(message) = self.target.poll_message() {
+            let decoded = TargetMessage::decode(&message.encode(JOB), JOB);
+            assert_eq!(decoded, Ok(message));
+        }
+    }
+
+    /// Whatever was said: once the engine has done its part, nothing is owed to the source.
+    fn drain(&mut self) {
+        while let Some(entry) = self.finishing.pop() {
+            self.needed.remove(&entry.0);
+            let finish = self.target.settle(entry, true);
+            self.finish(finish);
+        }
+        while let Some(entry) = self.needed.first().copied() {
+            self.fail(EntryId(entry));
+        }
+        while self.target.poll_message().is_some() {}
+    }
+}
+
+/// A message from a source, out of few bytes.
+fn message(next: u64, bytes: &mut Bytes<'_>) -> SourceMessage {
+    match bytes.u8() % 8 {
+        0..=3 => {
+            let entries =
+                bytes.block().chunks(2).map(|pair| entry(pair[0], pair.get(1).copied().unwrap_or(0))).collect();
+            SourceMessage::Offer { first: EntryId(next), entries }
+        }
+        4 => SourceMessage::DirectoryEnd { entry: EntryId(bytes.number()), complete: true },
+        5 => SourceMessage::FileEnd { entry: EntryId(bytes.number()), modified: Stamp::default(), digest: [0; 32] },
+        6 => SourceMessage::SourceFailed { entry: EntryId(bytes.number()), reason: String::new() },
+        _ => SourceMessage::OffersEnd,
+    }
+}
+
+fn entry(kind: u8, parent: u8) -> Entry {
+    let place = match parent {
+        0 => Place::Operand(0),
+        n => Place::Child { parent: EntryId(u64::from(n) - 1), name: Name::new(b"x").expect("a name") },
+    };
+    let kind = match kind % 8 {
+        0 | 1 => Kind::Directory,
+        2 => Kind::Symlink { points_to: (*b"x").into() },
+        3 | 4 => Kind::File { size: kind.into() },
+        5 => Kind::File { size: u64::MAX },
+        n => Kind::File { size: u64::from(FRAME) * u64::from(n - 5) + u64::from(kind >> 3) },
+    };
+    Entry { place, kind, meta: Meta::default() }
+}

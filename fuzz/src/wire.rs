@@ -1,0 +1,93 @@
+//! Decoders of the wire. What they accept must come back the same after it was encoded again.
+//!
+//! Bytes need not come back the same: a number may be written longer than need be, and a text that is no UTF-8 is
+//! replaced and cut. So what is compared is what was written after the first reading with what was after the second.
+
+use std::fmt::Debug;
+
+use haul_proto::codec::Writer;
+use haul_proto::ids::JobNumber;
+use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::wire::frame::{PREFIX_LEN, Prefix, Trailer};
+use haul_proto::wire::handshake::{ANSWER_LEN, Answer, GREETING_LEN, Greeting, Suite, transcript};
+use haul_proto::wire::link::{HEADER_LEN, decode_header, encode_header};
+use haul_proto::wire::message::{SourceMessage, TargetMessage};
+use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::request::ControllerMessage;
+
+/// The job in messages of the corpus.
+pub const JOB: JobNumber = JobNumber(1);
+
+/// Messages from a source.
+pub fn source_message(data: &[u8]) {
+    comes_back(data, |bytes| SourceMessage::decode(bytes, JOB), |message| message.encode(JOB));
+}
+
+/// Messages from a target.
+pub fn target_message(data: &[u8]) {
+    comes_back(data, |bytes| TargetMessage::decode(bytes, JOB), |message| message.encode(JOB));
+}
+
+/// Messages from a controller: Requests among them.
+pub fn controller_message(data: &[u8]) {
+    comes_back(data, ControllerMessage::decode, ControllerMessage::encode);
+}
+
+/// Messages from a worker: its Hello among them.
+pub fn worker_message(data: &[u8]) {
+    comes_back(data, WorkerMessage::decode, WorkerMessage::encode);
+}
+
+/// A record's prefix and, behind it, its trailer.
+pub fn trailer(data: &[u8]) {
+    let Some((head, rest)) = data.split_first_chunk::<PREFIX_LEN>() else { return };
+    let Ok(prefix) = Prefix::decode(*head) else { return };
+    assert_eq!(prefix.encode(), *head);
+    assert!(prefix.rest_len() < 2 << 20);
+    comes_back(
+        rest,
+        |bytes| Trailer::decode(bytes, prefix.payload),
+        |trailer| {
+            let mut out = Writer::new();
+            trailer.encode(&mut out);
+            out.into_bytes()
+        },
+    );
+}
+
+/// A greeting and, behind it, an answer.
+pub fn handshake(data: &[u8]) {
+    let Some((greeting, rest)) = data.split_first_chunk::<GREETING_LEN>() else { return };
+    if let Ok(decoded) = Greeting::decode(greeting) {
+        assert_eq!(decoded.encode(), *greeting);
+    }
+    let Some(answer) = rest.first_chunk::<ANSWER_LEN>() else { return };
+    if let Ok(decoded) = Answer::decode(answer) {
+        assert_eq!(decoded.encode(), *answer);
+    }
+    let suites = rest.get(ANSWER_LEN).and_then(|number| Suite::from_number(*number).ok());
+    if let Some(suite) = suites {
+        assert_eq!(transcript(greeting, answer, suite).len(), GREETING_LEN + ANSWER_LEN + 1);
+    }
+}
+
+/// The header of a link's frame.
+pub fn link_header(data: &[u8]) {
+    let Some(header) = data.first_chunk::<HEADER_LEN>() else { return };
+    if let Ok((channel, length)) = decode_header(*header) {
+        assert!(length <= channel.limit());
+        let length = u32::try_from(length).expect("limits are below 4 GiB");
+        assert_eq!(encode_header(channel, length), *header);
+    }
+}
+
+fn comes_back<T>(data: &[u8], decode: impl Fn(&[u8]) -> Result<T, ProtocolFault>, encode: impl Fn(&T) -> Vec<u8>) {
+    let Ok(first) = decode(data) else { return };
+    let bytes = encode(&first);
+    let second = decode(&bytes).unwrap_or_else(|fault| panic!("what was accepted is refused: {fault}"));
+    equal(&bytes, &encode(&second));
+}
+
+fn equal<T: PartialEq + Debug>(first: &T, second: &T) {
+    assert_eq!(first, second, "it came back differently");
+}
