@@ -131,10 +131,10 @@ impl Session {
     fn frame(&mut self, bytes: &mut Bytes<'_>) -> Result<(), ProtocolFault> {
         let entry = EntryId(bytes.number());
         let offset = bytes.number().wrapping_mul(FRAME.into());
-        let len = if bytes.u8() % 4 == 0 { usize::from(bytes.u8()) } else { FRAME as usize };
+        let len = if bytes.u8().is_multiple_of(4) { usize::from(bytes.u8()) } else { FRAME as usize };
         let Some(handle) = self.target.admit_frame(entry, offset, len)? else { return Ok(()) };
         assert!(*handle == entry.0 && self.needed.contains(&entry.0), "only what is needed is admitted");
-        if bytes.u8() % 4 > 0 {
+        if !bytes.u8().is_multiple_of(4) {
             self.written.push((entry, offset));
         } else if !self.target.resend_frame(entry, offset) {
             self.fail(entry);
@@ -150,7 +150,7 @@ impl Session {
             digest: [0; 32],
         };
         let files: Vec<_> = bytes.block().iter().map(packed).collect();
-        if bytes.u8() % 4 == 0 {
+        if bytes.u8().is_multiple_of(4) {
             return self.target.resend_pack(&files);
         }
         for (file, handle) in files.iter().zip(self.target.admit_pack(&files)?) {
@@ -166,7 +166,7 @@ impl Session {
     fn settle(&mut self, bytes: &mut Bytes<'_>) {
         if let Some(entry) = self.finishing.pop() {
             self.needed.remove(&entry.0);
-            let finish = self.target.settle(entry, bytes.u8() % 4 > 0);
+            let finish = self.target.settle(entry, !bytes.u8().is_multiple_of(4));
             self.finish(finish);
         }
     }

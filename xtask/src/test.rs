@@ -114,7 +114,7 @@ fn run_steps(chosen: &[String]) -> Report {
     }
     if everything && report.totals().passed == 0 {
         let why = vec!["not one test was run".to_owned()];
-        report.push(Row { verdict: Verdict::Failed(why), ..skipped(&STEPS[0], "") });
+        report.push(Row { step: "tests", verdict: Verdict::Failed(why), ..skipped(&STEPS[0], "") });
     }
     report
 }

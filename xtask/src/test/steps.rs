@@ -140,6 +140,9 @@ fn build_all(limit: Duration) -> Result<Built, String> {
 
 pub fn unit(context: &mut Context, step: &Step) -> Done {
     let mut done = run_tests(context, step, &[], |package| !matches!(package, "e2e" | "sim" | "fuzz"));
+    if context.built().is_err() {
+        return done;
+    }
     let ended = run(&mut cargo(&["test", "--quiet", "--workspace", "--doc"]), step.limit, Output::Shown);
     done.counts.add(Counts::parse(&ended.stdout));
     done.failures.extend(ended.failure.map(|why| format!("documentation's examples: {why}")));

@@ -127,17 +127,26 @@ fn figures(progress: &Progress, bytes_per_s: f64, elapsed: Duration) -> String {
         parts.push(format!("{:>2} %", percent(done, found)));
         parts.push(part_of(done, found));
     } else {
-        parts.push(format!("{} of {} so far", size(done), size(found)));
+        parts.push(so_far(size(done), (done < found).then(|| size(found))));
     }
     parts.push(rate(bytes_per_s));
     if progress.walk_complete && done < found && elapsed >= ETA_AFTER {
         parts.extend(time_left(found - done, bytes_per_s));
     }
     if progress.files_found > 1 || !progress.walk_complete {
-        parts.push(format!("{} of {} files", count(progress.files_settled), count(progress.files_found)));
+        let (settled, found) = (progress.files_settled, progress.files_found);
+        parts.push(format!("{} files", so_far(count(settled), (settled <= found).then(|| count(found)))));
     }
     parts.push(counted(progress.streams.into(), "stream", "streams"));
     parts.join("   ")
+}
+
+/// The whole is left out where the walk is reported later than what it found.
+fn so_far(done: String, found: Option<String>) -> String {
+    match found {
+        Some(found) => format!("{done} of {found}"),
+        None => done,
+    }
 }
 
 #[allow(clippy::cast_precision_loss, reason = "an estimate")]
@@ -182,7 +191,13 @@ mod tests {
     #[test]
     fn no_percentage_before_the_whole_is_known() {
         let figures = figures(&at(4_290_000, 90_000_000, false), 0.0, Duration::from_secs(9));
-        insta::assert_snapshot!(figures, @"4.29 MB of 90.0 MB so far   0 B/s   7,001 of 12,408 files   8 streams");
+        insta::assert_snapshot!(figures, @"4.29 MB of 90.0 MB   0 B/s   7,001 of 12,408 files   8 streams");
+    }
+
+    #[test]
+    fn a_whole_that_is_not_known_yet_is_not_made_up() {
+        let early = Progress { files_found: 0, files_settled: 295, ..at(134_900_000, 0, false) };
+        insta::assert_snapshot!(figures(&early, 0.0, Duration::from_secs(9)), @"134.9 MB   0 B/s   295 files   8 streams");
     }
 
     #[test]

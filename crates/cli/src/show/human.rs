@@ -56,7 +56,8 @@ impl Observer for Human {
             Event::Notice(line) => self.text.notice(line),
             Event::Connected { way, streams, cipher } => {
                 let streams = super::units::counted((*streams).into(), "stream", "streams");
-                self.text.notice(&format!("connected: {}, {streams}, {}", connection(way), names::cipher(*cipher)));
+                let cipher = names::sealed(way, *cipher).map(|cipher| format!(", {cipher}")).unwrap_or_default();
+                self.text.notice(&format!("connected: {}, {streams}{cipher}", connection(way)));
             }
             Event::Progress(_) | Event::FileDone { .. } => {}
         }

@@ -68,7 +68,7 @@ fn line(event: &Event) -> Line {
         Event::Connected { way, streams, cipher } => Line::new("connected")
             .with("way", way_of(way))
             .with("streams", *streams)
-            .with("cipher", names::cipher(*cipher)),
+            .with("cipher", names::sealed(way, *cipher)),
         Event::Progress(progress) => progress_line(progress),
         Event::FileDone { path, size, digest } => {
             Line::new("file").path(path).with("bytes", *size).with("blake3", digest.map(|digest| hex(&digest)))

@@ -1,5 +1,6 @@
 //! The words for ciphers and ways, the same for people and for programs.
 
+use haul_engine::event::Way;
 use haul_engine::spec::Cipher;
 
 /// As `--cipher` and the events call it.
@@ -11,4 +12,9 @@ pub fn cipher(cipher: Cipher) -> &'static str {
         Cipher::ChaCha20Poly1305 => "chacha20-poly1305",
         Cipher::AuthenticateOnly => "authenticate-only",
     }
+}
+
+/// How streams of this way are sealed; nothing is where no socket is used.
+pub fn sealed(way: &Way, cipher: Cipher) -> Option<&'static str> {
+    (*way != Way::Local).then(|| self::cipher(cipher))
 }

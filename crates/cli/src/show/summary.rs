@@ -11,7 +11,8 @@ pub fn summary(summary: &Summary, verbose: bool) -> String {
     let mut lines = vec![headline(summary)];
     let mut add = |label: &str, text: String| lines.push(format!("{label:<12}{text}"));
     if summary.failed > 0 {
-        add("failed", format!("{}, each named above", counted(summary.failed, "entry", "entries")));
+        let named = if summary.failed == 1 { "named above" } else { "each named above" };
+        add("failed", format!("{}, {named}", counted(summary.failed, "entry", "entries")));
     }
     if summary.files_skipped > 0 && summary.files_copied > 0 {
         add("skipped", format!("{}, {}: there already", files(summary.files_skipped), size(summary.bytes_skipped)));
@@ -26,7 +27,9 @@ pub fn summary(summary: &Summary, verbose: bool) -> String {
         let directories = counted(summary.directories, "directory", "directories");
         add("also", format!("{directories}, {}", counted(summary.symlinks, "symbolic link", "symbolic links")));
     }
-    add("way", way(summary));
+    if summary.streams > 0 {
+        add("way", way(summary));
+    }
     add("cpu", format!("source {}, target {}", duration(summary.source_cpu), duration(summary.target_cpu)));
     if verbose {
         add(

@@ -24,6 +24,8 @@ struct Position {
     name: Name,
     /// Nothing can be there: the directory was made in this run.
     fresh: bool,
+    /// It is the one operand, under the name that the target was given.
+    renamed: bool,
 }
 
 impl Target {
@@ -43,7 +45,7 @@ impl Target {
             (Parent::Operand(number), _) => self.answer_operand(number, entry),
             (Parent::Open(parent), Place::Child { name, .. }) => match &*parent {
                 Item::Directory { dir, fresh, .. } => {
-                    self.answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: *fresh }, entry)
+                    self.answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: *fresh, renamed: false }, entry)
                 }
                 Item::File(_) => Answer::Refused,
             },
@@ -61,10 +63,10 @@ impl Target {
                 Answer::Needed(Arc::new(Item::Directory { dir: dir.clone(), fresh: false, meta: entry.meta }))
             }
             (LandingKind::Into(dir), Some(name)) => {
-                self.answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: false }, entry)
+                self.answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: false, renamed: false }, entry)
             }
             (LandingKind::As(dir, name), _) => {
-                self.answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: false }, entry)
+                self.answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: false, renamed: true }, entry)
             }
             (LandingKind::Special(path), _) => self.answer_special(path, entry),
             _ => {
@@ -165,16 +167,14 @@ impl Target {
             mkdirat(&*position.dir.fd()?, position.name.as_bytes(), Mode::from_raw_mode(mode))?;
         }
         let child = position.dir.child(&position.name)?;
-        let is_operand = position.dir.parent().is_none();
-        let dir = match (&self.landing.kind, is_operand) {
-            (LandingKind::As(..), true) => {
-                if let Some(memory) = self.landing.memory.as_ref().filter(|_| create) {
-                    memory.keep(child.identity())?;
-                }
-                // The tree's own root from here on: what is shown begins below it.
-                Dir::from_fd(rustix::io::fcntl_dupfd_cloexec(&*child.fd()?, 0)?)?
+        let dir = if position.renamed {
+            if let Some(memory) = self.landing.memory.as_ref().filter(|_| create) {
+                memory.keep(child.identity())?;
             }
-            _ => child,
+            // The tree's own root from here on: what is shown begins below it.
+            Dir::from_fd(rustix::io::fcntl_dupfd_cloexec(&*child.fd()?, 0)?)?
+        } else {
+            child
         };
         Ok(Answer::Needed(Arc::new(Item::Directory { dir, fresh: create, meta })))
     }
