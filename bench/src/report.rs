@@ -43,7 +43,7 @@ fn disturbance(outcome: &Outcome) -> Option<String> {
     let cores = u32::try_from(outcome.machine.cores).map_or(1.0, f64::from);
     let percent = others_s / (wall_s * cores) * 100.0;
     (percent > DISTURBANCE_PERCENT_MAX).then(|| {
-        format!("DISTURBED: other processes used {percent:.0} % of the CPUs during the runs; CPU s is right, seconds are not.")
+        format!("DISTURBED: other processes used {percent:.0} % of the CPUs during the runs; seconds cannot be compared, CPU s only roughly.")
     })
 }
 

@@ -197,7 +197,7 @@ fn a_file_onto_itself_is_refused() {
     symlink("file", sandbox.path("link")).unwrap();
     fs::hard_link(&file, sandbox.path("hard")).unwrap();
     for target in ["file", "./file", ".", "link", "hard"] {
-        let run = sandbox.haul(["-f", "file", target]).run().says(["same"]);
+        let run = sandbox.haul(["-f", "file", target]).run().says(["itself"]);
         assert!(matches!(run.status, Some(1 | 2)), "onto {target}: {}", run.account());
         assert_eq!(contents(&file), b"precious", "onto {target}");
     }

@@ -53,6 +53,12 @@ pub struct Receiver {
     pub fates: HashMap<Vec<u8>, Fate>,
     /// What was written to devices, to the end.
     pub device_writes: Vec<(Vec<u8>, Content)>,
+    /// Frames and packs that were asked for again.
+    pub resent: u64,
+    /// Files that the source gave up after they were needed.
+    pub abandoned: u64,
+    /// Files whose frames were not what the source said.
+    pub mismatched: u64,
 }
 
 /// What does not change during a run.
@@ -119,6 +125,9 @@ impl Receiver {
             refused_below: 0,
             fates: HashMap::new(),
             device_writes: Vec::new(),
+            resent: 0,
+            abandoned: 0,
+            mismatched: 0,
         }
     }
 
@@ -272,6 +281,7 @@ impl Receiver {
             return Ok(None);
         };
         if block.crc() != crc && self.settings.plant != Plant::SkipCrc {
+            self.resent += 1;
             if !self.machine.resend_frame(entry, offset) {
                 self.fail(entry, *handle)?;
             }
@@ -286,6 +296,7 @@ impl Receiver {
     fn pack(&mut self, pack: &PackFrame, payload: &Block) -> Done<()> {
         let refuses = |fault| format!("the target refuses a pack: {fault}");
         if payload.crc() != pack.crc && self.settings.plant != Plant::SkipCrc {
+            self.resent += 1;
             return self.machine.resend_pack(&pack.files).map_err(refuses);
         }
         let admitted = self.machine.admit_pack(&pack.files).map_err(refuses)?;
@@ -330,8 +341,14 @@ impl Receiver {
         match step {
             Step::None => {}
             Step::Finish(finish) => self.todo.push(Todo::Finish(finish)),
-            Step::Abandon(entry, handle, _) => self.todo.push(Todo::Remove { entry, handle: *handle }),
-            Step::Mismatch(entry, handle) => self.fail(entry, *handle)?,
+            Step::Abandon(entry, handle, _) => {
+                self.abandoned += 1;
+                self.todo.push(Todo::Remove { entry, handle: *handle });
+            }
+            Step::Mismatch(entry, handle) => {
+                self.mismatched += 1;
+                self.fail(entry, *handle)?;
+            }
             Step::Examine(..) => return Err("an offer where none can be".into()),
         }
         Ok(())

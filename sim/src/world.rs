@@ -6,7 +6,7 @@ use crate::Plant;
 use crate::check;
 use crate::disk::{self, Disk};
 use crate::net::Net;
-use crate::receiver::{Receiver, Settings};
+use crate::receiver::{Fate, Receiver, Settings};
 use crate::rng::Rng;
 use crate::sender::Sender;
 use crate::tree::{Tree, What};
@@ -60,6 +60,16 @@ pub struct Outcome {
     pub done: u64,
     /// Entries that failed in the last run.
     pub failed: u64,
+    /// Entries that were refused in it.
+    pub refused: u64,
+    /// Frames and packs that were sent again in it.
+    pub resent: u64,
+    /// Files that its source gave up after they were needed.
+    pub abandoned: u64,
+    /// Files whose frames were not what its source said.
+    pub mismatched: u64,
+    /// Files that went to a device.
+    pub to_devices: u64,
 }
 
 impl Outcome {
@@ -71,6 +81,11 @@ impl Outcome {
             crashes: self.crashes + other.crashes,
             done: self.done + other.done,
             failed: self.failed + other.failed,
+            refused: self.refused + other.refused,
+            resent: self.resent + other.resent,
+            abandoned: self.abandoned + other.abandoned,
+            mismatched: self.mismatched + other.mismatched,
+            to_devices: self.to_devices + other.to_devices,
         }
     }
 }
@@ -186,13 +201,27 @@ impl World {
             check::finished(scenario, tree, &self.disk, &at_start, (&ends.sender, &ends.receiver))?;
             if self.again {
                 check::nothing_left_to_do(&ends.receiver, tree)?;
+            } else {
+                self.note_outcome(tree, &ends);
             }
-            let fates = ends.receiver.fates.values();
-            self.outcome.entries = tree.nodes.len() as u64;
-            self.outcome.done = ends.sender.told.done;
-            self.outcome.failed = fates.filter(|fate| matches!(fate, crate::receiver::Fate::Failed)).count() as u64;
         }
         Ok(ended)
+    }
+
+    fn note_outcome(&mut self, tree: &Tree, ends: &Ends) {
+        let Ends { sender, receiver, .. } = ends;
+        let failed = receiver.fates.values().filter(|fate| **fate == Fate::Failed).count();
+        self.outcome = Outcome {
+            entries: tree.nodes.len() as u64,
+            done: sender.told.done,
+            failed: failed as u64,
+            refused: sender.told.refused,
+            resent: receiver.resent,
+            abandoned: receiver.abandoned,
+            mismatched: receiver.mismatched,
+            to_devices: receiver.device_writes.len() as u64,
+            ..self.outcome
+        };
     }
 
     /// Moves one or the other until both are finished, or until the crash.

@@ -1,6 +1,6 @@
 //! The everyday run: ten thousand seeds, and proof that the simulator notices what it is meant to notice.
 
-use haul_sim::{Plant, run, run_many};
+use haul_sim::{Outcome, Plant, run, run_many};
 
 /// Seeds of the everyday run. `haul-sim --from` goes on where it stops.
 const SEEDS: u64 = 10_000;
@@ -16,8 +16,10 @@ fn no_seed_breaks_a_rule() {
         failures.len(),
         &failures[..failures.len().min(5)]
     );
-    // The faults are there, and most of what is offered comes through all the same.
-    assert!(total.crashes > SEEDS / 10 && total.failed > SEEDS / 10 && total.done > total.failed * 4, "{total:?}");
+    // Everything that can happen does, and most of what is offered comes through all the same.
+    let Outcome { crashes, done, failed, refused, resent, abandoned, mismatched, to_devices, .. } = total;
+    let rare = [crashes, failed, refused, resent, abandoned, mismatched, to_devices].into_iter().min();
+    assert!(rare.is_some_and(|least| least > SEEDS / 100) && done > failed * 4, "{total:?}");
 }
 
 #[test]

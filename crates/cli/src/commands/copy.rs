@@ -24,17 +24,15 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let plan = plan(values, operands, terminal::stderr_is_terminal())?;
     let cancel = Cancel::new();
     let watch = Watch::start(cancel.clone()).context("signals cannot be caught")?;
-    let exit = perform(plan, &cancel)?;
-    drop(watch);
-    Ok(exit)
+    perform(plan, &cancel, &watch)
 }
 
 /// Runs the job of `plan` and shows all that the user asked to see of it.
-pub fn perform(plan: Plan, cancel: &Cancel) -> anyhow::Result<Exit> {
+pub fn perform(plan: Plan, cancel: &Cancel, watch: &Watch) -> anyhow::Result<Exit> {
     let checksums = plan.checksums.as_deref().map(create_checksums).transpose()?;
     let show = show::new(plan.display, &title(&plan.job));
     let mut audience = Audience { show, checksums };
-    let outcome = haul_engine::copy::run(plan.job, super::program(), cancel, &mut audience);
+    let outcome = watch.during(|| haul_engine::copy::run(plan.job, super::program(), cancel, &mut audience));
     Ok(audience.close(if cancel.is_cancelled() { interrupted(outcome) } else { outcome }))
 }
 

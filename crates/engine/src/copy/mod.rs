@@ -99,7 +99,11 @@ impl Copy<'_> {
         let way = way::find(self)?;
         let cipher = suite_name(settings.suite);
         self.observer.event(&Event::Connected { way: way.clone(), streams: settings.streams, cipher });
-        self.workers.send_all(&ControllerMessage::Begin)?;
+        // The target first: what the source offers at once must not reach it before it has begun.
+        if !one {
+            self.workers.send(Role::Target, &ControllerMessage::Begin)?;
+        }
+        self.workers.send(Role::Source, &ControllerMessage::Begin)?;
         let finals = self.await_ends(settings.streams)?;
         let cipher = (way != Way::Local).then_some(cipher);
         Ok(self.summary(begun, finals, way, settings.streams, cipher))

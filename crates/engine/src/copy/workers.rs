@@ -132,11 +132,6 @@ impl Workers {
         sent.map_err(|error| Error::Connect(format!("the connection to {} failed: {error}", worker.label)))
     }
 
-    /// Tells every worker something.
-    pub fn send_all(&self, message: &ControllerMessage) -> Result<(), Error> {
-        self.roles().iter().try_for_each(|role| self.send(*role, message))
-    }
-
     /// The next message of any worker. A worker that has `finished` may end; any other that ends is an error.
     pub fn receive(
         &mut self, cancel: &Cancel, finished: Option<&HashMap<Role, Final>>, begun: bool,

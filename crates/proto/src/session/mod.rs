@@ -14,4 +14,8 @@
 //! bounded by the window of unsettled entries, never by the number of files.
 
 pub mod source;
+pub mod step;
 pub mod target;
+
+#[cfg(test)]
+mod pair_tests;

@@ -112,7 +112,9 @@ impl<H> Source<H> {
     /// Nothing more will be offered in this directory.
     pub fn end_directory(&mut self, entry: EntryId, complete: bool) {
         self.flush_offers();
-        let Some(Tracked { state: State::Directory { ended, refused }, .. }) = self.entries.get_mut(&entry) else { return };
+        let Some(Tracked { state: State::Directory { ended, refused }, .. }) = self.entries.get_mut(&entry) else {
+            return;
+        };
         if !std::mem::replace(ended, true) {
             self.open_directories -= 1;
             self.in_window += 1;
@@ -144,7 +146,8 @@ impl<H> Source<H> {
         match message {
             TargetMessage::Needs { first, needs } => {
                 for (at, need) in (0..).zip(needs) {
-                    let entry = first.0.checked_add(at).ok_or(ProtocolFault::Unasked("an entry that was never offered"))?;
+                    let entry =
+                        first.0.checked_add(at).ok_or(ProtocolFault::Unasked("an entry that was never offered"))?;
                     self.handle_need(EntryId(entry), need)?;
                 }
             }
@@ -199,7 +202,9 @@ impl<H> Source<H> {
 
     /// These frames of a file were read and have these BLAKE3 values; `modified` is the file's time as it was then.
     pub fn frames_read(&mut self, entry: EntryId, values: &[(u64, Digest)], modified: Stamp) {
-        let Some(Tracked { state: State::Large { tree, ended, .. }, .. }) = self.entries.get_mut(&entry) else { return };
+        let Some(Tracked { state: State::Large { tree, ended, .. }, .. }) = self.entries.get_mut(&entry) else {
+            return;
+        };
         for (index, value) in values {
             tree.insert(*index, *value);
         }
@@ -232,7 +237,9 @@ impl<H> Source<H> {
                         self.settle(entry);
                     }
                 }
-                Need::Nothing | Need::InOrder => return Err(ProtocolFault::Invalid("a need that a directory cannot have")),
+                Need::Nothing | Need::InOrder => {
+                    return Err(ProtocolFault::Invalid("a need that a directory cannot have"));
+                }
             },
             State::Offered { kind } => match (need, kind.clone()) {
                 (Need::Nothing | Need::Refused, _) => {
@@ -260,7 +267,9 @@ impl<H> Source<H> {
         let end = first.0.checked_add(count).filter(|end| *end <= self.sent);
         let end = end.ok_or(ProtocolFault::Unasked("an entry that was never offered"))?;
         for entry in (first.0..end).map(EntryId) {
-            if let Some(Tracked { state: State::Offered { .. } | State::Directory { ended: false, .. }, .. }) = self.entries.get(&entry) {
+            if let Some(Tracked { state: State::Offered { .. } | State::Directory { ended: false, .. }, .. }) =
+                self.entries.get(&entry)
+            {
                 return Err(ProtocolFault::OutOfTurn("done, of what cannot be done,"));
             }
             self.settle(entry);

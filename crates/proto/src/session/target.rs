@@ -17,6 +17,8 @@ use crate::wire::frame::PackedFile;
 use crate::wire::limits::{ENTRY_WINDOW, OPEN_DIRECTORIES_MAX};
 use crate::wire::message::{Need, SourceMessage, TargetMessage};
 
+pub use super::step::{Answer, Finish, Parent, Step};
+
 /// Most runs in one Done message.
 const DONE_RUNS_MAX: usize = 4096;
 const _: () = assert!(DONE_RUNS_MAX <= ENTRY_WINDOW);
@@ -48,6 +50,8 @@ pub struct Target<H> {
 struct Tracked<H> {
     parent: Option<EntryId>,
     state: State<H>,
+    /// The source gave it up, and counts it in its window no more.
+    released: bool,
 }
 
 #[derive(Debug)]
@@ -72,57 +76,6 @@ struct Large<H> {
     end: Option<(Stamp, Digest)>,
     /// The next frame, where only that one may come.
     in_order: Option<u64>,
-}
-
-/// What a directory is to its children.
-#[derive(Debug)]
-pub enum Parent<H> {
-    /// There is none: the entry is an operand.
-    Operand(u32),
-    /// They go in here.
-    Open(Arc<H>),
-    /// It was refused, and so are they.
-    Refused,
-}
-
-/// What the engine found and decided about an offered entry.
-#[derive(Debug)]
-pub enum Answer<H> {
-    /// Nothing has to be sent: it is there, or (a link) was made at once.
-    Settled,
-    /// A file: send it. A directory: send its children.
-    Needed(Arc<H>),
-    /// A file: send it from its beginning to its end.
-    NeededInOrder(Arc<H>),
-    /// It cannot be taken; the engine has reported it, unless a directory above it was.
-    Refused,
-}
-
-/// What follows for the engine from a message or a frame.
-#[derive(Debug)]
-pub enum Step<H> {
-    /// Nothing.
-    None,
-    /// Look at these entries and answer each with [`Target::answer`], in order.
-    Examine(EntryId, Vec<Entry>),
-    /// This is whole and proven (a directory: everything in it is settled): give it its metadata and its name, then
-    /// call [`Target::settle`].
-    Finish(Finish<H>),
-    /// What came of this file is void: report it, remove it, then call [`Target::abandoned`].
-    Abandon(EntryId, Arc<H>, String),
-    /// The frames are not the file that the source says they are: report, remove, then call [`Target::settle`].
-    Mismatch(EntryId, Arc<H>),
-}
-
-/// An entry that is whole.
-#[derive(Debug)]
-pub struct Finish<H> {
-    /// The entry.
-    pub entry: EntryId,
-    /// What the engine knows it by.
-    pub handle: Arc<H>,
-    /// For a file that came in frames: its time and BLAKE3.
-    pub end: Option<(Stamp, Digest)>,
 }
 
 impl<H> Target<H> {
@@ -171,7 +124,9 @@ impl<H> Target<H> {
         match place {
             Place::Operand(number) => Parent::Operand(*number),
             Place::Child { parent, .. } => match self.entries.get(parent) {
-                Some(Tracked { state: State::Directory { handle: Some(handle), .. }, .. }) => Parent::Open(Arc::clone(handle)),
+                Some(Tracked { state: State::Directory { handle: Some(handle), .. }, .. }) => {
+                    Parent::Open(Arc::clone(handle))
+                }
                 _ => Parent::Refused,
             },
         }
@@ -262,7 +217,8 @@ impl<H> Target<H> {
         self.check_pack(files)?;
         let mut admitted = Vec::with_capacity(files.len());
         for file in files {
-            let small = self.entries.get_mut(&file.entry).filter(|tracked| matches!(tracked.state, State::Small { .. }));
+            let small =
+                self.entries.get_mut(&file.entry).filter(|tracked| matches!(tracked.state, State::Small { .. }));
             admitted.push(small.and_then(|tracked| match std::mem::replace(&mut tracked.state, State::Finishing) {
                 State::Small { handle } => Some(handle),
                 _ => None,
@@ -274,7 +230,8 @@ impl<H> Target<H> {
     /// A pack is not what was sent: asks for its files again.
     pub fn resend_pack(&mut self, files: &[PackedFile]) -> Result<(), ProtocolFault> {
         self.check_pack(files)?;
-        let entries: Vec<_> = files.iter().map(|file| file.entry).filter(|entry| self.awaits_pack(*entry)).collect();
+        let awaits = |entry: &_| matches!(self.entries.get(entry), Some(Tracked { state: State::Small { .. }, .. }));
+        let entries: Vec<_> = files.iter().map(|file| file.entry).filter(awaits).collect();
         if !entries.is_empty() {
             self.outbox_resends += 1;
             self.outbox.push_back(TargetMessage::ResendPacked { entries });
@@ -341,7 +298,7 @@ impl<H> Target<H> {
                 true => State::Directory { handle: None, children: 0, ended: false },
                 false => State::Examining { kind: entry.kind.clone() },
             };
-            self.entries.insert(id, Tracked { parent, state });
+            self.entries.insert(id, Tracked { parent, state, released: false });
         }
         self.next += entries.len() as u64;
         self.needs_first = first;
@@ -382,7 +339,9 @@ impl<H> Target<H> {
             return Ok(Step::None);
         }
         match self.entries.get_mut(&entry) {
-            Some(Tracked { state: State::Large(large @ Large { end: None, .. }), .. }) => large.end = Some((modified, digest)),
+            Some(Tracked { state: State::Large(large @ Large { end: None, .. }), .. }) => {
+                large.end = Some((modified, digest))
+            }
             _ => return Err(ProtocolFault::OutOfTurn("the end of a file")),
         }
         Ok(self.finish_if_whole(entry))
@@ -394,11 +353,13 @@ impl<H> Target<H> {
         }
         let Some(tracked) = self.entries.get_mut(&entry) else { return Ok(Step::None) };
         let handle = match &tracked.state {
-            State::Small { handle } | State::Large(Large { handle, .. }) => Arc::clone(handle),
+            State::Small { handle } | State::Large(Large { handle, .. }) => Some(Arc::clone(handle)),
             // Whole and proven before the source gave it up: what is there is what was sent.
-            State::Finishing => return Ok(Step::None),
+            State::Finishing => None,
             _ => return Err(ProtocolFault::OutOfTurn("a failure")),
         };
+        self.in_window -= usize::from(!std::mem::replace(&mut tracked.released, true));
+        let Some(handle) = handle else { return Ok(Step::None) };
         // Frames that come before the engine has removed it are late.
         tracked.state = State::Finishing;
         Ok(Step::Abandon(entry, handle, reason))
@@ -415,7 +376,11 @@ impl<H> Target<H> {
         let (Some(end), Some(digest)) = (large.end, large.tree.digest()) else { return Step::None };
         let handle = Arc::clone(&large.handle);
         tracked.state = State::Finishing;
-        if digest == end.1 { Step::Finish(Finish { entry, handle, end: Some(end) }) } else { Step::Mismatch(entry, handle) }
+        if digest == end.1 {
+            Step::Finish(Finish { entry, handle, end: Some(end) })
+        } else {
+            Step::Mismatch(entry, handle)
+        }
     }
 
     /// Finishes a directory that has ended and whose children are all settled; forgets it if it was refused.
@@ -434,7 +399,7 @@ impl<H> Target<H> {
     /// Forgets an entry and tells its parent.
     fn forget(&mut self, entry: EntryId) -> Option<Finish<H>> {
         let tracked = self.entries.remove(&entry)?;
-        self.in_window -= 1;
+        self.in_window -= usize::from(!tracked.released);
         let mut parent = tracked.parent?;
         // A loop, not a recursion: a chain of refused directories may be as deep as the limit allows.
         loop {
@@ -452,10 +417,6 @@ impl<H> Target<H> {
             self.in_window -= 1;
             parent = grandparent?;
         }
-    }
-
-    fn awaits_pack(&self, entry: EntryId) -> bool {
-        matches!(self.entries.get(&entry), Some(Tracked { state: State::Small { .. }, .. }))
     }
 
     fn check_resends(&self) -> Result<(), ProtocolFault> {

@@ -2,19 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::thread;
 
 use anyhow::{Context, anyhow, bail};
+use haul_engine::cancel::Cancel;
 
 /// What is under a root, by its path from there: the digest of a file, nothing for a directory.
 type Tree = BTreeMap<PathBuf, Option<blake3::Hash>>;
 
-/// Fails with the first difference.
-pub fn compare(source: &Path, target: &Path) -> anyhow::Result<()> {
+/// Bytes read at a time.
+const BLOCK: usize = 1 << 20;
+
+/// Fails with the first difference, or as [`io::ErrorKind::Interrupted`] once `cancel` is set.
+pub fn compare(source: &Path, target: &Path, cancel: &Cancel) -> anyhow::Result<()> {
     let (ours, theirs) = thread::scope(|scope| {
-        let theirs = scope.spawn(|| tree(target));
-        (tree(source), theirs.join())
+        let theirs = scope.spawn(|| tree(target, cancel));
+        (tree(source, cancel), theirs.join())
     });
     let (ours, theirs) = (ours?, theirs.map_err(|_| anyhow!("{}: could not be read", target.display()))??);
     for (path, digest) in &ours {
@@ -30,7 +35,7 @@ pub fn compare(source: &Path, target: &Path) -> anyhow::Result<()> {
     }
 }
 
-fn tree(root: &Path) -> anyhow::Result<Tree> {
+fn tree(root: &Path, cancel: &Cancel) -> anyhow::Result<Tree> {
     let mut tree = Tree::new();
     let mut directories = vec![PathBuf::new()];
     while let Some(directory) = directories.pop() {
@@ -42,7 +47,7 @@ fn tree(root: &Path) -> anyhow::Result<Tree> {
                 tree.insert(path.clone(), None);
                 directories.push(path);
             } else {
-                let digest = digest(&entry.path()).with_context(|| entry.path().display().to_string())?;
+                let digest = digest(&entry.path(), cancel).with_context(|| entry.path().display().to_string())?;
                 tree.insert(path, Some(digest));
             }
         }
@@ -50,10 +55,16 @@ fn tree(root: &Path) -> anyhow::Result<Tree> {
     Ok(tree)
 }
 
-fn digest(path: &Path) -> std::io::Result<blake3::Hash> {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(File::open(path)?)?;
-    Ok(hasher.finalize())
+fn digest(path: &Path, cancel: &Cancel) -> io::Result<blake3::Hash> {
+    let (mut file, mut hasher) = (File::open(path)?, blake3::Hasher::new());
+    let mut block = vec![0; BLOCK];
+    while !cancel.is_cancelled() {
+        match file.read(&mut block)? {
+            0 => return Ok(hasher.finalize()),
+            bytes => hasher.update(&block[..bytes]),
+        };
+    }
+    Err(io::ErrorKind::Interrupted.into())
 }
 
 #[cfg(test)]
@@ -68,7 +79,7 @@ mod tests {
             fs::create_dir_all(root.join("d/e")).unwrap();
             fs::write(root.join("d/f"), "same").unwrap();
         }
-        let difference = || compare(&a, &b).map_err(|error| error.to_string());
+        let difference = || compare(&a, &b, &Cancel::new()).map_err(|error| error.to_string());
         assert_eq!(difference(), Ok(()));
         fs::write(b.join("d/f"), "sane").unwrap();
         assert_eq!(difference(), Err("d/f: differs at the target".into()));
@@ -80,5 +91,8 @@ mod tests {
         assert_eq!(difference(), Err("d/e: missing at the target".into()));
         fs::write(b.join("d/e"), "").unwrap();
         assert_eq!(difference(), Err("d/e: differs at the target".into()));
+        let cancel = Cancel::new();
+        cancel.cancel();
+        assert!(compare(&a, &b, &cancel).is_err());
     }
 }

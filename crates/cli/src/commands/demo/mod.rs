@@ -35,15 +35,14 @@ pub fn run(own: &Values, copy: &Values) -> anyhow::Result<Exit> {
     settings.options.sockets = true;
     let cancel = Cancel::new();
     let watch = Watch::start(cancel.clone()).context("signals cannot be caught")?;
-    let exit = Demo { bytes, keep: own.flag("keep"), cancel: &cancel }.run(settings);
-    drop(watch);
-    exit
+    Demo { bytes, keep: own.flag("keep"), cancel: &cancel, watch: &watch }.run(settings)
 }
 
 struct Demo<'a> {
     bytes: u64,
     keep: bool,
     cancel: &'a Cancel,
+    watch: &'a Watch,
 }
 
 impl Demo<'_> {
@@ -60,13 +59,15 @@ impl Demo<'_> {
 
         say(&format!("making {} of data in {}", units::size(self.bytes), place.path.display()));
         if !data::make(&source, self.bytes, &|| self.cancel.is_cancelled()).with_context(|| place.shown())? {
-            show::stderr().error("interrupted");
-            return Ok(Exit::Interrupted);
+            return Ok(interrupted());
         }
-        let exit = perform(plan(settings, &source, &target), self.cancel)?;
+        let exit = perform(plan(settings, &source, &target), self.cancel, self.watch)?;
         if exit == Exit::Done {
-            compare::compare(&source, &target).context("the demo's comparison of source and target failed")?;
-            say("source and target compared: identical");
+            match compare::compare(&source, &target, self.cancel) {
+                Ok(()) => say("source and target compared: identical"),
+                Err(_) if self.cancel.is_cancelled() => return Ok(interrupted()),
+                Err(error) => return Err(error.context("the demo's comparison of source and target failed")),
+            }
         }
         if self.keep {
             say(&format!("kept {}", place.path.display()));
@@ -74,6 +75,11 @@ impl Demo<'_> {
         place.close()?;
         Ok(exit)
     }
+}
+
+fn interrupted() -> Exit {
+    show::stderr().error("interrupted");
+    Exit::Interrupted
 }
 
 fn plan(settings: Settings, source: &Path, target: &Path) -> Plan {
