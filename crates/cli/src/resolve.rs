@@ -98,6 +98,7 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, U
         cipher: cipher(values)?,
         frame_bytes: frame(values)?,
         report_files: per_file,
+        digest_existing: checksums.is_some(),
         verify_memory: values.choice("verify", &[("memory", ())])?.is_some(),
         progress_every: match progress_s {
             Some(seconds) => Duration::from_secs(seconds.into()),

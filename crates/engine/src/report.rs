@@ -83,14 +83,20 @@ impl Reporter {
         let _ = self.link.send(Channel::Controller, &message.encode());
     }
 
-    /// A file is copied (with its digest) or was there already.
-    pub fn file_done(&self, path: impl FnOnce() -> Vec<u8>, size: u64, digest: Option<Digest>) {
-        let (files, bytes) = match digest {
-            Some(_) => (&self.tally.files_copied, None),
-            None => (&self.tally.files_skipped, Some(&self.tally.bytes_skipped)),
-        };
-        add(files, 1);
-        bytes.into_iter().for_each(|counter| add(counter, size));
+    /// A file is copied.
+    pub fn file_done(&self, path: impl FnOnce() -> Vec<u8>, size: u64, digest: Digest) {
+        add(&self.tally.files_copied, 1);
+        self.file(path, size, Some(digest));
+    }
+
+    /// A file was there already.
+    pub fn file_there(&self, path: impl FnOnce() -> Vec<u8>, size: u64, digest: Option<Digest>) {
+        add(&self.tally.files_skipped, 1);
+        add(&self.tally.bytes_skipped, size);
+        self.file(path, size, digest);
+    }
+
+    fn file(&self, path: impl FnOnce() -> Vec<u8>, size: u64, digest: Option<Digest>) {
         if self.report_files {
             self.send(&WorkerMessage::FileDone { path: path(), size, digest });
         }

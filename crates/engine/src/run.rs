@@ -99,7 +99,10 @@ impl Running {
 
 fn start_source(shared: &Arc<Shared>, source: &Arc<Source>, streams: Vec<Stream>) {
     let walking = Arc::clone(source);
-    shared.work("haul-walk", move |_| Ok(walking.walk()));
+    shared.work("haul-walk", move |_| {
+        walking.walk();
+        Ok(())
+    });
     let sending = Arc::clone(source);
     shared.work("haul-control", move |shared| send_messages(shared, || sending.wait_for_messages()));
     for (mut stream, id) in streams.into_iter().zip(0u16..) {
@@ -124,7 +127,10 @@ fn start_target(shared: &Arc<Shared>, target: &Arc<Target>, streams: Vec<Stream>
 
 fn start_both(shared: &Arc<Shared>, source: &Arc<Source>, target: &Arc<Target>, streams: u16) {
     let walking = Arc::clone(source);
-    shared.work("haul-walk", move |_| Ok(walking.walk()));
+    shared.work("haul-walk", move |_| {
+        walking.walk();
+        Ok(())
+    });
     let (from, to) = (Arc::clone(source), Arc::clone(target));
     shared.work("haul-offers", move |_| pass_on(|| from.wait_for_messages(), |message| to.handle_peer(message)));
     let (from, to) = (Arc::clone(target), Arc::clone(source));

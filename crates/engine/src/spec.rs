@@ -80,6 +80,8 @@ pub struct Options {
     pub frame_bytes: Option<u32>,
     /// Whether each finished file is to be reported with its digest ([`crate::event::Event::FileDone`]).
     pub report_files: bool,
+    /// Whether files that are there already are read at the target, so that they are reported with a digest too.
+    pub digest_existing: bool,
     /// The target hashes with BLAKE3 what it writes, too.
     pub verify_memory: bool,
     /// How often progress is reported.
@@ -129,6 +131,7 @@ impl Default for Options {
             cipher: Cipher::Auto,
             frame_bytes: None,
             report_files: false,
+            digest_existing: false,
             verify_memory: false,
             progress_every: Duration::from_millis(200),
             sockets: false,

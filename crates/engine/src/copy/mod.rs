@@ -89,6 +89,7 @@ impl Copy<'_> {
             force: options.force,
             preserve: options.preserve,
             verify_memory: options.verify_memory,
+            digest_existing: options.digest_existing,
         };
         self.workers.send(Role::Target, &ControllerMessage::Target(target))?;
         let one = self.workers.is_one();
@@ -137,7 +138,9 @@ impl Copy<'_> {
                 }
                 other => self.observe(role, other, true)?,
             }
-            if last_shown.elapsed() >= every {
+            // Before the source has said what it found, a figure of what is done would be out of nothing.
+            let known = self.ends[0].files_found > 0 || self.ends[0].walk_complete;
+            if known && last_shown.elapsed() >= every {
                 last_shown = Instant::now();
                 self.show_progress(streams);
             }

@@ -102,7 +102,7 @@ impl Target {
         match incoming.write_whole(self, bytes, file.modified) {
             Ok(()) => {
                 add(&self.reporter.tally.bytes_written, bytes.len() as u64);
-                self.reporter.file_done(|| incoming.relative(), bytes.len() as u64, Some(file.digest));
+                self.reporter.file_done(|| incoming.relative(), bytes.len() as u64, file.digest);
                 true
             }
             Err(text) => {

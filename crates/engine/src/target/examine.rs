@@ -2,6 +2,7 @@
 //! Directories and links are made at once.
 
 use haul_proto::ids::EntryId;
+use haul_proto::integrity::Digest;
 use haul_proto::manifest::{Entry, Kind, Meta, Place};
 use haul_proto::need::{Decision, Existing, Refusal, decide};
 use haul_proto::path::Name;
@@ -126,7 +127,8 @@ impl Target {
         let spot = Spot { dir: position.dir.clone(), name: position.name.clone(), replaces: decision == Decision::Replace };
         if decision == Decision::Keep {
             self.refresh(position, &meta)?;
-            self.reporter.file_done(|| position.dir.path_of(position.name.as_bytes()), size, None);
+            let digest = if self.request.digest_existing { Some(digest_of(position)?) } else { None };
+            self.reporter.file_there(|| position.dir.path_of(position.name.as_bytes()), size, digest);
             return Ok(Answer::Settled);
         }
         if let Some(text) = self.too_large(&spot.dir, size)? {
@@ -183,6 +185,14 @@ impl Target {
         self.fail(self.landing.path(&position.dir.path_of(position.name.as_bytes())), text);
         Answer::Refused
     }
+}
+
+/// BLAKE3 of a file that is there already.
+fn digest_of(position: &Position) -> io::Result<Digest> {
+    let (file, _) = position.dir.open_file(&position.name, Links::Itself)?;
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(std::fs::File::from(file))?;
+    Ok(*hasher.finalize().as_bytes())
 }
 
 fn existing(position: &Position) -> io::Result<Existing> {

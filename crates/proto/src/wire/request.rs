@@ -108,6 +108,8 @@ pub struct TargetRequest {
     pub preserve: bool,
     /// Hash with BLAKE3 what arrived, before it is written.
     pub verify_memory: bool,
+    /// Read files that are there already, to report their digests.
+    pub digest_existing: bool,
 }
 
 /// An operand, as the target needs to know it.
@@ -229,6 +231,7 @@ impl TargetRequest {
         self.operands.iter().for_each(|operand| operand.encode(out));
         out.raw(&self.source_boot).raw(&self.origin);
         out.bool(self.make_directory).bool(self.force).bool(self.preserve).bool(self.verify_memory);
+        out.bool(self.digest_existing);
     }
 
     fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
@@ -246,6 +249,7 @@ impl TargetRequest {
             force: reader.bool()?,
             preserve: reader.bool()?,
             verify_memory: reader.bool()?,
+            digest_existing: reader.bool()?,
         })
     }
 }
@@ -338,6 +342,7 @@ mod tests {
                 force: true,
                 preserve: false,
                 verify_memory: true,
+                digest_existing: false,
             }),
             ControllerMessage::Listen,
             ControllerMessage::Connect { addresses: vec!["[::1]:5031".into()], timeout_ms: 3000 },

@@ -1,0 +1,207 @@
+//! Both machines together, in any order of events: they always finish, and every entry has one outcome.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::source::Source;
+use super::target::{Answer, Finish, Parent, Step, Target};
+use crate::ids::EntryId;
+use crate::integrity::FrameLen;
+use crate::manifest::{Entry, Kind, Meta, Place, Stamp};
+use crate::path::Name;
+use crate::plan::Work;
+use crate::wire::frame::PackedFile;
+use crate::wire::limits::ENTRY_WINDOW;
+use crate::wire::message::{SourceMessage, TargetMessage};
+
+const F: u64 = 256 << 10;
+
+fn frame_len() -> FrameLen {
+    FrameLen::new(256 << 10).unwrap()
+}
+
+fn child(parent: Option<u64>, kind: Kind) -> Entry {
+    let place = match parent {
+        Some(parent) => Place::Child { parent: EntryId(parent), name: Name::new(b"x").unwrap() },
+        None => Place::Operand(0),
+    };
+    Entry { place, kind, meta: Meta::default() }
+}
+
+fn packed(entry: EntryId) -> PackedFile {
+    PackedFile { entry, len: 0, modified: Stamp::default(), digest: [0; 32] }
+}
+
+/// Both machines, joined by queues; which of them moves next is given from outside.
+struct Pair {
+    source: Source<u64>,
+    target: Target<u64>,
+    to_target: VecDeque<SourceMessage>,
+    to_source: VecDeque<TargetMessage>,
+    work: Vec<Work<u64>>,
+    /// Entries by what became of them: kept or made at once, done, failed, refused.
+    outcome: [u64; 4],
+    pick: u64,
+}
+
+impl Pair {
+    fn pick(&mut self, below: u64) -> u64 {
+        self.pick = self.pick.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.pick >> 33) % below
+    }
+
+    /// One step of what `choice` says; whether anything moved.
+    fn step(&mut self, choice: u64) -> bool {
+        match choice {
+            0 => self.source.poll_message().map(|message| self.to_target.push_back(message)).is_some(),
+            1 => self.target.poll_message().map(|message| self.to_source.push_back(message)).is_some(),
+            2 => self.to_source.pop_front().map(|message| self.source.handle(message).unwrap()).is_some(),
+            3 => self.source.next_work().map(|work| self.work.push(work)).is_some(),
+            4 => self.to_target.pop_front().map(|message| self.deliver(message)).is_some(),
+            _ if self.work.is_empty() => false,
+            _ => {
+                let at = self.pick(self.work.len() as u64);
+                let work = self.work.swap_remove(usize::try_from(at).unwrap());
+                self.carry(work);
+                true
+            }
+        }
+    }
+
+    fn deliver(&mut self, message: SourceMessage) {
+        match self.target.handle(message).unwrap() {
+            Step::Examine(first, entries) => {
+                for (id, entry) in (first.0..).map(EntryId).zip(entries) {
+                    let answer = self.answer(id, &entry);
+                    let finish = self.target.answer(id, answer);
+                    self.finish(finish);
+                }
+            }
+            Step::Abandon(entry, ..) => {
+                self.outcome[2] += 1;
+                let finish = self.target.abandoned(entry);
+                self.finish(finish);
+            }
+            Step::Finish(finish) => self.finish(Some(finish)),
+            Step::Mismatch(..) => panic!("a mismatch"),
+            Step::None => {}
+        }
+    }
+
+    fn answer(&mut self, id: EntryId, entry: &Entry) -> Answer<u64> {
+        let chance = self.pick(10);
+        if matches!(self.target.parent(&entry.place), Parent::Refused) || chance == 0 {
+            self.outcome[3] += 1;
+            return Answer::Refused;
+        }
+        if matches!(entry.kind, Kind::Symlink { .. }) || (chance < 3 && entry.kind != Kind::Directory) {
+            self.outcome[0] += 1;
+            return Answer::Settled;
+        }
+        Answer::Needed(Arc::new(id.0))
+    }
+
+    /// Settles this and every directory that is complete by it.
+    fn finish(&mut self, mut finish: Option<Finish<u64>>) {
+        while let Some(one) = finish {
+            let done = self.pick(10) > 0;
+            self.outcome[if done { 1 } else { 2 }] += 1;
+            finish = self.target.settle(one.entry, done);
+        }
+    }
+
+    /// A stream: reads, maybe fails to, sends; what arrives is sometimes damaged.
+    fn carry(&mut self, work: Work<u64>) {
+        match work {
+            Work::Pack(files) => {
+                let files: Vec<_> = files.iter().map(|file| packed(file.entry)).collect();
+                if self.pick(4) == 0 {
+                    return self.target.resend_pack(&files).unwrap();
+                }
+                let admitted = self.target.admit_pack(&files).unwrap();
+                for (file, handle) in files.iter().zip(admitted) {
+                    let handle = handle.filter(|handle| **handle == file.entry.0);
+                    self.finish(handle.map(|handle| Finish { entry: file.entry, handle, end: None }));
+                }
+            }
+            Work::Frames(piece) => {
+                if self.pick(8) == 0 {
+                    self.source.fail(piece.entry, "unreadable");
+                    return;
+                }
+                for index in piece.frames {
+                    self.carry_frame(piece.entry, piece.size, index);
+                }
+            }
+        }
+    }
+
+    fn carry_frame(&mut self, entry: EntryId, size: u64, index: u64) {
+        let len = frame_len().frame_len(size, index).unwrap();
+        let offset = index * F;
+        self.source.frames_read(entry, &[(index, [1; 32])], Stamp::default());
+        if self.target.admit_frame(entry, offset, len).unwrap().is_none() {
+            return;
+        }
+        match self.pick(8) {
+            0 => assert!(self.target.resend_frame(entry, offset)),
+            1 => {
+                self.outcome[2] += 1;
+                let finish = self.target.settle(entry, false);
+                self.finish(finish);
+            }
+            _ => match self.target.frame_written(entry, offset, [1; 32]) {
+                Step::Finish(finish) => self.finish(Some(finish)),
+                Step::None => {}
+                other => panic!("{other:?}"),
+            },
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn both_machines_always_finish_and_agree(entries in proptest::collection::vec((0u8..8, any::<u8>()), 1..40), seed: u64) {
+        let mut pair = Pair {
+            source: Source::new(frame_len(), 2),
+            target: Target::new(frame_len()),
+            to_target: VecDeque::new(),
+            to_source: VecDeque::new(),
+            work: Vec::new(),
+            outcome: [0; 4],
+            pick: seed,
+        };
+        let mut open: Vec<EntryId> = Vec::new();
+        for (kind, size) in &entries {
+            let parent = open.last().map(|entry| entry.0);
+            let id = |pair: &mut Pair, kind| pair.source.offer(child(parent, kind), Arc::new(0));
+            match kind {
+                0 | 1 => open.push(id(&mut pair, Kind::Directory)),
+                2 => drop(open.pop().map(|entry| pair.source.end_directory(entry, true))),
+                3 => drop(id(&mut pair, Kind::Symlink { points_to: (*b"x").into() })),
+                4 => drop(id(&mut pair, Kind::File { size: u64::from(*size) })),
+                _ => drop(id(&mut pair, Kind::File { size: F * u64::from(size % 5 + 1) + 1 })),
+            }
+            for _ in 0..4 {
+                let choice = pair.pick(6);
+                pair.step(choice);
+            }
+        }
+        while let Some(entry) = open.pop() {
+            pair.source.end_directory(entry, true);
+        }
+        pair.source.end_offers();
+        let offered = entries.iter().filter(|(kind, _)| *kind != 2).count() as u64;
+        let mut idle = 0;
+        while !(pair.source.is_finished() && pair.target.is_finished()) {
+            let choice = pair.pick(6);
+            idle = if pair.step(choice) { 0 } else { idle + 1 };
+            prop_assert!(idle < 1000, "stuck: {:?} {:?}", pair.source, pair.target);
+        }
+        prop_assert_eq!(pair.outcome.iter().sum::<u64>(), offered, "every entry has one outcome");
+        prop_assert!(pair.source.next_work().is_none(), "nothing is left but what was given up");
+        prop_assert_eq!(pair.source.window(), ENTRY_WINDOW);
+    }
+}

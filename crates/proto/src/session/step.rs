@@ -1,0 +1,58 @@
+//! What passes between the target's machine and its engine: what is to be done, and what came of it.
+
+use std::sync::Arc;
+
+use crate::ids::EntryId;
+use crate::integrity::Digest;
+use crate::manifest::{Entry, Stamp};
+
+/// What a directory is to its children.
+#[derive(Debug)]
+pub enum Parent<H> {
+    /// There is none: the entry is an operand.
+    Operand(u32),
+    /// They go in here.
+    Open(Arc<H>),
+    /// It was refused, and so are they.
+    Refused,
+}
+
+/// What the engine found and decided about an offered entry.
+#[derive(Debug)]
+pub enum Answer<H> {
+    /// Nothing has to be sent: it is there, or (a link) was made at once.
+    Settled,
+    /// A file: send it. A directory: send its children.
+    Needed(Arc<H>),
+    /// A file: send it from its beginning to its end.
+    NeededInOrder(Arc<H>),
+    /// It cannot be taken; the engine has reported it, unless a directory above it was.
+    Refused,
+}
+
+/// What follows for the engine from a message or a frame.
+#[derive(Debug)]
+pub enum Step<H> {
+    /// Nothing.
+    None,
+    /// Look at these entries and answer each with [`super::target::Target::answer`], in order.
+    Examine(EntryId, Vec<Entry>),
+    /// This is whole and proven (a directory: everything in it is settled): give it its metadata and its name, then
+    /// call [`super::target::Target::settle`].
+    Finish(Finish<H>),
+    /// What came of this file is void: report it, remove it, then call [`super::target::Target::abandoned`].
+    Abandon(EntryId, Arc<H>, String),
+    /// The frames are not the file that the source says they are: report, remove, then call [`super::target::Target::settle`].
+    Mismatch(EntryId, Arc<H>),
+}
+
+/// An entry that is whole.
+#[derive(Debug)]
+pub struct Finish<H> {
+    /// The entry.
+    pub entry: EntryId,
+    /// What the engine knows it by.
+    pub handle: Arc<H>,
+    /// For a file that came in frames: its time and BLAKE3.
+    pub end: Option<(Stamp, Digest)>,
+}
