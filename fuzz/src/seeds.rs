@@ -108,6 +108,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             force: true,
             preserve: false,
             verify_memory: true,
+            digest_existing: false,
         }),
         ControllerMessage::Listen,
         ControllerMessage::Connect { addresses: vec!["[::1]:5031".into(), "10.0.0.1:1".into()], timeout_ms: 3000 },

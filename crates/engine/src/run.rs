@@ -142,7 +142,13 @@ fn start_both(shared: &Arc<Shared>, source: &Arc<Source>, target: &Arc<Target>, 
 }
 
 fn stream_failed(id: u16, error: &crate::stream::StreamError) -> String {
-    format!("data stream {id} broke: {error}")
+    use crate::stream::StreamError;
+    let reason = match error {
+        StreamError::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => "the other end closed it".into(),
+        StreamError::Io(error) => crate::fs::describe(error).lines().next().unwrap_or_default().to_owned(),
+        StreamError::Protocol(fault) => fault.to_string(),
+    };
+    format!("data stream {id} broke: {reason}")
 }
 
 fn send_messages(shared: &Shared, mut next: impl FnMut() -> Option<Vec<Vec<u8>>>) -> Result<(), String> {

@@ -176,7 +176,7 @@ impl Copy<'_> {
                 return Err(if usage { Error::Usage(text) } else { Error::Failed(text) });
             }
             WorkerMessage::Fatal { text } | WorkerMessage::CannotConnect { text } => {
-                let text = self.workers.with_host(role, &text);
+                let text = self.workers.explain(role, &text, begun);
                 let again = format!("{text}\nrun the same command again to go on");
                 return Err(if begun { Error::Broken(again) } else { Error::Connect(text) });
             }

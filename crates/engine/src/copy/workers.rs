@@ -24,6 +24,8 @@ use crate::spec::{Host, Job, Program};
 const CANCEL_POLL: Duration = Duration::from_millis(50);
 /// How long workers may take to clean up after a cancelled job.
 const CANCEL_GRACE: Duration = Duration::from_millis(600);
+/// How long the reason for a broken stream may take to arrive.
+const EXPLAIN_WAIT: Duration = Duration::from_millis(400);
 /// How long workers may take to end after a finished job.
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
 
@@ -37,6 +39,14 @@ pub enum Role {
 }
 
 impl Role {
+    /// The other one.
+    pub fn other(self) -> Self {
+        match self {
+            Role::Source => Role::Target,
+            Role::Target => Role::Source,
+        }
+    }
+
     /// 0 or 1.
     pub fn index(self) -> usize {
         match self {
@@ -145,8 +155,35 @@ impl Workers {
         }
     }
 
+    /// A worker cannot go on. Often that is because the other one, or the way to it, is gone: then that is the reason,
+    /// and it is known in a moment.
+    pub fn explain(&mut self, role: Role, text: &str, begun: bool) -> String {
+        let own = match self.is_one() {
+            true => self.with_host(role, text),
+            false => format!("{}, with {} at the other end: {text}", self.label(role), self.label(role.other())),
+        };
+        if !begun || self.is_one() {
+            return own;
+        }
+        let deadline = Instant::now() + EXPLAIN_WAIT;
+        while let Ok((from, incoming)) = self.inbox.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            if let (Incoming::Ended(reason), true) = (incoming, from != role) {
+                return self.lost_text(from, reason);
+            }
+        }
+        own
+    }
+
     /// A worker is gone: why, as far as can be told.
     fn lost(&mut self, role: Role, reason: Option<String>, begun: bool) -> Error {
+        let text = self.lost_text(role, reason);
+        match begun {
+            true => Error::Broken(format!("{text}\nrun the same command again to go on")),
+            false => Error::Connect(text),
+        }
+    }
+
+    fn lost_text(&mut self, role: Role, reason: Option<String>) -> String {
         let worker = self.worker_mut(role);
         let status = worker.child.wait(Duration::from_millis(500)).ok().flatten();
         let mut text = format!("the connection to {} was lost", worker.label);
@@ -158,10 +195,7 @@ impl Workers {
         if let Some(last) = details.last() {
             text = format!("{text}: {last}");
         }
-        match begun {
-            true => Error::Broken(format!("{text}\nrun the same command again to go on")),
-            false => Error::Connect(text),
-        }
+        text
     }
 
     /// Ends the workers of a job that is finished.

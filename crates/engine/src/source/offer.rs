@@ -12,6 +12,7 @@ use super::{Source, State};
 use crate::fs::{Dir, Found, WalkOptions, Walker, describe};
 use crate::shown::below;
 use crate::spec::Symlinks;
+use haul_proto::wire::limits::OPEN_DIRECTORIES_MAX;
 use haul_proto::wire::request::Links as LinkRule;
 
 /// Entries leave in batches; the first ones are small, so that the first byte moves early.
@@ -21,7 +22,7 @@ const BATCH_AGE_MAX: Duration = Duration::from_millis(20);
 
 /// Walks all operands.
 pub(super) fn walk(source: &Source) {
-    let mut offers = Offers { source, batch: 0, batch_target: 1, since: Instant::now(), open: Vec::new() };
+    let mut offers = Offers { source, batch: 0, batch_target: 1, since: Instant::now(), open: Vec::new(), skipping: 0 };
     for (root, number) in source.roots.iter().zip(0u32..) {
         let finished = match root.as_ref().map(|root| &root.kind) {
             None => Some(()),
@@ -47,6 +48,8 @@ struct Offers<'s> {
     since: Instant,
     /// Directories that were entered and not left.
     open: Vec<EntryId>,
+    /// How many directories deep the walk is in something that is not offered.
+    skipping: usize,
 }
 
 /// The methods return `None` when the job was stopped.
@@ -66,7 +69,14 @@ impl Offers<'_> {
     fn found(&mut self, operand: u32, found: Found) -> Option<()> {
         let reporter = &self.source.reporter;
         let typed = || &self.source.request.operands[operand as usize];
+        if self.is_skipped(&found) {
+            return Some(());
+        }
         match found {
+            Found::EnterDir { dir, .. } if self.open.len() + 1 >= OPEN_DIRECTORIES_MAX => {
+                reporter.failed(below(typed(), &dir.path_bytes()), "it lies deeper than haul can go\ncopy it by itself");
+                self.skipping = 1;
+            }
             Found::EnterDir { dir, meta } => {
                 let place = self.place_of(operand, dir.name());
                 let id = self.offer(place, Kind::Directory, meta, Item::directory(operand))?;
@@ -98,6 +108,18 @@ impl Offers<'_> {
         Some(())
     }
 
+    /// What is in a directory that the target refused is not offered: it was told of the directory, and that is enough.
+    fn is_skipped(&mut self, found: &Found) -> bool {
+        let refused = self.skipping > 0 || self.open.last().is_some_and(|&parent| self.source.lock().machine.is_refused(parent));
+        match found {
+            Found::EnterDir { .. } => self.skipping += usize::from(refused),
+            Found::LeaveDir { .. } if self.skipping > 0 => self.skipping -= 1,
+            Found::LeaveDir { .. } => return false,
+            _ => {}
+        }
+        refused
+    }
+
     fn file(&mut self, operand: u32, entry_place: EntryPlace, place: Place, size: u64, meta: Meta) -> Option<()> {
         self.source.count_found(size);
         let item = Item::new(operand, place, size, meta.modified);
@@ -111,7 +133,7 @@ impl Offers<'_> {
         }
     }
 
-    /// Offers an entry, when the window allows. What is in a directory that the target refused is not offered.
+    /// Offers an entry, when the window allows.
     fn offer(&mut self, place: EntryPlace, kind: Kind, meta: Meta, item: Item) -> Option<EntryId> {
         let source = self.source;
         let mut state = wait_for_window(source)?;

@@ -146,3 +146,7 @@ const _: () = assert!(PREFIX_LEN == 8 && TAG_LEN == 16);
 #[cfg(test)]
 #[path = "seal_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "vector_tests.rs"]
+mod vectors;

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use super::file::Incoming;
 use super::memory;
-use crate::fs::{Dir, Identity, Look, describe};
+use crate::fs::{Dir, Identity, Links, Look, describe};
 use crate::os::machine;
 use crate::report::Reporter;
 use crate::shown::below;
@@ -92,6 +92,7 @@ fn onto_existing(request: &TargetRequest, path: &Path, look: &Look, state_dir: O
     if look.kind == FileType::Directory {
         let dir = Dir::open_root(path).map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
         refuse_nesting(request, &dir, path)?;
+        refuse_itself(request, &dir, path)?;
         return Ok(into_directory(request, dir, path, look.identity, state_dir));
     }
     let [operand] = &request.operands[..] else {
@@ -103,9 +104,8 @@ fn onto_existing(request: &TargetRequest, path: &Path, look: &Look, state_dir: O
     if look.kind != FileType::RegularFile {
         return Ok(Landing { kind: LandingKind::Special(path.into()), label: path.as_os_str().as_bytes().into(), memory: None });
     }
-    let same = request.source_boot == machine::boot_id() && (operand.device, operand.inode) == (look.identity.device, look.identity.inode);
-    if same {
-        return Err(Refused::usage(format!("{shown} is the source itself\nname another target")));
+    if is_source(request, operand, look.identity) {
+        return Err(itself(path.as_os_str().as_bytes()));
     }
     // A link to a file stays: what it points to is what is meant.
     let real = std::fs::canonicalize(path).map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
@@ -166,6 +166,29 @@ fn under_new_name(path: &Path) -> Result<Landing, Refused> {
     })?;
     let label = path.parent().map_or_else(Vec::new, |parent| parent.as_os_str().to_owned().into_vec());
     Ok(Landing { kind: LandingKind::As(dir, name), label, memory: None })
+}
+
+/// Nothing is copied onto itself, neither by its own name nor by that of the directory that it is in.
+fn refuse_itself(request: &TargetRequest, dir: &Dir, path: &Path) -> Result<(), Refused> {
+    if request.source_boot != machine::boot_id() {
+        return Ok(());
+    }
+    let fd = dir.fd().map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
+    for operand in &request.operands {
+        let Some(name) = &operand.name else { continue };
+        if Look::at_name(&*fd, name, Links::Itself).is_ok_and(|look| is_source(request, operand, look.identity)) {
+            return Err(itself(&below(path.as_os_str().as_bytes(), name.as_bytes())));
+        }
+    }
+    Ok(())
+}
+
+fn is_source(request: &TargetRequest, operand: &Operand, found: Identity) -> bool {
+    request.source_boot == machine::boot_id() && (operand.device, operand.inode) == (found.device, found.inode)
+}
+
+fn itself(path: &[u8]) -> Refused {
+    Refused::usage(format!("{} is the source itself\nname another target", escape(path)))
 }
 
 /// A directory is not copied into itself: that would never end.

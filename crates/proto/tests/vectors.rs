@@ -1,0 +1,261 @@
+//! The test vectors of `docs/PROTOCOL.md` are what this crate writes, and it reads them back: text and code cannot drift.
+//!
+//! A block in the document begins with "```vectors NAME"; each vector is a line with its name, followed by indented
+//! lines of hexadecimal digits. Keys and sealed records are tested where they are made, in haul-engine.
+
+use haul_proto::codec::Writer;
+use haul_proto::ids::{EntryId, JobId, JobNumber, PathId, StreamId};
+use haul_proto::integrity::{FrameLen, FrameTree, frame_crc};
+use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp};
+use haul_proto::path::Name;
+use haul_proto::wire::feature::Features;
+use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer};
+use haul_proto::wire::handshake::{Answer, Greeting, Suite};
+use haul_proto::wire::limits;
+use haul_proto::wire::link::{Channel, encode_header};
+use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
+use haul_proto::wire::report::{Hello, WorkerMessage};
+use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
+
+const TEXT: &str = include_str!("../../../docs/PROTOCOL.md");
+const LIMITS: &str = include_str!("../src/wire/limits.rs");
+const JOB: JobNumber = JobNumber(1);
+const NOON: Stamp = Stamp { seconds: 1_700_000_000, nanoseconds: 500_000_000 };
+
+type Vectors = Vec<(&'static str, Vec<u8>)>;
+
+/// A block of the document, without its fences.
+fn block(name: &str) -> &'static str {
+    let opening = format!("```vectors {name}\n");
+    let (_, rest) = TEXT.split_once(&opening).unwrap_or_else(|| panic!("docs/PROTOCOL.md has no block '{name}'"));
+    rest.split_once("```").expect("a block has an end").0
+}
+
+fn rendered(vectors: &Vectors) -> String {
+    let mut text = String::new();
+    for (name, bytes) in vectors {
+        text.push_str(&format!("{name}\n"));
+        for line in bytes.chunks(32) {
+            let digits: String = line.iter().map(|byte| format!("{byte:02x}")).collect();
+            text.push_str(&format!("  {digits}\n"));
+        }
+    }
+    text
+}
+
+fn check(name: &str, vectors: &Vectors) {
+    let ours = rendered(vectors);
+    assert!(block(name) == ours, "docs/PROTOCOL.md, block '{name}': this code makes\n{ours}");
+}
+
+/// The bytes of one vector as the document has them.
+fn documented(name: &str, vector: &str) -> Vec<u8> {
+    let lines = block(name).lines().skip_while(|line| *line != vector).skip(1);
+    let digits: String = lines.take_while(|line| line.starts_with(' ')).map(str::trim).collect();
+    let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).expect("hexadecimal digits");
+    (0..digits.len()).step_by(2).map(byte).collect()
+}
+
+fn name(text: &str) -> Name {
+    Name::new(text.as_bytes()).expect("a name")
+}
+
+fn source_messages() -> Vec<(&'static str, SourceMessage)> {
+    let meta = |mode| Meta { mode, uid: 1000, gid: 100, modified: NOON };
+    let child = |text| Place::Child { parent: EntryId(0), name: name(text) };
+    let entries = vec![
+        Entry { place: Place::Operand(0), kind: Kind::Directory, meta: meta(0o755) },
+        Entry { place: child("a"), kind: Kind::File { size: 3 }, meta: meta(0o644) },
+        Entry { place: child("l"), kind: Kind::Symlink { points_to: (*b"a").into() }, meta: meta(0o777) },
+    ];
+    vec![
+        ("Offer", SourceMessage::Offer { first: EntryId(0), entries }),
+        ("DirectoryEnd", SourceMessage::DirectoryEnd { entry: EntryId(0), complete: true }),
+        ("FileEnd", SourceMessage::FileEnd { entry: EntryId(300), modified: NOON, digest: [0xd1; 32] }),
+        ("SourceFailed", SourceMessage::SourceFailed { entry: EntryId(300), reason: "gone".into() }),
+        ("OffersEnd", SourceMessage::OffersEnd),
+    ]
+}
+
+fn target_messages() -> Vec<(&'static str, TargetMessage)> {
+    let needs = vec![Need::All, Need::All, Need::Nothing];
+    let others = vec![Need::InOrder, Need::Refused, Need::Refused];
+    vec![
+        ("Needs", TargetMessage::Needs { first: EntryId(0), needs }),
+        ("Needs, from 300", TargetMessage::Needs { first: EntryId(300), needs: others }),
+        ("Done", TargetMessage::Done { runs: vec![(EntryId(1), 1), (EntryId(300), 2)] }),
+        ("TargetFailed", TargetMessage::TargetFailed { entry: EntryId(300) }),
+        ("ResendFrame", TargetMessage::ResendFrame { entry: EntryId(300), offset: 512 << 10 }),
+        ("ResendPacked", TargetMessage::ResendPacked { entries: vec![EntryId(1), EntryId(300)] }),
+    ]
+}
+
+#[test]
+fn messages_between_the_ends() {
+    let ours = source_messages().into_iter().map(|(name, message)| (name, message.encode(JOB)));
+    let theirs = target_messages().into_iter().map(|(name, message)| (name, message.encode(JOB)));
+    check("messages", &ours.chain(theirs).collect());
+    for (name, message) in source_messages() {
+        assert_eq!(SourceMessage::decode(&documented("messages", name), JOB), Ok(message));
+    }
+    for (name, message) in target_messages() {
+        assert_eq!(TargetMessage::decode(&documented("messages", name), JOB), Ok(message));
+    }
+}
+
+fn settings() -> SessionSettings {
+    SessionSettings {
+        job: JobId([0xaa; 16]),
+        number: JOB,
+        session: JobId([0x11; 16]),
+        secret: std::array::from_fn(|i| u8::try_from(i).expect("below 32")),
+        suite: Suite::Aes256Gcm,
+        frame: FrameLen::DEFAULT,
+        streams: 4,
+        window_bytes: 0,
+        rekey_bytes: 64 << 30,
+        report_files: false,
+        report_every_ms: 200,
+    }
+}
+
+fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
+    let source = SourceRequest {
+        settings: settings(),
+        operands: vec![b"/data/run7".to_vec()],
+        recursive: true,
+        links: Links::Keep,
+    };
+    let operand = Operand { name: Some(name("run7")), directory: true, device: 2049, inode: 12 };
+    let target = TargetRequest {
+        settings: settings(),
+        path: b"/archive/".to_vec(),
+        operands: vec![operand],
+        source_boot: [0xbb; 16],
+        origin: [0xcc; 32],
+        make_directory: false,
+        force: true,
+        preserve: false,
+        verify_memory: false,
+        digest_existing: false,
+    };
+    vec![
+        ("Source", ControllerMessage::Source(source)),
+        ("Target", ControllerMessage::Target(target)),
+        ("Listen", ControllerMessage::Listen),
+        ("Connect", ControllerMessage::Connect { addresses: vec!["[::1]:5031".into()], timeout_ms: 3000 }),
+        ("Tunnel", ControllerMessage::Tunnel { connector: true }),
+        ("Begin", ControllerMessage::Begin),
+        ("Cancel", ControllerMessage::Cancel),
+    ]
+}
+
+fn hello() -> WorkerMessage {
+    WorkerMessage::Hello(Hello {
+        protocol: 1,
+        features: Features::ALL,
+        cores: 8,
+        aes: true,
+        boot: [0xbb; 16],
+        ssh_connection: Some("::1 40000 ::1 22".into()),
+    })
+}
+
+#[test]
+fn the_link() {
+    let header = |channel, length| encode_header(channel, length).to_vec();
+    let mut vectors = vec![
+        ("header, 6 bytes for Peer", header(Channel::Peer, 6)),
+        ("header, end of stream 3", header(Channel::Stream(StreamId(3)), 0)),
+        ("Hello", hello().encode()),
+    ];
+    vectors.extend(controller_messages().into_iter().map(|(name, message)| (name, message.encode())));
+    check("link", &vectors);
+    assert_eq!(WorkerMessage::decode(&documented("link", "Hello")), Ok(hello()));
+    for (name, message) in controller_messages() {
+        assert!(ControllerMessage::decode(&documented("link", name)) == Ok(message), "{name}");
+    }
+}
+
+fn trailers() -> Vec<(&'static str, usize, Trailer)> {
+    let data =
+        DataFrame { job: JOB, entry: EntryId(300), offset: 512 << 10, crc: 0x0102_0304_0506_0708, value: [0xd2; 32] };
+    let packed = |entry, len, fill| PackedFile { entry: EntryId(entry), len, modified: NOON, digest: [fill; 32] };
+    let files = vec![packed(1, 3, 0xd3), packed(300, 0, 0xd4)];
+    vec![
+        ("Finished", 0, Trailer::Finished),
+        ("Data", 512 << 10, Trailer::Data(data)),
+        ("Pack", 3, Trailer::Pack(PackFrame { job: JOB, crc: 0x0102_0304_0506_0708, files })),
+        ("End", 0, Trailer::End { records: 12 }),
+    ]
+}
+
+#[test]
+fn records_before_they_are_sealed() {
+    let mut vectors =
+        vec![("prefix of a full Data record", Prefix { payload: 512 << 10, trailer: 55 }.encode().to_vec())];
+    for (name, _, trailer) in trailers() {
+        let mut out = Writer::new();
+        trailer.encode(&mut out);
+        vectors.push((name, out.into_bytes()));
+    }
+    check("trailers", &vectors);
+    for (name, payload, trailer) in trailers() {
+        assert_eq!(Trailer::decode(&documented("trailers", name), payload), Ok(trailer));
+    }
+}
+
+#[test]
+fn greeting_and_answer() {
+    let counted = |from: u8| std::array::from_fn(|i| from + u8::try_from(i).expect("below 32"));
+    let greeting = Greeting { session: JobId([0x11; 16]), stream: StreamId(3), path: PathId(0), random: counted(0x20) };
+    let answer = Answer { random: counted(0x40) };
+    check("handshake", &vec![("greeting", greeting.encode().to_vec()), ("answer", answer.encode().to_vec())]);
+}
+
+#[test]
+fn a_file_of_three_frames() {
+    let frame = FrameLen::new(256 << 10).expect("a length that a frame may have");
+    let content: Vec<u8> = (0..=250).cycle().take(2 * frame.bytes() + 1000).collect();
+    let size = content.len() as u64;
+    let mut vectors = vec![("CRC of 123456789", frame_crc(b"123456789").to_le_bytes().to_vec())];
+    let mut values = Vec::new();
+    let names = ["CRC of frame 0", "CRC of frame 1", "CRC of frame 2"].into_iter();
+    let names = names.zip(["value of frame 0", "value of frame 1", "value of frame 2"]);
+    for ((index, payload), (crc, value)) in (0..).zip(content.chunks(frame.bytes())).zip(names) {
+        values.push((index, frame.hash(size, index, payload)));
+        vectors.push((crc, frame_crc(payload).to_le_bytes().to_vec()));
+        vectors.push((value, values.last().expect("just pushed").1.to_vec()));
+    }
+    // In any order.
+    let mut tree = FrameTree::new(frame.frames(size));
+    assert!(values.iter().rev().all(|(index, value)| tree.insert(*index, *value)));
+    let digest = tree.digest().expect("all frames are there");
+    assert_eq!(digest, *blake3::hash(&content).as_bytes());
+    vectors.push(("digest", digest.to_vec()));
+    check("integrity", &vectors);
+}
+
+/// The number in the document's table of limits.
+fn documented_limit(name: &str) -> u128 {
+    let opening = format!("| `{name}` | ");
+    let (_, rest) = TEXT.split_once(&opening).unwrap_or_else(|| panic!("docs/PROTOCOL.md has no limit '{name}'"));
+    let digits: String = rest.chars().take_while(|c| *c != ' ').filter(|c| *c != ',').collect();
+    digits.parse().expect("a number")
+}
+
+macro_rules! check_limits {
+    ($($name:ident)*) => {{
+        $(assert_eq!(documented_limit(stringify!($name)), limits::$name as u128, stringify!($name));)*
+        [$(stringify!($name)),*]
+    }};
+}
+
+#[test]
+fn limits_are_in_the_table() {
+    let checked = check_limits!(
+        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX RESENDS_MAX SYMLINK_MAX TEXT_MAX PATH_MAX OPERANDS_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX
+    );
+    let there = LIMITS.lines().filter_map(|line| line.strip_prefix("pub const ")?.split(':').next());
+    assert_eq!(there.collect::<Vec<_>>(), checked);
+}
