@@ -122,6 +122,10 @@ impl Reporter {
     /// The last word.
     pub fn finished(&self) {
         let counters = self.tally.counters();
-        self.send(&WorkerMessage::Finished(Final { counters, cpu_us: usage::cpu_us(), peak_bytes: usage::peak_bytes() }));
+        self.send(&WorkerMessage::Finished(Final {
+            counters,
+            cpu_us: usage::cpu_us(),
+            peak_bytes: usage::peak_bytes(),
+        }));
     }
 }

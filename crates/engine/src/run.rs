@@ -107,7 +107,9 @@ fn start_source(shared: &Arc<Shared>, source: &Arc<Source>, streams: Vec<Stream>
     shared.work("haul-control", move |shared| send_messages(shared, || sending.wait_for_messages()));
     for (mut stream, id) in streams.into_iter().zip(0u16..) {
         let source = Arc::clone(source);
-        shared.work(&format!("haul-s{id}"), move |_| source.run_stream(&mut stream).map_err(|error| stream_failed(id, &error)));
+        shared.work(&format!("haul-s{id}"), move |_| {
+            source.run_stream(&mut stream).map_err(|error| stream_failed(id, &error))
+        });
     }
 }
 
@@ -120,7 +122,9 @@ fn start_target(shared: &Arc<Shared>, target: &Arc<Target>, streams: Vec<Stream>
     shared.work("haul-control", move |shared| send_messages(shared, || sending.wait_for_messages()));
     for (mut stream, id) in streams.into_iter().zip(0u16..) {
         let target = Arc::clone(target);
-        shared.work(&format!("haul-t{id}"), move |_| target.run_stream(&mut stream).map_err(|error| stream_failed(id, &error)));
+        shared.work(&format!("haul-t{id}"), move |_| {
+            target.run_stream(&mut stream).map_err(|error| stream_failed(id, &error))
+        });
     }
     inbox
 }
@@ -137,7 +141,9 @@ fn start_both(shared: &Arc<Shared>, source: &Arc<Source>, target: &Arc<Target>, 
     shared.work("haul-needs", move |_| pass_on(|| from.wait_for_messages(), |message| to.handle_peer(message)));
     for id in 0..streams {
         let (source, target) = (Arc::clone(source), Arc::clone(target));
-        shared.work(&format!("haul-c{id}"), move |_| source.run_stream(&mut Direct(&target)).map_err(|error| error.to_string()));
+        shared.work(&format!("haul-c{id}"), move |_| {
+            source.run_stream(&mut Direct(&target)).map_err(|error| error.to_string())
+        });
     }
 }
 
@@ -153,13 +159,17 @@ fn stream_failed(id: u16, error: &crate::stream::StreamError) -> String {
 
 fn send_messages(shared: &Shared, mut next: impl FnMut() -> Option<Vec<Vec<u8>>>) -> Result<(), String> {
     while let Some(messages) = next() {
-        shared.link.send_all(Channel::Peer, &messages).map_err(|error| format!("the connection to the controller failed: {error}"))?;
+        shared
+            .link
+            .send_all(Channel::Peer, &messages)
+            .map_err(|error| format!("the connection to the controller failed: {error}"))?;
     }
     Ok(())
 }
 
 fn pass_on(
-    mut next: impl FnMut() -> Option<Vec<Vec<u8>>>, take: impl Fn(&[u8]) -> Result<(), ProtocolFault>,
+    mut next: impl FnMut() -> Option<Vec<Vec<u8>>>,
+    take: impl Fn(&[u8]) -> Result<(), ProtocolFault>,
 ) -> Result<(), String> {
     while let Some(messages) = next() {
         messages.iter().try_for_each(|message| take(message)).map_err(|fault| fault.to_string())?;

@@ -49,7 +49,15 @@ pub fn run(input: OwnedFd, output: OwnedFd, environment: &Environment) -> u8 {
     }
     let link = LinkWriter::new(output);
     let hello = hello(environment);
-    let mut worker = Worker { link, environment: environment.clone(), source: None, target: None, streams: Streams::None, tunnel: None, running: None };
+    let mut worker = Worker {
+        link,
+        environment: environment.clone(),
+        source: None,
+        target: None,
+        streams: Streams::None,
+        tunnel: None,
+        running: None,
+    };
     worker.tell(&WorkerMessage::Hello(hello));
     let mut reader = LinkReader::new(BufReader::with_capacity(256 << 10, File::from(input)));
     let failed = loop {
@@ -129,7 +137,10 @@ impl Worker {
             }
             ControllerMessage::Target(request) => {
                 let reporter = Reporter::new(self.link.clone(), request.settings.report_files);
-                let surroundings = Surroundings { umask: self.environment.umask & 0o777, state_dir: self.environment.state_dir.clone() };
+                let surroundings = Surroundings {
+                    umask: self.environment.umask & 0o777,
+                    state_dir: self.environment.state_dir.clone(),
+                };
                 match Target::prepare(request, reporter, &surroundings) {
                     Ok(target) => {
                         self.tell(&WorkerMessage::TargetReady);
@@ -155,7 +166,9 @@ impl Worker {
                 self.streams = Streams::Accepting(acceptor);
             }
             Err(error) => {
-                self.tell(&WorkerMessage::CannotConnect { text: format!("no port to listen on: {}", crate::fs::describe(&error)) });
+                self.tell(&WorkerMessage::CannotConnect {
+                    text: format!("no port to listen on: {}", crate::fs::describe(&error)),
+                });
             }
         }
         Ok(())
@@ -178,7 +191,8 @@ impl Worker {
         let settings = self.settings()?;
         let credentials = credentials(settings);
         let opened = Tunnel::open(settings.streams, &self.link);
-        let (tunnel, inner) = opened.map_err(|error| format!("no tunnel could be opened: {}", crate::fs::describe(&error)))?;
+        let (tunnel, inner) =
+            opened.map_err(|error| format!("no tunnel could be opened: {}", crate::fs::describe(&error)))?;
         self.tunnel = Some(Arc::new(tunnel));
         self.make_streams(move |sender, reporter| match prove(inner, &credentials, connector) {
             Ok(streams) => {
@@ -190,7 +204,10 @@ impl Worker {
     }
 
     /// Makes streams in a thread of their own, so that the link goes on being read.
-    fn make_streams(&mut self, make: impl FnOnce(Sender<Vec<Stream>>, &dyn Fn(WorkerMessage)) + Send + 'static) -> Result<(), String> {
+    fn make_streams(
+        &mut self,
+        make: impl FnOnce(Sender<Vec<Stream>>, &dyn Fn(WorkerMessage)) + Send + 'static,
+    ) -> Result<(), String> {
         let (sender, receiver) = channel();
         let link = self.link.clone();
         self.streams = Streams::Coming(receiver);
@@ -206,8 +223,12 @@ impl Worker {
         let limit = Duration::from_millis(GREETING_DEADLINE_MS);
         let streams = match std::mem::replace(&mut self.streams, Streams::None) {
             Streams::None => Vec::new(),
-            Streams::Accepting(acceptor) => acceptor.wait(limit).map_err(|error| format!("the data connections did not come up: {error}"))?,
-            Streams::Coming(receiver) => receiver.recv_timeout(limit).map_err(|_| "the data connections did not come up".to_owned())?,
+            Streams::Accepting(acceptor) => {
+                acceptor.wait(limit).map_err(|error| format!("the data connections did not come up: {error}"))?
+            }
+            Streams::Coming(receiver) => {
+                receiver.recv_timeout(limit).map_err(|_| "the data connections did not come up".to_owned())?
+            }
         };
         let ends = match (&self.source, &self.target) {
             (Some(source), None) => Ends::Source(Arc::clone(source), streams),

@@ -217,7 +217,9 @@ mod tests {
         let f = u64::from(FRAME_MIN);
         assert_eq!(len.index_of(3 * f + 5, f, len.bytes()), Ok(1));
         assert_eq!(len.index_of(3 * f + 5, 3 * f, 5), Ok(3));
-        for (offset, bytes) in [(1, len.bytes()), (f, len.bytes() - 1), (3 * f, 6), (4 * f, 1), (f, 0), (u64::MAX - 3, 1)] {
+        for (offset, bytes) in
+            [(1, len.bytes()), (f, len.bytes() - 1), (3 * f, 6), (4 * f, 1), (f, 0), (u64::MAX - 3, 1)]
+        {
             assert_eq!(len.index_of(3 * f + 5, offset, bytes), Err(ProtocolFault::Misplaced), "{offset} {bytes}");
         }
         assert!(FrameLen::new(FRAME_MIN + 1).is_err());

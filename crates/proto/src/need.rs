@@ -56,11 +56,15 @@ impl Refusal {
         match self {
             Refusal::Exists => "it exists already and differs\nuse -f to replace it",
             Refusal::IsDirectory => "a directory of that name is there\nmove it away, or copy to another name",
-            Refusal::NotDirectory => "something that is not a directory is there\nmove it away, or copy to another name",
+            Refusal::NotDirectory => {
+                "something that is not a directory is there\nmove it away, or copy to another name"
+            }
             Refusal::LinkForDirectory => {
                 "a symbolic link stands where the directory must go, and is not followed\nremove the link, or copy to where it points"
             }
-            Refusal::IsSpecial => "a device, FIFO or socket is there, and is never replaced\nmove it away, or copy to another name",
+            Refusal::IsSpecial => {
+                "a device, FIFO or socket is there, and is never replaced\nmove it away, or copy to another name"
+            }
         }
     }
 }
@@ -75,7 +79,9 @@ pub fn decide(offered: &Kind, modified: Stamp, existing: &Existing, force: bool)
         (Kind::Directory, File { .. } | Special) => Decision::Refuse(Refusal::NotDirectory),
         (_, Directory) => Decision::Refuse(Refusal::IsDirectory),
         (_, Special) => Decision::Refuse(Refusal::IsSpecial),
-        (Kind::File { size }, File { size: there, modified: since }) if size == there && *since == modified => Decision::Keep,
+        (Kind::File { size }, File { size: there, modified: since }) if size == there && *since == modified => {
+            Decision::Keep
+        }
         (Kind::Symlink { points_to }, Symlink(there)) if points_to == there => Decision::Keep,
         (_, File { .. } | Symlink(_)) if force => Decision::Replace,
         (_, File { .. } | Symlink(_)) => Decision::Refuse(Refusal::Exists),

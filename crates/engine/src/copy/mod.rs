@@ -157,7 +157,9 @@ impl Copy<'_> {
                 let role = if self.workers.is_one() && counters.files_found == 0 { Role::Target } else { role };
                 self.ends[role.index()] = counters;
             }
-            WorkerMessage::FileDone { path, size, digest } => self.observer.event(&Event::FileDone { path, size, digest }),
+            WorkerMessage::FileDone { path, size, digest } => {
+                self.observer.event(&Event::FileDone { path, size, digest })
+            }
             WorkerMessage::FileFailed { path, text } => {
                 self.failed += 1;
                 let host = host();
@@ -200,7 +202,12 @@ impl Copy<'_> {
     }
 
     fn summary(
-        &self, begun: Instant, [source, target]: [Final; 2], way: Way, streams: u16, cipher: Option<crate::spec::Cipher>,
+        &self,
+        begun: Instant,
+        [source, target]: [Final; 2],
+        way: Way,
+        streams: u16,
+        cipher: Option<crate::spec::Cipher>,
     ) -> Summary {
         let all = source.counters.plus(&target.counters);
         Summary {

@@ -18,7 +18,8 @@ pub fn find(copy: &mut Copy<'_>) -> Result<Way, Error> {
     if copy.workers.is_one() {
         return Ok(Way::Local);
     }
-    let (near, far) = if is_remote(&copy.job.target.host) { (Role::Source, Role::Target) } else { (Role::Target, Role::Source) };
+    let (near, far) =
+        if is_remote(&copy.job.target.host) { (Role::Source, Role::Target) } else { (Role::Target, Role::Source) };
     let (far_address, near_address) = addresses(copy, far);
     let failed = match attempt(copy, near, far, &far_address)? {
         Ok((from, to)) => return Ok(Way::Tcp { from, to, instead_of: None }),
@@ -56,7 +57,12 @@ fn addresses(copy: &Copy<'_>, far: Role) -> (Option<String>, Option<String>) {
 }
 
 /// Lets `connector` connect to `acceptor`. The inner error says why that cannot be.
-fn attempt(copy: &mut Copy<'_>, connector: Role, acceptor: Role, address: &Option<String>) -> Result<Result<(String, String), String>, Error> {
+fn attempt(
+    copy: &mut Copy<'_>,
+    connector: Role,
+    acceptor: Role,
+    address: &Option<String>,
+) -> Result<Result<(String, String), String>, Error> {
     let Some(address) = address else { return Ok(Err("its address is not known".into())) };
     copy.workers.send(acceptor, &ControllerMessage::Listen)?;
     let port = copy.expect(|role, message| match message {
@@ -69,7 +75,8 @@ fn attempt(copy: &mut Copy<'_>, connector: Role, acceptor: Role, address: &Optio
         Err(text) => return Ok(Err(text)),
     };
     let address = if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") };
-    copy.workers.send(connector, &ControllerMessage::Connect { addresses: vec![address], timeout_ms: CONNECT_TIMEOUT_MS })?;
+    copy.workers
+        .send(connector, &ControllerMessage::Connect { addresses: vec![address], timeout_ms: CONNECT_TIMEOUT_MS })?;
     copy.expect(|role, message| match message {
         WorkerMessage::Connected { from, to } if role == connector => Ok(Ok((from, to))),
         WorkerMessage::CannotConnect { text } if role == connector => Ok(Err(text)),

@@ -144,7 +144,10 @@ impl Workers {
 
     /// The next message of any worker. A worker that has `finished` may end; any other that ends is an error.
     pub fn receive(
-        &mut self, cancel: &Cancel, finished: Option<&HashMap<Role, Final>>, begun: bool,
+        &mut self,
+        cancel: &Cancel,
+        finished: Option<&HashMap<Role, Final>>,
+        begun: bool,
     ) -> Result<(Role, WorkerMessage), Error> {
         loop {
             match next(&self.inbox, cancel)? {
@@ -280,7 +283,11 @@ fn await_start(receiver: &Receiver<Result<Started, Error>>, cancel: &Cancel) -> 
 }
 
 /// Every worker's Hello, checked.
-fn greet(inbox: &Receiver<(Role, Incoming)>, links: &[(LinkWriter, Guard, String)], cancel: &Cancel) -> Result<HashMap<Role, Hello>, Error> {
+fn greet(
+    inbox: &Receiver<(Role, Incoming)>,
+    links: &[(LinkWriter, Guard, String)],
+    cancel: &Cancel,
+) -> Result<HashMap<Role, Hello>, Error> {
     let mut hellos = HashMap::new();
     while hellos.len() < links.len() {
         let (role, incoming) = next(inbox, cancel)?;
@@ -289,7 +296,10 @@ fn greet(inbox: &Receiver<(Role, Incoming)>, links: &[(LinkWriter, Guard, String
             return Err(Error::Connect(format!("{label}: haul there ended, or did not say Hello")));
         };
         if hello.protocol != PROTOCOL_VERSION {
-            let text = format!("{label}: haul there speaks protocol {}, this one {PROTOCOL_VERSION}\nput the same version there, or let haul do it", hello.protocol);
+            let text = format!(
+                "{label}: haul there speaks protocol {}, this one {PROTOCOL_VERSION}\nput the same version there, or let haul do it",
+                hello.protocol
+            );
             return Err(Error::Connect(text));
         }
         hello.features.require(Features::ALL).map_err(|fault| Error::Connect(format!("{label}: {fault}")))?;

@@ -27,7 +27,8 @@ pub(super) fn walk(source: &Source) {
         let finished = match root.as_ref().map(|root| &root.kind) {
             None => Some(()),
             Some(RootKind::File(parent, name, size, meta)) => {
-                let place = Place { parent: parent.clone(), name: name.clone(), links: OPERAND_LINKS, is_operand: true };
+                let place =
+                    Place { parent: parent.clone(), name: name.clone(), links: OPERAND_LINKS, is_operand: true };
                 offers.file(number, EntryPlace::Operand(number), place, *size, *meta)
             }
             Some(RootKind::Directory(dir)) => offers.tree(number, dir.clone()),
@@ -74,7 +75,8 @@ impl Offers<'_> {
         }
         match found {
             Found::EnterDir { dir, .. } if self.open.len() + 1 >= OPEN_DIRECTORIES_MAX => {
-                reporter.failed(below(typed(), &dir.path_bytes()), "it lies deeper than haul can go\ncopy it by itself");
+                reporter
+                    .failed(below(typed(), &dir.path_bytes()), "it lies deeper than haul can go\ncopy it by itself");
                 self.skipping = 1;
             }
             Found::EnterDir { dir, meta } => {
@@ -110,7 +112,8 @@ impl Offers<'_> {
 
     /// What is in a directory that the target refused is not offered: it was told of the directory, and that is enough.
     fn is_skipped(&mut self, found: &Found) -> bool {
-        let refused = self.skipping > 0 || self.open.last().is_some_and(|&parent| self.source.lock().machine.is_refused(parent));
+        let refused =
+            self.skipping > 0 || self.open.last().is_some_and(|&parent| self.source.lock().machine.is_refused(parent));
         match found {
             Found::EnterDir { .. } => self.skipping += usize::from(refused),
             Found::LeaveDir { .. } if self.skipping > 0 => self.skipping -= 1,
@@ -149,7 +152,6 @@ impl Offers<'_> {
         }
         Some(id)
     }
-
 }
 
 /// Waits until something may be offered; `None` when the job was stopped.

@@ -73,7 +73,9 @@ fn try_look(path: &Path, recursive: bool) -> Result<Root, Refusal> {
     let name = own_name(path).and_then(|name| Name::new(name.as_bytes()).ok());
     let kind = match look.kind {
         FileType::Directory if !recursive => {
-            return Err(Refusal::Failed("it is a directory\nuse -r to copy directories with all that is in them".into()));
+            return Err(Refusal::Failed(
+                "it is a directory\nuse -r to copy directories with all that is in them".into(),
+            ));
         }
         FileType::Directory => RootKind::Directory(Dir::open_root(path)?),
         FileType::RegularFile => {

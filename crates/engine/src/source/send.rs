@@ -53,7 +53,12 @@ pub(super) fn run(source: &Source, outlet: &mut impl Outlet) -> Result<(), SendE
     outlet.end(&mut record)
 }
 
-fn send_piece(source: &Source, piece: &Piece<Item>, record: &mut Record, outlet: &mut impl Outlet) -> Result<(), SendError> {
+fn send_piece(
+    source: &Source,
+    piece: &Piece<Item>,
+    record: &mut Record,
+    outlet: &mut impl Outlet,
+) -> Result<(), SendError> {
     let file = match piece.handle.open_shared() {
         Ok(file) => file,
         Err(reason) => {
@@ -94,7 +99,12 @@ fn send_piece(source: &Source, piece: &Piece<Item>, record: &mut Record, outlet:
     Ok(())
 }
 
-fn send_pack(source: &Source, files: &[SmallFile<Item>], record: &mut Record, outlet: &mut impl Outlet) -> Result<(), SendError> {
+fn send_pack(
+    source: &Source,
+    files: &[SmallFile<Item>],
+    record: &mut Record,
+    outlet: &mut impl Outlet,
+) -> Result<(), SendError> {
     let frame = source.request.settings.frame;
     let mut packed = Vec::with_capacity(files.len());
     let mut used = 0;
@@ -156,4 +166,3 @@ fn read_at(file: impl AsFd, buffer: &mut [u8], offset: u64) -> io::Result<usize>
     }
     Ok(filled)
 }
-

@@ -10,9 +10,9 @@ use socket2::{Domain, Socket, Type};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Stream;
@@ -90,17 +90,24 @@ fn bind(window_bytes: u32) -> io::Result<TcpListener> {
         socket.listen(BACKLOG)?;
         Ok(socket.into())
     };
-    bind_to(Domain::IPV6, (Ipv6Addr::UNSPECIFIED, 0).into()).or_else(|_| bind_to(Domain::IPV4, (Ipv4Addr::UNSPECIFIED, 0).into()))
+    bind_to(Domain::IPV6, (Ipv6Addr::UNSPECIFIED, 0).into())
+        .or_else(|_| bind_to(Domain::IPV4, (Ipv4Addr::UNSPECIFIED, 0).into()))
 }
 
-fn accept_until(stop: &AtomicBool, listener: &TcpListener, credentials: &Arc<Credentials>, proven: &Sender<(StreamId, Stream)>) {
+fn accept_until(
+    stop: &AtomicBool,
+    listener: &TcpListener,
+    credentials: &Arc<Credentials>,
+    proven: &Sender<(StreamId, Stream)>,
+) {
     let pending = Arc::new(AtomicUsize::new(0));
     while !stop.load(Ordering::Relaxed) {
         let Ok((socket, _)) = listener.accept() else {
             wait_for_connection(listener);
             continue;
         };
-        if pending.fetch_add(1, Ordering::Relaxed) >= PENDING_CONNECTIONS_MAX || socket.set_nonblocking(false).is_err() {
+        if pending.fetch_add(1, Ordering::Relaxed) >= PENDING_CONNECTIONS_MAX || socket.set_nonblocking(false).is_err()
+        {
             pending.fetch_sub(1, Ordering::Relaxed);
             continue;
         }

@@ -27,7 +27,10 @@ pub struct Connected {
 /// Connects all streams to the first of `addresses` that accepts the first one and proves itself.
 /// The error says what happened at each.
 pub fn connect(
-    addresses: &[String], credentials: &Credentials, window_bytes: u32, timeout: Duration,
+    addresses: &[String],
+    credentials: &Credentials,
+    window_bytes: u32,
+    timeout: Duration,
 ) -> Result<Connected, String> {
     let mut failures = Vec::new();
     for address in addresses {
@@ -40,7 +43,10 @@ pub fn connect(
 }
 
 fn connect_to(
-    address: &str, credentials: &Credentials, window_bytes: u32, timeout: Duration,
+    address: &str,
+    credentials: &Credentials,
+    window_bytes: u32,
+    timeout: Duration,
 ) -> Result<Connected, StreamError> {
     let address = address.to_socket_addrs()?.next().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
     let first = socket(address, window_bytes, timeout)?;
@@ -86,7 +92,10 @@ pub(super) fn set_window(socket: &Socket, window_bytes: u32) -> io::Result<()> {
 }
 
 fn local_name(socket: &OwnedFd) -> String {
-    rustix::net::getsockname(socket).ok().and_then(|name| SocketAddr::try_from(name).ok()).map_or_else(String::new, |name| name.to_string())
+    rustix::net::getsockname(socket)
+        .ok()
+        .and_then(|name| SocketAddr::try_from(name).ok())
+        .map_or_else(String::new, |name| name.to_string())
 }
 
 fn reason(error: &StreamError) -> String {

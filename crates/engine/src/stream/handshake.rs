@@ -168,7 +168,10 @@ mod tests {
         let mut record = Record::empty();
         for i in 0..20u8 {
             // A payload is not allowed with End: the record itself opens, and the fault names what is wrong.
-            assert!(matches!(stream.receive(&mut record), Err(StreamError::Protocol(ProtocolFault::Invalid(_)))), "{i}");
+            assert!(
+                matches!(stream.receive(&mut record), Err(StreamError::Protocol(ProtocolFault::Invalid(_)))),
+                "{i}"
+            );
             assert_eq!(record.payload(), [i; 1000]);
         }
         connector.join().unwrap();

@@ -86,7 +86,8 @@ impl Keyed {
     fn next_nonce(&mut self, record_len: usize) -> Result<Nonce, ProtocolFault> {
         let len = record_len as u64;
         if self.records > 0 && (self.records >= REKEY_RECORDS || self.bytes + len > self.schedule.rekey_bytes) {
-            self.generation = self.generation.checked_add(1).ok_or(ProtocolFault::OverLimit("keys on one connection"))?;
+            self.generation =
+                self.generation.checked_add(1).ok_or(ProtocolFault::OverLimit("keys on one connection"))?;
             self.key = self.schedule.key(self.direction, self.generation)?;
             (self.records, self.bytes) = (0, 0);
         }

@@ -27,7 +27,9 @@ impl Tunnel {
         for id in 0..streams {
             let (ours, theirs) = UnixStream::pair()?;
             let (from, link) = (ours.try_clone()?, link.clone());
-            std::thread::Builder::new().name(format!("haul-tunnel{id}")).spawn(move || pump(StreamId(id), from, &link))?;
+            std::thread::Builder::new()
+                .name(format!("haul-tunnel{id}"))
+                .spawn(move || pump(StreamId(id), from, &link))?;
             outer.push(ours);
             inner.push(theirs.into());
         }
@@ -54,7 +56,11 @@ fn pump(stream: StreamId, mut from: UnixStream, link: &LinkWriter) {
 /// Proves all tunnelled streams, in order.
 pub fn prove(inner: Vec<OwnedFd>, credentials: &Credentials, connector: bool) -> Result<Vec<Stream>, StreamError> {
     let proven = inner.into_iter().zip(0..).map(|(socket, id)| {
-        if connector { as_connector(socket, credentials, StreamId(id)) } else { as_acceptor(socket, credentials).map(|(_, stream)| stream) }
+        if connector {
+            as_connector(socket, credentials, StreamId(id))
+        } else {
+            as_acceptor(socket, credentials).map(|(_, stream)| stream)
+        }
     });
     proven.collect()
 }

@@ -43,7 +43,11 @@ impl Target {
             add(&self.reporter.tally.frames_resent, 1);
             let asked = self.lock().machine.resend_frame(frame.entry, frame.offset);
             if !asked {
-                self.fail_file(frame.entry, &item, "what arrived is not what was sent, and this target takes no second try");
+                self.fail_file(
+                    frame.entry,
+                    &item,
+                    "what arrived is not what was sent, and this target takes no second try",
+                );
             }
             self.outbox.notify_all();
             return Ok(());

@@ -45,9 +45,8 @@ impl Target {
             (Parent::Refused, _) => Answer::Refused,
             (Parent::Operand(number), _) => self.answer_operand(number, entry),
             (Parent::Open(parent), Place::Child { name, .. }) => match &*parent {
-                Item::Directory { dir, fresh, .. } => {
-                    self.answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: *fresh, renamed: false }, entry)
-                }
+                Item::Directory { dir, fresh, .. } => self
+                    .answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: *fresh, renamed: false }, entry),
                 Item::File(_) => Answer::Refused,
             },
             (Parent::Open(_), Place::Operand(_)) => Answer::Refused,
@@ -124,7 +123,8 @@ impl Target {
     }
 
     fn file(&self, position: &Position, meta: Meta, size: u64, decision: Decision) -> io::Result<Answer<Item>> {
-        let spot = Spot { dir: position.dir.clone(), name: position.name.clone(), replaces: decision == Decision::Replace };
+        let spot =
+            Spot { dir: position.dir.clone(), name: position.name.clone(), replaces: decision == Decision::Replace };
         if decision == Decision::Keep {
             self.refresh(position, &meta)?;
             let digest = if self.request.digest_existing { Some(digest_of(position)?) } else { None };

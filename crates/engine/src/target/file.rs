@@ -4,8 +4,8 @@
 use haul_proto::manifest::{Meta, Stamp};
 use haul_proto::path::Name;
 use rustix::fs::{
-    AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, RenameFlags, SeekFrom, flock, ftruncate, linkat, openat, renameat_with, seek,
-    unlinkat,
+    AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, RenameFlags, SeekFrom, flock, ftruncate, linkat, openat,
+    renameat_with, seek, unlinkat,
 };
 use rustix::io::{Errno, pwrite, write};
 use std::collections::BTreeMap;
@@ -250,7 +250,10 @@ fn rename(spot: &Spot, temporary: &Name) -> Result<(), Errno> {
 }
 
 fn is_unsupported(error: &io::Error) -> bool {
-    matches!(Errno::from_io_error(error), Some(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT | Errno::NOSYS))
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT | Errno::NOSYS)
+    )
 }
 
 fn write_at(file: impl AsFd, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {

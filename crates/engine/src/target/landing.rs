@@ -87,7 +87,12 @@ pub fn find(request: &TargetRequest, state_dir: Option<&Path>, reporter: &Report
     }
 }
 
-fn onto_existing(request: &TargetRequest, path: &Path, look: &Look, state_dir: Option<&Path>) -> Result<Landing, Refused> {
+fn onto_existing(
+    request: &TargetRequest,
+    path: &Path,
+    look: &Look,
+    state_dir: Option<&Path>,
+) -> Result<Landing, Refused> {
     let shown = escape(path.as_os_str().as_bytes());
     if look.kind == FileType::Directory {
         let dir = Dir::open_root(path).map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
@@ -96,13 +101,19 @@ fn onto_existing(request: &TargetRequest, path: &Path, look: &Look, state_dir: O
         return Ok(into_directory(request, dir, path, look.identity, state_dir));
     }
     let [operand] = &request.operands[..] else {
-        return Err(Refused::usage(format!("{shown} is not a directory\nseveral sources need a directory as their target")));
+        return Err(Refused::usage(format!(
+            "{shown} is not a directory\nseveral sources need a directory as their target"
+        )));
     };
     if operand.directory {
         return Err(Refused::failed(format!("{shown} is not a directory, and a directory can only go into one")));
     }
     if look.kind != FileType::RegularFile {
-        return Ok(Landing { kind: LandingKind::Special(path.into()), label: path.as_os_str().as_bytes().into(), memory: None });
+        return Ok(Landing {
+            kind: LandingKind::Special(path.into()),
+            label: path.as_os_str().as_bytes().into(),
+            memory: None,
+        });
     }
     if is_source(request, operand, look.identity) {
         return Err(itself(path.as_os_str().as_bytes()));
@@ -112,7 +123,13 @@ fn onto_existing(request: &TargetRequest, path: &Path, look: &Look, state_dir: O
     under_new_name(&real)
 }
 
-fn into_directory(request: &TargetRequest, dir: Dir, path: &Path, identity: Identity, state_dir: Option<&Path>) -> Landing {
+fn into_directory(
+    request: &TargetRequest,
+    dir: Dir,
+    path: &Path,
+    identity: Identity,
+    state_dir: Option<&Path>,
+) -> Landing {
     let label = path.as_os_str().as_bytes().to_vec();
     let goes_on = match &request.operands[..] {
         [Operand { directory: true, name: Some(_), .. }] => memory::made_by(state_dir, path, identity, &request.origin),
@@ -123,7 +140,12 @@ fn into_directory(request: &TargetRequest, dir: Dir, path: &Path, identity: Iden
     Landing { kind, label, memory: None }
 }
 
-fn onto_nothing(request: &TargetRequest, path: &Path, state_dir: Option<&Path>, reporter: &Reporter) -> Result<Landing, Refused> {
+fn onto_nothing(
+    request: &TargetRequest,
+    path: &Path,
+    state_dir: Option<&Path>,
+    reporter: &Reporter,
+) -> Result<Landing, Refused> {
     let bytes = path.as_os_str().as_bytes();
     let shown = escape(bytes);
     let [operand] = &request.operands[..] else {
@@ -131,7 +153,9 @@ fn onto_nothing(request: &TargetRequest, path: &Path, state_dir: Option<&Path>, 
         return Err(Refused::usage(text));
     };
     if rustix::fs::lstat(path).is_ok() {
-        return Err(Refused::failed(format!("{shown} is a symbolic link to something that does not exist\nremove the link, or name another target")));
+        return Err(Refused::failed(format!(
+            "{shown} is a symbolic link to something that does not exist\nremove the link, or name another target"
+        )));
     }
     if bytes.ends_with(b"/") && !operand.directory {
         return Err(Refused::failed(format!("the directory {shown} does not exist\n-A makes it")));
@@ -144,7 +168,9 @@ fn onto_nothing(request: &TargetRequest, path: &Path, state_dir: Option<&Path>, 
         landing.label = bytes.into();
         landing.memory = memory::Memory::of(state_dir, path, request.origin);
         if landing.memory.is_none() {
-            let text = format!("there is no place to remember that {shown} was made from this source: a rerun will copy into it, not go on with it");
+            let text = format!(
+                "there is no place to remember that {shown} was made from this source: a rerun will copy into it, not go on with it"
+            );
             reporter.send(&haul_proto::wire::report::WorkerMessage::Notice { text });
         }
     }
@@ -159,9 +185,10 @@ fn under_new_name(path: &Path) -> Result<Landing, Refused> {
     })?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let dir = Dir::open_root(parent).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => {
-            Refused::failed(format!("the directory {} does not exist\n-A makes it", escape(parent.as_os_str().as_bytes())))
-        }
+        io::ErrorKind::NotFound => Refused::failed(format!(
+            "the directory {} does not exist\n-A makes it",
+            escape(parent.as_os_str().as_bytes())
+        )),
         _ => cannot(parent.as_os_str().as_bytes(), &error),
     })?;
     let label = path.parent().map_or_else(Vec::new, |parent| parent.as_os_str().to_owned().into_vec());

@@ -139,7 +139,10 @@ impl Target {
             Step::Mismatch(entry, item) => {
                 if let Item::File(incoming) = &*item {
                     incoming.discard(&self.unfinished);
-                    self.fail(incoming.path(&self.landing), "what arrived is not what the source read\nrun the same command again");
+                    self.fail(
+                        incoming.path(&self.landing),
+                        "what arrived is not what the source read\nrun the same command again",
+                    );
                 }
                 self.settle(entry, false);
             }
@@ -172,7 +175,8 @@ impl Target {
     fn finish_directory(&self, dir: &Dir, fresh: bool, meta: &Meta) -> bool {
         let made = dir.fd().and_then(|fd| {
             let wanted = self.directory_mode(meta, fresh);
-            let is_wanted = wanted.is_none_or(|mode| Look::at_fd(&*fd).is_ok_and(|look| look.meta.mode & 0o777 == mode));
+            let is_wanted =
+                wanted.is_none_or(|mode| Look::at_fd(&*fd).is_ok_and(|look| look.meta.mode & 0o777 == mode));
             let mode = wanted.filter(|_| self.request.preserve || !is_wanted);
             apply(&*fd, meta, Keep { owner: self.request.preserve, mode, times: true })
         });

@@ -47,7 +47,8 @@ impl Features {
         if missing == 0 {
             return Ok(());
         }
-        let name = Self::NAMES.iter().find(|(bit, _)| missing & bit != 0).map_or("of a later version", |(_, name)| name);
+        let name =
+            Self::NAMES.iter().find(|(bit, _)| missing & bit != 0).map_or("of a later version", |(_, name)| name);
         Err(ProtocolFault::Feature(name))
     }
 }

@@ -41,7 +41,8 @@ impl Prefix {
     /// Reads a prefix and holds both lengths to their limits.
     pub fn decode(bytes: [u8; PREFIX_LEN]) -> Decoded<Self> {
         let [a, b, c, d, e, f, zero_1, zero_2] = bytes;
-        let prefix = Self { payload: u32::from_le_bytes([a, b, c, d]) as usize, trailer: u16::from_le_bytes([e, f]).into() };
+        let prefix =
+            Self { payload: u32::from_le_bytes([a, b, c, d]) as usize, trailer: u16::from_le_bytes([e, f]).into() };
         if prefix.payload > FRAME_MAX as usize || prefix.trailer == 0 {
             return Err(ProtocolFault::OverLimit("a record"));
         }
@@ -176,7 +177,12 @@ fn decode_pack(reader: &mut Reader<'_>, payload: usize) -> Decoded<PackFrame> {
         let len = reader.count(FRAME_MAX as usize, "a file in a pack")?;
         total += len;
         let modified = decode_stamp(reader)?;
-        files.push(PackedFile { entry, len: u32::try_from(len).unwrap_or(u32::MAX), modified, digest: reader.array()? });
+        files.push(PackedFile {
+            entry,
+            len: u32::try_from(len).unwrap_or(u32::MAX),
+            modified,
+            digest: reader.array()?,
+        });
     }
     if total != payload || files.is_empty() {
         return Err(ProtocolFault::Invalid("a pack whose files are not its payload"));
@@ -209,12 +215,18 @@ mod tests {
     }
 
     fn packed(entry: u64, len: u32) -> PackedFile {
-        PackedFile { entry: EntryId(entry), len, modified: Stamp { seconds: -5, nanoseconds: 999_999_999 }, digest: [3; 32] }
+        PackedFile {
+            entry: EntryId(entry),
+            len,
+            modified: Stamp { seconds: -5, nanoseconds: 999_999_999 },
+            digest: [3; 32],
+        }
     }
 
     #[test]
     fn trailers_come_back() {
-        let data = DataFrame { job: JobNumber(1), entry: EntryId(1 << 40), offset: 7 << 20, crc: u64::MAX, value: [9; 32] };
+        let data =
+            DataFrame { job: JobNumber(1), entry: EntryId(1 << 40), offset: 7 << 20, crc: u64::MAX, value: [9; 32] };
         let pack = PackFrame { job: JobNumber(1), crc: 5, files: vec![packed(7, 0), packed(9, 1000)] };
         for (trailer, payload) in [
             (Trailer::Finished, 0),

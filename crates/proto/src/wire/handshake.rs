@@ -100,7 +100,12 @@ impl Greeting {
     /// The bytes on the wire.
     pub fn encode(&self) -> [u8; GREETING_LEN] {
         let mut out = Writer::new();
-        out.raw(&MAGIC).u16(PROTOCOL_VERSION).raw(&self.session.0).u16(self.stream.0).u16(self.path.0).raw(&self.random);
+        out.raw(&MAGIC)
+            .u16(PROTOCOL_VERSION)
+            .raw(&self.session.0)
+            .u16(self.stream.0)
+            .u16(self.path.0)
+            .raw(&self.random);
         fixed(out)
     }
 

@@ -34,7 +34,9 @@ impl Channel {
         match number {
             0 => Ok(Channel::Controller),
             1 => Ok(Channel::Peer),
-            n if (FIRST_STREAM..FIRST_STREAM + STREAMS_MAX).contains(&n) => Ok(Channel::Stream(StreamId(n - FIRST_STREAM))),
+            n if (FIRST_STREAM..FIRST_STREAM + STREAMS_MAX).contains(&n) => {
+                Ok(Channel::Stream(StreamId(n - FIRST_STREAM)))
+            }
             n => Err(ProtocolFault::Unknown { what: "channel", value: n.into() }),
         }
     }
@@ -77,7 +79,9 @@ mod tests {
 
     #[test]
     fn headers_come_back_and_limits_hold() {
-        for channel in [Channel::Controller, Channel::Peer, Channel::Stream(StreamId(0)), Channel::Stream(StreamId(255))] {
+        for channel in
+            [Channel::Controller, Channel::Peer, Channel::Stream(StreamId(0)), Channel::Stream(StreamId(255))]
+        {
             assert_eq!(decode_header(encode_header(channel, 17)), Ok((channel, 17)));
             let over = u32::try_from(channel.limit() + 1).unwrap();
             assert_eq!(decode_header(encode_header(channel, over)), Err(ProtocolFault::OverLimit("a link frame")));

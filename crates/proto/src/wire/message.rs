@@ -150,15 +150,18 @@ impl SourceMessage {
                 let entries = (0..count).map(|_| decode_entry(&mut reader)).collect::<Decoded<Vec<_>>>()?;
                 SourceMessage::Offer { first, entries }
             }
-            kind::DIRECTORY_END => SourceMessage::DirectoryEnd { entry: EntryId(reader.varint()?), complete: reader.bool()? },
+            kind::DIRECTORY_END => {
+                SourceMessage::DirectoryEnd { entry: EntryId(reader.varint()?), complete: reader.bool()? }
+            }
             kind::FILE_END => SourceMessage::FileEnd {
                 entry: EntryId(reader.varint()?),
                 modified: decode_stamp(&mut reader)?,
                 digest: reader.array()?,
             },
-            kind::SOURCE_FAILED => {
-                SourceMessage::SourceFailed { entry: EntryId(reader.varint()?), reason: reader.text(TEXT_MAX, "a reason")? }
-            }
+            kind::SOURCE_FAILED => SourceMessage::SourceFailed {
+                entry: EntryId(reader.varint()?),
+                reason: reader.text(TEXT_MAX, "a reason")?,
+            },
             kind::OFFERS_END => SourceMessage::OffersEnd,
             value => return Err(ProtocolFault::Unknown { what: "message from a source", value: value.into() }),
         };
@@ -208,11 +211,14 @@ impl TargetMessage {
             kind::NEEDS => TargetMessage::Needs { first: EntryId(reader.varint()?), needs: decode_needs(&mut reader)? },
             kind::DONE => {
                 let count = reader.count(ENTRY_WINDOW, "runs of entries")?;
-                let runs = (0..count).map(|_| Ok((EntryId(reader.varint()?), reader.varint()?))).collect::<Decoded<_>>()?;
+                let runs =
+                    (0..count).map(|_| Ok((EntryId(reader.varint()?), reader.varint()?))).collect::<Decoded<_>>()?;
                 TargetMessage::Done { runs }
             }
             kind::TARGET_FAILED => TargetMessage::TargetFailed { entry: EntryId(reader.varint()?) },
-            kind::RESEND_FRAME => TargetMessage::ResendFrame { entry: EntryId(reader.varint()?), offset: reader.u64()? },
+            kind::RESEND_FRAME => {
+                TargetMessage::ResendFrame { entry: EntryId(reader.varint()?), offset: reader.u64()? }
+            }
             kind::RESEND_PACKED => {
                 let count = reader.count(PACK_FILES_MAX, "files in a pack")?;
                 let entries = (0..count).map(|_| Ok(EntryId(reader.varint()?))).collect::<Decoded<_>>()?;

@@ -23,8 +23,12 @@ fn entry() -> impl Strategy<Value = Entry> {
         any::<u64>().prop_map(|size| Kind::File { size }),
         proptest::collection::vec(1u8.., 1..4096).prop_map(|bytes| Kind::Symlink { points_to: bytes.into() }),
     ];
-    let meta = (0u16..=0o7777, any::<u32>(), any::<u32>(), stamp())
-        .prop_map(|(mode, uid, gid, modified)| Meta { mode, uid, gid, modified });
+    let meta = (0u16..=0o7777, any::<u32>(), any::<u32>(), stamp()).prop_map(|(mode, uid, gid, modified)| Meta {
+        mode,
+        uid,
+        gid,
+        modified,
+    });
     (place, kind, meta).prop_map(|(place, kind, meta)| Entry { place, kind, meta })
 }
 

@@ -356,7 +356,8 @@ mod tests {
 
     #[test]
     fn messages_come_back_and_short_ones_are_faults() {
-        let counters = Counters { files_found: 1, bytes_found: 2, walk_complete: true, frames_resent: 9, ..Counters::default() };
+        let counters =
+            Counters { files_found: 1, bytes_found: 2, walk_complete: true, frames_resent: 9, ..Counters::default() };
         let operand = Operand { name: Name::new(b"x").ok(), directory: false, device: 3, inode: 4 };
         let hello = Hello {
             protocol: 1,
