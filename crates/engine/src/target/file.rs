@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::Target;
 use super::landing::Landing;
 use crate::fs::meta::apply;
+use crate::worker::lock;
 use crate::fs::{Dir, Keep, Look, describe, mode_without_preserve};
 
 /// A file that is needed.
@@ -27,6 +28,8 @@ pub struct Incoming {
     size: u64,
     meta: Meta,
     opened: OnceLock<Result<Arc<OwnedFd>, String>>,
+    /// Held while a frame is written: see [`Incoming::write_frame`].
+    writing: Mutex<()>,
 }
 
 /// Where a file goes.
@@ -88,7 +91,7 @@ pub fn temporary_name(name: &Name, what: &[u8]) -> Name {
 impl Incoming {
     /// A file that gets a name.
     pub fn new(spot: Spot, size: u64, meta: Meta) -> Self {
-        Self { place: Place::Spot(spot), size, meta, opened: OnceLock::new() }
+        Self { place: Place::Spot(spot), size, meta, opened: OnceLock::new(), writing: Mutex::new(()) }
     }
 
     /// A device, FIFO or socket. Says whether frames may be written to it in any order.
@@ -102,7 +105,7 @@ impl Incoming {
             let _ = opened.set(Ok(Arc::new(device)));
         }
         let place = Place::Special { path: path.into(), seekable };
-        Ok((Self { place, size, meta: Meta::default(), opened }, seekable))
+        Ok((Self { place, size, meta: Meta::default(), opened, writing: Mutex::new(()) }, seekable))
     }
 
     /// Bytes, as offered.
@@ -124,12 +127,19 @@ impl Incoming {
     }
 
     /// Writes a frame at its offset.
+    ///
+    /// Streams that write to one file take turns here. In the kernel they would too (a write through the page cache
+    /// holds the inode's lock), but there the one that waits spins, and burns a core that others have work for.
     pub fn write_frame(&self, target: &Target, bytes: &[u8], offset: u64) -> Result<(), String> {
         let opened = self.opened.get_or_init(|| self.open(target).map(Arc::new));
         let file = opened.as_ref().map_err(String::clone)?;
         let written = match &self.place {
+            Place::Special { seekable: true, .. } => write_at(&**file, bytes, offset),
             Place::Special { seekable: false, .. } => write_on(&**file, bytes),
-            _ => write_at(&**file, bytes, offset),
+            Place::Spot(_) => {
+                let _turn = lock(&self.writing);
+                write_at(&**file, bytes, offset)
+            }
         };
         written.map_err(|error| describe(&error))
     }
