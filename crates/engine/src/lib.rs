@@ -4,6 +4,8 @@
 //! [`event::Observer`] what happens, and returns a [`event::Summary`] or an [`error::Error`]. [`worker::run`] is
 //! what a process at either end does. The map is in `docs/ARCHITECTURE.md`.
 
+#![deny(unsafe_code)]
+
 pub mod bootstrap;
 pub mod cancel;
 pub mod copy;

@@ -5,7 +5,7 @@ use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::link::Channel;
 use haul_proto::wire::report::WorkerMessage;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -15,6 +15,9 @@ use crate::source::Source;
 use crate::stream::Stream;
 use crate::target::{Direct, Target};
 use crate::worker::lock;
+
+/// Most messages that wait for the thread that takes them; beyond that, the link waits.
+const INBOX_MAX: usize = 1024;
 
 /// Which ends this worker is.
 pub enum Ends {
@@ -30,7 +33,7 @@ pub enum Ends {
 pub struct Running {
     shared: Arc<Shared>,
     /// Messages of the other end, for the thread that takes them.
-    inbox: Option<Sender<Vec<u8>>>,
+    inbox: Option<SyncSender<Vec<u8>>>,
 }
 
 struct Shared {
@@ -113,8 +116,8 @@ fn start_source(shared: &Arc<Shared>, source: &Arc<Source>, streams: Vec<Stream>
     }
 }
 
-fn start_target(shared: &Arc<Shared>, target: &Arc<Target>, streams: Vec<Stream>) -> Sender<Vec<u8>> {
-    let (inbox, messages) = channel();
+fn start_target(shared: &Arc<Shared>, target: &Arc<Target>, streams: Vec<Stream>) -> SyncSender<Vec<u8>> {
+    let (inbox, messages) = sync_channel(INBOX_MAX);
     let examining = Arc::clone(target);
     // It ends with the link, not with the job: it is not waited for.
     shared.spawn("haul-manifest", move |shared| take_messages(shared, &examining, &messages));

@@ -71,7 +71,7 @@ pub const COPY: &[Row] = &[
     row("preserve", Some('p'), Takes::Nothing, Section::Copying, "keep mode, owner, group (times are always kept)").essential(),
     row("mkdir", Some('A'), Takes::Nothing, Section::Copying, "make the target directory if it is missing"),
     row("symlinks", Some('@'), Takes::One("MODE"), Section::Copying, "links in directories: keep (default), follow, ignore"),
-    row("keep", Some('k'), Takes::Nothing, Section::Unlisted, "keep partial files (always done)"),
+    row("keep", Some('k'), Takes::Nothing, Section::Unlisted, "accepted: what is whole is always kept"),
     row("streams", Some('s'), Takes::One("N"), Section::Moving, "parallel streams, 1 to 256 (default: automatic)").essential(),
     row("windowsz", Some('w'), Takes::One("SIZE"), Section::Moving, "socket buffers (default: the kernel's tuning)"),
     row("frame", None, Takes::One("SIZE"), Section::Moving, "payload of a frame: 256k, 512k or 1m"),

@@ -40,12 +40,11 @@ pub fn session_settings(job: &Job, workers: &Workers) -> Result<SessionSettings,
     })
 }
 
-/// As many streams as the end with fewer cores has. Where both ends share one machine, they share its cores: half.
+/// As many streams as the end with fewer cores has, within reason. On a machine with few cores that is not more than
+/// they can feed; and it is never one alone, since one lost packet halves the rate of a stream.
 fn streams_by_default(workers: &Workers) -> u16 {
-    let (source, target) = (workers.hello(Role::Source), workers.hello(Role::Target));
-    let cores = source.cores.min(target.cores);
-    let shared = source.boot == target.boot && !workers.is_one();
-    (if shared { cores / 2 } else { cores }).clamp(1, STREAMS_BY_DEFAULT_MAX)
+    let cores = workers.hello(Role::Source).cores.min(workers.hello(Role::Target).cores);
+    cores.clamp(2, STREAMS_BY_DEFAULT_MAX)
 }
 
 fn suite(cipher: Cipher, workers: &Workers) -> Suite {

@@ -8,7 +8,7 @@ use haul_proto::wire::request::ControllerMessage;
 use std::collections::HashMap;
 use std::io::BufReader;
 use std::process::ChildStdout;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,8 @@ use crate::event::{Event, Observer};
 use crate::link::{LinkReader, LinkWriter};
 use crate::spec::{Host, Job, Program};
 
+/// Most events that wait for an observer that is slow; beyond that, the workers wait.
+const EVENTS_MAX: usize = 1024;
 /// How often the caller's wish to stop is looked at.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
 /// How long workers may take to clean up after a cancelled job.
@@ -87,7 +89,7 @@ impl Workers {
             false => vec![(Role::Source, source_host), (Role::Target, job.target.host.clone())],
         };
         let started = start_all(&hosts, job, program, cancel)?;
-        let (sender, inbox) = channel();
+        let (sender, inbox) = sync_channel(EVENTS_MAX);
         let mut links = Vec::new();
         let mut readers = Vec::new();
         for started in started {
@@ -323,7 +325,7 @@ fn next(inbox: &Receiver<(Role, Incoming)>, cancel: &Cancel) -> Result<(Role, In
 
 /// Reads all that a worker says: what is for the other worker goes there, the rest to the controller. Waits while
 /// the other worker does not read; nothing else waits for this thread.
-fn relay_all(role: Role, from: ChildStdout, other: Option<&LinkWriter>, sender: &Sender<(Role, Incoming)>) {
+fn relay_all(role: Role, from: ChildStdout, other: Option<&LinkWriter>, sender: &SyncSender<(Role, Incoming)>) {
     let mut reader = LinkReader::new(BufReader::with_capacity(256 << 10, from));
     let reason = loop {
         match reader.next_frame() {

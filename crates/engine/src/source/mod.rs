@@ -134,6 +134,12 @@ impl Source {
         self.outbox.notify_all();
     }
 
+    /// A small file did not fit into its pack.
+    fn put_back(&self, entry: haul_proto::ids::EntryId, size: u64) {
+        self.lock().machine.put_back(entry, size);
+        self.work.notify_all();
+    }
+
     /// A file cannot be read.
     fn fail(&self, entry: haul_proto::ids::EntryId, item: &Item, reason: &str) {
         let known = self.lock().machine.fail(entry, reason);

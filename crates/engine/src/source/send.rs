@@ -108,15 +108,16 @@ fn send_pack(
     let frame = source.request.settings.frame;
     let mut packed = Vec::with_capacity(files.len());
     let mut used = 0;
+    let most = usize::try_from(frame.pack_file_max()).unwrap_or(usize::MAX);
     for file in files {
         let room = &mut record.room_mut()[used..];
-        let most = room.len().min(usize::try_from(frame.pack_file_max()).unwrap_or(usize::MAX));
-        match read_small(&file.handle, &mut room[..most]) {
-            Ok((len, modified)) => {
+        match read_small(&file.handle, room, most) {
+            Ok(SmallRead::Whole(len, modified)) => {
                 let digest = *blake3::hash(&room[..len]).as_bytes();
                 packed.push(packed_file(file.entry, len, modified, digest));
                 used += len;
             }
+            Ok(SmallRead::NoRoom(size)) => source.put_back(file.entry, size),
             Err(reason) => source.fail(file.entry, &file.handle, &reason),
         }
     }
@@ -133,20 +134,36 @@ fn packed_file(entry: EntryId, len: usize, modified: Stamp, digest: [u8; 32]) ->
     PackedFile { entry, len: u32::try_from(len).unwrap_or(u32::MAX), modified, digest }
 }
 
+/// What came of reading a small file.
+enum SmallRead {
+    /// Its length and its time.
+    Whole(usize, Stamp),
+    /// It has grown to this many bytes, and the pack has not that much room left.
+    NoRoom(u64),
+}
+
 /// Reads a whole small file. It is whole when as many bytes came as the file has, and size and time are the same
-/// before and after; else it is read again. `room` is what the pack has left for it.
-fn read_small(item: &Item, room: &mut [u8]) -> Result<(usize, Stamp), String> {
-    let (file, mut size, mut modified) = item.open().map_err(|error| describe(&error))?;
+/// before and after; else it is read again. `room` is what the pack has left for it; a file of more than `most` bytes
+/// is not small.
+fn read_small(item: &Item, room: &mut [u8], most: usize) -> Result<SmallRead, String> {
+    let failed = |error: io::Error| describe(&error);
+    let (file, mut size, mut modified) = item.open().map_err(failed)?;
+    let room_len = room.len().min(most);
     for _ in 0..READS_MAX {
         // Files of the kernel's own (proc, sysfs) say that they are empty and are not: there, the end is where
         // reading ends.
-        let want = if size == 0 { room.len() as u64 } else { size };
-        let room = usize::try_from(want).ok().and_then(|want| room.get_mut(..want)).ok_or(CHANGED)?;
-        let read = read_at(&file, room, 0).map_err(|error| describe(&error))?;
-        let look = Look::at_fd(&file).map_err(|error| describe(&error))?;
-        let whole = if size == 0 { read < room.len() } else { read == room.len() };
-        if whole && (look.size, look.meta.modified) == (size, modified) {
-            return Ok((read, modified));
+        let want = if size == 0 { room_len } else { usize::try_from(size).unwrap_or(usize::MAX) };
+        if want > most {
+            return Err(CHANGED.into());
+        }
+        let Some(room) = room.get_mut(..want) else { return Ok(SmallRead::NoRoom(size)) };
+        let read = read_at(&file, room, 0).map_err(failed)?;
+        if size == 0 && read == want && read_at(&file, &mut [0], read as u64).map_err(failed)? > 0 {
+            return if want == most { Err(CHANGED.into()) } else { Ok(SmallRead::NoRoom(most as u64)) };
+        }
+        let look = Look::at_fd(&file).map_err(failed)?;
+        if (size == 0 || read == want) && (look.size, look.meta.modified) == (size, modified) {
+            return Ok(SmallRead::Whole(read, modified));
         }
         (size, modified) = (look.size, look.meta.modified);
     }

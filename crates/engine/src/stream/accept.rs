@@ -152,7 +152,7 @@ mod tests {
     fn many_streams_come_up_in_order() {
         let acceptor = Acceptor::listen(credentials(100), 0).unwrap();
         let address = format!("127.0.0.1:{}", acceptor.port());
-        let connected = connect(&[address.clone()], &credentials(100), 0, Duration::from_secs(3)).unwrap();
+        let connected = connect(std::slice::from_ref(&address), &credentials(100), 0, Duration::from_secs(3)).unwrap();
         assert_eq!((connected.streams.len(), connected.to), (100, address));
         assert_eq!(acceptor.wait(Duration::from_secs(5)).unwrap().len(), 100);
     }
@@ -165,7 +165,7 @@ mod tests {
         let mut loud = TcpStream::connect(&address).unwrap();
         loud.write_all(&[b'x'; 4096]).unwrap();
         let wrong = Credentials { secret: [9; 32], ..credentials(2) };
-        assert!(connect(&[address.clone()], &wrong, 0, Duration::from_secs(3)).is_err());
+        assert!(connect(std::slice::from_ref(&address), &wrong, 0, Duration::from_secs(3)).is_err());
         let connected = connect(&[address], &credentials(2), 0, Duration::from_secs(3)).unwrap();
         assert_eq!(connected.streams.len(), 2);
         assert_eq!(acceptor.wait(Duration::from_secs(5)).unwrap().len(), 2);

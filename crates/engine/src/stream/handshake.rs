@@ -51,7 +51,7 @@ pub fn as_connector(socket: OwnedFd, credentials: &Credentials, stream: StreamId
     let mut proven = Stream { socket, sealer: keys.sealer(ours)?, opener: keys.opener(theirs)?, sent: 0, received: 0 };
     let mut record = Record::empty();
     proven.send(&mut record, &Trailer::Finished)?;
-    expect_finished(&mut proven, &mut record)?;
+    expect_finished(&mut proven, &mut record, None)?;
     deadline.end(&proven.socket)?;
     Ok(proven)
 }
@@ -71,8 +71,7 @@ pub fn as_acceptor(socket: OwnedFd, credentials: &Credentials) -> Result<(Stream
     let (ours, theirs) = (Direction::FromAcceptor, Direction::FromConnector);
     let mut proven = Stream { socket, sealer: keys.sealer(ours)?, opener: keys.opener(theirs)?, sent: 0, received: 0 };
     let mut record = Record::empty();
-    deadline.check()?;
-    expect_finished(&mut proven, &mut record)?;
+    expect_finished(&mut proven, &mut record, Some(&deadline))?;
     proven.send(&mut record, &Trailer::Finished)?;
     deadline.end(&proven.socket)?;
     Ok((stream, proven))
@@ -85,16 +84,20 @@ fn schedule(credentials: &Credentials, greeting: &[u8; GREETING_LEN], answer: &[
 
 /// The first record. It is checked against its one possible length before it is received, so that a connection that
 /// has proven nothing makes this end read no more than that.
-fn expect_finished(stream: &mut Stream, record: &mut Record) -> Result<(), StreamError> {
+fn expect_finished(stream: &mut Stream, record: &mut Record, deadline: Option<&Deadline>) -> Result<(), StreamError> {
     use haul_proto::wire::frame::{PREFIX_LEN, Prefix};
+    let receive = |socket: &OwnedFd, buffer: &mut [u8]| match deadline {
+        Some(deadline) => deadline.receive(socket, buffer),
+        None => receive_exact(socket, buffer),
+    };
     let mut prefix = [0; PREFIX_LEN];
-    receive_exact(&stream.socket, &mut prefix)?;
+    receive(&stream.socket, &mut prefix)?;
     let prefix = Prefix::decode(prefix)?;
     if (prefix.payload, prefix.trailer) != (0, 1) {
         return Err(ProtocolFault::NotAuthentic.into());
     }
     record.set_lengths(prefix);
-    receive_exact(&stream.socket, record.behind_prefix_mut())?;
+    receive(&stream.socket, record.behind_prefix_mut())?;
     stream.opener.open(record)?;
     stream.received += 1;
     match Trailer::decode(record.trailer(), 0)? {

@@ -129,15 +129,13 @@ impl Target {
     fn fail_file(&self, entry: EntryId, item: &Item, text: &str) {
         if let Item::File(incoming) = item {
             incoming.discard(&self.unfinished);
-            let next = {
-                let mut state = self.lock();
-                let known = state.machine.is_known(entry);
-                let next = state.machine.settle(entry, false);
-                if known {
-                    self.fail(incoming.path(&self.landing), text);
-                }
-                next
-            };
+            let mut state = self.lock();
+            let known = state.machine.is_known(entry);
+            let next = state.machine.settle(entry, false);
+            drop(state);
+            if known {
+                self.fail(incoming.path(&self.landing), text);
+            }
             self.finish(next);
         }
     }

@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::Target;
 use super::landing::Landing;
 use crate::fs::meta::apply;
-use crate::worker::lock;
 use crate::fs::{Dir, Keep, Look, describe, mode_without_preserve};
+use crate::worker::lock;
 
 /// A file that is needed.
 pub struct Incoming {

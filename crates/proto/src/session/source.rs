@@ -214,6 +214,15 @@ impl<H> Source<H> {
         }
     }
 
+    /// A small file did not fit into its pack, since one of them has grown: it goes with a later one, as `size` bytes.
+    pub fn put_back(&mut self, entry: EntryId, size: u64) {
+        let most = self.frame.pack_file_max();
+        if let Some(Tracked { state: State::Small { size: planned }, handle }) = self.entries.get_mut(&entry) {
+            *planned = size.min(most);
+            self.plan.add(entry, Arc::clone(handle), *planned, false);
+        }
+    }
+
     /// The source cannot deliver this file. `false`, and nothing happens, if it is not needed: not yet, or not any more.
     pub fn fail(&mut self, entry: EntryId, reason: &str) -> bool {
         let state = self.entries.get(&entry).map(|tracked| &tracked.state);
