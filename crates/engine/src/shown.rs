@@ -1,4 +1,8 @@
-//! Paths as they are shown: what the user typed, and what is below it.
+//! Paths as they were typed, and what is below them.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// `path` below `base`; `base` alone where `path` is empty, and the reverse.
 pub fn below(base: &[u8], path: &[u8]) -> Vec<u8> {
@@ -10,9 +14,17 @@ pub fn below(base: &[u8], path: &[u8]) -> Vec<u8> {
     whole
 }
 
+/// The name that an operand brings along; none for `.`, `..`, `/` and what ends in `/.` or `/..`: these mean
+/// a directory's contents, as they do for cp(1).
+pub fn own_name(path: &Path) -> Option<&OsStr> {
+    let bytes = path.as_os_str().as_bytes();
+    let last = bytes.rsplit(|&b| b == b'/').find(|part| !part.is_empty())?;
+    if last == b"." || last == b".." { None } else { Some(OsStr::from_bytes(last)) }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::below;
+    use super::*;
 
     #[test]
     fn exactly_one_slash_stands_between() {
@@ -20,5 +32,15 @@ mod tests {
         assert_eq!(below(b"/", b"b"), b"/b");
         assert_eq!(below(b"a/", b""), b"a/");
         assert_eq!(below(b"", b"b"), b"b");
+    }
+
+    #[test]
+    fn names_are_what_cp_takes() {
+        let own = |path: &str| own_name(Path::new(path)).map(|name| name.to_str().unwrap().to_owned());
+        assert_eq!(own("/data/run7"), Some("run7".into()));
+        assert_eq!(own("/data/run7///"), Some("run7".into()));
+        for contents in ["/", ".", "..", "a/.", "a/..", "./", ""] {
+            assert_eq!(own(contents), None, "{contents}");
+        }
     }
 }

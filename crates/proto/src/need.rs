@@ -48,6 +48,10 @@ pub enum Refusal {
     LinkForDirectory,
     /// A device, FIFO or socket is there; it is never replaced.
     IsSpecial,
+    /// The name is one that haul itself gives to unfinished files.
+    Reserved,
+    /// The source offers something other than what was asked for.
+    NotAsked,
 }
 
 impl Refusal {
@@ -62,6 +66,8 @@ impl Refusal {
             Refusal::LinkForDirectory => {
                 "a symbolic link stands where the directory must go, and is not followed\nremove the link, or copy to where it points"
             }
+            Refusal::Reserved => "haul gives such names to files that are not whole yet\ngive it another name",
+            Refusal::NotAsked => "the source offers something other than what was asked for",
             Refusal::IsSpecial => {
                 "a device, FIFO or socket is there, and is never replaced\nmove it away, or copy to another name"
             }

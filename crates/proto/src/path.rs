@@ -44,6 +44,13 @@ impl Name {
         Ok(Self(bytes.into()))
     }
 
+    /// A name of the form that targets give to files that are not whole yet: `.haul-`, 24 hexadecimal digits, `.part`.
+    /// Such names are never copied.
+    pub fn is_reserved(&self) -> bool {
+        let digits = self.0.strip_prefix(b".haul-").and_then(|rest| rest.strip_suffix(b".part"));
+        digits.is_some_and(|digits| digits.len() == 24 && digits.iter().all(u8::is_ascii_hexdigit))
+    }
+
     /// The bytes as they stand in the directory.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0

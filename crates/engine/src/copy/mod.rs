@@ -5,6 +5,7 @@ mod settings;
 mod way;
 mod workers;
 
+use haul_proto::path::Name;
 use haul_proto::wire::report::{Counters, Final, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Operand, SourceRequest, TargetRequest};
 use std::collections::HashMap;
@@ -17,6 +18,7 @@ use crate::bootstrap::End;
 use crate::cancel::Cancel;
 use crate::error::{Error, Outcome};
 use crate::event::{Event, Observer, Progress, Summary, Way};
+use crate::shown::own_name;
 use crate::spec::{Host, Job, Program};
 
 /// Runs a job to its end. Blocks; `cancel` ends it within a second.
@@ -76,6 +78,7 @@ impl Copy<'_> {
         if operands.iter().all(Option::is_none) {
             return Ok(self.nothing_to_do(begun));
         }
+        self.check_operands(&operands)?;
         let operands = numbered(operands);
         refuse_twins(&operands)?;
         let options = &self.job.options;
@@ -110,6 +113,26 @@ impl Copy<'_> {
         Ok(self.summary(begun, finals, way, settings.streams, cipher))
     }
 
+    /// A source may only offer what was asked for: under its own name, and a directory only with `-r`. Names are made
+    /// here from what the user typed; a host that answers with others is not to choose what appears at the target.
+    fn check_operands(&self, operands: &[Option<Operand>]) -> Result<(), Error> {
+        let typed = &self.job.sources;
+        let as_asked = operands.len() == typed.len()
+            && operands.iter().zip(typed).all(|(operand, typed)| {
+                let name = own_name(&typed.path).map(OsStrExt::as_bytes);
+                operand.as_ref().is_none_or(|operand| {
+                    operand.name.as_ref().map(Name::as_bytes) == name
+                        && (self.job.options.recursive || !operand.directory)
+                })
+            });
+        if as_asked {
+            return Ok(());
+        }
+        Err(Error::Failed(
+            self.workers.with_host(Role::Source, "it answered with something other than what was asked for"),
+        ))
+    }
+
     /// Waits for a message that `take` accepts; handles or refuses all others.
     fn expect<T>(&mut self, take: impl Fn(Role, WorkerMessage) -> Result<T, WorkerMessage>) -> Result<T, Error> {
         loop {
@@ -132,7 +155,11 @@ impl Copy<'_> {
             match message {
                 WorkerMessage::Finished(last) => {
                     // A worker that is both ends speaks for the source first.
-                    let role = if finals.contains_key(&role) { Role::Target } else { role };
+                    let again = finals.contains_key(&role);
+                    if again && !self.workers.is_one() {
+                        return Err(Error::Failed(self.workers.with_host(role, "it finished twice")));
+                    }
+                    let role = if again { Role::Target } else { role };
                     self.ends[role.index()] = last.counters;
                     finals.insert(role, last);
                 }
@@ -193,7 +220,9 @@ impl Copy<'_> {
             files_found: source.files_found,
             bytes_found: source.bytes_found,
             walk_complete: source.walk_complete,
-            files_settled: target.files_copied + target.files_skipped + target.failed + source.failed,
+            files_settled: [target.files_copied, target.files_skipped, target.failed, source.failed]
+                .into_iter()
+                .fold(0, u64::saturating_add),
             bytes_written: target.bytes_written,
             bytes_skipped: target.bytes_skipped,
             streams,

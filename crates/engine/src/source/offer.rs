@@ -91,6 +91,12 @@ impl Offers<'_> {
                     self.batch = 0;
                 }
             }
+            Found::File { parent, name, .. } | Found::Symlink { parent, name, .. } if name.is_reserved() => {
+                reporter.left_out(
+                    below(typed(), &parent.path_of(name.as_bytes())),
+                    "was left by a haul that was interrupted",
+                );
+            }
             Found::File { parent, name, links, size, meta, .. } => {
                 let entry_place = self.place_of(operand, Some(&name));
                 let place = Place { parent, name, links, is_operand: false };

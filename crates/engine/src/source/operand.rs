@@ -12,6 +12,7 @@ use std::path::Path;
 use crate::fs::{Dir, Identity, Links, Look, describe};
 use crate::os::machine;
 use crate::report::Reporter;
+use crate::shown::own_name;
 
 /// An operand that can be copied.
 pub struct Root {
@@ -90,14 +91,6 @@ fn try_look(path: &Path, recursive: bool) -> Result<Root, Refusal> {
     Ok(Root { name, identity: look.identity, kind })
 }
 
-/// The name that an operand brings along; none for `.`, `..`, `/` and what ends in `/.` or `/..`: these mean
-/// a directory's contents, as they do for cp(1).
-fn own_name(path: &Path) -> Option<&OsStr> {
-    let bytes = path.as_os_str().as_bytes();
-    let last = bytes.rsplit(|&b| b == b'/').find(|part| !part.is_empty())?;
-    if last == b"." || last == b".." { None } else { Some(OsStr::from_bytes(last)) }
-}
-
 /// The file's parent, name and how links are treated: an operand that is a link is followed.
 pub const OPERAND_LINKS: Links = Links::Followed;
 
@@ -113,19 +106,4 @@ pub fn origin(operands: &[Vec<u8>]) -> [u8; 32] {
         hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
     }
     *hasher.finalize().as_bytes()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_what_cp_takes() {
-        let own = |path: &str| own_name(Path::new(path)).map(|name| name.to_str().unwrap().to_owned());
-        assert_eq!(own("/data/run7"), Some("run7".into()));
-        assert_eq!(own("/data/run7///"), Some("run7".into()));
-        for contents in ["/", ".", "..", "a/.", "a/..", "./", ""] {
-            assert_eq!(own(contents), None, "{contents}");
-        }
-    }
 }

@@ -12,8 +12,9 @@ use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
 
-use super::file::{Incoming, Spot, temporary_name};
-use super::landing::LandingKind;
+use super::file::{Incoming, Spot};
+use super::landing::{LandingKind, cannot_remember};
+use super::temporary::temporary_name;
 use super::{Item, Target};
 use crate::fs::meta::{apply, apply_to_symlink};
 use crate::fs::{Dir, Keep, Links, Look, describe};
@@ -55,9 +56,12 @@ impl Target {
 
     fn answer_operand(&self, number: u32, entry: &Entry) -> Answer<Item> {
         let Some(operand) = self.request.operands.get(number as usize) else {
-            self.fail(self.landing.path(b""), "the source offered what was not asked for");
-            return Answer::Refused;
+            return self.refuse_operand(Refusal::NotAsked);
         };
+        let is_directory = entry.kind == Kind::Directory;
+        if is_directory != operand.directory || matches!(entry.kind, Kind::Symlink { .. }) {
+            return self.refuse_operand(Refusal::NotAsked);
+        }
         match (&self.landing.kind, &operand.name) {
             (LandingKind::Contents(dir), _) | (LandingKind::Into(dir), None) if entry.kind == Kind::Directory => {
                 Answer::Needed(Arc::new(Item::Directory { dir: dir.clone(), fresh: false, meta: entry.meta }))
@@ -69,18 +73,19 @@ impl Target {
                 self.answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: false, renamed: true }, entry)
             }
             (LandingKind::Special(path), _) => self.answer_special(path, entry),
-            _ => {
-                self.fail(self.landing.path(b""), Refusal::IsDirectory.text());
-                Answer::Refused
-            }
+            _ => self.refuse_operand(Refusal::IsDirectory),
         }
+    }
+
+    fn refuse_operand(&self, refusal: Refusal) -> Answer<Item> {
+        self.fail(self.landing.path(b""), refusal.text());
+        Answer::Refused
     }
 
     /// A device, FIFO or socket: opened when the first frame comes, written, never renamed over.
     fn answer_special(&self, path: &std::path::Path, entry: &Entry) -> Answer<Item> {
         let Kind::File { size } = entry.kind else {
-            self.fail(self.landing.path(b""), Refusal::IsSpecial.text());
-            return Answer::Refused;
+            return self.refuse_operand(Refusal::IsSpecial);
         };
         match Incoming::special(path, size) {
             Ok((incoming, seekable)) => {
@@ -102,6 +107,9 @@ impl Target {
     }
 
     fn try_answer(&self, position: &Position, entry: &Entry) -> io::Result<Answer<Item>> {
+        if position.name.is_reserved() {
+            return Ok(self.refuse(position, Refusal::Reserved.text()));
+        }
         let existing = if position.fresh { Existing::Absent } else { existing(position)? };
         let decision = decide(&entry.kind, entry.meta.modified, &existing, self.request.force);
         if let Decision::Refuse(refusal) = decision {
@@ -114,7 +122,11 @@ impl Target {
                     make_link(position, points_to, decision == Decision::Replace)?;
                 }
                 let keep = Keep { owner: self.request.preserve, mode: None, times: true };
-                let _ = apply_to_symlink(&*position.dir.fd()?, &position.name, &entry.meta, keep)?;
+                match apply_to_symlink(&*position.dir.fd()?, &position.name, &entry.meta, keep) {
+                    // Somebody else's link, or a file system whose links have no times: the link itself is there.
+                    Err(error) if !is_not_ours(&error) => return Err(error),
+                    _ => {}
+                }
                 add(&self.reporter.tally.symlinks, 1);
                 Ok(Answer::Settled)
             }
@@ -170,8 +182,10 @@ impl Target {
         }
         let child = position.dir.child(&position.name)?;
         let dir = if position.renamed {
-            if let Some(memory) = self.landing.memory.as_ref().filter(|_| create) {
-                memory.keep(child.identity())?;
+            if let Some(memory) = self.landing.memory.as_ref().filter(|_| create)
+                && memory.keep(child.identity()).is_err()
+            {
+                self.reporter.send(&cannot_remember(&self.landing));
             }
             // The tree's own root from here on: what is shown begins below it.
             Dir::from_fd(rustix::io::fcntl_dupfd_cloexec(&*child.fd()?, 0)?)?
@@ -182,7 +196,10 @@ impl Target {
     }
 
     fn refuse(&self, position: &Position, text: impl Into<String>) -> Answer<Item> {
-        self.fail(self.landing.path(&position.dir.path_of(position.name.as_bytes())), text);
+        // A tree that gets the target's own name is what everything is shown below.
+        let is_label = position.renamed && self.landing.memory.is_some();
+        let relative = if is_label { Vec::new() } else { position.dir.path_of(position.name.as_bytes()) };
+        self.fail(self.landing.path(&relative), text);
         Answer::Refused
     }
 }
@@ -193,6 +210,14 @@ fn digest_of(position: &Position) -> io::Result<Digest> {
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(std::fs::File::from(file))?;
     Ok(*hasher.finalize().as_bytes())
+}
+
+/// What may not be changed because it belongs to somebody else, or cannot be because there is no such thing here.
+pub(super) fn is_not_ours(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::PERM | Errno::ACCESS | Errno::ROFS | Errno::OPNOTSUPP | Errno::NOSYS)
+    )
 }
 
 fn existing(position: &Position) -> io::Result<Existing> {

@@ -3,21 +3,18 @@
 
 use haul_proto::manifest::{Meta, Stamp};
 use haul_proto::path::Name;
-use rustix::fs::{
-    AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, RenameFlags, SeekFrom, flock, ftruncate, linkat, openat,
-    renameat_with, seek, unlinkat,
-};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, SeekFrom, linkat, openat, seek};
 use rustix::io::{Errno, pwrite, write};
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use super::Target;
 use super::landing::Landing;
+use super::temporary::Unfinished;
 use crate::fs::meta::apply;
 use crate::fs::{Dir, Keep, Look, describe, mode_without_preserve};
 use crate::worker::lock;
@@ -48,44 +45,6 @@ pub struct Spot {
     pub name: Name,
     /// Whether it takes the place of something.
     pub replaces: bool,
-}
-
-/// Temporary files that exist now, so that they can be removed when the job is stopped.
-#[derive(Default)]
-pub struct Unfinished(Mutex<BTreeMap<(u64, u64, Name), Dir>>);
-
-impl Unfinished {
-    fn add(&self, dir: &Dir, name: &Name) {
-        self.lock().insert(Self::key(dir, name), dir.clone());
-    }
-
-    fn remove(&self, dir: &Dir, name: &Name) -> bool {
-        self.lock().remove(&Self::key(dir, name)).is_some()
-    }
-
-    /// Removes all temporary files. What cannot be removed stays, and the next run takes it over.
-    pub fn remove_all(&self) {
-        for ((_, _, name), dir) in std::mem::take(&mut *self.lock()) {
-            let _ = dir.fd().map(|fd| unlinkat(&*fd, name.as_bytes(), AtFlags::empty()));
-        }
-    }
-
-    fn key(dir: &Dir, name: &Name) -> (u64, u64, Name) {
-        let identity = dir.identity();
-        (identity.device, identity.inode, name.clone())
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<(u64, u64, Name), Dir>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The temporary name that belongs to a final one: the same in every run, so that what a run left behind is found
-/// and taken over by the next, and two runs notice each other.
-pub fn temporary_name(name: &Name, what: &[u8]) -> Name {
-    let digest = blake3::Hasher::new().update(what).update(b"\0").update(name.as_bytes()).finalize();
-    let text = format!(".haul-{}.part", &digest.to_hex()[..24]);
-    Name::new(text.as_bytes()).unwrap_or_else(|_| name.clone())
 }
 
 impl Incoming {
@@ -147,13 +106,13 @@ impl Incoming {
     /// Gives the file its metadata and its final name.
     pub fn finish(&self, target: &Target, modified: Stamp) -> Result<(), String> {
         let Some(Ok(file)) = self.opened.get() else { return Err("nothing of it was written".into()) };
-        let Place::Spot(spot) = &self.place else { return Ok(()) };
-        let temporary = temporary_name(&spot.name, b"file");
-        let finished = apply(&**file, &Meta { modified, ..self.meta }, self.keep(target, true))
-            .and_then(|_| rename(spot, &temporary).map_err(io::Error::from));
-        finished.map_err(|error| describe(&error))?;
-        target.unfinished.remove(&spot.dir, &temporary);
-        Ok(())
+        let Place::Spot(spot) = &self.place else {
+            return flush_where_close_tells(file).map_err(|error| describe(&error));
+        };
+        target.unfinished.finish(spot, file, || {
+            flush_where_close_tells(file)?;
+            apply(&**file, &Meta { modified, ..self.meta }, self.keep(target, true)).map(|_| ())
+        })
     }
 
     /// Writes a whole small file and gives it its name.
@@ -173,10 +132,7 @@ impl Incoming {
     /// Removes what there is of it.
     pub fn discard(&self, unfinished: &Unfinished) {
         let Place::Spot(spot) = &self.place else { return };
-        let temporary = temporary_name(&spot.name, b"file");
-        if unfinished.remove(&spot.dir, &temporary) {
-            let _ = spot.dir.fd().map(|fd| unlinkat(&*fd, temporary.as_bytes(), AtFlags::empty()));
-        }
+        unfinished.discard(spot);
     }
 
     /// A file without a name: written, then linked under its final one. Nothing of it can be left behind.
@@ -209,33 +165,9 @@ impl Incoming {
     fn open(&self, target: &Target) -> Result<OwnedFd, String> {
         match &self.place {
             Place::Special { path, .. } => open_special(path).map_err(|error| describe(&error)),
-            Place::Spot(spot) => open_temporary(spot, &target.unfinished),
+            Place::Spot(spot) => target.unfinished.open(spot),
         }
     }
-}
-
-/// Opens the temporary file of a final name: new, or what an earlier run left. The lock keeps two runs apart.
-fn open_temporary(spot: &Spot, unfinished: &Unfinished) -> Result<OwnedFd, String> {
-    let temporary = temporary_name(&spot.name, b"file");
-    let text = |error: Errno| describe(&error.into());
-    let dir = spot.dir.fd().map_err(|error| describe(&error))?;
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = openat(&*dir, temporary.as_bytes(), flags, Mode::from_raw_mode(0o600)).map_err(text)?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) | Err(Errno::NOLCK | Errno::OPNOTSUPP) => {}
-        Err(Errno::WOULDBLOCK) => return Err("another haul is writing this file now\nwait for it, or end it".into()),
-        Err(error) => return Err(text(error)),
-    }
-    let stat = rustix::fs::fstat(&file).map_err(text)?;
-    let ours = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
-        && stat.st_nlink == 1
-        && stat.st_uid == rustix::process::geteuid().as_raw();
-    if !ours {
-        return Err(format!("{temporary} is in the way, and was not made by haul\nremove it"));
-    }
-    ftruncate(&file, 0).map_err(text)?;
-    unfinished.add(&spot.dir, &temporary);
-    Ok(file)
 }
 
 /// Waits for a FIFO's reader; connects to a socket.
@@ -246,23 +178,22 @@ fn open_special(path: &Path) -> io::Result<OwnedFd> {
     }
 }
 
-fn rename(spot: &Spot, temporary: &Name) -> Result<(), Errno> {
-    let dir = spot.dir.fd().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-    let flags = if spot.replaces { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
-    match renameat_with(&*dir, temporary.as_bytes(), &*dir, spot.name.as_bytes(), flags) {
-        // A file system that cannot promise not to replace: a link cannot replace either.
-        Err(Errno::INVAL) if !spot.replaces => {
-            linkat(&*dir, temporary.as_bytes(), &*dir, spot.name.as_bytes(), AtFlags::empty())?;
-            unlinkat(&*dir, temporary.as_bytes(), AtFlags::empty())
-        }
-        result => result,
-    }
+/// Network file systems and FUSE tell of a full disk or a lost server only when a file is flushed: there it is
+/// flushed before it gets its name. So is a block device at the end.
+fn flush_where_close_tells(file: &OwnedFd) -> io::Result<()> {
+    /// NFS, SMB 1 to 3, FUSE, Ceph, 9p, Lustre, AFS (statfs(2), linux/magic.h).
+    const MAGICS: [u64; 9] =
+        [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x6573_5546, 0x00c3_6400, 0x0102_1997, 0x0bd0_0bd0, 0x5346_414f];
+    #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss)]
+    let magic = rustix::fs::fstatfs(file)?.f_type as u64 & 0xffff_ffff;
+    let block_device = || Look::at_fd(file).is_ok_and(|look| look.kind == FileType::BlockDevice);
+    if MAGICS.contains(&magic) || block_device() { Ok(rustix::fs::fsync(file)?) } else { Ok(()) }
 }
 
 fn is_unsupported(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),
-        Some(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT | Errno::NOSYS)
+        Some(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT | Errno::NOSYS | Errno::PERM | Errno::XDEV)
     )
 }
 

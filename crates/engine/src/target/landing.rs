@@ -7,6 +7,7 @@
 //! - A file: the one operand, a file, meets it. A device, FIFO or socket: it is written to.
 
 use haul_proto::path::{Name, escape};
+use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{Operand, TargetRequest};
 use rustix::fs::FileType;
 use std::ffi::OsStr;
@@ -168,13 +169,18 @@ fn onto_nothing(
         landing.label = bytes.into();
         landing.memory = memory::Memory::of(state_dir, path, request.origin);
         if landing.memory.is_none() {
-            let text = format!(
-                "there is no place to remember that {shown} was made from this source: a rerun will copy into it, not go on with it"
-            );
-            reporter.send(&haul_proto::wire::report::WorkerMessage::Notice { text });
+            reporter.send(&cannot_remember(&landing));
         }
     }
     Ok(landing)
+}
+
+/// Said where a tree cannot be remembered.
+pub fn cannot_remember(landing: &Landing) -> WorkerMessage {
+    let shown = escape(&landing.label);
+    let text =
+        format!("{shown} cannot be remembered as made from this source: a rerun will copy into it, not go on with it");
+    WorkerMessage::Notice { text }
 }
 
 /// The name that `path` ends in, in the directory before it.

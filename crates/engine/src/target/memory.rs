@@ -27,7 +27,9 @@ impl Memory {
 
     /// Remembers that the tree now exists as this directory.
     pub fn keep(&self, made: Identity) -> io::Result<()> {
-        fs::write(&self.file, content(&self.origin, made))
+        let beside = self.file.with_extension("new");
+        fs::write(&beside, content(&self.origin, made))?;
+        fs::rename(&beside, &self.file)
     }
 }
 

@@ -9,6 +9,7 @@ mod examine;
 mod file;
 mod landing;
 mod memory;
+mod temporary;
 
 pub use self::deliver::Direct;
 use haul_proto::session::target::{Finish, Step, Target as Machine};
@@ -19,9 +20,10 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use self::file::{Incoming, Unfinished};
+use self::file::Incoming;
 use self::landing::Landing;
 pub use self::landing::Refused;
+use self::temporary::Unfinished;
 use crate::fs::meta::apply;
 use crate::fs::{Dir, Keep, Look, describe, mode_without_preserve};
 use crate::report::{Reporter, add};
@@ -178,7 +180,10 @@ impl Target {
             let is_wanted =
                 wanted.is_none_or(|mode| Look::at_fd(&*fd).is_ok_and(|look| look.meta.mode & 0o777 == mode));
             let mode = wanted.filter(|_| self.request.preserve || !is_wanted);
-            apply(&*fd, meta, Keep { owner: self.request.preserve, mode, times: true })
+            let applied = apply(&*fd, meta, Keep { owner: self.request.preserve, mode, times: true });
+            // A directory that was there before may be somebody else's; what was to go into it is in it.
+            let foreign = !fresh && !self.request.preserve && applied.as_ref().is_err_and(examine::is_not_ours);
+            if foreign { Ok(()) } else { applied.map(|_| ()) }
         });
         dir.keep_parent_open();
         match made {

@@ -1,0 +1,256 @@
+//! Temporary files: made beside a final name, locked while they grow, renamed when they are whole.
+//!
+//! A final name has one temporary name, the same in every run. So what a killed run left behind is found and taken
+//! over by the next one, and two runs that write one file notice each other by the lock.
+
+use haul_proto::path::Name;
+use rustix::fs::{
+    AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, flock, fstat, ftruncate, linkat, openat, renameat,
+    renameat_with, statat, unlinkat,
+};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Mutex;
+
+use super::file::Spot;
+use crate::fs::{Dir, Links, Look, describe};
+use crate::worker::lock;
+
+/// How often a temporary file is opened that another run renames under our hands.
+const OPENS_MAX: usize = 8;
+/// Said when another run has the file.
+const BUSY: &str = "another haul is writing this file now\nwait for it, or end it";
+/// Said when the job ended meanwhile.
+const STOPPED: &str = "the job was stopped";
+
+/// The temporary name that belongs to a final one; `what` keeps kinds apart. See [`Name::is_reserved`].
+pub fn temporary_name(name: &Name, what: &[u8]) -> Name {
+    let digest = blake3::Hasher::new().update(what).update(b"\0").update(name.as_bytes()).finalize();
+    let text = format!(".haul-{}.part", &digest.to_hex()[..24]);
+    Name::new(text.as_bytes()).unwrap_or_else(|_| name.clone())
+}
+
+/// Temporary files that exist now, so that they can be removed when the job is stopped.
+#[derive(Default)]
+pub struct Unfinished(Mutex<Temporaries>);
+
+#[derive(Default)]
+struct Temporaries {
+    files: BTreeMap<(u64, u64, Name), Dir>,
+    closed: bool,
+}
+
+impl Unfinished {
+    /// Opens the temporary file of a final name, empty: new, or what an earlier run left.
+    pub fn open(&self, spot: &Spot) -> Result<OwnedFd, String> {
+        let temporary = temporary_name(&spot.name, b"file");
+        let text = |error: Errno| describe(&error.into());
+        let dir = spot.dir.fd().map_err(|error| describe(&error))?;
+        let file = lock_file(spot, &dir, &temporary)?;
+        let stat = fstat(&file).map_err(text)?;
+        let ours = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+            && stat.st_nlink == 1
+            && stat.st_uid == rustix::process::geteuid().as_raw();
+        if !ours {
+            return Err(format!("{temporary} is in the way, and was not made by haul\nremove it"));
+        }
+        ftruncate(&file, 0).map_err(text)?;
+        if !self.add(&spot.dir, &temporary) {
+            remove(&spot.dir, &temporary);
+            return Err(STOPPED.into());
+        }
+        Ok(file)
+    }
+
+    /// Gives a whole file its final name, after `prepare` has given it its metadata.
+    pub fn finish(&self, spot: &Spot, file: &OwnedFd, prepare: impl FnOnce() -> io::Result<()>) -> Result<(), String> {
+        let temporary = temporary_name(&spot.name, b"file");
+        // From here on nobody else removes the file: what is renamed is this one, and no other run's.
+        if !self.claim(&spot.dir, &temporary) {
+            return Err(STOPPED.into());
+        }
+        let finished = match stands_at(&spot.dir, &temporary, file) {
+            Ok(true) => prepare().and_then(|()| Ok(rename(spot, &temporary)?)),
+            Ok(false) => return Err("its temporary file was taken away while it was being written".into()),
+            Err(error) => Err(error),
+        };
+        if finished.is_err() {
+            remove(&spot.dir, &temporary);
+        }
+        finished.map_err(|error| describe(&error))
+    }
+
+    /// Removes the temporary file of a final name, if it is this job's.
+    pub fn discard(&self, spot: &Spot) {
+        let temporary = temporary_name(&spot.name, b"file");
+        if self.claim(&spot.dir, &temporary) {
+            remove(&spot.dir, &temporary);
+        }
+    }
+
+    /// Removes all temporary files, and lets no more be made. What cannot be removed stays for the next run to take over.
+    pub fn remove_all(&self) {
+        let mut temporaries = lock(&self.0);
+        temporaries.closed = true;
+        for ((_, _, name), dir) in std::mem::take(&mut temporaries.files) {
+            remove(&dir, &name);
+        }
+    }
+
+    /// `false` when the job has been stopped.
+    fn add(&self, dir: &Dir, name: &Name) -> bool {
+        let mut temporaries = lock(&self.0);
+        if !temporaries.closed {
+            temporaries.files.insert(key(dir, name), dir.clone());
+        }
+        !temporaries.closed
+    }
+
+    /// `false` when the file is not there, or not this job's any more.
+    fn claim(&self, dir: &Dir, name: &Name) -> bool {
+        lock(&self.0).files.remove(&key(dir, name)).is_some()
+    }
+}
+
+fn key(dir: &Dir, name: &Name) -> (u64, u64, Name) {
+    let identity = dir.identity();
+    (identity.device, identity.inode, name.clone())
+}
+
+/// Only tidies up: a file that cannot be removed is taken over by the next run.
+fn remove(dir: &Dir, name: &Name) {
+    let _ = dir.fd().map(|fd| unlinkat(&*fd, name.as_bytes(), AtFlags::empty()));
+}
+
+/// Opens and locks a temporary file, and makes sure that it still is the one of that name: between the two, the run
+/// that held the lock may have given it its final name.
+fn lock_file(spot: &Spot, dir: &OwnedFd, temporary: &Name) -> Result<OwnedFd, String> {
+    let text = |error: Errno| describe(&error.into());
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    for _ in 0..OPENS_MAX {
+        let file = openat(dir, temporary.as_bytes(), flags, Mode::from_raw_mode(0o600)).map_err(text)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) | Err(Errno::NOLCK | Errno::OPNOTSUPP) => {}
+            Err(Errno::WOULDBLOCK) => return Err(BUSY.into()),
+            Err(error) => return Err(text(error)),
+        }
+        if stands_at(&spot.dir, temporary, &file).map_err(|error| describe(&error))? {
+            return Ok(file);
+        }
+    }
+    Err(BUSY.into())
+}
+
+/// Whether this open file is the one that has this name.
+fn stands_at(dir: &Dir, name: &Name, file: &OwnedFd) -> io::Result<bool> {
+    match Look::at_name(&*dir.fd()?, name, Links::Itself) {
+        Ok(look) => Ok(look.identity == Look::at_fd(file)?.identity),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn rename(spot: &Spot, temporary: &Name) -> Result<(), Errno> {
+    let dir = spot.dir.fd().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    let flags = if spot.replaces { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
+    match renameat_with(&*dir, temporary.as_bytes(), &*dir, spot.name.as_bytes(), flags) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if spot.replaces => {
+            renameat(&*dir, temporary.as_bytes(), &*dir, spot.name.as_bytes())
+        }
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => rename_without_promise(&dir, temporary, &spot.name),
+        result => result,
+    }
+}
+
+/// Renames where the file system cannot promise not to replace: a hard link cannot replace either; where there are
+/// none, a look before is the best that can be had.
+fn rename_without_promise(dir: &OwnedFd, temporary: &Name, name: &Name) -> Result<(), Errno> {
+    match linkat(dir, temporary.as_bytes(), dir, name.as_bytes(), AtFlags::empty()) {
+        Ok(()) => unlinkat(dir, temporary.as_bytes(), AtFlags::empty()),
+        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK) => {
+            match statat(dir, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW) {
+                Err(Errno::NOENT) => renameat(dir, temporary.as_bytes(), dir, name.as_bytes()),
+                Ok(_) => Err(Errno::EXIST),
+                Err(error) => Err(error),
+            }
+        }
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn spot(place: &std::path::Path, replaces: bool) -> Spot {
+        Spot { dir: Dir::open_root(place).unwrap(), name: Name::new(b"final").unwrap(), replaces }
+    }
+
+    #[test]
+    fn two_runs_do_not_write_one_file() {
+        let place = tempfile::tempdir().unwrap();
+        let (first, second) = (Unfinished::default(), Unfinished::default());
+        let held = first.open(&spot(place.path(), false)).unwrap();
+        assert_eq!(second.open(&spot(place.path(), false)).unwrap_err(), BUSY);
+        first.finish(&spot(place.path(), false), &held, || Ok(())).unwrap();
+        assert!(place.path().join("final").exists());
+    }
+
+    #[test]
+    fn a_file_that_was_renamed_before_it_was_locked_is_left_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let spot = spot(place.path(), false);
+        let temporary = temporary_name(&spot.name, b"file");
+        fs::write(place.path().join(temporary.to_string()), "whole").unwrap();
+        let early = fs::File::options().write(true).open(place.path().join(temporary.to_string())).unwrap();
+        fs::rename(place.path().join(temporary.to_string()), place.path().join("final")).unwrap();
+        assert!(!stands_at(&spot.dir, &temporary, &early.into()).unwrap());
+        Unfinished::default().open(&spot).unwrap();
+        assert_eq!(fs::read(place.path().join("final")).unwrap(), b"whole");
+    }
+
+    #[test]
+    fn after_a_stop_nothing_gets_its_name_and_nothing_is_left() {
+        let place = tempfile::tempdir().unwrap();
+        let unfinished = Unfinished::default();
+        let file = unfinished.open(&spot(place.path(), false)).unwrap();
+        unfinished.remove_all();
+        assert_eq!(unfinished.finish(&spot(place.path(), false), &file, || Ok(())).unwrap_err(), STOPPED);
+        assert_eq!(unfinished.open(&spot(place.path(), false)).unwrap_err(), STOPPED);
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn another_runs_file_is_not_renamed() {
+        let place = tempfile::tempdir().unwrap();
+        let spot = spot(place.path(), false);
+        let unfinished = Unfinished::default();
+        let file = unfinished.open(&spot).unwrap();
+        let temporary = place.path().join(temporary_name(&spot.name, b"file").to_string());
+        fs::remove_file(&temporary).unwrap();
+        fs::write(&temporary, "another's").unwrap();
+        assert!(unfinished.finish(&spot, &file, || Ok(())).is_err());
+        assert!(!place.path().join("final").exists() && temporary.exists());
+    }
+
+    #[test]
+    fn only_what_may_be_replaced_is() {
+        let place = tempfile::tempdir().unwrap();
+        fs::write(place.path().join("final"), "old").unwrap();
+        for replaces in [false, true] {
+            let (unfinished, spot) = (Unfinished::default(), spot(place.path(), replaces));
+            let file = unfinished.open(&spot).unwrap();
+            assert_eq!(unfinished.finish(&spot, &file, || Ok(())).is_ok(), replaces);
+            drop(file);
+            assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+        }
+        let dir = Dir::open_root(place.path()).unwrap().fd().unwrap();
+        fs::write(place.path().join("new"), "new").unwrap();
+        let name = |text: &[u8]| Name::new(text).unwrap();
+        assert_eq!(rename_without_promise(&dir, &name(b"new"), &name(b"final")), Err(Errno::EXIST));
+        assert_eq!(rename_without_promise(&dir, &name(b"new"), &name(b"other")), Ok(()));
+    }
+}
