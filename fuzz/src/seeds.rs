@@ -113,7 +113,8 @@ fn controller_messages() -> Vec<ControllerMessage> {
         ControllerMessage::Listen,
         ControllerMessage::Connect { addresses: vec!["[::1]:5031".into(), "10.0.0.1:1".into()], timeout_ms: 3000 },
         ControllerMessage::Tunnel { connector: true },
-        ControllerMessage::Begin,
+        ControllerMessage::Begin { skip: None },
+        ControllerMessage::Begin { skip: Some((1, 2)) },
         ControllerMessage::Cancel,
     ]
 }
@@ -131,7 +132,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
             ssh_connection: Some("::1 40000 ::1 22".into()),
         }),
         WorkerMessage::SourceReady { operands: vec![None, Some(operand())], origin: [2; 32] },
-        WorkerMessage::TargetReady,
+        WorkerMessage::TargetReady { boot: [1; 16], device: 1, inode: 2 },
         WorkerMessage::Refused { usage: true, text: text() },
         WorkerMessage::Listening { port: 5031 },
         WorkerMessage::Connected { from: text(), to: text() },

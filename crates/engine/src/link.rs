@@ -89,7 +89,7 @@ impl<R: Read> LinkReader<R> {
     /// The next frame; `None` at the end of the pipe.
     pub fn next_frame(&mut self) -> Result<Option<(Channel, &[u8])>, LinkError> {
         let mut header = [0; HEADER_LEN];
-        match self.pipe.read(&mut header)? {
+        match read_some(&mut self.pipe, &mut header)? {
             0 => return Ok(None),
             n => self.pipe.read_exact(&mut header[n..])?,
         }
@@ -101,6 +101,16 @@ impl<R: Read> LinkReader<R> {
             return Err(ProtocolFault::Truncated.into());
         }
         Ok(Some((channel, &self.content)))
+    }
+}
+
+/// What there is to read; a signal does not end the wait.
+fn read_some(pipe: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match pipe.read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return read,
+        }
     }
 }
 
@@ -126,6 +136,22 @@ mod tests {
         assert_eq!(reader.next_frame().unwrap(), Some((Channel::Controller, &vec![7; 1 << 20][..])));
         assert_eq!(reader.next_frame().unwrap(), None);
         sending.join().unwrap();
+    }
+
+    #[test]
+    fn a_signal_while_it_waits_is_no_end() {
+        struct Interrupted(bool, io::Cursor<Vec<u8>>);
+        impl Read for Interrupted {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                match std::mem::replace(&mut self.0, true) {
+                    false => Err(io::ErrorKind::Interrupted.into()),
+                    true => self.1.read(buffer),
+                }
+            }
+        }
+        let frame = io::Cursor::new([&encode_header(Channel::Peer, 3)[..], b"one"].concat());
+        let mut reader = LinkReader::new(Interrupted(false, frame));
+        assert_eq!(reader.next_frame().unwrap(), Some((Channel::Peer, &b"one"[..])));
     }
 
     #[test]

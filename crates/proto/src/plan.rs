@@ -1,13 +1,13 @@
 //! The scheduler: turns needs into work. Any stream takes the next piece, so a slow stream holds nothing up;
 //! the last big file is shared by all, in pieces that shrink towards its end.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::ids::EntryId;
 use crate::integrity::FrameLen;
-use crate::wire::limits::PACK_FILES_MAX;
+use crate::wire::limits::{LARGE_IN_FLIGHT_MAX, PACK_FILES_MAX};
 
 /// Most frames that a stream takes at a time.
 const PIECE_FRAMES_MAX: u64 = 16;
@@ -54,6 +54,8 @@ pub struct Plan<H> {
     small: VecDeque<SmallFile<H>>,
     small_bytes: u64,
     large: VecDeque<Large<H>>,
+    /// Large files of which a piece was handed out, and that are not settled.
+    in_flight: HashSet<EntryId>,
 }
 
 #[derive(Debug)]
@@ -72,6 +74,7 @@ impl<H> Plan<H> {
             small: VecDeque::new(),
             small_bytes: 0,
             large: VecDeque::new(),
+            in_flight: HashSet::new(),
         }
     }
 
@@ -101,23 +104,33 @@ impl<H> Plan<H> {
         self.again.push_back(piece);
     }
 
-    /// Forgets what is left of a large file.
+    /// A file is settled: one more large one may begin.
+    pub fn settle(&mut self, entry: EntryId) {
+        self.in_flight.remove(&entry);
+    }
+
+    /// Forgets what is left of a large file that is settled.
     pub fn forget(&mut self, entry: EntryId) {
+        self.settle(entry);
         self.again.retain(|piece| piece.entry != entry);
         self.large.retain(|large| large.piece.entry != entry);
     }
 
     /// The next piece of work, if there is any. Full packs come before large files, and these before packs that are
-    /// not full: so packs fill up, and small files do not wait until the large ones are through.
+    /// not full: so packs fill up, and small files do not wait until the large ones are through. While
+    /// [`LARGE_IN_FLIGHT_MAX`] large files are under way no other is begun; what has to be sent again is not held up.
     pub fn take(&mut self) -> Option<Work<H>> {
         if let Some(piece) = self.again.pop_front() {
             return Some(Work::Frames(piece));
         }
         let full = self.small_bytes >= u64::from(self.frame.get()) || self.small.len() >= PACK_FILES_MAX;
-        if full || (self.large.is_empty() && !self.small.is_empty()) {
+        if full {
             return Some(Work::Pack(self.take_pack()));
         }
-        self.take_piece().map(Work::Frames)
+        match self.take_piece() {
+            Some(piece) => Some(Work::Frames(piece)),
+            None => (!self.small.is_empty()).then(|| Work::Pack(self.take_pack())),
+        }
     }
 
     fn take_pack(&mut self) -> Vec<SmallFile<H>> {
@@ -136,6 +149,12 @@ impl<H> Plan<H> {
 
     fn take_piece(&mut self) -> Option<Piece<H>> {
         let large = self.large.front_mut()?;
+        if !self.in_flight.contains(&large.piece.entry) {
+            if self.in_flight.len() >= LARGE_IN_FLIGHT_MAX {
+                return None;
+            }
+            self.in_flight.insert(large.piece.entry);
+        }
         let left = large.piece.frames.end - large.piece.frames.start;
         let share = (left / (2 * self.streams)).clamp(1, PIECE_FRAMES_MAX);
         if large.in_order || share >= left {
@@ -195,6 +214,46 @@ mod tests {
         }
         assert_eq!(ids, (0..2000).collect::<Vec<_>>());
         assert_eq!(plan.small_bytes, 0);
+    }
+
+    #[test]
+    fn only_so_many_large_files_are_begun_until_one_is_settled() {
+        let mut plan = plan(2);
+        let most = LARGE_IN_FLIGHT_MAX as u64;
+        let one = |id, size| Piece { entry: EntryId(id), handle: Arc::new(()), size, frames: 0..1 };
+        for id in 0..most + 2 {
+            plan.add(EntryId(id), Arc::new(()), F, false);
+        }
+        for id in 0..most {
+            assert!(matches!(plan.take(), Some(Work::Frames(piece)) if piece.entry == EntryId(id)));
+        }
+        assert!(plan.take().is_none());
+        plan.add_again(one(0, F));
+        assert!(matches!(plan.take(), Some(Work::Frames(piece)) if piece.entry == EntryId(0)), "sent again");
+        plan.add(EntryId(9999), Arc::new(()), 1, false);
+        assert!(matches!(plan.take(), Some(Work::Pack(files)) if files.len() == 1), "small files need not wait");
+        plan.settle(EntryId(9999));
+        assert!(plan.take().is_none(), "only a large one makes room");
+        plan.settle(EntryId(7));
+        plan.settle(EntryId(7));
+        assert!(matches!(plan.take(), Some(Work::Frames(piece)) if piece.entry == EntryId(most)));
+        assert!(plan.take().is_none(), "one for one");
+        plan.forget(EntryId(most));
+        assert!(matches!(plan.take(), Some(Work::Frames(piece)) if piece.entry == EntryId(most + 1)));
+    }
+
+    #[test]
+    fn a_file_that_is_begun_goes_on_at_the_limit() {
+        let mut plan = plan(8);
+        for id in 0..LARGE_IN_FLIGHT_MAX as u64 - 1 {
+            plan.add(EntryId(id), Arc::new(()), F, false);
+        }
+        plan.add(EntryId(1000), Arc::new(()), 500 * F, false);
+        let mut frames = 0;
+        while let Some(Work::Frames(piece)) = plan.take() {
+            frames += piece.frames.end - piece.frames.start;
+        }
+        assert_eq!(frames, LARGE_IN_FLIGHT_MAX as u64 - 1 + 500, "all streams share the last one");
     }
 
     #[test]

@@ -145,7 +145,8 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         ("Listen", ControllerMessage::Listen),
         ("Connect", ControllerMessage::Connect { addresses: vec!["[::1]:5031".into()], timeout_ms: 3000 }),
         ("Tunnel", ControllerMessage::Tunnel { connector: true }),
-        ("Begin", ControllerMessage::Begin),
+        ("Begin", ControllerMessage::Begin { skip: None }),
+        ("Begin, with a directory", ControllerMessage::Begin { skip: Some((2049, 13)) }),
         ("Cancel", ControllerMessage::Cancel),
     ]
 }
@@ -161,6 +162,10 @@ fn hello() -> WorkerMessage {
     })
 }
 
+fn target_ready() -> WorkerMessage {
+    WorkerMessage::TargetReady { boot: [0xbb; 16], device: 2049, inode: 13 }
+}
+
 #[test]
 fn the_link() {
     let header = |channel, length| encode_header(channel, length).to_vec();
@@ -168,10 +173,12 @@ fn the_link() {
         ("header, 6 bytes for Peer", header(Channel::Peer, 6)),
         ("header, end of stream 3", header(Channel::Stream(StreamId(3)), 0)),
         ("Hello", hello().encode()),
+        ("TargetReady", target_ready().encode()),
     ];
     vectors.extend(controller_messages().into_iter().map(|(name, message)| (name, message.encode())));
     check("link", &vectors);
     assert_eq!(WorkerMessage::decode(&documented("link", "Hello")), Ok(hello()));
+    assert_eq!(WorkerMessage::decode(&documented("link", "TargetReady")), Ok(target_ready()));
     for (name, message) in controller_messages() {
         assert!(ControllerMessage::decode(&documented("link", name)) == Ok(message), "{name}");
     }
@@ -254,7 +261,7 @@ macro_rules! check_limits {
 #[test]
 fn limits_are_in_the_table() {
     let checked = check_limits!(
-        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX RESENDS_MAX SYMLINK_MAX TEXT_MAX PATH_MAX OPERANDS_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX
+        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX RESENDS_MAX LARGE_IN_FLIGHT_MAX SYMLINK_MAX TEXT_MAX PATH_MAX OPERANDS_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX
     );
     let there = LIMITS.lines().filter_map(|line| line.strip_prefix("pub const ")?.split(':').next());
     assert_eq!(there.collect::<Vec<_>>(), checked);

@@ -5,7 +5,7 @@ use std::io;
 use haul_engine::error::Outcome;
 use haul_engine::event::{Event, Observer, Way};
 
-use super::text::Text;
+use super::text::{Text, harmless};
 use super::{Show, names, summary};
 
 /// How much is said.
@@ -81,12 +81,15 @@ impl Show for Human {
     }
 }
 
+/// Addresses and reasons are what a worker said: each stays on its line.
 fn connection(way: &Way) -> String {
     match way {
         Way::Local => "within this machine".to_owned(),
-        Way::Tcp { from, to, instead_of: None } => format!("{from} -> {to} (tcp)"),
-        Way::Tcp { from, to, instead_of: Some(why) } => format!("{from} -> {to} (tcp; {why})"),
-        Way::Ssh { because } => format!("through ssh ({because})"),
+        Way::Tcp { from, to, instead_of } => {
+            let why = instead_of.as_ref().map(|why| format!("; {}", harmless(why))).unwrap_or_default();
+            format!("{} -> {} (tcp{why})", harmless(from), harmless(to))
+        }
+        Way::Ssh { because } => format!("through ssh ({})", harmless(because)),
     }
 }
 
@@ -157,6 +160,15 @@ pub mod tests {
             "{said}"
         );
         assert!(said.contains("memory "), "{said}");
+    }
+
+    #[test]
+    fn what_a_worker_says_of_the_way_disturbs_no_terminal() {
+        let hostile = || "\x1b[2Ja\nb\\".to_owned();
+        let shown = "\\u{1b}[2Ja\\nb\\";
+        let tcp = Way::Tcp { from: hostile(), to: hostile(), instead_of: Some(hostile()) };
+        assert_eq!(connection(&tcp), format!("{shown} -> {shown} (tcp; {shown})"));
+        assert_eq!(connection(&Way::Ssh { because: hostile() }), format!("through ssh ({shown})"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use haul_engine::event::{Summary, Way};
 use haul_engine::spec::Cipher;
 
 use super::names;
+use super::text::harmless;
 use super::units::{bytes_per_s, counted, duration, files, rate, size};
 
 /// The lines of the summary, each ended. `verbose` adds memory and what else was made.
@@ -67,15 +68,17 @@ fn proof(cipher: Option<Cipher>) -> String {
     }
 }
 
+/// Addresses and reasons are what a worker said: they are shown without what could disturb a terminal.
 fn way(summary: &Summary) -> String {
     let streams = counted(summary.streams.into(), "stream", "streams");
     match &summary.way {
         Way::Local => format!("within this machine, {streams}"),
         Way::Tcp { from, to, instead_of } => {
-            let why = instead_of.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
-            format!("{} -> {} (tcp), {streams}{why}", without_port(from), without_port(to))
+            let why = instead_of.as_ref().map(|why| format!("; {}", harmless(why))).unwrap_or_default();
+            let (from, to) = (harmless(without_port(from)), harmless(without_port(to)));
+            format!("{from} -> {to} (tcp), {streams}{why}")
         }
-        Way::Ssh { because } => format!("through ssh, {streams}; {because}"),
+        Way::Ssh { because } => format!("through ssh, {streams}; {}", harmless(because)),
     }
 }
 
@@ -170,6 +173,19 @@ pub mod tests {
             nothing left to copy: 12,408 files, 333.1 GB there already; looked through in 4 min 44 s
             no file copied in 4 min 44 s
             "#);
+    }
+
+    #[test]
+    fn what_a_worker_says_of_the_way_disturbs_no_terminal() {
+        let hostile = || "\x1b]0;x\x07\n".to_owned();
+        let shown = "\\u{1b}]0;x\\u{7}\\n";
+        let tcp = Way::Tcp { from: hostile(), to: hostile(), instead_of: Some(hostile()) };
+        let ways =
+            [tcp, Way::Ssh { because: hostile() }].map(|way| super::way(&Summary { way, streams: 1, ..example() }));
+        assert_eq!(
+            ways,
+            [format!("{shown} -> {shown} (tcp), 1 stream; {shown}"), format!("through ssh, 1 stream; {shown}")]
+        );
     }
 
     #[test]

@@ -56,9 +56,9 @@ impl Text {
     }
 }
 
-/// A line that may quote another machine, without what could disturb a terminal.
+/// What may quote another machine on one line, without what could disturb a terminal.
 /// Names in it are escaped already, so backslashes stay as they are.
-fn harmless(line: &str) -> String {
+pub(super) fn harmless(line: &str) -> String {
     line.split('\\').map(|piece| escape(piece.as_bytes())).collect::<Vec<_>>().join("\\")
 }
 

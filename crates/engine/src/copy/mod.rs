@@ -19,7 +19,7 @@ use crate::cancel::Cancel;
 use crate::error::{Error, Outcome};
 use crate::event::{Event, Observer, Progress, Summary, Way};
 use crate::shown::own_name;
-use crate::spec::{Host, Job, Program};
+use crate::spec::{Host, Job, Location, Program};
 
 /// Runs a job to its end. Blocks; `cancel` ends it within a second.
 ///
@@ -116,21 +116,11 @@ impl Copy<'_> {
     /// A source may only offer what was asked for: under its own name, and a directory only with `-r`. Names are made
     /// here from what the user typed; a host that answers with others is not to choose what appears at the target.
     fn check_operands(&self, operands: &[Option<Operand>]) -> Result<(), Error> {
-        let typed = &self.job.sources;
-        let as_asked = operands.len() == typed.len()
-            && operands.iter().zip(typed).all(|(operand, typed)| {
-                let name = own_name(&typed.path).map(OsStrExt::as_bytes);
-                operand.as_ref().is_none_or(|operand| {
-                    operand.name.as_ref().map(Name::as_bytes) == name
-                        && (self.job.options.recursive || !operand.directory)
-                })
-            });
-        if as_asked {
+        if are_as_asked(operands, &self.job.sources, self.job.options.recursive) {
             return Ok(());
         }
-        Err(Error::Failed(
-            self.workers.with_host(Role::Source, "it answered with something other than what was asked for"),
-        ))
+        let text = "it answered with something other than what was asked for";
+        Err(Error::Failed(self.workers.with_host(Role::Source, text)))
     }
 
     /// Waits for a message that `take` accepts; handles or refuses all others.
@@ -265,6 +255,16 @@ impl Copy<'_> {
     }
 }
 
+/// Whether a source's operands are those that were typed.
+fn are_as_asked(operands: &[Option<Operand>], typed: &[Location], recursive: bool) -> bool {
+    let is_as_asked = |operand: &Operand, typed: &Location| {
+        operand.name.as_ref().map(Name::as_bytes) == own_name(&typed.path).map(OsStrExt::as_bytes)
+            && (recursive || !operand.directory)
+    };
+    operands.len() == typed.len()
+        && operands.iter().zip(typed).all(|(operand, typed)| operand.as_ref().is_none_or(|it| is_as_asked(it, typed)))
+}
+
 /// Operands keep their numbers; one that cannot be copied is never offered.
 fn numbered(operands: Vec<Option<Operand>>) -> Vec<Operand> {
     let missing = || Operand { name: None, directory: false, device: 0, inode: 0 };
@@ -287,5 +287,40 @@ fn end_of(role: Role) -> End {
     match role {
         Role::Source => End::Source,
         Role::Target => End::Target,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operand(name: &str, directory: bool) -> Option<Operand> {
+        Some(Operand { name: Name::new(name.as_bytes()).ok(), directory, device: 1, inode: 2 })
+    }
+
+    fn typed(paths: &[&str]) -> Vec<Location> {
+        paths.iter().map(|path| Location { host: Host::Local, path: path.into() }).collect()
+    }
+
+    #[test]
+    fn a_source_does_not_choose_names() {
+        let asked =
+            |operands: &[Option<Operand>], paths: &[&str], recursive| are_as_asked(operands, &typed(paths), recursive);
+        assert!(asked(&[operand("f", false), None], &["d/f", "gone"], false));
+        assert!(asked(&[operand("d", true)], &["/x/d/"], true));
+        assert!(asked(&[operand("", true)], &["d/."], true));
+        assert!(!asked(&[operand(".profile", false)], &["d/f"], false), "another name");
+        assert!(!asked(&[operand("", true)], &["d/f"], true), "contents where a name was typed");
+        assert!(!asked(&[operand("f", true)], &["d/f"], false), "a directory that was not asked for");
+        assert!(!asked(&[operand("f", false), operand("f", false)], &["d/f"], false), "one more");
+        assert!(!asked(&[], &["d/f"], false), "one fewer");
+    }
+
+    #[test]
+    fn two_operands_of_one_name_are_refused() {
+        let operands = |names: &[&str]| numbered(names.iter().map(|name| operand(name, false)).collect());
+        assert!(refuse_twins(&operands(&["a", "b"])).is_ok());
+        assert!(matches!(refuse_twins(&operands(&["a", "b", "a"])), Err(Error::Usage(_))));
+        assert!(refuse_twins(&operands(&["", ""])).is_ok(), "contents have no name");
     }
 }

@@ -102,9 +102,12 @@ fn accept_until(
 ) {
     let pending = Arc::new(AtomicUsize::new(0));
     while !stop.load(Ordering::Relaxed) {
-        let Ok((socket, _)) = listener.accept() else {
-            wait_for_connection(listener);
-            continue;
+        let socket = match listener.accept() {
+            Ok((socket, _)) => socket,
+            Err(error) => {
+                pause_after(&error, listener);
+                continue;
+            }
         };
         if pending.fetch_add(1, Ordering::Relaxed) >= PENDING_CONNECTIONS_MAX || socket.set_nonblocking(false).is_err()
         {
@@ -125,6 +128,15 @@ fn accept_until(
         if spawned.is_err() {
             pending.fetch_sub(1, Ordering::Relaxed);
         }
+    }
+}
+
+/// Waits for the next connection, or where that cannot be taken for now (no descriptor is left), for a moment: it is
+/// still there, and asking for it at once would burn a core.
+fn pause_after(error: &io::Error, listener: &TcpListener) {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => wait_for_connection(listener),
+        _ => std::thread::sleep(POLL),
     }
 }
 
@@ -172,6 +184,15 @@ mod tests {
         let mut nothing = Vec::new();
         assert!(loud.read_to_end(&mut nothing).map_or(true, |n| n == 0), "a stranger was answered");
         drop(silent);
+    }
+
+    #[test]
+    fn a_connection_that_cannot_be_taken_burns_no_core() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _waiting = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let began = Instant::now();
+        pause_after(&rustix::io::Errno::MFILE.into(), &listener);
+        assert!(began.elapsed() >= POLL, "{:?}", began.elapsed());
     }
 
     #[test]

@@ -328,6 +328,7 @@ impl<H> Source<H> {
             return !std::mem::replace(refused, true);
         }
         let known = self.entries.remove(&entry).is_some();
+        self.plan.settle(entry);
         self.in_window -= usize::from(known);
         known
     }

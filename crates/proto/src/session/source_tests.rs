@@ -3,6 +3,7 @@
 use super::*;
 use crate::manifest::{Meta, Place};
 use crate::path::Name;
+use crate::wire::limits::LARGE_IN_FLIGHT_MAX;
 
 const F: u64 = 256 << 10;
 
@@ -253,6 +254,38 @@ fn giving_up_what_was_needed_does_not_open_the_window_without_end() {
     assert_eq!(total, ENTRY_WINDOW, "no stream took anything");
     assert!(source.next_work().is_none());
     assert_eq!(source.window(), ENTRY_WINDOW, "now it is known that nobody wants them");
+}
+
+#[test]
+fn whatever_settles_a_large_file_lets_the_next_one_begin() {
+    let mut source = source();
+    let ids = offered(&mut source, vec![file(F); LARGE_IN_FLIGHT_MAX + 4]);
+    for first in (0..ids.len()).step_by(OFFER_ENTRIES_MAX) {
+        let count = OFFER_ENTRIES_MAX.min(ids.len() - first);
+        source.handle(needs(first as u64, &vec![Need::All; count])).unwrap();
+    }
+    let begun = std::iter::from_fn(|| source.next_work()).count();
+    assert_eq!(begun, LARGE_IN_FLIGHT_MAX);
+    let mut expected = LARGE_IN_FLIGHT_MAX;
+    let mut begins = |source: &mut Source<()>| {
+        let piece = source.next_work();
+        assert!(matches!(piece, Some(Work::Frames(piece)) if piece.entry == ids[expected]), "file {expected}");
+        assert!(source.next_work().is_none());
+        expected += 1;
+    };
+    source.handle(done(0, 1)).unwrap();
+    begins(&mut source);
+    source.handle(TargetMessage::TargetFailed { entry: ids[1] }).unwrap();
+    begins(&mut source);
+    assert!(source.fail(ids[2], "gone"));
+    begins(&mut source);
+    // Given up before it was begun: it takes nobody's place.
+    source.handle(TargetMessage::TargetFailed { entry: ids[LARGE_IN_FLIGHT_MAX + 3] }).unwrap();
+    source.handle(done(3, LARGE_IN_FLIGHT_MAX as u64)).unwrap();
+    assert!(source.next_work().is_none());
+    let again = offered(&mut source, vec![file(F); LARGE_IN_FLIGHT_MAX + 1]);
+    source.handle(needs(again[0].0, &[Need::All; LARGE_IN_FLIGHT_MAX + 1])).unwrap();
+    assert_eq!(std::iter::from_fn(|| source.next_work()).count(), LARGE_IN_FLIGHT_MAX);
 }
 
 fn entries_in(message: &SourceMessage) -> usize {

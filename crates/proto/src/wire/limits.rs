@@ -19,6 +19,9 @@ pub const ENTRY_WINDOW: usize = 16_384;
 pub const OPEN_DIRECTORIES_MAX: usize = 1 << 18;
 /// Most frames that were asked for again and are not under way yet: more were never in flight.
 pub const RESENDS_MAX: usize = 1 << 16;
+/// Most files that travel in frames and are begun and not settled: each is open at both ends. At 1,024 descriptors,
+/// which a process has unless it is given more, directories and streams still have theirs.
+pub const LARGE_IN_FLIGHT_MAX: usize = 256;
 /// Most bytes that a symbolic link holds (Linux: PATH_MAX less its NUL).
 pub const SYMLINK_MAX: usize = 4095;
 /// Most bytes in a text meant for a person.

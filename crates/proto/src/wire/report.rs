@@ -19,8 +19,15 @@ pub enum WorkerMessage {
         /// Absolute paths of the operands in one digest: what the target remembers a finished job by.
         origin: [u8; 32],
     },
-    /// The target knows where the data lands.
-    TargetReady,
+    /// The target knows where the data lands: this directory, or none, and then all is zero.
+    TargetReady {
+        /// Host and boot of the target: device and inode mean something only on the same one.
+        boot: [u8; 16],
+        /// Device number of the directory.
+        device: u64,
+        /// Inode number of the directory.
+        inode: u64,
+    },
     /// The Request cannot be carried out at all.
     Refused {
         /// Whether the user's words are at fault (exit status 2) or what they met (1).
@@ -168,8 +175,8 @@ impl WorkerMessage {
                 out.u8(kind::SOURCE_READY).raw(origin).count(operands.len());
                 operands.iter().for_each(|operand| encode_operand(&mut out, operand.as_ref()));
             }
-            Self::TargetReady => {
-                out.u8(kind::TARGET_READY);
+            Self::TargetReady { boot, device, inode } => {
+                out.u8(kind::TARGET_READY).raw(boot).u64(*device).u64(*inode);
             }
             Self::Refused { usage, text } => {
                 out.u8(kind::REFUSED).bool(*usage).text(text, TEXT_MAX);
@@ -221,7 +228,9 @@ impl WorkerMessage {
                 let operands = (0..count).map(|_| decode_operand(&mut reader)).collect::<Decoded<_>>()?;
                 Self::SourceReady { operands, origin }
             }
-            kind::TARGET_READY => Self::TargetReady,
+            kind::TARGET_READY => {
+                Self::TargetReady { boot: reader.array()?, device: reader.u64()?, inode: reader.u64()? }
+            }
             kind::REFUSED => Self::Refused { usage: reader.bool()?, text: text(&mut reader)? },
             kind::LISTENING => Self::Listening { port: reader.u16()? },
             kind::CONNECTED => Self::Connected { from: text(&mut reader)?, to: text(&mut reader)? },
@@ -330,21 +339,22 @@ impl Counters {
         })
     }
 
-    /// Both ends' counters in one: each counts what the other does not.
+    /// Both ends' counters in one: each counts what the other does not. What a peer says may be anything, so that
+    /// sums stop at the largest number.
     pub fn plus(&self, other: &Counters) -> Counters {
         Counters {
             walk_complete: self.walk_complete || other.walk_complete,
-            files_found: self.files_found + other.files_found,
-            bytes_found: self.bytes_found + other.bytes_found,
-            files_copied: self.files_copied + other.files_copied,
-            files_skipped: self.files_skipped + other.files_skipped,
-            directories: self.directories + other.directories,
-            symlinks: self.symlinks + other.symlinks,
-            failed: self.failed + other.failed,
-            left_out: self.left_out + other.left_out,
-            bytes_written: self.bytes_written + other.bytes_written,
-            bytes_skipped: self.bytes_skipped + other.bytes_skipped,
-            frames_resent: self.frames_resent + other.frames_resent,
+            files_found: self.files_found.saturating_add(other.files_found),
+            bytes_found: self.bytes_found.saturating_add(other.bytes_found),
+            files_copied: self.files_copied.saturating_add(other.files_copied),
+            files_skipped: self.files_skipped.saturating_add(other.files_skipped),
+            directories: self.directories.saturating_add(other.directories),
+            symlinks: self.symlinks.saturating_add(other.symlinks),
+            failed: self.failed.saturating_add(other.failed),
+            left_out: self.left_out.saturating_add(other.left_out),
+            bytes_written: self.bytes_written.saturating_add(other.bytes_written),
+            bytes_skipped: self.bytes_skipped.saturating_add(other.bytes_skipped),
+            frames_resent: self.frames_resent.saturating_add(other.frames_resent),
         }
     }
 }
@@ -353,6 +363,13 @@ impl Counters {
 mod tests {
     use super::*;
     use crate::path::Name;
+
+    #[test]
+    fn counters_of_a_peer_cannot_overflow() {
+        let most = Counters { bytes_written: u64::MAX, failed: 1, walk_complete: true, ..Counters::default() };
+        let sum = most.plus(&most);
+        assert_eq!((sum.bytes_written, sum.failed, sum.walk_complete), (u64::MAX, 2, true));
+    }
 
     #[test]
     fn messages_come_back_and_short_ones_are_faults() {
@@ -370,7 +387,7 @@ mod tests {
         for message in [
             WorkerMessage::Hello(hello),
             WorkerMessage::SourceReady { operands: vec![None, Some(operand)], origin: [2; 32] },
-            WorkerMessage::TargetReady,
+            WorkerMessage::TargetReady { boot: [7; 16], device: 1, inode: u64::MAX },
             WorkerMessage::Refused { usage: true, text: "no".into() },
             WorkerMessage::Listening { port: 5031 },
             WorkerMessage::Connected { from: "a".into(), to: "b".into() },

@@ -31,7 +31,10 @@ pub enum ControllerMessage {
         connector: bool,
     },
     /// Both ends are ready: move data.
-    Begin,
+    Begin {
+        /// For the source: device and inode number of a directory that is not walked into, since the data lands there.
+        skip: Option<(u64, u64)>,
+    },
     /// Stop now, leave nothing behind, and end.
     Cancel,
 }
@@ -165,8 +168,11 @@ impl ControllerMessage {
             Self::Tunnel { connector } => {
                 out.u8(kind::TUNNEL).bool(*connector);
             }
-            Self::Begin => {
-                out.u8(kind::BEGIN);
+            Self::Begin { skip } => {
+                out.u8(kind::BEGIN).bool(skip.is_some());
+                skip.iter().for_each(|(device, inode)| {
+                    out.u64(*device).u64(*inode);
+                });
             }
             Self::Cancel => {
                 out.u8(kind::CANCEL);
@@ -189,7 +195,10 @@ impl ControllerMessage {
                 Self::Connect { addresses, timeout_ms }
             }
             kind::TUNNEL => Self::Tunnel { connector: reader.bool()? },
-            kind::BEGIN => Self::Begin,
+            kind::BEGIN => {
+                let skip = if reader.bool()? { Some((reader.u64()?, reader.u64()?)) } else { None };
+                Self::Begin { skip }
+            }
             kind::CANCEL => Self::Cancel,
             value => return Err(ProtocolFault::Unknown { what: "message from a controller", value: value.into() }),
         };
@@ -347,7 +356,8 @@ mod tests {
             ControllerMessage::Listen,
             ControllerMessage::Connect { addresses: vec!["[::1]:5031".into()], timeout_ms: 3000 },
             ControllerMessage::Tunnel { connector: true },
-            ControllerMessage::Begin,
+            ControllerMessage::Begin { skip: None },
+            ControllerMessage::Begin { skip: Some((1, u64::MAX)) },
             ControllerMessage::Cancel,
         ]
     }
