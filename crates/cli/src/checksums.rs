@@ -3,17 +3,33 @@
 //! A file appears complete or not at all. Names that b3sum cannot read back
 //! (they are not UTF-8, or contain U+FFFD) are counted and named, not written.
 
-use std::ffi::OsString;
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use haul_proto::path::escape;
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
 
 /// Bytes of lines that are collected before they are written.
 const BUFFER: usize = 64 << 10;
 /// b3sum refuses names with the character that stands for what is not text.
 const REPLACEMENT: char = '\u{fffd}';
+
+/// Temporary files of this process that exist now.
+static UNFINISHED: Unfinished = Unfinished(Mutex::new(BTreeSet::new()));
+
+/// Removes what is not finished, for a process that ends here and now.
+pub fn remove_unfinished() {
+    UNFINISHED.remove_all();
+}
+
+/// Temporary files, to be removed on whatever way the process ends.
+struct Unfinished(Mutex<BTreeSet<PathBuf>>);
 
 /// The lines, on their way to where they go.
 pub struct Checksums {
@@ -107,18 +123,34 @@ impl Checksums {
 
 impl Pending {
     fn create(target: PathBuf) -> io::Result<Self> {
-        let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-        let mut hidden = OsString::from(".");
-        hidden.push(name);
-        hidden.push(format!(".haul-{}", std::process::id()));
-        let temporary = target.with_file_name(hidden);
+        let temporary = target.with_file_name(temporary_name(&target)?);
+        remove_stale(&temporary)?;
+        let mut unfinished = UNFINISHED.lock();
         let file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
-        Ok(Self { file, temporary, target })
+        unfinished.insert(temporary.clone());
+        drop(unfinished);
+        let pending = Self { file, temporary, target };
+        match flock(&pending.file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::AGAIN) => Err(taken()),
+            // Where nothing can be locked, two runs at a time are not noticed.
+            _ => Ok(pending),
+        }
+    }
+
+    /// Whether the temporary name is still that of this file.
+    fn is_there(&self) -> bool {
+        let (Ok(ours), Ok(there)) = (self.file.metadata(), fs::symlink_metadata(&self.temporary)) else { return false };
+        (ours.dev(), ours.ino()) == (there.dev(), there.ino())
     }
 
     fn publish(&mut self) -> io::Result<()> {
         self.file.sync_all()?;
+        let mut unfinished = UNFINISHED.lock();
+        if !self.is_there() {
+            return Err(io::Error::other("its temporary file was taken away"));
+        }
         fs::rename(&self.temporary, &self.target)?;
+        unfinished.remove(&self.temporary);
         self.temporary.clear();
         Ok(())
     }
@@ -126,10 +158,49 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        if !self.temporary.as_os_str().is_empty() {
+        if UNFINISHED.lock().remove(&self.temporary) && self.is_there() {
             let _ = fs::remove_file(&self.temporary);
         }
     }
+}
+
+impl Unfinished {
+    fn remove_all(&self) {
+        for path in std::mem::take(&mut *self.lock()) {
+            let _ = fs::remove_file(path);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The same in every run, so that what a killed run left is found by the next; of the form that haul leaves out when
+/// it copies a directory.
+fn temporary_name(target: &Path) -> io::Result<String> {
+    let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let digest = blake3::Hasher::new().update(b"checksums\0").update(name.as_bytes()).finalize();
+    Ok(format!(".haul-{}.part", &digest.to_hex()[..24]))
+}
+
+/// Removes what a killed run left. A file that another run is writing, or what is no file, stays: the first is an
+/// error, and so is making a file where the second is.
+fn remove_stale(temporary: &Path) -> io::Result<()> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY).bits();
+    let opened = OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(temporary);
+    let Ok(file) = opened else { return Ok(()) };
+    if !file.metadata()?.is_file() {
+        return Ok(());
+    }
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::AGAIN) => Err(taken()),
+        _ => fs::remove_file(temporary),
+    }
+}
+
+fn taken() -> io::Error {
+    io::Error::other("another haul is writing it at this moment\nwait for that, or name another file")
 }
 
 /// b3sum's line; `None` for a name that it cannot read back. A backslash in front says that the name is escaped.
@@ -194,6 +265,60 @@ mod tests {
         sums.add(b"a", Some(&DIGEST));
         drop(sums);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_a_killed_run_left_is_replaced_and_a_running_one_is_not_disturbed() {
+        let dir = tempfile::tempdir().unwrap();
+        let to = dir.path().join("sums");
+        let temporary = dir.path().join(temporary_name(&to).unwrap());
+        fs::write(&temporary, "left").unwrap();
+        let mut sums = Checksums::create(&to).unwrap();
+        sums.add(b"a", Some(&DIGEST));
+        let error = Checksums::create(&to).err().unwrap().to_string();
+        assert!(error.starts_with("another haul is writing it"), "{error}");
+        assert!(complete(sums.finish()));
+        assert_eq!(fs::read_to_string(&to).unwrap(), line(b"a", &DIGEST).unwrap());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_somebody_else_put_there_is_not_given_the_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let to = dir.path().join("sums");
+        let sums = Checksums::create(&to).unwrap();
+        let temporary = dir.path().join(temporary_name(&to).unwrap());
+        fs::remove_file(&temporary).unwrap();
+        fs::write(&temporary, "theirs").unwrap();
+        assert!(sums.finish().incomplete);
+        assert!(!to.exists() && temporary.exists());
+    }
+
+    #[test]
+    fn what_is_no_file_of_ours_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let to = dir.path().join("sums");
+        let temporary = dir.path().join(temporary_name(&to).unwrap());
+        fs::write(dir.path().join("other"), "other").unwrap();
+        std::os::unix::fs::symlink("other", &temporary).unwrap();
+        assert!(Checksums::create(&to).is_err());
+        assert!(fs::symlink_metadata(&temporary).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(dir.path().join("other")).unwrap(), "other");
+    }
+
+    #[test]
+    fn a_process_that_ends_at_once_removes_what_it_has_begun() {
+        let dir = tempfile::tempdir().unwrap();
+        let begun = dir.path().join("begun");
+        fs::write(&begun, "").unwrap();
+        let unfinished = Unfinished(Mutex::new([begun.clone()].into()));
+        unfinished.remove_all();
+        assert!(!begun.exists() && unfinished.lock().is_empty());
+        let sums = Checksums::create(&dir.path().join("sums")).unwrap();
+        let temporary = sums.pending.as_ref().unwrap().temporary.clone();
+        assert!(UNFINISHED.lock().contains(&temporary));
+        drop(sums);
+        assert!(!UNFINISHED.lock().contains(&temporary) && !temporary.exists());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! when its terminal went away is cancelled; one in the background goes on.
 
 use std::io::{self, IsTerminal, Read};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -128,6 +129,7 @@ impl Watcher {
         let deadline = Instant::now() + GRACE;
         while !self.ended.load(Ordering::Acquire) {
             if self.job_runs.load(Ordering::Acquire) && Instant::now() >= deadline {
+                crate::checksums::remove_unfinished();
                 crate::show::stderr().error("interrupted; run the same command again to go on");
                 std::process::exit(Exit::Interrupted.number().into());
             }
@@ -136,11 +138,25 @@ impl Watcher {
     }
 }
 
-/// A worker ends when its controller does: a Ctrl-C that reaches both is the controller's to answer.
-pub fn leave_to_controller() -> io::Result<()> {
+/// What stops a worker from outside.
+pub struct Termination {
+    /// Can be read once SIGTERM has come.
+    pub stop: OwnedFd,
+    /// Whether it has come.
+    pub came: Arc<AtomicBool>,
+}
+
+/// A worker ends when its controller does: a Ctrl-C that reaches both is the controller's to answer. SIGTERM tells it
+/// to remove what is not finished and end; a second one ends the process at once.
+pub fn leave_to_controller() -> io::Result<Termination> {
     ignore_hangup()?;
     signal_hook::flag::register(SIGINT, Arc::default())?;
-    Ok(())
+    let (stop, wake) = UnixStream::pair()?;
+    let came = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register_conditional_shutdown(SIGTERM, Exit::Failed.number().into(), Arc::clone(&came))?;
+    signal_hook::flag::register(SIGTERM, Arc::clone(&came))?;
+    signal_hook::low_level::pipe::register(SIGTERM, wake)?;
+    Ok(Termination { stop: stop.into(), came })
 }
 
 /// Signals that this process was started with ignored: the kernel's mask, bit 0 for signal 1 (proc(5), SigIgn).
@@ -165,6 +181,7 @@ mod tests {
         assert!(!cancel.is_cancelled());
 
         let watch = Watch::start(cancel.clone()).unwrap();
+        let worker = leave_to_controller().unwrap();
         assert!(ignored_signals().contains(&1), "children must inherit an ignored SIGHUP");
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM).unwrap();
         let deadline = Instant::now() + Duration::from_millis(800);
@@ -173,5 +190,7 @@ mod tests {
         }
         drop(watch);
         assert!(cancel.is_cancelled());
+        assert!(worker.came.load(Ordering::Acquire));
+        assert!(rustix::io::read(&worker.stop, &mut [0; 1]).is_ok_and(|bytes| bytes == 1));
     }
 }

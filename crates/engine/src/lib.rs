@@ -12,6 +12,7 @@ pub mod copy;
 pub mod error;
 pub mod event;
 pub mod fs;
+mod lifeline;
 mod link;
 pub mod os;
 mod report;

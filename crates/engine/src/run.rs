@@ -4,12 +4,15 @@
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::link::Channel;
 use haul_proto::wire::report::WorkerMessage;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use crate::lifeline::Lifeline;
 use crate::link::LinkWriter;
 use crate::source::Source;
 use crate::stream::Stream;
@@ -18,6 +21,8 @@ use crate::worker::lock;
 
 /// Most messages that wait for the thread that takes them; beyond that, the link waits.
 const INBOX_MAX: usize = 1024;
+/// How often a full inbox is tried again.
+const INBOX_POLL: Duration = Duration::from_millis(5);
 
 /// Which ends this worker is.
 pub enum Ends {
@@ -77,16 +82,14 @@ impl Running {
         Self { shared, inbox }
     }
 
-    /// Takes a message of the other end.
-    pub fn handle_peer(&self, bytes: &[u8]) -> Result<(), ProtocolFault> {
+    /// Takes a message of the other end. May wait for the thread that looks at files; `false` when the job is over
+    /// meanwhile.
+    pub fn handle_peer(&self, bytes: &[u8], lifeline: &Lifeline) -> Result<bool, ProtocolFault> {
         match (&self.inbox, &self.shared.source) {
             // A target looks at files when it takes a message: another thread does that, so that the link is read on.
-            (Some(inbox), _) => {
-                let _ = inbox.send(bytes.to_vec());
-                Ok(())
-            }
-            (None, Some(source)) => source.handle_peer(bytes),
-            (None, None) => Ok(()),
+            (Some(inbox), _) => Ok(put(inbox, bytes.to_vec(), lifeline)),
+            (None, Some(source)) => source.handle_peer(bytes).map(|()| true),
+            (None, None) => Ok(true),
         }
     }
 
@@ -98,6 +101,27 @@ impl Running {
         }
         finished && !self.shared.failed.load(Ordering::SeqCst)
     }
+}
+
+/// Puts a message into an inbox that may be full; `false` when the job is over before there is room.
+fn put(inbox: &SyncSender<Vec<u8>>, mut message: Vec<u8>, lifeline: &Lifeline) -> bool {
+    loop {
+        match inbox.try_send(message) {
+            // A thread that is gone has said why.
+            Ok(()) | Err(TrySendError::Disconnected(_)) => return true,
+            Err(TrySendError::Full(back)) => message = back,
+        }
+        if !lifeline.pause(INBOX_POLL) {
+            return false;
+        }
+    }
+}
+
+/// What is told of a thread that panicked.
+pub fn panicked(thread: &str, panic: &(dyn Any + Send)) -> String {
+    let said = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
+    let said = said.map(|said| format!(": {}", said.lines().next().unwrap_or_default())).unwrap_or_default();
+    format!("the thread {thread} panicked{said}\nthis is a bug in haul, please report it")
 }
 
 fn start_source(shared: &Arc<Shared>, source: &Arc<Source>, streams: Vec<Stream>) {
@@ -211,17 +235,35 @@ impl Shared {
     /// Starts a thread that the end of the job waits for.
     fn work(self: &Arc<Self>, name: &str, work: impl FnOnce(&Shared) -> Result<(), String> + Send + 'static) {
         self.busy.fetch_add(1, Ordering::SeqCst);
-        self.spawn(name, move |shared| {
+        let place = Place(Arc::clone(self));
+        self.spawn_holding(place, name, move |shared| {
             if let Err(text) = work(shared) {
                 shared.fail(&text);
             }
-            shared.leave();
         });
     }
 
     fn spawn(self: &Arc<Self>, name: &str, work: impl FnOnce(&Shared) + Send + 'static) {
+        self.spawn_holding((), name, work);
+    }
+
+    /// Starts a thread that drops `held` at its end, after it has failed the job if it panicked.
+    fn spawn_holding(
+        self: &Arc<Self>,
+        held: impl Send + 'static,
+        name: &str,
+        work: impl FnOnce(&Shared) + Send + 'static,
+    ) {
         let shared = Arc::clone(self);
-        if let Err(error) = thread::Builder::new().name(name.into()).spawn(move || work(&shared)) {
+        let own_name = name.to_owned();
+        let body = move || {
+            let _held = held;
+            // What a thread had locked is taken over as it is (see `lock`), and the job is over anyway.
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&shared))) {
+                shared.fail(&panicked(&own_name, &*panic));
+            }
+        };
+        if let Err(error) = thread::Builder::new().name(name.into()).spawn(body) {
             self.fail(&format!("no thread could be started: {error}\nuse fewer streams (-s)"));
         }
     }
@@ -255,5 +297,76 @@ impl Shared {
     fn end_reports(&self) {
         *lock(&self.tick.0) = true;
         self.tick.1.notify_all();
+    }
+}
+
+/// A thread's place among those that the end of the job waits for: given up however the thread ends.
+struct Place(Arc<Shared>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lifeline::tests::lifeline;
+    use crate::link::LinkReader;
+    use std::os::unix::net::UnixStream;
+
+    /// What is left to do, with nobody to do it yet, and where it says what became of it.
+    fn shared() -> (Arc<Shared>, LinkReader<UnixStream>) {
+        let (link, controller) = UnixStream::pair().unwrap();
+        controller.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let shared = Shared {
+            source: None,
+            target: None,
+            link: LinkWriter::new(link),
+            busy: AtomicUsize::new(1),
+            failed: AtomicBool::new(false),
+            finished: AtomicBool::new(false),
+            tick: (Mutex::new(false), Condvar::new()),
+        };
+        (Arc::new(shared), LinkReader::new(controller))
+    }
+
+    #[test]
+    fn a_thread_that_panics_ends_the_job() {
+        for in_work in [true, false] {
+            let (shared, mut controller) = shared();
+            if in_work {
+                shared.work("haul-test", |_| panic!("no such {}", "luck"));
+            } else {
+                shared.spawn("haul-test", |_| panic!("no such luck"));
+            }
+            let (_, content) = controller.next_frame().unwrap().unwrap();
+            let text = "the thread haul-test panicked: no such luck\nthis is a bug in haul, please report it";
+            assert_eq!(WorkerMessage::decode(content).unwrap(), WorkerMessage::Fatal { text: text.into() });
+            let deadline = std::time::Instant::now() + Duration::from_secs(10);
+            while shared.busy.load(Ordering::SeqCst) > 1 {
+                assert!(std::time::Instant::now() < deadline, "its place was not given up");
+                thread::sleep(Duration::from_millis(1));
+            }
+            shared.leave();
+            assert!(!shared.finished.load(Ordering::SeqCst) && *lock(&shared.tick.0));
+        }
+    }
+
+    #[test]
+    fn a_full_inbox_is_waited_for_as_long_as_there_is_a_controller() {
+        let (inbox, messages) = sync_channel(1);
+        let (lifeline, controller, _stopper) = lifeline();
+        assert!(put(&inbox, vec![1], &lifeline));
+        let putting = thread::spawn(move || {
+            let second = put(&inbox, vec![2], &lifeline);
+            (second, put(&inbox, vec![3], &lifeline))
+        });
+        assert_eq!(messages.recv().unwrap(), [1]);
+        thread::sleep(4 * INBOX_POLL);
+        drop(controller);
+        assert_eq!(putting.join().unwrap(), (true, false));
+        assert_eq!(messages.try_iter().collect::<Vec<_>>(), [[2]]);
     }
 }

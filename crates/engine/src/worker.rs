@@ -11,6 +11,7 @@ use haul_proto::wire::request::{ControllerMessage, SessionSettings};
 use std::fs::File;
 use std::io::{BufReader, Write};
 use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,10 +19,12 @@ use std::thread;
 use std::time::Duration;
 
 use crate::bootstrap::greeting_line;
+use crate::fs::Identity;
+use crate::lifeline::{Input, Lifeline};
 use crate::link::{LinkReader, LinkWriter};
-use crate::os::machine;
+use crate::os::{machine, open_files};
 use crate::report::Reporter;
-use crate::run::{Ends, Running};
+use crate::run::{Ends, Running, panicked};
 use crate::source::Source;
 use crate::stream::Stream;
 use crate::stream::accept::Acceptor;
@@ -41,8 +44,12 @@ pub struct Environment {
     pub umask: u16,
 }
 
-/// Runs until the controller closes the link. 0: it did all it had to; 1: it did not.
-pub fn run(input: OwnedFd, output: OwnedFd, environment: &Environment) -> u8 {
+/// Runs until the controller closes the link, or until `stop` can be read or its other end is closed. 0: it did all it
+/// had to; 1: it did not, and what was not finished is removed.
+pub fn run(input: OwnedFd, output: OwnedFd, stop: OwnedFd, environment: &Environment) -> u8 {
+    open_files::raise_limit();
+    let Ok(watched) = output.try_clone() else { return 1 };
+    let lifeline = Arc::new(Lifeline::new(input, watched, stop));
     let mut output = File::from(output);
     if output.write_all(greeting_line().as_bytes()).is_err() {
         return 1;
@@ -57,9 +64,10 @@ pub fn run(input: OwnedFd, output: OwnedFd, environment: &Environment) -> u8 {
         streams: Streams::None,
         tunnel: None,
         running: None,
+        lifeline: Arc::clone(&lifeline),
     };
     worker.tell(&WorkerMessage::Hello(hello));
-    let mut reader = LinkReader::new(BufReader::with_capacity(256 << 10, File::from(input)));
+    let mut reader = LinkReader::new(BufReader::with_capacity(256 << 10, Input(Arc::clone(&lifeline))));
     let failed = loop {
         match reader.next_frame() {
             Ok(None) => break None,
@@ -71,7 +79,8 @@ pub fn run(input: OwnedFd, output: OwnedFd, environment: &Environment) -> u8 {
             Err(error) => break Some(format!("the connection to the controller failed: {error}")),
         }
     };
-    if let Some(text) = failed {
+    // Told to stop, it does so at once: the controller may not be listening.
+    if let Some(text) = failed.filter(|_| !lifeline.is_stopped()) {
         worker.tell(&WorkerMessage::Fatal { text });
     }
     worker.end()
@@ -104,6 +113,7 @@ struct Worker {
     streams: Streams,
     tunnel: Option<Arc<Tunnel>>,
     running: Option<Running>,
+    lifeline: Arc<Lifeline>,
 }
 
 impl Worker {
@@ -111,12 +121,14 @@ impl Worker {
     fn handle(&mut self, channel: Channel, content: &[u8]) -> Result<bool, String> {
         match channel {
             Channel::Peer => match &self.running {
-                Some(running) => running.handle_peer(content).map_err(|fault| fault.to_string())?,
+                Some(running) => {
+                    return running.handle_peer(content, &self.lifeline).map_err(|fault| fault.to_string());
+                }
                 None => return Err("the other end spoke out of turn".into()),
             },
             Channel::Stream(stream) => {
                 if let Some(tunnel) = &self.tunnel {
-                    tunnel.deliver(stream, content);
+                    return Ok(tunnel.deliver(stream, content, &self.lifeline));
                 }
             }
             Channel::Controller => {
@@ -143,7 +155,7 @@ impl Worker {
                 };
                 match Target::prepare(request, reporter, &surroundings) {
                     Ok(target) => {
-                        self.tell(&WorkerMessage::TargetReady);
+                        self.tell(&target_ready(target.landing_identity()));
                         self.target = Some(Arc::new(target));
                     }
                     Err(refused) => self.tell(&WorkerMessage::Refused { usage: refused.usage, text: refused.text }),
@@ -152,7 +164,7 @@ impl Worker {
             ControllerMessage::Listen => self.listen()?,
             ControllerMessage::Connect { addresses, timeout_ms } => self.connect(addresses, timeout_ms)?,
             ControllerMessage::Tunnel { connector } => self.open_tunnel(connector)?,
-            ControllerMessage::Begin => self.begin()?,
+            ControllerMessage::Begin { skip } => self.begin(skip)?,
             ControllerMessage::Cancel => return Ok(false),
         }
         Ok(true)
@@ -212,14 +224,20 @@ impl Worker {
         let link = self.link.clone();
         self.streams = Streams::Coming(receiver);
         let spawned = thread::Builder::new().name("haul-connect".into()).spawn(move || {
-            make(sender, &|message| {
+            let tell = |message: WorkerMessage| {
                 let _ = link.send(Channel::Controller, &message.encode());
-            });
+            };
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| make(sender, &tell))) {
+                tell(WorkerMessage::Fatal { text: panicked("haul-connect", &*panic) });
+            }
         });
         spawned.map(|_| ()).map_err(|error| format!("no thread could be started: {error}"))
     }
 
-    fn begin(&mut self) -> Result<(), String> {
+    fn begin(&mut self, skip: Option<(u64, u64)>) -> Result<(), String> {
+        if let (Some(source), Some((device, inode))) = (&self.source, skip) {
+            source.leave_out(Identity { device, inode });
+        }
         let limit = Duration::from_millis(GREETING_DEADLINE_MS);
         let streams = match std::mem::replace(&mut self.streams, Streams::None) {
             Streams::None => Vec::new(),
@@ -259,6 +277,13 @@ impl Worker {
             Some(running) => u8::from(!running.end()),
             None => 1,
         }
+    }
+}
+
+fn target_ready(landing: Option<Identity>) -> WorkerMessage {
+    match landing {
+        Some(Identity { device, inode }) => WorkerMessage::TargetReady { boot: machine::boot_id(), device, inode },
+        None => WorkerMessage::TargetReady { boot: [0; 16], device: 0, inode: 0 },
     }
 }
 

@@ -29,7 +29,8 @@ pub fn full() -> String {
          colon in its name is written ./a:b. After --, nothing is an option. Relative\n\
          paths on another host, and ~/path, start in the login directory. With several\n\
          sources the target is a directory. SIZE is a number of bytes, or one with k, m\n\
-         or g (powers of 1024). Run an interrupted copy again: what is there is not sent twice.\n",
+         or g (powers of 1024). Run an interrupted copy again: what is there is not\n\
+         sent twice.\n",
     );
     for (section, heading) in Section::LISTED {
         text.push_str(&format!("\n{heading}:\n"));
@@ -137,7 +138,8 @@ mod tests {
             colon in its name is written ./a:b. After --, nothing is an option. Relative
             paths on another host, and ~/path, start in the login directory. With several
             sources the target is a directory. SIZE is a number of bytes, or one with k, m
-            or g (powers of 1024). Run an interrupted copy again: what is there is not sent twice.
+            or g (powers of 1024). Run an interrupted copy again: what is there is not
+            sent twice.
 
             Copying:
               -r, --recursive           copy directories with all that is in them

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
 use haul_engine::bootstrap;
 use haul_engine::worker::Environment;
@@ -30,10 +31,15 @@ pub fn run(what: &Worker) -> u8 {
 }
 
 fn work() -> io::Result<u8> {
-    signals::leave_to_controller()?;
+    let termination = signals::leave_to_controller()?;
     let stdin = io::stdin().as_fd().try_clone_to_owned()?;
     let stdout = io::stdout().as_fd().try_clone_to_owned()?;
-    Ok(haul_engine::worker::run(stdin, stdout, &environment()))
+    let status = haul_engine::worker::run(stdin, stdout, termination.stop, &environment());
+    if termination.came.load(Ordering::Acquire) {
+        // The controller shows it.
+        show::stderr().error("the worker was told to end (SIGTERM)");
+    }
+    Ok(status)
 }
 
 fn environment() -> Environment {

@@ -1,27 +1,36 @@
 //! A child process with its pipes: started, its error output kept, ended when nobody needs it any more.
 
 use std::collections::VecDeque;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::cancel::Cancel;
 use haul_proto::path::escape;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How much of a child's error output is kept, in bytes: the end of it.
 pub const KEPT_STDERR: usize = 8 * 1024;
 
 /// How long a child may take to end after it was asked to, before it is killed.
-const GRACE: Duration = Duration::from_secs(1);
+const GRACE: Duration = Duration::from_millis(500);
 
 /// How long the error output of an ended child is awaited. A process that it left behind may hold the pipe open.
 const STDERR_WAIT: Duration = Duration::from_millis(500);
 
 /// Longest pause between two looks at whether a child has ended.
 const LONGEST_NAP: Duration = Duration::from_millis(10);
+
+/// How often the caller's wish to stop is looked at while a child is waited for.
+pub(super) const CANCEL_POLL: Duration = Duration::from_millis(50);
+
+/// Most bytes that a pipe takes without waiting when it says that it takes any (Linux: PIPE_BUF).
+const PIPE_ROOM: usize = 4096;
 
 /// Owns a child process: ends and reaps it when dropped.
 #[derive(Debug)]
@@ -118,6 +127,37 @@ impl Drop for Guard {
     }
 }
 
+/// Writes to a child that may have stopped reading: an error as soon as `cancel` is set.
+pub(super) struct Patient<'a> {
+    pub pipe: &'a mut ChildStdin,
+    pub cancel: &'a Cancel,
+}
+
+impl Write for Patient<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        while !is_ready(&*self.pipe, PollFlags::OUT, CANCEL_POLL) {
+            if self.cancel.is_cancelled() {
+                return Err(io::Error::other("it was cancelled"));
+            }
+        }
+        self.pipe.write(&bytes[..bytes.len().min(PIPE_ROOM)])
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.pipe.flush()
+    }
+}
+
+/// Whether a pipe becomes ready within `timeout`. One that cannot be polled counts as ready: using it says better what
+/// is wrong.
+pub(super) fn is_ready(pipe: impl AsFd, wanted: PollFlags, timeout: Duration) -> bool {
+    let Ok(timeout) = Timespec::try_from(timeout) else { return true };
+    match poll(&mut [PollFd::new(&pipe, wanted)], Some(&timeout)) {
+        Ok(0) | Err(rustix::io::Errno::INTR) => false,
+        Ok(_) | Err(_) => true,
+    }
+}
+
 /// Reads to the end and keeps the last [`KEPT_STDERR`] bytes.
 fn keep_end(mut stderr: ChildStderr, kept: &Mutex<VecDeque<u8>>) {
     let mut piece = [0; 4096];
@@ -184,6 +224,21 @@ mod tests {
             assert!(begun.elapsed() < Duration::from_secs(5));
             assert!(rustix::process::test_kill_process(pid).is_err(), "it is still there");
         }
+    }
+
+    #[test]
+    fn writing_to_one_that_does_not_read_ends_when_it_is_cancelled() {
+        let mut spawned = shell("sleep 15");
+        let cancel = Cancel::new();
+        let stop = cancel.clone();
+        let stopping = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(100));
+            stop.cancel();
+        });
+        let begun = Instant::now();
+        let error = Patient { pipe: &mut spawned.stdin, cancel: &cancel }.write_all(&vec![0; 1 << 20]).unwrap_err();
+        assert!(begun.elapsed() < Duration::from_secs(5) && error.to_string() == "it was cancelled", "{error}");
+        stopping.join().unwrap();
     }
 
     #[test]

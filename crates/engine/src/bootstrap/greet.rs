@@ -1,15 +1,15 @@
 //! Listens to a child until it greets. Takes one byte at a time, so that what follows the greeting stays in the pipe.
 
 use std::io::{self, Read};
-use std::os::fd::AsFd;
 use std::process::ChildStdout;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 
-use super::child::Guard;
+use super::child::{CANCEL_POLL, Guard, is_ready};
 use super::explain::Remains;
 use super::scan::{Line, Scanner};
+use crate::cancel::Cancel;
 
 /// How long a child that closed its output may take to end, so that its status can be told.
 const END_WAIT: Duration = Duration::from_secs(5);
@@ -25,6 +25,8 @@ pub(super) enum Heard {
     TooMuchNoise,
     /// The deadline passed.
     TimedOut,
+    /// The caller wants no more of it.
+    Cancelled,
 }
 
 /// A child's output before it greets.
@@ -33,19 +35,21 @@ pub(super) struct Listener {
     stdout: ChildStdout,
     scanner: Scanner,
     deadline: Option<Instant>,
+    cancel: Cancel,
 }
 
 impl Listener {
-    /// Listens to `stdout`; without a deadline, as long as it is open: someone may be looking for a password.
-    pub(super) fn new(stdout: ChildStdout, deadline: Option<Instant>) -> Self {
-        Self { stdout, scanner: Scanner::default(), deadline }
+    /// Listens to `stdout` until `cancel` is set; without a deadline, as long as it is open: someone may be looking for
+    /// a password.
+    pub(super) fn new(stdout: ChildStdout, deadline: Option<Instant>, cancel: Cancel) -> Self {
+        Self { stdout, scanner: Scanner::default(), deadline, cancel }
     }
 
     /// The next line of haul's.
     pub(super) fn next(&mut self) -> Heard {
         loop {
-            if !self.readable() {
-                return Heard::TimedOut;
+            if let Some(over) = self.wait() {
+                return over;
             }
             let mut byte = [0];
             match self.stdout.read(&mut byte) {
@@ -70,22 +74,27 @@ impl Listener {
     /// What can be told of a child that failed. Waits for its end, and brings it about if need be.
     pub(super) fn remains(&self, child: &mut Guard) -> Remains {
         // Were the wait to fail, the status would be unknown, which is what is told then.
-        let status = child.wait(END_WAIT).ok().flatten();
+        let deadline = Instant::now() + END_WAIT;
+        let mut status = None;
+        while status.is_none() && Instant::now() < deadline && !self.cancel.is_cancelled() {
+            status = child.wait(CANCEL_POLL).ok().flatten();
+        }
         child.end();
         Remains { status, stderr: child.stderr_tail(), noise: self.scanner.noise() }
     }
 
-    /// Waits for a byte or the end; false when the deadline passed.
-    fn readable(&self) -> bool {
-        let Some(deadline) = self.deadline else { return true };
+    /// Waits for a byte or the end; else says why it waits no longer.
+    fn wait(&self) -> Option<Heard> {
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let Ok(timeout) = Timespec::try_from(left) else { return true };
-            match poll(&mut [PollFd::from_borrowed_fd(self.stdout.as_fd(), PollFlags::IN)], Some(&timeout)) {
-                Ok(0) => return false,
-                Err(rustix::io::Errno::INTR) => {}
-                // Reading says what is wrong better than polling does.
-                Ok(_) | Err(_) => return true,
+            if self.cancel.is_cancelled() {
+                return Some(Heard::Cancelled);
+            }
+            let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if is_ready(&self.stdout, PollFlags::IN, left.map_or(CANCEL_POLL, |left| left.min(CANCEL_POLL))) {
+                return None;
+            }
+            if left.is_some_and(|left| left.is_zero()) {
+                return Some(Heard::TimedOut);
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::cancel::Cancel;
 use crate::error::Error;
 use crate::spec::Program;
 
@@ -19,8 +20,9 @@ pub(super) const LABEL: &str = "this host";
 /// How long a worker on this host may take to greet.
 const GREETING_WAIT: Duration = Duration::from_secs(30);
 
-/// Starts `program` as a worker here, in this process's group. Blocks until it has greeted, at most 30 s.
-pub fn start_local(program: &Program, end: End) -> Result<Started, Error> {
+/// Starts `program` as a worker here, in this process's group. Blocks until it has greeted, at most 30 s, or until
+/// `cancel` is set; whatever the error, the process is gone by then.
+pub fn start_local(program: &Program, end: End, cancel: &Cancel) -> Result<Started, Error> {
     let mut command = Command::new(&program.executable);
     command.args(&program.worker_arguments);
     let spawned = spawn(&mut command).map_err(|error| {
@@ -30,7 +32,7 @@ pub fn start_local(program: &Program, end: End) -> Result<Started, Error> {
         ))
     })?;
     let mut child = spawned.guard;
-    let mut listener = Listener::new(spawned.stdout, Some(Instant::now() + GREETING_WAIT));
+    let mut listener = Listener::new(spawned.stdout, Some(Instant::now() + GREETING_WAIT), cancel.clone());
     loop {
         match listener.next() {
             Heard::Line(Line::Greeting(greeting)) if greeting.protocol == PROTOCOL => {
@@ -53,6 +55,7 @@ pub fn start_local(program: &Program, end: End) -> Result<Started, Error> {
                 ));
             }
             Heard::Line(_) => {}
+            Heard::Cancelled => return Err(Error::Interrupted),
             Heard::TimedOut => {
                 let why = format!("it said nothing for {} s", GREETING_WAIT.as_secs());
                 child.end();
@@ -95,7 +98,7 @@ mod tests {
     #[test]
     fn a_worker_that_greets_can_be_talked_to() {
         let script = format!("echo noise; printf '\\nHAUL-WORKER 1 {VERSION}\\n\\n\\000binary'; cat");
-        let mut started = start_local(&program(&script), End::Source).unwrap();
+        let mut started = start_local(&program(&script), End::Source, &Cancel::new()).unwrap();
         started.to_worker.write_all(b"echoed").unwrap();
         drop(started.to_worker);
         let mut all = Vec::new();
@@ -107,17 +110,34 @@ mod tests {
 
     #[test]
     fn one_that_does_not_says_why() {
-        let error = start_local(&program("echo 'no such option' >&2; exit 7"), End::Target).unwrap_err().to_string();
+        let error = start_local(&program("echo 'no such option' >&2; exit 7"), End::Target, &Cancel::new())
+            .unwrap_err()
+            .to_string();
         assert!(
             error.starts_with("the target's worker on this host did not start: it ended with status 7\n"),
             "{error}"
         );
         assert!(error.contains("it said: no such option\n"), "{error}");
-        let error =
-            start_local(&program("printf '\\nHAUL-WORKER 9 5.0\\n'; cat"), End::Target).unwrap_err().to_string();
+        let error = start_local(&program("printf '\\nHAUL-WORKER 9 5.0\\n'; cat"), End::Target, &Cancel::new())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("haul 5.0 with protocol 9, not 1"), "{error}");
         let missing = Program { executable: "/nonexistent/haul".into(), worker_arguments: Vec::new() };
-        let error = start_local(&missing, End::Source).unwrap_err().to_string();
+        let error = start_local(&missing, End::Source, &Cancel::new()).unwrap_err().to_string();
         assert!(error.starts_with("cannot start /nonexistent/haul as a worker"), "{error}");
+    }
+
+    #[test]
+    fn one_that_is_silent_is_ended_when_the_job_is_cancelled() {
+        let cancel = Cancel::new();
+        let stop = cancel.clone();
+        let stopping = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            stop.cancel();
+        });
+        let begun = Instant::now();
+        let error = start_local(&program("cat"), End::Source, &cancel).unwrap_err();
+        assert!(matches!(error, Error::Interrupted) && begun.elapsed() < Duration::from_secs(5), "{error}");
+        stopping.join().unwrap();
     }
 }

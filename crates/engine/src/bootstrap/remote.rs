@@ -6,10 +6,11 @@ use std::process::{ChildStdin, Command};
 
 use haul_proto::path::escape;
 
+use crate::cancel::Cancel;
 use crate::error::Error;
 use crate::spec::{Access, Host, Program};
 
-use super::child::{Spawned, spawn};
+use super::child::{Patient, Spawned, spawn};
 use super::executable::Executable;
 use super::explain::Scene;
 use super::greet::{Heard, Listener};
@@ -19,12 +20,19 @@ use super::script::{Placement, Request, plain_arguments, remote_command};
 use super::ssh::{Remote, arguments, own_command, own_words, quoted, scene};
 use super::{End, Started, start_local};
 
-/// Starts a worker on `host`. Blocks until it has greeted, however long ssh takes to be given its passwords, or until ssh ends.
+/// Starts a worker on `host`. Blocks until it has greeted, however long ssh takes to be given its passwords, until ssh
+/// ends, or until `cancel` is set; whatever the error, ssh is gone by then.
 ///
 /// Without a `-S` or `-T` for this `end`: a haul that is there and is the same as this one is started, else
 /// this one is put there, if `access` allows it. SIGPIPE must be ignored in this process, as Rust's runtime does.
-pub fn start_remote(host: &Host, end: End, access: &Access, program: &Program) -> Result<Started, Error> {
-    start_through(OsStr::new("ssh"), host, end, access, program)
+pub fn start_remote(
+    host: &Host,
+    end: End,
+    access: &Access,
+    program: &Program,
+    cancel: &Cancel,
+) -> Result<Started, Error> {
+    start_through(OsStr::new("ssh"), host, end, access, program, cancel)
 }
 
 /// As [`start_remote`], with another program in place of ssh.
@@ -34,25 +42,26 @@ pub(super) fn start_through(
     end: End,
     access: &Access,
     program: &Program,
+    cancel: &Cancel,
 ) -> Result<Started, Error> {
-    let Host::Remote { user, name } = host else { return start_local(program, end) };
+    let Host::Remote { user, name } = host else { return start_local(program, end, cancel) };
     let remote = Remote { user: user.as_deref(), name };
     remote.check()?;
     let scene = scene(remote, access, end);
     if let Some(template) = own_command(access, end) {
         let words = own_words(template, remote, access, end, program)?;
-        return start_own(&words, scene);
+        return start_own(&words, scene, cancel);
     }
     let executable = open_executable(program)?;
-    start_scripted(ssh, arguments(remote, access), scene, access.deploy, executable, program)
+    start_scripted(ssh, arguments(remote, access), scene, access.deploy, executable, program, cancel)
 }
 
 /// Starts a command of the user's own; nothing is put anywhere.
-fn start_own(words: &[OsString], mut scene: Scene) -> Result<Started, Error> {
+fn start_own(words: &[OsString], mut scene: Scene, cancel: &Cancel) -> Result<Started, Error> {
     let (program, rest) = words.split_first().ok_or_else(|| Error::Usage("the command is empty".into()))?;
     scene.attempt = quoted(words);
     let spawned = spawn(Command::new(program).args(rest)).map_err(|error| not_started(program, &error))?;
-    Conversation::new(spawned, scene, None, Forbidden::NotAsked).run()
+    Conversation::new(spawned, scene, None, Forbidden::NotAsked, cancel).run()
 }
 
 /// Starts what the script finds or places.
@@ -63,6 +72,7 @@ pub(super) fn start_scripted(
     deploy: bool,
     executable: Executable,
     program: &Program,
+    cancel: &Cancel,
 ) -> Result<Started, Error> {
     let worker_arguments = plain_arguments(&program.worker_arguments)
         .ok_or_else(|| Error::Failed("a worker's arguments must be plain words to be used on another host".into()))?;
@@ -82,7 +92,7 @@ pub(super) fn start_scripted(
     arguments.push(remote_command(&request).into());
     let spawned = spawn(Command::new(ssh).args(&arguments)).map_err(|error| not_started(ssh, &error))?;
     let payload = (forbidden == Forbidden::No).then_some(executable);
-    Conversation::new(spawned, scene, payload, forbidden).run()
+    Conversation::new(spawned, scene, payload, forbidden, cancel).run()
 }
 
 /// Whether haul may be put there, and why not.
@@ -102,15 +112,17 @@ struct Conversation {
     scene: Scene,
     payload: Option<Executable>,
     forbidden: Forbidden,
+    cancel: Cancel,
     found: String,
     system: String,
     deployed: Option<String>,
 }
 
 impl Conversation {
-    fn new(spawned: Spawned, scene: Scene, payload: Option<Executable>, forbidden: Forbidden) -> Self {
+    fn new(spawned: Spawned, scene: Scene, payload: Option<Executable>, forbidden: Forbidden, cancel: &Cancel) -> Self {
         Self {
-            listener: Listener::new(spawned.stdout, None),
+            listener: Listener::new(spawned.stdout, None, cancel.clone()),
+            cancel: cancel.clone(),
             to_worker: spawned.stdin,
             child: spawned.guard,
             scene,
@@ -135,6 +147,7 @@ impl Conversation {
                 Heard::Line(Line::Ready) => self.send()?,
                 Heard::Line(Line::Placed(path)) => self.deployed = Some(path),
                 Heard::Line(Line::Cannot { code, detail }) => return Err(self.cannot(&code, &detail)),
+                Heard::Cancelled => return Err(Error::Interrupted),
                 Heard::TooMuchNoise => {
                     self.child.end();
                     let remains = self.listener.remains(&mut self.child);
@@ -156,7 +169,8 @@ impl Conversation {
                 self.scene.host
             )));
         };
-        match payload.send(&mut self.to_worker) {
+        match payload.send(&mut Patient { pipe: &mut self.to_worker, cancel: &self.cancel }) {
+            Err(_) if self.cancel.is_cancelled() => Err(Error::Interrupted),
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::Failed(format!(
                 "haul's own executable could not be sent to {}: {error}\nrun it again; it may have been replaced meanwhile",
                 self.scene.host

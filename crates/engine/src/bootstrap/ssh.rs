@@ -15,6 +15,9 @@ use super::explain::Scene;
 /// Where an administrator might put haul; used in what is suggested.
 const EXAMPLE_PATH: &str = "/opt/bin/haul";
 
+/// How ssh notices that the other host is gone: after a minute without an answer.
+const NOTICE_LOSS: [&str; 2] = ["ServerAliveInterval=15", "ServerAliveCountMax=4"];
+
 /// A remote host as ssh wants it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Remote<'a> {
@@ -53,10 +56,12 @@ pub(super) fn own_command(access: &Access, end: End) -> Option<&str> {
 
 /// ssh's arguments up to and with the host; the remote command follows.
 ///
-/// No X11, no terminal and no escape character; all else is as ssh's configuration says.
+/// No X11, no terminal and no escape character, and an end where the other host is gone without a word; all else is
+/// as ssh's configuration says. Of an option that is given twice ssh takes the first, so the user's own come before.
 pub(super) fn arguments(remote: Remote<'_>, access: &Access) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = ["-x", "-T", "-e", "none"].iter().map(Into::into).collect();
     arguments.extend(choices(access));
+    arguments.extend(NOTICE_LOSS.iter().flat_map(|option| ["-o".into(), option.into()]));
     if let Some(user) = remote.user {
         arguments.extend(["-l".into(), user.into()]);
     }
@@ -173,6 +178,10 @@ mod tests {
             "ProxyJump=gate",
             "-o",
             "ControlPath=/x y/%h",
+            "-o",
+            "ServerAliveInterval=15",
+            "-o",
+            "ServerAliveCountMax=4",
             "-l",
             "ann",
             "--",
@@ -180,7 +189,9 @@ mod tests {
         ];
         assert_eq!(text(&arguments(remote, &access())), expected);
         let plain = Remote { user: None, name: "db1" };
-        assert_eq!(text(&arguments(plain, &Access::default())), ["-x", "-T", "-e", "none", "--", "db1"]);
+        let alive = ["-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4"];
+        let expected = [&["-x", "-T", "-e", "none"], &alive[..], &["--", "db1"]].concat();
+        assert_eq!(text(&arguments(plain, &Access::default())), expected);
     }
 
     #[test]

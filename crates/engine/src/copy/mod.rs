@@ -96,18 +96,21 @@ impl Copy<'_> {
         };
         self.workers.send(Role::Target, &ControllerMessage::Target(target))?;
         let one = self.workers.is_one();
-        self.expect(|role, message| match message {
-            WorkerMessage::TargetReady if one || role == Role::Target => Ok(()),
+        let (boot, landing) = self.expect(|role, message| match message {
+            WorkerMessage::TargetReady { boot, device, inode } if one || role == Role::Target => {
+                Ok((boot, (device, inode)))
+            }
             other => Err(other),
         })?;
+        let skip = (boot == self.workers.hello(Role::Source).boot).then_some(landing);
         let way = way::find(self)?;
         let cipher = suite_name(settings.suite);
         self.observer.event(&Event::Connected { way: way.clone(), streams: settings.streams, cipher });
         // The target first: what the source offers at once must not reach it before it has begun.
         if !one {
-            self.workers.send(Role::Target, &ControllerMessage::Begin)?;
+            self.workers.send(Role::Target, &ControllerMessage::Begin { skip: None })?;
         }
-        self.workers.send(Role::Source, &ControllerMessage::Begin)?;
+        self.workers.send(Role::Source, &ControllerMessage::Begin { skip })?;
         let finals = self.await_ends(settings.streams)?;
         let cipher = (way != Way::Local).then_some(cipher);
         Ok(self.summary(begun, finals, way, settings.streams, cipher))

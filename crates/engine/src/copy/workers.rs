@@ -7,8 +7,9 @@ use haul_proto::wire::report::{Final, Hello, WorkerMessage};
 use haul_proto::wire::request::ControllerMessage;
 use std::collections::HashMap;
 use std::io::BufReader;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ChildStdout;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,10 +19,13 @@ use crate::cancel::Cancel;
 use crate::error::Error;
 use crate::event::{Event, Observer};
 use crate::link::{LinkReader, LinkWriter};
+use crate::run::panicked;
 use crate::spec::{Host, Job, Program};
 
 /// Most events that wait for an observer that is slow; beyond that, the workers wait.
 const EVENTS_MAX: usize = 1024;
+/// The name of a thread that starts a worker.
+const START_THREAD: &str = "haul-start";
 /// How often the caller's wish to stop is looked at.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
 /// How long workers may take to clean up after a cancelled job.
@@ -253,35 +257,64 @@ impl Workers {
     }
 }
 
-/// Starts all workers at the same time: ssh takes its time.
+/// Starts all workers at the same time: ssh takes its time. Where one cannot be started, or the caller wants no more,
+/// none is left when this returns, nor anything that was to start it.
 fn start_all(hosts: &[(Role, Host)], job: &Job, program: &Program, cancel: &Cancel) -> Result<Vec<Started>, Error> {
-    let mut pending = Vec::new();
-    for (role, host) in hosts {
-        let (role, host, access, program) = (*role, host.clone(), job.access.clone(), program.clone());
-        let (sender, receiver) = channel();
-        let spawned = thread::Builder::new().name("haul-start".into()).spawn(move || {
-            let started = match &host {
-                Host::Local => start_local(&program, end_of(role)),
-                Host::Remote { .. } => start_remote(&host, end_of(role), &access, &program),
-            };
-            // Nobody waits any more when the job was cancelled.
-            let _ = sender.send(started);
-        });
-        spawned.map_err(|error| Error::Failed(format!("no thread could be started: {error}")))?;
-        pending.push(receiver);
-    }
-    pending.iter().map(|receiver| await_start(receiver, cancel)).collect()
-}
-
-fn await_start(receiver: &Receiver<Result<Started, Error>>, cancel: &Cancel) -> Result<Started, Error> {
-    loop {
-        match receiver.recv_timeout(CANCEL_POLL) {
-            Ok(started) => return started,
-            Err(RecvTimeoutError::Timeout) if cancel.is_cancelled() => return Err(Error::Interrupted),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Err(Error::Failed("a worker could not be started".into())),
+    let stop = Cancel::new();
+    let (sender, ended) = channel();
+    let mut threads = Vec::new();
+    let mut failure = None;
+    for (index, (role, host)) in hosts.iter().enumerate() {
+        match start_one(index, *role, host, job, program, &stop, &sender) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => failure = Some(error),
         }
     }
+    drop(sender);
+    let mut all: Vec<Option<Started>> = hosts.iter().map(|_| None).collect();
+    loop {
+        if cancel.is_cancelled() {
+            failure = Some(Error::Interrupted);
+        }
+        if failure.is_some() {
+            stop.cancel();
+        }
+        match ended.recv_timeout(CANCEL_POLL) {
+            Ok((index, Ok(started))) => all[index] = Some(started),
+            Ok((_, Err(error))) => failure = failure.or(Some(error)),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    let panics: Vec<_> = threads.into_iter().filter_map(|thread| thread.join().err()).collect();
+    match (failure, panics.first()) {
+        (Some(error), _) => Err(error),
+        (None, Some(panic)) => Err(Error::Failed(panicked(START_THREAD, &**panic))),
+        (None, None) => Ok(all.into_iter().flatten().collect()),
+    }
+}
+
+/// Starts a worker in a thread of its own, which says what came of it, and then ends.
+fn start_one(
+    index: usize,
+    role: Role,
+    host: &Host,
+    job: &Job,
+    program: &Program,
+    stop: &Cancel,
+    sender: &Sender<(usize, Result<Started, Error>)>,
+) -> Result<thread::JoinHandle<()>, Error> {
+    let (host, access, program) = (host.clone(), job.access.clone(), program.clone());
+    let (stop, sender) = (stop.clone(), sender.clone());
+    let spawned = thread::Builder::new().name(START_THREAD.into()).spawn(move || {
+        let started = match &host {
+            Host::Local => start_local(&program, end_of(role), &stop),
+            Host::Remote { .. } => start_remote(&host, end_of(role), &access, &program, &stop),
+        };
+        // The one that started it listens until the thread has ended.
+        let _ = sender.send((index, started));
+    });
+    spawned.map_err(|error| Error::Failed(format!("no thread could be started: {error}")))
 }
 
 /// Every worker's Hello, checked.
@@ -326,25 +359,104 @@ fn next(inbox: &Receiver<(Role, Incoming)>, cancel: &Cancel) -> Result<(Role, In
 /// Reads all that a worker says: what is for the other worker goes there, the rest to the controller. Waits while
 /// the other worker does not read; nothing else waits for this thread.
 fn relay_all(role: Role, from: ChildStdout, other: Option<&LinkWriter>, sender: &SyncSender<(Role, Incoming)>) {
+    let relayed = catch_unwind(AssertUnwindSafe(|| relay(role, from, other, sender)));
+    let reason = relayed.unwrap_or_else(|panic| Some(panicked("haul-relay", &*panic)));
+    // Nobody listens any more when the job is over.
+    let _ = sender.send((role, Incoming::Ended(reason)));
+}
+
+/// Relays until the worker says no more. Returns why, where that is not its end.
+fn relay(
+    role: Role,
+    from: ChildStdout,
+    other: Option<&LinkWriter>,
+    sender: &SyncSender<(Role, Incoming)>,
+) -> Option<String> {
     let mut reader = LinkReader::new(BufReader::with_capacity(256 << 10, from));
-    let reason = loop {
+    loop {
         match reader.next_frame() {
-            Ok(None) => break None,
+            Ok(None) => return None,
             Ok(Some((Channel::Controller, content))) => match WorkerMessage::decode(content) {
                 Ok(message) => {
                     if sender.send((role, Incoming::Message(message))).is_err() {
-                        return;
+                        return None;
                     }
                 }
-                Err(fault) => break Some(fault.to_string()),
+                Err(fault) => return Some(fault.to_string()),
             },
             Ok(Some((channel, content))) => {
                 // When the other worker is gone, its own end says so.
                 let _ = other.map(|other| other.send(channel, content));
             }
-            Err(error) => break Some(error.to_string()),
+            Err(error) => return Some(error.to_string()),
         }
-    };
-    // Nobody listens any more when the job is over.
-    let _ = sender.send((role, Incoming::Ended(reason)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{Access, Location, Options};
+    use std::path::Path;
+
+    /// Two hosts that are reached by commands of the user's own.
+    fn job(source: String, target: String) -> (Vec<(Role, Host)>, Job) {
+        let host = |name: &str| Host::Remote { user: None, name: name.into() };
+        let location = |name| Location { host: host(name), path: "x".into() };
+        let access = Access { source_command: Some(source), target_command: Some(target), ..Access::default() };
+        let job = Job { sources: vec![location("a")], target: location("b"), options: Options::default(), access };
+        (vec![(Role::Source, host("a")), (Role::Target, host("b"))], job)
+    }
+
+    /// A command that says nothing, as an ssh that waits for a password, and leaves its id in a file.
+    fn silent(file: &Path) -> String {
+        format!("sh -c 'echo $$ >{0}.new; mv {0}.new {0}; exec sleep 20'", file.display())
+    }
+
+    fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while !holds() {
+            assert!(Instant::now() < deadline, "{what}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn runs(file: &Path) -> bool {
+        let id = std::fs::read_to_string(file).unwrap().trim().parse().unwrap();
+        rustix::process::test_kill_process(rustix::process::Pid::from_raw(id).unwrap()).is_ok()
+    }
+
+    fn program() -> Program {
+        Program { executable: "/nonexistent".into(), worker_arguments: vec!["worker".into()] }
+    }
+
+    #[test]
+    fn cancelled_while_it_connects_it_leaves_no_ssh() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = ["source", "target"].map(|name| directory.path().join(name));
+        let (hosts, job) = job(silent(&files[0]), silent(&files[1]));
+        let cancel = Cancel::new();
+        let starting = {
+            let cancel = cancel.clone();
+            thread::spawn(move || start_all(&hosts, &job, &program(), &cancel))
+        };
+        eventually("both run", || files.iter().all(|file| file.exists()));
+        cancel.cancel();
+        let begun = Instant::now();
+        assert!(matches!(starting.join().unwrap(), Err(Error::Interrupted)));
+        assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+        assert!(!files.iter().any(|file| runs(file)), "something is left");
+    }
+
+    #[test]
+    fn one_that_cannot_be_started_ends_the_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("source");
+        let failing = format!("sh -c 'until [ -e {} ]; do sleep 0.01; done; exit 7'", file.display());
+        let (hosts, job) = job(silent(&file), failing);
+        let begun = Instant::now();
+        let error = start_all(&hosts, &job, &program(), &Cancel::new()).unwrap_err().to_string();
+        assert!(error.contains("at b: it ended with status 7"), "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(5) && !runs(&file), "{:?}", begun.elapsed());
+    }
 }

@@ -8,12 +8,12 @@
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haul_proto::path::Name;
 use rustix::fs::{CWD, FileType, Mode, OFlags, openat};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::Errno;
 
 use super::fd_cache::{FdCache, MAX_OPEN_DIRECTORIES, Slot};
 use super::meta::{Identity, Links, Look};
@@ -30,6 +30,8 @@ pub struct Dir(Arc<Node>);
 
 struct Node {
     above: Option<Above>,
+    /// Of a root that may be closed: how it is opened again.
+    operand: Option<(PathBuf, Access)>,
     identity: Identity,
     slot: Arc<Slot>,
     cache: Arc<FdCache>,
@@ -42,6 +44,26 @@ struct Above {
     links: Links,
 }
 
+/// What a directory is opened for, which decides the permission that it takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// To be listed.
+    List,
+    /// To open by name what is in it: permission to search it is enough.
+    Search,
+}
+
+impl Access {
+    fn open(self, path: &Path, cache: &FdCache) -> io::Result<OwnedFd> {
+        let access = match self {
+            Self::List => OFlags::RDONLY,
+            Self::Search => OFlags::PATH,
+        };
+        let flags = access | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(cache.open(|| openat(CWD, path, flags, Mode::empty()))?)
+    }
+}
+
 impl Dir {
     /// Opens an operand: symbolic links in `path` are followed, at its end too.
     /// The root keeps its descriptor for life.
@@ -51,9 +73,25 @@ impl Dir {
 
     /// The same, sharing `cache` with other roots.
     pub fn open_root_in(path: &Path, cache: Arc<FdCache>) -> io::Result<Self> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = retry_on_intr(|| openat(CWD, path, flags, Mode::empty()))?;
-        Self::root(fd, cache)
+        Self::root(Access::List.open(path, &cache)?, cache)
+    }
+
+    /// A root that cannot be listed, but takes no permission for that: to open, make and rename what is in it by name.
+    /// It keeps its descriptor for life.
+    pub fn open_root_path(path: &Path) -> io::Result<Self> {
+        let cache = FdCache::new(MAX_OPEN_DIRECTORIES);
+        Self::root(Access::Search.open(path, &cache)?, cache)
+    }
+
+    /// A root that `cache` may close like any other directory, for jobs of many operands. It is opened again by
+    /// `path`, and where another directory stands there by then, that is an error.
+    pub fn open_operand(path: &Path, access: Access, cache: Arc<FdCache>) -> io::Result<Self> {
+        let fd = access.open(path, &cache)?;
+        let identity = Look::at_fd(&fd)?.identity;
+        let operand = Some((path.to_owned(), access));
+        let opened = Self(Arc::new(Node { above: None, operand, identity, slot: Arc::default(), cache }));
+        opened.0.cache.put(&opened.0.slot, fd);
+        Ok(opened)
     }
 
     /// Makes a root of a directory that is open for reading. Other descriptors are ENOTDIR.
@@ -67,7 +105,7 @@ impl Dir {
             return Err(Errno::NOTDIR.into());
         }
         let (identity, slot) = (look.identity, Slot::pinned(fd));
-        Ok(Self(Arc::new(Node { above: None, identity, slot, cache })))
+        Ok(Self(Arc::new(Node { above: None, operand: None, identity, slot, cache })))
     }
 
     /// Opens the directory `name` in this one. A symbolic link is not followed: ENOTDIR.
@@ -90,14 +128,19 @@ impl Dir {
     /// what it is. Never waits (for a FIFO's writer, say) and refuses
     /// everything that is not a regular file.
     pub fn open_file(&self, name: &Name, links: Links) -> io::Result<(OwnedFd, Look)> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY | links.open_flags();
-        let dir = self.fd()?;
-        let fd = retry_on_intr(|| openat(&*dir, name.as_bytes(), flags, Mode::empty()))?;
+        let fd = self.open_unseen(name, links)?;
         let look = Look::at_fd(&fd)?;
         if look.kind != FileType::RegularFile {
             return Err(io::Error::other("is no longer a regular file"));
         }
         Ok((fd, look))
+    }
+
+    /// The same without looking at what it is: for who looks at it later, before believing what was read.
+    pub fn open_unseen(&self, name: &Name, links: Links) -> io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY | links.open_flags();
+        let dir = self.fd()?;
+        Ok(self.0.cache.open(|| openat(&*dir, name.as_bytes(), flags, Mode::empty()))?)
     }
 
     /// The descriptor; opens the directory again where it had been closed.
@@ -167,49 +210,47 @@ impl Dir {
 
     fn new_node(&self, above: Above, identity: Identity) -> Self {
         let (slot, cache) = (Arc::default(), Arc::clone(&self.0.cache));
-        Self(Arc::new(Node { above: Some(above), identity, slot, cache }))
+        Self(Arc::new(Node { above: Some(above), operand: None, identity, slot, cache }))
     }
 
-    /// One component, relative to `above`. Out of descriptors, it gives some back and tries once more.
+    /// One component, relative to `above`.
     fn open_directory(&self, above: impl AsFd, name: &Name, links: Links) -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | links.open_flags();
-        let open = || retry_on_intr(|| openat(above.as_fd(), name.as_bytes(), flags, Mode::empty()));
-        match open() {
-            Err(Errno::MFILE | Errno::NFILE) => {
-                self.0.cache.close_half();
-                Ok(open()?)
-            }
-            opened => Ok(opened?),
-        }
+        Ok(self.0.cache.open(|| openat(above.as_fd(), name.as_bytes(), flags, Mode::empty()))?)
     }
 
-    /// Walks from the nearest ancestor that is open down to this directory.
+    /// Walks from the nearest ancestor that is open, or from a root that is not, down to this directory.
     fn reopen(&self) -> io::Result<Arc<OwnedFd>> {
         let mut closed = vec![self];
         let mut at = self;
-        let mut fd = loop {
-            // A root is never closed, so the way up ends there at the latest.
-            let parent = at.parent().ok_or(Errno::BADF)?;
-            match parent.0.slot.get() {
-                Some(fd) => break fd,
-                None => closed.push(parent),
+        let mut open = None;
+        while let Some(parent) = at.parent() {
+            open = parent.0.slot.get();
+            if open.is_some() {
+                break;
             }
+            closed.push(parent);
             at = parent;
-        };
+        }
         // The last levels stay open as far as that is sensible: they will be wanted next.
         let levels_to_keep = self.0.cache.max_open() / 2;
         while let Some(dir) = closed.pop() {
-            let opened = dir.open_again(&fd)?;
+            let opened = dir.open_again(open.as_deref())?;
             let keep = closed.len() <= levels_to_keep;
-            fd = if keep { dir.0.cache.put(&dir.0.slot, opened) } else { Arc::new(opened) };
+            open = Some(if keep { dir.0.cache.put(&dir.0.slot, opened) } else { Arc::new(opened) });
         }
-        Ok(fd)
+        Ok(open.ok_or(Errno::BADF)?)
     }
 
-    /// Opens this directory in `above` and makes sure that it is the one that was there before.
-    fn open_again(&self, above: &OwnedFd) -> io::Result<OwnedFd> {
-        let here = self.0.above.as_ref().ok_or(Errno::BADF)?;
-        let fd = match self.open_directory(above, &here.name, here.links) {
+    /// Opens this directory, in `above` if it is not a root, and makes sure that it is the one that was there before.
+    fn open_again(&self, above: Option<&OwnedFd>) -> io::Result<OwnedFd> {
+        let opened = match (&self.0.above, &self.0.operand, above) {
+            (Some(here), _, Some(above)) => self.open_directory(above, &here.name, here.links),
+            (None, Some((path, access)), _) => access.open(path, &self.0.cache),
+            // A root of any other kind is never closed.
+            _ => Err(Errno::BADF.into()),
+        };
+        let fd = match opened {
             Err(error) if error.raw_os_error() == Some(Errno::NOTDIR.raw_os_error()) => {
                 return Err(io::Error::other(REPLACED));
             }
@@ -306,6 +347,51 @@ mod tests {
         rename(temp.path(), "middle", "other");
         rename(temp.path(), "moved", "middle");
         assert!(deep.fd().is_ok(), "the first one is back");
+    }
+
+    #[test]
+    fn an_operand_is_closed_and_opened_again_where_it_still_is() {
+        let temp = tempfile::tempdir().unwrap();
+        let cache = FdCache::new(2);
+        let operands: Vec<Dir> = (0..20)
+            .map(|i| {
+                let path = temp.path().join(format!("d{i}"));
+                std::fs::create_dir_all(path.join("deep")).unwrap();
+                Dir::open_operand(&path, Access::List, Arc::clone(&cache)).unwrap()
+            })
+            .collect();
+        assert!(cache.open_now() <= 2 && !operands[0].0.slot.is_open());
+        let deep = operands[0].child(&name("deep")).unwrap();
+        operands.iter().for_each(|dir| assert!(dir.fd().is_ok()));
+        assert!(!deep.0.slot.is_open() && !operands[0].0.slot.is_open());
+        assert_eq!(Look::at_fd(&*deep.fd().unwrap()).unwrap().identity, deep.identity());
+
+        operands.iter().for_each(|dir| assert!(dir.fd().is_ok()));
+        rename(temp.path(), "d0", "gone");
+        rename(temp.path(), "d1", "d0");
+        for dir in [&operands[0], &deep] {
+            assert_eq!(dir.fd().unwrap_err().to_string(), REPLACED);
+        }
+        assert!(cache.open_now() <= 2);
+    }
+
+    #[test]
+    fn what_may_only_be_searched_is_enough_to_open_what_is_in_it() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("search");
+        std::fs::create_dir(&path).unwrap();
+        write_file(&Dir::open_root(&path).unwrap(), "file", b"12");
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o100)).unwrap();
+        let (listed, searched, operand) = super::super::testing::without_capabilities(move || {
+            let size = |dir: io::Result<Dir>| Ok(dir?.open_file(&name("file"), Links::Itself)?.1.size);
+            let operand = Dir::open_operand(&path, Access::Search, FdCache::new(2));
+            let listed: io::Result<u64> = size(Dir::open_root(&path));
+            let searched: io::Result<u64> = size(Dir::open_root_path(&path));
+            let operand: io::Result<u64> = size(operand);
+            (listed, searched, operand)
+        });
+        assert_eq!(listed.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!((searched.unwrap(), operand.unwrap()), (2, 2));
     }
 
     #[test]

@@ -8,6 +8,8 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use rustix::io::{Errno, retry_on_intr};
+
 /// How many directories a cache keeps open unless it is told otherwise. A
 /// process may have 1,024 descriptors by default; streams and files need theirs.
 pub const MAX_OPEN_DIRECTORIES: usize = 256;
@@ -16,7 +18,7 @@ pub const MAX_OPEN_DIRECTORIES: usize = 256;
 const MIN_OPEN_DIRECTORIES: usize = 2;
 
 /// Keeps the descriptors of the directories used last and closes the others.
-/// Roots are not counted: they stay open for as long as they exist.
+/// Roots are not counted, operands aside: they stay open for as long as they exist.
 #[derive(Debug)]
 pub struct FdCache {
     max_open: usize,
@@ -67,6 +69,17 @@ impl FdCache {
         // Closed only now: a close may take long on a network file system.
         drop(closed);
         fd
+    }
+
+    /// Opens something else. Out of descriptors, it gives some back and tries once more.
+    pub(super) fn open(&self, open: impl Fn() -> rustix::io::Result<OwnedFd>) -> rustix::io::Result<OwnedFd> {
+        match retry_on_intr(&open) {
+            Err(Errno::MFILE | Errno::NFILE) => {
+                self.close_half();
+                retry_on_intr(open)
+            }
+            opened => opened,
+        }
     }
 
     /// Closes half of what is open: for when the process has run out of descriptors.
@@ -173,6 +186,17 @@ mod tests {
         let second = cache.put(&slot, descriptor());
         assert!(Arc::ptr_eq(&first, &second));
         assert_eq!(cache.open_now(), 1);
+    }
+
+    #[test]
+    fn gives_descriptors_back_when_there_are_no_more() {
+        let cache = FdCache::new(10);
+        let slots: Vec<_> = (0..10).map(|_| filled(&cache)).collect();
+        let open_slots = || slots.iter().filter(|slot| slot.is_open()).count();
+        let opened = cache.open(|| if open_slots() > 5 { Err(Errno::MFILE) } else { Ok(descriptor()) });
+        assert!(opened.is_ok() && open_slots() == 5);
+        assert_eq!(cache.open(|| Err(Errno::ACCESS)).unwrap_err(), Errno::ACCESS);
+        assert_eq!(open_slots(), 5, "only where that may help");
     }
 
     #[test]

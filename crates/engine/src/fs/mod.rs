@@ -15,12 +15,12 @@ mod walk;
 #[cfg(test)]
 mod extreme_tests;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod walk_tests;
 
 pub use describe::describe;
-pub use dir::Dir;
+pub use dir::{Access, Dir};
 pub use fd_cache::{FdCache, MAX_OPEN_DIRECTORIES};
 pub use meta::{Applied, Identity, Keep, Links, Look, mode_without_preserve};
 pub use walk::{Found, WalkOptions, Walker};

@@ -2,5 +2,7 @@
 //! [`crate::fs`], behind functions that another system could have too.
 
 pub mod machine;
+pub mod open_files;
 pub mod signals;
+pub mod tcp_info;
 pub mod usage;

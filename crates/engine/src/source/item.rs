@@ -2,11 +2,12 @@
 
 use haul_proto::manifest::Stamp;
 use haul_proto::path::Name;
+use rustix::fs::FileType;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
-use crate::fs::{Dir, Links};
+use crate::fs::{Dir, Links, Look};
 use crate::shown::below;
 
 /// An entry that was offered.
@@ -46,19 +47,28 @@ impl Item {
         Self { operand, place: Some(place), size, modified, opened: OnceLock::new() }
     }
 
-    /// Opens the file and says its size and time now.
-    pub fn open(&self) -> io::Result<(OwnedFd, u64, Stamp)> {
+    /// Opens the file, without a look at what it is now.
+    pub fn open(&self) -> io::Result<OwnedFd> {
         let place = self.place.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::IsADirectory))?;
-        let (file, look) = place.parent.open_file(&place.name, place.links)?;
-        Ok((file, look.size, look.meta.modified))
+        place.parent.open_unseen(&place.name, place.links)
+    }
+
+    /// Looks at an open file: its size and time. What is no regular file (any more) is an error.
+    pub fn look(file: &OwnedFd) -> io::Result<(u64, Stamp)> {
+        let look = Look::at_fd(file)?;
+        match look.kind {
+            FileType::RegularFile => Ok((look.size, look.meta.modified)),
+            _ => Err(io::Error::other("is no longer a regular file")),
+        }
     }
 
     /// The file, open once for all streams; the text of the error is the same for all, too. A file that is not
     /// as it was offered is an error.
     pub fn open_shared(&self) -> Result<Arc<OwnedFd>, String> {
         let opened = self.opened.get_or_init(|| {
-            let (file, size, modified) = self.open().map_err(|error| crate::fs::describe(&error))?;
-            if (size, modified) != (self.size, self.modified) {
+            let text = |error: io::Error| crate::fs::describe(&error);
+            let file = self.open().map_err(text)?;
+            if Self::look(&file).map_err(text)? != (self.size, self.modified) {
                 return Err(CHANGED.into());
             }
             // Only advice: what it does not do, it does not break.

@@ -7,6 +7,8 @@ mod item;
 mod offer;
 mod operand;
 mod send;
+#[cfg(test)]
+mod tests;
 
 use haul_proto::manifest::Stamp;
 use haul_proto::plan::Work;
@@ -14,10 +16,11 @@ use haul_proto::session::source::Source as Machine;
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::message::TargetMessage;
 use haul_proto::wire::request::{Operand, SourceRequest};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use self::item::Item;
 use self::operand::Root;
+use crate::fs::Identity;
 use crate::report::Reporter;
 use crate::report::add;
 
@@ -27,6 +30,8 @@ pub use self::send::{Outlet, SendError};
 pub struct Source {
     request: SourceRequest,
     roots: Vec<Option<Root>>,
+    /// Where the data lands, if that is on this host: never walked into.
+    landing: OnceLock<Identity>,
     state: Mutex<State>,
     /// There may be work for streams.
     work: Condvar,
@@ -46,11 +51,11 @@ struct State {
 impl Source {
     /// Looks at the operands. What cannot be copied is reported at once.
     pub fn prepare(request: SourceRequest, reporter: Reporter) -> Self {
-        let roots = request.operands.iter().map(|path| operand::look(path, request.recursive, &reporter)).collect();
+        let roots = operand::look(&request.operands, request.recursive, &reporter);
         let machine = Machine::new(request.settings.frame, request.settings.streams);
         let state = Mutex::new(State { machine, stopped: false });
         let (work, window, outbox) = (Condvar::new(), Condvar::new(), Condvar::new());
-        Self { request, roots, state, work, window, outbox, reporter }
+        Self { request, roots, landing: OnceLock::new(), state, work, window, outbox, reporter }
     }
 
     /// The operands as the target needs to know them.
@@ -61,6 +66,12 @@ impl Source {
     /// Names these operands on this host, over all runs.
     pub fn origin(&self) -> [u8; 32] {
         operand::origin(&self.request.operands)
+    }
+
+    /// Leaves this directory out wherever the walk finds it below an operand. To be called before [`Self::walk`];
+    /// only the first one counts.
+    pub fn leave_out(&self, landing: Identity) {
+        let _ = self.landing.set(landing);
     }
 
     /// Walks all operands and offers what is found. Returns when everything was offered, or the job was stopped.
@@ -121,8 +132,14 @@ impl Source {
                 self.notify();
                 return None;
             }
-            if let Some(work) = state.machine.next_work() {
-                return Some(work);
+            let was_closed = state.machine.window() == 0;
+            let work = state.machine.next_work();
+            // Work that nobody wants any more is forgotten on the way, and does not fill the window then.
+            if was_closed && state.machine.window() > 0 {
+                self.window.notify_all();
+            }
+            if work.is_some() {
+                return work;
             }
             state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
         }

@@ -61,7 +61,8 @@ impl Offers<'_> {
             LinkRule::Follow => Symlinks::Follow,
             LinkRule::Ignore => Symlinks::Ignore,
         };
-        for found in Walker::new(root, WalkOptions { recursive: true, symlinks, skip: None }) {
+        let skip = self.source.landing.get().copied();
+        for found in Walker::new(root, WalkOptions { recursive: true, symlinks, skip }) {
             self.found(operand, found)?;
         }
         Some(())
@@ -161,7 +162,7 @@ impl Offers<'_> {
 }
 
 /// Waits until something may be offered; `None` when the job was stopped.
-fn wait_for_window(source: &Source) -> Option<MutexGuard<'_, State>> {
+pub(super) fn wait_for_window(source: &Source) -> Option<MutexGuard<'_, State>> {
     let mut state = source.lock();
     loop {
         if state.stopped {

@@ -4,12 +4,14 @@ use haul_proto::manifest::Meta;
 use haul_proto::path::Name;
 use haul_proto::wire::request::Operand;
 use rustix::fs::FileType;
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use crate::fs::{Dir, Identity, Links, Look, describe};
+use crate::fs::{Access, Dir, FdCache, Identity, Links, Look, MAX_OPEN_DIRECTORIES, describe};
 use crate::os::machine;
 use crate::report::Reporter;
 use crate::shown::own_name;
@@ -42,19 +44,29 @@ impl Root {
     }
 }
 
-/// Looks at an operand; reports it and returns `None` when it cannot or must not be copied.
-pub fn look(operand: &[u8], recursive: bool, reporter: &Reporter) -> Option<Root> {
-    match try_look(Path::new(OsStr::from_bytes(operand)), recursive) {
+/// Looks at all operands; reports those that cannot or must not be copied, and has `None` for them. However many
+/// there are, few directories stay open: the others are opened again when it is their turn.
+pub fn look(operands: &[Vec<u8>], recursive: bool, reporter: &Reporter) -> Vec<Option<Root>> {
+    let mut looker = Looker { recursive, cache: FdCache::new(MAX_OPEN_DIRECTORIES), parents: HashMap::new() };
+    let look = |operand: &Vec<u8>| match looker.look(Path::new(OsStr::from_bytes(operand))) {
         Ok(root) => Some(root),
         Err(Refusal::LeftOut(reason)) => {
-            reporter.left_out(operand.to_vec(), reason);
+            reporter.left_out(operand.clone(), reason);
             None
         }
         Err(Refusal::Failed(text)) => {
-            reporter.failed(operand.to_vec(), text);
+            reporter.failed(operand.clone(), text);
             None
         }
-    }
+    };
+    operands.iter().map(look).collect()
+}
+
+struct Looker {
+    recursive: bool,
+    cache: Arc<FdCache>,
+    /// The directories that files were found in, as they were typed.
+    parents: HashMap<PathBuf, Dir>,
 }
 
 enum Refusal {
@@ -68,27 +80,43 @@ impl From<io::Error> for Refusal {
     }
 }
 
-fn try_look(path: &Path, recursive: bool) -> Result<Root, Refusal> {
-    let found = rustix::fs::stat(path).map_err(io::Error::from)?;
-    let look = Look::from(&found);
-    let name = own_name(path).and_then(|name| Name::new(name.as_bytes()).ok());
-    let kind = match look.kind {
-        FileType::Directory if !recursive => {
-            return Err(Refusal::Failed(
-                "it is a directory\nuse -r to copy directories with all that is in them".into(),
-            ));
+impl Looker {
+    fn look(&mut self, path: &Path) -> Result<Root, Refusal> {
+        let found = rustix::fs::stat(path).map_err(io::Error::from)?;
+        let look = Look::from(&found);
+        let name = own_name(path).and_then(|name| Name::new(name.as_bytes()).ok());
+        let kind = match look.kind {
+            FileType::Directory if !self.recursive => {
+                return Err(Refusal::Failed(
+                    "it is a directory\nuse -r to copy directories with all that is in them".into(),
+                ));
+            }
+            FileType::Directory => {
+                let dir = Dir::open_operand(path, Access::List, Arc::clone(&self.cache))?;
+                return Ok(Root { name, identity: dir.identity(), kind: RootKind::Directory(dir) });
+            }
+            FileType::RegularFile => {
+                let no_name = || Refusal::Failed("this path does not end in a file's name".into());
+                let name = name.clone().ok_or_else(no_name)?;
+                RootKind::File(self.parent_of(path)?, name, look.size, look.meta)
+            }
+            FileType::Fifo => return Err(Refusal::LeftOut("is a FIFO")),
+            FileType::Socket => return Err(Refusal::LeftOut("is a socket")),
+            _ => return Err(Refusal::LeftOut("is a device")),
+        };
+        Ok(Root { name, identity: look.identity, kind })
+    }
+
+    /// The directory that a file is in. It may be one that may only be searched.
+    fn parent_of(&mut self, path: &Path) -> io::Result<Dir> {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if let Some(dir) = self.parents.get(parent) {
+            return Ok(dir.clone());
         }
-        FileType::Directory => RootKind::Directory(Dir::open_root(path)?),
-        FileType::RegularFile => {
-            let name = name.clone().ok_or_else(|| Refusal::Failed("this path does not end in a file's name".into()))?;
-            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            RootKind::File(Dir::open_root(parent)?, name, look.size, look.meta)
-        }
-        FileType::Fifo => return Err(Refusal::LeftOut("is a FIFO")),
-        FileType::Socket => return Err(Refusal::LeftOut("is a socket")),
-        _ => return Err(Refusal::LeftOut("is a device")),
-    };
-    Ok(Root { name, identity: look.identity, kind })
+        let dir = Dir::open_operand(parent, Access::Search, Arc::clone(&self.cache))?;
+        self.parents.insert(parent.to_owned(), dir.clone());
+        Ok(dir)
+    }
 }
 
 /// The file's parent, name and how links are treated: an operand that is a link is followed.

@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 
 use super::Source;
 use super::item::{CHANGED, Item};
-use crate::fs::{Look, describe};
+use crate::fs::describe;
 use crate::stream::record::Record;
 use crate::stream::{Stream, StreamError};
 
@@ -89,9 +89,9 @@ fn send_piece(
         outlet.put(record, &Trailer::Data(DataFrame { job, entry: piece.entry, offset, crc, value }))?;
         values.push((index, value));
     }
-    match Look::at_fd(&*file) {
-        Ok(look) if (look.size, look.meta.modified) == (piece.size, piece.handle.modified) => {
-            source.frames_read(piece.entry, &values, look.meta.modified);
+    match Item::look(&file) {
+        Ok(now) if now == (piece.size, piece.handle.modified) => {
+            source.frames_read(piece.entry, &values, piece.handle.modified);
         }
         Ok(_) => source.fail(piece.entry, &piece.handle, CHANGED),
         Err(error) => source.fail(piece.entry, &piece.handle, &describe(&error)),
@@ -147,7 +147,8 @@ enum SmallRead {
 /// is not small.
 fn read_small(item: &Item, room: &mut [u8], most: usize) -> Result<SmallRead, String> {
     let failed = |error: io::Error| describe(&error);
-    let (file, mut size, mut modified) = item.open().map_err(failed)?;
+    let file = item.open().map_err(failed)?;
+    let (mut size, mut modified) = (item.size, item.modified);
     let room_len = room.len().min(most);
     for _ in 0..READS_MAX {
         // Files of the kernel's own (proc, sysfs) say that they are empty and are not: there, the end is where
@@ -161,11 +162,11 @@ fn read_small(item: &Item, room: &mut [u8], most: usize) -> Result<SmallRead, St
         if size == 0 && read == want && read_at(&file, &mut [0], read as u64).map_err(failed)? > 0 {
             return if want == most { Err(CHANGED.into()) } else { Ok(SmallRead::NoRoom(most as u64)) };
         }
-        let look = Look::at_fd(&file).map_err(failed)?;
-        if (size == 0 || read == want) && (look.size, look.meta.modified) == (size, modified) {
+        let now = Item::look(&file).map_err(failed)?;
+        if (size == 0 || read == want) && now == (size, modified) {
             return Ok(SmallRead::Whole(read, modified));
         }
-        (size, modified) = (look.size, look.meta.modified);
+        (size, modified) = now;
     }
     Err(CHANGED.into())
 }

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use super::Stream;
 use super::connect::set_window;
 use super::handshake::{Credentials, as_acceptor};
+use super::socket::{expect_short_path, notice_loss};
 
 /// Connections that wait for accept(2).
 const BACKLOG: i32 = 256;
@@ -86,6 +87,7 @@ fn bind(window_bytes: u32) -> io::Result<TcpListener> {
             socket.set_only_v6(false)?;
         }
         set_window(&socket, window_bytes)?;
+        expect_short_path(&socket);
         socket.bind(&address.into())?;
         socket.listen(BACKLOG)?;
         Ok(socket.into())
@@ -118,6 +120,7 @@ fn accept_until(
         let spawned = std::thread::Builder::new().name("haul-greet".into()).spawn(move || {
             let socket = OwnedFd::from(socket);
             if sockopt::set_tcp_nodelay(&socket, true).is_ok()
+                && notice_loss(&socket).is_ok()
                 && let Ok(stream) = as_acceptor(socket, &credentials)
             {
                 // Nobody waits any more when the job took another way.

@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use super::handshake::{Credentials, as_connector};
+use super::socket::{expect_short_path, notice_loss};
 use super::{Stream, StreamError};
 
 /// Connections that are made at a time: fewer than an acceptor takes before they are proven.
@@ -75,9 +76,11 @@ fn lost_thread() -> StreamError {
 fn socket(address: SocketAddr, window_bytes: u32, timeout: Duration) -> io::Result<OwnedFd> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     set_window(&socket, window_bytes)?;
+    expect_short_path(&socket);
     socket.connect_timeout(&SockAddr::from(address), timeout)?;
     let socket = OwnedFd::from(socket);
     sockopt::set_tcp_nodelay(&socket, true)?;
+    notice_loss(&socket)?;
     Ok(socket)
 }
 

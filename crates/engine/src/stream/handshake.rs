@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::record::Record;
 use super::seal::KeySchedule;
-use super::socket::{receive_exact, send_all};
+use super::socket::{receive_exact, send_all, suit_path};
 use super::{Stream, StreamError};
 
 /// What a connection must prove that it knows.
@@ -52,6 +52,7 @@ pub fn as_connector(socket: OwnedFd, credentials: &Credentials, stream: StreamId
     let mut record = Record::empty();
     proven.send(&mut record, &Trailer::Finished)?;
     expect_finished(&mut proven, &mut record, None)?;
+    suit_path(&proven.socket);
     deadline.end(&proven.socket)?;
     Ok(proven)
 }
@@ -73,6 +74,7 @@ pub fn as_acceptor(socket: OwnedFd, credentials: &Credentials) -> Result<(Stream
     let mut record = Record::empty();
     expect_finished(&mut proven, &mut record, Some(&deadline))?;
     proven.send(&mut record, &Trailer::Finished)?;
+    suit_path(&proven.socket);
     deadline.end(&proven.socket)?;
     Ok((stream, proven))
 }

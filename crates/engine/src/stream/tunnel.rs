@@ -4,15 +4,20 @@
 use haul_proto::ids::StreamId;
 use haul_proto::wire::limits::TUNNEL_PIECE_MAX;
 use haul_proto::wire::link::Channel;
+use rustix::io::Errno;
+use rustix::net::{SendFlags, send, sockopt};
 use std::io::{self, Read};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use super::handshake::{Credentials, as_acceptor, as_connector};
-use super::socket::send_all;
 use super::{Stream, StreamError};
+use crate::lifeline::Lifeline;
 use crate::link::LinkWriter;
+
+/// Bytes that wait for a stream's thread, as far as the kernel allows; beyond that, the link waits.
+const QUEUE_BYTES: usize = 1 << 20;
 
 /// The link's ends of all tunnelled streams.
 pub struct Tunnel {
@@ -26,6 +31,8 @@ impl Tunnel {
         let mut inner = Vec::new();
         for id in 0..streams {
             let (ours, theirs) = UnixStream::pair()?;
+            // Less than that is slower, and no error.
+            let _ = sockopt::set_socket_send_buffer_size(&ours, QUEUE_BYTES);
             let (from, link) = (ours.try_clone()?, link.clone());
             std::thread::Builder::new()
                 .name(format!("haul-tunnel{id}"))
@@ -37,9 +44,24 @@ impl Tunnel {
     }
 
     /// Passes bytes from the link on to a stream. An empty piece ends it. Errors are the stream's to notice.
-    pub fn deliver(&self, stream: StreamId, bytes: &[u8]) {
-        let Some(outer) = self.outer.get(usize::from(stream.0)) else { return };
-        let _ = if bytes.is_empty() { outer.shutdown(Shutdown::Write) } else { send_all(outer, bytes) };
+    ///
+    /// Waits for a stream that takes no more, and looks after the link meanwhile, which nobody reads then: `false`
+    /// when the job is over.
+    pub fn deliver(&self, stream: StreamId, mut bytes: &[u8], lifeline: &Lifeline) -> bool {
+        let Some(outer) = self.outer.get(usize::from(stream.0)) else { return true };
+        if bytes.is_empty() {
+            let _ = outer.shutdown(Shutdown::Write);
+        }
+        while !bytes.is_empty() {
+            match send(outer, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+                Ok(sent) => bytes = &bytes[sent..],
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) if lifeline.wait_writable(outer) => {}
+                Err(Errno::AGAIN) => return false,
+                Err(_) => return true,
+            }
+        }
+        true
     }
 }
 
@@ -63,4 +85,76 @@ pub fn prove(inner: Vec<OwnedFd>, credentials: &Credentials, connector: bool) ->
         }
     });
     proven.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lifeline::tests::lifeline;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    /// A tunnel of one stream, and the stream's end of it.
+    fn tunnel() -> (Tunnel, UnixStream) {
+        let (tunnel, mut inner) = Tunnel::open(1, &LinkWriter::new(io::sink())).unwrap();
+        (tunnel, UnixStream::from(inner.remove(0)))
+    }
+
+    #[test]
+    fn all_bytes_arrive_in_order_through_a_stream_that_is_slower() {
+        let (tunnel, mut inner) = tunnel();
+        let (lifeline, _controller, _stopper) = lifeline();
+        let sent: Vec<u8> = (0..=250).cycle().take(8 << 20).collect();
+        let expected = sent.clone();
+        let sending = std::thread::spawn(move || {
+            let delivered = sent.chunks(TUNNEL_PIECE_MAX).all(|piece| tunnel.deliver(StreamId(0), piece, &lifeline));
+            delivered && tunnel.deliver(StreamId(0), b"", &lifeline)
+        });
+        let mut received = Vec::new();
+        inner.read_to_end(&mut received).unwrap();
+        assert!(received == expected && sending.join().unwrap());
+    }
+
+    #[test]
+    fn a_stuck_stream_holds_no_worker_whose_job_is_over() {
+        for gone in [true, false] {
+            let (tunnel, _stuck) = tunnel();
+            let (lifeline, controller, stopper) = lifeline();
+            let (full, is_full) = channel();
+            let delivering = std::thread::spawn(move || {
+                let mut sent = 0;
+                while tunnel.deliver(StreamId(0), &[7; TUNNEL_PIECE_MAX], &lifeline) {
+                    sent += TUNNEL_PIECE_MAX;
+                    let _ = full.send(sent);
+                }
+            });
+            let mut queued = 0;
+            while let Ok(sent) = is_full.recv_timeout(Duration::from_millis(200)) {
+                queued = sent;
+                assert!(queued <= 2 * QUEUE_BYTES, "the queue has no end");
+            }
+            assert!(queued > 0 && !delivering.is_finished(), "it waits while its controller is there");
+            let _left = if gone {
+                drop(controller);
+                None
+            } else {
+                drop(stopper);
+                Some(controller)
+            };
+            assert!(is_full.recv_timeout(Duration::from_secs(5)).is_err());
+            let deadline = std::time::Instant::now() + Duration::from_secs(5);
+            while !delivering.is_finished() {
+                assert!(std::time::Instant::now() < deadline, "it waits for ever");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+
+    #[test]
+    fn a_stream_that_is_gone_is_no_end_of_the_job() {
+        let (tunnel, inner) = tunnel();
+        let (lifeline, _controller, _stopper) = lifeline();
+        drop(inner);
+        assert!(tunnel.deliver(StreamId(0), b"late", &lifeline) && tunnel.deliver(StreamId(9), b"unknown", &lifeline));
+    }
 }

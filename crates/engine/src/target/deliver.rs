@@ -137,6 +137,7 @@ impl Target {
                 self.fail(incoming.path(&self.landing), text);
             }
             self.finish(next);
+            self.outbox.notify_all();
         }
     }
 

@@ -264,3 +264,13 @@ fn ancestors(dir: &Dir) -> io::Result<Vec<Identity>> {
 fn cannot(path: &[u8], error: &io::Error) -> Refused {
     Refused::failed(format!("{}: {}", escape(path), describe(error)))
 }
+
+impl super::Target {
+    /// The directory in which the data lands; `None` where it goes into a device, FIFO or socket.
+    pub fn landing_identity(&self) -> Option<Identity> {
+        match &self.landing.kind {
+            LandingKind::Into(dir) | LandingKind::As(dir, _) | LandingKind::Contents(dir) => Some(dir.identity()),
+            LandingKind::Special(_) => None,
+        }
+    }
+}

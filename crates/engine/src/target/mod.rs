@@ -153,6 +153,9 @@ impl Target {
 
     /// Gives what is whole its metadata and its name; then the directories that this completes, upwards.
     fn finish(&self, mut next: Option<Finish<Item>>) {
+        if next.is_none() {
+            return;
+        }
         while let Some(Finish { entry, handle, end }) = next {
             let done = match (&*handle, end) {
                 (Item::Directory { dir, fresh, meta }, _) => self.finish_directory(dir, *fresh, meta),
@@ -210,6 +213,7 @@ impl Target {
     fn settle(&self, entry: haul_proto::ids::EntryId, done: bool) {
         let next = self.lock().machine.settle(entry, done);
         self.finish(next);
+        self.outbox.notify_all();
     }
 
     fn fail(&self, path: Vec<u8>, text: impl Into<String>) {

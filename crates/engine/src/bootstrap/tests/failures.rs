@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 
 use super::sandbox::{Sandbox, install, installed, pretended_haul, shell};
 use crate::bootstrap::{End, VERSION, start_remote};
+use crate::cancel::Cancel;
 use crate::spec::{Access, Host, Program};
 
 /// What a suggestion to put haul there by hand ends with.
@@ -172,7 +173,7 @@ fn own_command(template: &str) -> Result<crate::bootstrap::Started, crate::error
     let access = Access { source_command: Some(template.into()), ..Access::default() };
     let host = Host::Remote { user: Some("ann".into()), name: "db1".into() };
     let program = Program { executable: "/nonexistent".into(), worker_arguments: vec!["worker".into()] };
-    start_remote(&host, End::Source, &access, &program)
+    start_remote(&host, End::Source, &access, &program, &Cancel::new())
 }
 
 #[test]
@@ -212,6 +213,6 @@ fn a_command_that_does_not_work_is_told() {
 fn hosts_that_look_like_options_are_refused_before_anything_runs() {
     let host = Host::Remote { user: None, name: "-oProxyCommand=touch x".into() };
     let program = Program { executable: "/nonexistent".into(), worker_arguments: Vec::new() };
-    let error = start_remote(&host, End::Source, &Access::default(), &program).unwrap_err();
+    let error = start_remote(&host, End::Source, &Access::default(), &program, &Cancel::new()).unwrap_err();
     assert!(matches!(error, crate::error::Error::Usage(_)), "{error}");
 }

@@ -16,6 +16,7 @@ use crate::bootstrap::executable::Executable;
 use crate::bootstrap::remote::start_scripted;
 use crate::bootstrap::ssh::{Remote, arguments, scene};
 use crate::bootstrap::{End, Started, VERSION};
+use crate::cancel::Cancel;
 use crate::error::Error;
 use crate::spec::{Access, Program};
 
@@ -140,7 +141,7 @@ impl Sandbox {
         }
         let program = Program { executable: self.program.clone(), worker_arguments: vec!["worker".into()] };
         let (scene, deploy) = (scene(remote, &access, End::Target), self.deploy);
-        within(move || start_scripted("/bin/sh".as_ref(), words, scene, deploy, executable, &program))
+        within(move || start_scripted("/bin/sh".as_ref(), words, scene, deploy, executable, &program, &Cancel::new()))
     }
 
     /// The error of a start that must fail.

@@ -1,0 +1,172 @@
+//! The source without a target: what it opens, what it walks into, and whom it wakes.
+
+use haul_proto::ids::{EntryId, JobId, JobNumber};
+use haul_proto::integrity::FrameLen;
+use haul_proto::manifest::{Entry, Kind, Meta, Place};
+use haul_proto::wire::handshake::Suite;
+use haul_proto::wire::limits::{ENTRY_WINDOW, REKEY_BYTES};
+use haul_proto::wire::message::{Need, SourceMessage};
+use haul_proto::wire::request::{Links, SessionSettings};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::*;
+use crate::fs::testing::{in_time, without_capabilities};
+use crate::fs::{Look, MAX_OPEN_DIRECTORIES};
+use crate::link::LinkWriter;
+
+const NUMBER: JobNumber = JobNumber(1);
+const OPERANDS: usize = 1500;
+
+fn source(operands: &[PathBuf], links: Links) -> Source {
+    let settings = SessionSettings {
+        job: JobId([1; 16]),
+        number: NUMBER,
+        session: JobId([2; 16]),
+        secret: [3; 32],
+        suite: Suite::Aes256Gcm,
+        frame: FrameLen::DEFAULT,
+        streams: 1,
+        window_bytes: 0,
+        rekey_bytes: REKEY_BYTES,
+        report_files: false,
+        report_every_ms: 200,
+    };
+    let operands = operands.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect();
+    let request = SourceRequest { settings, operands, recursive: true, links };
+    Source::prepare(request, Reporter::new(LinkWriter::new(std::io::sink()), false))
+}
+
+/// Walks and delivers the offers.
+fn offers(source: &Source) -> Vec<Entry> {
+    source.walk();
+    let mut state = source.lock();
+    let messages = std::iter::from_fn(|| state.machine.poll_message());
+    let entries = messages.map(|message| match message {
+        SourceMessage::Offer { entries, .. } => entries,
+        _ => Vec::new(),
+    });
+    entries.flatten().collect()
+}
+
+fn needs(first: usize, needs: Vec<Need>) -> Vec<u8> {
+    TargetMessage::Needs { first: EntryId(first as u64), needs }.encode(NUMBER)
+}
+
+/// How many files of what is offered can be opened.
+fn opened(source: &Source, count: usize) -> usize {
+    for first in (0..count).step_by(512) {
+        source.handle_peer(&needs(first, vec![Need::All; 512.min(count - first)])).unwrap();
+    }
+    let work = std::iter::from_fn(|| source.lock().machine.next_work());
+    let files = work.map(|work| match work {
+        Work::Pack(files) => files.iter().filter(|file| file.handle.open().is_ok()).count(),
+        Work::Frames(_) => 0,
+    });
+    files.sum()
+}
+
+/// Descriptors of this process that are of something in `directory`.
+fn descriptors(directory: &Path) -> usize {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok());
+    open.filter(|path| path.starts_with(directory)).count()
+}
+
+fn make_file(path: PathBuf) -> PathBuf {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, b"1").unwrap();
+    path
+}
+
+#[test]
+fn files_of_one_directory_take_one_descriptor() {
+    let temp = tempfile::tempdir().unwrap();
+    let operands: Vec<_> = (0..OPERANDS).map(|i| make_file(temp.path().join(format!("f{i}")))).collect();
+    let source = source(&operands, Links::Keep);
+    assert_eq!(source.operands().iter().flatten().count(), OPERANDS);
+    assert_eq!(descriptors(temp.path()), 1);
+    assert_eq!(offers(&source).len(), OPERANDS);
+    assert_eq!(opened(&source, OPERANDS), OPERANDS);
+}
+
+#[test]
+fn operands_in_many_directories_take_few_descriptors() {
+    in_time(|| {
+        let temp = tempfile::tempdir().unwrap();
+        let files: Vec<_> = (0..OPERANDS).map(|i| make_file(temp.path().join(format!("d{i}/f")))).collect();
+        let directories: Vec<_> = files.iter().map(|file| file.parent().unwrap().to_owned()).collect();
+        for (operands, entries) in [(files, OPERANDS), (directories, 2 * OPERANDS)] {
+            let source = source(&operands, Links::Keep);
+            assert_eq!(source.operands().iter().flatten().count(), OPERANDS);
+            assert!(descriptors(temp.path()) <= MAX_OPEN_DIRECTORIES);
+            assert_eq!(offers(&source).len(), entries);
+            assert_eq!(opened(&source, entries), OPERANDS);
+            assert!(descriptors(temp.path()) <= MAX_OPEN_DIRECTORIES);
+        }
+    });
+}
+
+#[test]
+fn a_file_in_a_directory_that_may_only_be_searched_is_an_operand() {
+    let temp = tempfile::tempdir().unwrap();
+    let file = make_file(temp.path().join("search/file"));
+    std::fs::set_permissions(file.parent().unwrap(), PermissionsExt::from_mode(0o100)).unwrap();
+    let read = without_capabilities(move || {
+        let source = source(&[file], Links::Keep);
+        (offers(&source).len(), opened(&source, 1))
+    });
+    assert_eq!(read, (1, 1));
+}
+
+#[test]
+fn followed_links_do_not_lead_into_the_landing() {
+    let temp = tempfile::tempdir().unwrap();
+    let tree = temp.path().join("tree");
+    make_file(tree.join("file"));
+    make_file(temp.path().join("outside/landing/old"));
+    make_file(temp.path().join("outside/other"));
+    symlink("../outside/landing", tree.join("straight")).unwrap();
+    symlink("../outside", tree.join("above")).unwrap();
+    let landing = Look::from(&rustix::fs::stat(temp.path().join("outside/landing")).unwrap()).identity;
+    let walked = |landing: Option<Identity>| {
+        let source = source(std::slice::from_ref(&tree), Links::Follow);
+        landing.into_iter().for_each(|landing| source.leave_out(landing));
+        let left_out = || source.reporter.tally.counters().left_out;
+        (offers(&source).len(), left_out())
+    };
+    // tree, file, straight, its old; above, its other, its landing, its old.
+    assert_eq!(walked(None), (8, 0));
+    assert_eq!(walked(Some(landing)), (4, 2));
+}
+
+#[test]
+fn the_walk_goes_on_when_streams_find_that_nobody_wants_what_waits() {
+    in_time(|| {
+        let source = Arc::new(source(&[], Links::Keep));
+        for at in 0..ENTRY_WINDOW {
+            let entry = Entry { place: Place::Operand(0), kind: Kind::File { size: 0 }, meta: Meta::default() };
+            source.lock().machine.offer(entry, Arc::new(Item::directory(0)));
+            assert_eq!(source.lock().machine.window(), ENTRY_WINDOW - 1 - at);
+        }
+        std::iter::from_fn(|| source.lock().machine.poll_message()).for_each(drop);
+        for first in (0..ENTRY_WINDOW).step_by(512) {
+            source.handle_peer(&needs(first, vec![Need::All; 512])).unwrap();
+        }
+        let done = TargetMessage::Done { runs: vec![(EntryId(0), ENTRY_WINDOW as u64)] };
+        source.handle_peer(&done.encode(NUMBER)).unwrap();
+        assert_eq!(source.lock().machine.window(), 0, "what was given up still waits for a stream");
+        let walk = Arc::clone(&source);
+        let walking = std::thread::spawn(move || offer::wait_for_window(&walk).is_some());
+        // Long enough for the walk to be waiting: nothing but a stream may wake it.
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(!walking.is_finished());
+        let stream = Arc::clone(&source);
+        let streaming = std::thread::spawn(move || stream.wait_for_work().is_none());
+        assert!(walking.join().unwrap());
+        source.stop();
+        assert!(streaming.join().unwrap());
+    });
+}
