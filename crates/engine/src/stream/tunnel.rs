@@ -5,7 +5,7 @@ use haul_proto::ids::StreamId;
 use haul_proto::wire::limits::TUNNEL_PIECE_MAX;
 use haul_proto::wire::link::Channel;
 use rustix::io::Errno;
-use rustix::net::{SendFlags, send, sockopt};
+use rustix::net::{SendFlags, send};
 use std::io::{self, Read};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
@@ -15,9 +15,6 @@ use super::handshake::{Credentials, as_acceptor, as_connector};
 use super::{Stream, StreamError};
 use crate::lifeline::Lifeline;
 use crate::link::LinkWriter;
-
-/// Bytes that wait for a stream's thread, as far as the kernel allows; beyond that, the link waits.
-const QUEUE_BYTES: usize = 1 << 20;
 
 /// The link's ends of all tunnelled streams.
 pub struct Tunnel {
@@ -31,8 +28,6 @@ impl Tunnel {
         let mut inner = Vec::new();
         for id in 0..streams {
             let (ours, theirs) = UnixStream::pair()?;
-            // Less than that is slower, and no error.
-            let _ = sockopt::set_socket_send_buffer_size(&ours, QUEUE_BYTES);
             let (from, link) = (ours.try_clone()?, link.clone());
             std::thread::Builder::new()
                 .name(format!("haul-tunnel{id}"))
@@ -45,8 +40,8 @@ impl Tunnel {
 
     /// Passes bytes from the link on to a stream. An empty piece ends it. Errors are the stream's to notice.
     ///
-    /// Waits for a stream that takes no more, and looks after the link meanwhile, which nobody reads then: `false`
-    /// when the job is over.
+    /// What a stream has not taken waits in its socket, as much as the kernel lets wait there. Beyond that, this waits
+    /// for the stream, and looks after the link meanwhile, which nobody reads then: `false` when the job is over.
     pub fn deliver(&self, stream: StreamId, mut bytes: &[u8], lifeline: &Lifeline) -> bool {
         let Some(outer) = self.outer.get(usize::from(stream.0)) else { return true };
         if bytes.is_empty() {
@@ -131,7 +126,7 @@ mod tests {
             let mut queued = 0;
             while let Ok(sent) = is_full.recv_timeout(Duration::from_millis(200)) {
                 queued = sent;
-                assert!(queued <= 2 * QUEUE_BYTES, "the queue has no end");
+                assert!(queued <= 1 << 20, "the queue has no end");
             }
             assert!(queued > 0 && !delivering.is_finished(), "it waits while its controller is there");
             let _left = if gone {
