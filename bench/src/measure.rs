@@ -14,7 +14,7 @@ use crate::tools::{Recipe, Server, Tool, landing};
 use crate::workload::{Kind, Workload};
 
 /// How often memory is looked at.
-const SAMPLE_INTERVAL: Duration = Duration::from_millis(20);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// How long a server may take to end a session whose client is gone.
 const QUIET_TIMEOUT: Duration = Duration::from_secs(5);

@@ -19,7 +19,7 @@ use crate::process::{descendants, memory, signal, to_pid, tree_cpu};
 
 /// How often memory is looked at. A peak shorter than this may go unseen
 /// when it is made of several processes; that of one process is exact.
-const SAMPLE_INTERVAL: Duration = Duration::from_millis(20);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// What a program left behind and what it used.
 #[derive(Debug, Clone)]
