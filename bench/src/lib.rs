@@ -11,7 +11,7 @@
 //!   own does the writing (`nc`), to the end of the later of both.
 //! - CPU is user plus system time of every process of an end, by control group version 2 where
 //!   one can be made, else from `/proc` in ticks of 10 ms.
-//! - Peak memory is the resident memory of all processes of an end added up, sampled every 20 ms.
+//! - Peak memory is the resident memory of all processes of an end added up, sampled five times a second (more often, and it slows down what it measures).
 //!   ssh's and sshd's own processes count where a tool uses them.
 //! - What the rest of the machine used meanwhile is recorded with every run, and the report
 //!   warns when it was more than a little.
