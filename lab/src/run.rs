@@ -17,8 +17,11 @@ use rustix::process::{PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use crate::process::{descendants, memory, signal, to_pid, tree_cpu};
 
-/// How often memory is looked at. A peak shorter than this may go unseen
-/// when it is made of several processes; that of one process is exact.
+/// How soon after the start memory is looked at. A peak between two looks may go unseen when it is made of several
+/// processes; that of one process is exact.
+const FIRST_SAMPLE: Duration = Duration::from_millis(10);
+/// Each look is twice as far from the last one, up to this. All of the system's processes are read for it: more often,
+/// it would slow down what is measured.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// What a program left behind and what it used.
@@ -125,12 +128,14 @@ impl Running {
     /// Waits up to `time` for the end; true when it has ended. It can still be finished.
     pub fn wait_up_to(&mut self, time: Duration) -> bool {
         let deadline = Instant::now() + time;
+        let mut pause = FIRST_SAMPLE;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            if self.ended_within(left.min(SAMPLE_INTERVAL)) {
+            if self.ended_within(left.min(pause)) {
                 return true;
             }
             self.sample_memory();
+            pause = (pause * 2).min(SAMPLE_INTERVAL);
             if Instant::now() >= deadline {
                 return false;
             }
