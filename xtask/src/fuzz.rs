@@ -69,7 +69,12 @@ fn fuzz(asked: Asked) -> Result<bool, String> {
         println!("\n==> {target}: {} s", asked.seconds);
         let limit = BUILD_LIMIT + Duration::from_secs(asked.seconds);
         let most = format!("-max_total_time={}", asked.seconds);
-        let ended = run(&mut cargo_fuzz(&["run", target, "--", &most]), limit, Output::Shown);
+        // New inputs go to the first directory; those in the corpus are read only.
+        let found = format!("target/fuzz/{target}");
+        std::fs::create_dir_all(&found).map_err(|error| format!("{found}: {error}"))?;
+        let corpus = format!("fuzz/corpus/{target}");
+        let words = ["run", "--features", "libfuzzer", target, &found, &corpus, "--", &most, "-rss_limit_mb=512"];
+        let ended = run(&mut cargo_fuzz(&words), limit, Output::Shown);
         failed.extend(ended.failure.map(|why| format!("{target}: {why}")));
         if was_interrupted() {
             break;
