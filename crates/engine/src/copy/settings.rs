@@ -15,9 +15,6 @@ use crate::stream::handshake::random;
 /// Most streams that are used unless more are asked for.
 const STREAMS_BY_DEFAULT_MAX: u16 = 8;
 
-/// Socket buffers in bytes, where both ends are one machine. Measured: 64 KiB to 4 MiB, and the kernel's own tuning.
-const WINDOW_ON_ONE_MACHINE: u32 = 512 << 10;
-
 /// The settings of one run of a job.
 pub fn session_settings(job: &Job, workers: &Workers) -> Result<SessionSettings, Error> {
     let no_random = |error| Error::Failed(format!("the kernel gives no random bytes: {error}"));
@@ -36,7 +33,7 @@ pub fn session_settings(job: &Job, workers: &Workers) -> Result<SessionSettings,
         suite: suite(options.cipher, workers),
         frame,
         streams,
-        window_bytes: options.window_bytes.unwrap_or_else(|| window_by_default(workers)),
+        window_bytes: options.window_bytes.unwrap_or(0),
         rekey_bytes: options.rekey_bytes.unwrap_or(REKEY_BYTES),
         report_files: options.report_files,
         report_every_ms: u32::try_from(options.progress_every.as_millis()).unwrap_or(u32::MAX),
@@ -48,13 +45,6 @@ pub fn session_settings(job: &Job, workers: &Workers) -> Result<SessionSettings,
 fn streams_by_default(workers: &Workers) -> u16 {
     let cores = workers.hello(Role::Source).cores.min(workers.hello(Role::Target).cores);
     cores.clamp(2, STREAMS_BY_DEFAULT_MAX)
-}
-
-/// The kernel tunes windows best (0), except where both ends are one machine: there a window need not cover any
-/// distance, and what is in a small one is still in the processor's cache when it is received.
-fn window_by_default(workers: &Workers) -> u32 {
-    let shared = workers.hello(Role::Source).boot == workers.hello(Role::Target).boot;
-    if shared { WINDOW_ON_ONE_MACHINE } else { 0 }
 }
 
 fn suite(cipher: Cipher, workers: &Workers) -> Suite {

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use super::Stream;
 use super::connect::set_window;
 use super::handshake::{Credentials, as_acceptor};
-use super::socket::{expect_short_path, notice_loss};
+use super::socket::{expect_short_path, notice_loss, suit_host};
 
 /// Connections that wait for accept(2).
 const BACKLOG: i32 = 256;
@@ -45,7 +45,7 @@ impl Acceptor {
         let stop = Arc::clone(&unwanted);
         std::thread::Builder::new()
             .name("haul-accept".into())
-            .spawn(move || accept_until(&stop, &listener, &Arc::new(credentials), &sender))?;
+            .spawn(move || accept_until(&stop, &listener, &Arc::new(credentials), window_bytes, &sender))?;
         Ok(Self { port, streams, proven, unwanted })
     }
 
@@ -100,6 +100,7 @@ fn accept_until(
     stop: &AtomicBool,
     listener: &TcpListener,
     credentials: &Arc<Credentials>,
+    window_bytes: u32,
     proven: &Sender<(StreamId, Stream)>,
 ) {
     let pending = Arc::new(AtomicUsize::new(0));
@@ -119,6 +120,9 @@ fn accept_until(
         let (credentials, proven, held) = (Arc::clone(credentials), proven.clone(), Arc::clone(&pending));
         let spawned = std::thread::Builder::new().name("haul-greet".into()).spawn(move || {
             let socket = OwnedFd::from(socket);
+            if window_bytes == 0 {
+                suit_host(&socket);
+            }
             if sockopt::set_tcp_nodelay(&socket, true).is_ok()
                 && notice_loss(&socket).is_ok()
                 && let Ok(stream) = as_acceptor(socket, &credentials)

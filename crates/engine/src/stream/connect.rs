@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use super::handshake::{Credentials, as_connector};
-use super::socket::{expect_short_path, notice_loss};
+use super::socket::{expect_short_path, notice_loss, suit_host};
 use super::{Stream, StreamError};
 
 /// Connections that are made at a time: fewer than an acceptor takes before they are proven.
@@ -81,6 +81,9 @@ fn socket(address: SocketAddr, window_bytes: u32, timeout: Duration) -> io::Resu
     let socket = OwnedFd::from(socket);
     sockopt::set_tcp_nodelay(&socket, true)?;
     notice_loss(&socket)?;
+    if window_bytes == 0 {
+        suit_host(&socket);
+    }
     Ok(socket)
 }
 

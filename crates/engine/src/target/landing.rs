@@ -15,7 +15,6 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use super::file::Incoming;
 use super::memory;
 use crate::fs::{Dir, Identity, Links, Look, describe};
 use crate::os::machine;
@@ -66,11 +65,6 @@ impl Landing {
     /// A path below the landing, as it is shown.
     pub fn path(&self, relative: &[u8]) -> Vec<u8> {
         below(&self.label, relative)
-    }
-
-    /// The path of a file from the landing down: what a list of digests calls it.
-    pub fn relative(&self, incoming: &Incoming) -> Vec<u8> {
-        incoming.relative()
     }
 }
 

@@ -161,7 +161,7 @@ impl Target {
                 (Item::Directory { dir, fresh, meta }, _) => self.finish_directory(dir, *fresh, meta),
                 (Item::File(incoming), Some((modified, digest))) => match incoming.finish(self, modified) {
                     Ok(()) => {
-                        self.reporter.file_done(|| self.landing.relative(incoming), incoming.size(), digest);
+                        self.reporter.file_done(|| incoming.relative(), incoming.size(), digest);
                         true
                     }
                     Err(text) => {
