@@ -1,39 +1,25 @@
 //! The benchmark's own command line.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::kind::Kind;
 use crate::tools;
-use crate::workload::Kind;
-
-/// What `--help` prints.
-pub const HELP: &str = "\
-Runs haul beside every peer found on this machine, over loopback and an sshd of its own.
-
-cargo xtask bench [OPTIONS]
-
-  --install              apt-get install the peers that Debian has
-  --runs N               measured rounds (default 3); each runs every tool once
-  --workload NAME        big, null, small, mixed, empty; repeatable (default: all)
-  --tool NAME            a tool or a family of them, haul or gridftp; repeatable (default: all)
-  --scale FACTOR         of the workloads' sizes and counts, 0.0001 to 10 (default 1)
-  --dir DIR              where data is put (default /dev/shm)
-  --haul PATH            the haul to measure (default: this workspace's release build)
-  --congestion NAME      cubic or bbr, in a network namespace made for it (needs root);
-                         default: this machine's own setting
-  --timeout SECONDS      of one run (default 300); a tool that needs more is not run again
-  --json FILE            every single run
-  --markdown FILE        the tables that are printed
-";
 
 /// What was asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// Install peers first.
     pub install: bool,
+    /// Measure pacing instead.
+    pub pacing: bool,
+    /// Fewer cases of it.
+    pub quick: bool,
+    /// Measure compression, and nothing else.
+    pub compression: bool,
     /// Measured rounds.
     pub runs: u32,
     /// In the order given.
@@ -44,10 +30,14 @@ pub struct Settings {
     pub scale: f64,
     /// Where a directory for the data is made.
     pub dir: PathBuf,
+    /// Where a directory for data on a disk is made; none for the build directory.
+    pub disk_dir: Option<PathBuf>,
     /// The program to measure; none for the release build.
     pub haul: Option<PathBuf>,
-    /// Congestion control to set.
-    pub congestion: Option<String>,
+    /// A second haul, to be compared with it.
+    pub beside: Option<PathBuf>,
+    /// Congestion controls to set, one after the other; empty for this machine's own.
+    pub congestion: Vec<String>,
     /// Limit of one run.
     pub timeout: Duration,
     /// Where to write every run.
@@ -60,13 +50,18 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             install: false,
+            pacing: false,
+            quick: false,
+            compression: false,
             runs: 3,
-            workloads: Kind::ALL.to_vec(),
+            workloads: Vec::new(),
             tools: Vec::new(),
             scale: 1.0,
             dir: PathBuf::from("/dev/shm"),
+            disk_dir: None,
             haul: None,
-            congestion: None,
+            beside: None,
+            congestion: Vec::new(),
             timeout: Duration::from_secs(300),
             json: None,
             markdown: None,
@@ -74,79 +69,187 @@ impl Default for Settings {
     }
 }
 
+impl Settings {
+    /// Where a directory for data on a disk is made.
+    pub fn disk_dir(&self) -> PathBuf {
+        self.disk_dir.clone().unwrap_or_else(build_directory)
+    }
+}
+
+/// Where cargo puts what it builds for this workspace.
+pub fn build_directory() -> PathBuf {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let found = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);
+    found.canonicalize().unwrap_or(found)
+}
+
 /// What the words mean.
 #[derive(Debug, PartialEq)]
 pub enum Parsed {
-    /// Print [`HELP`].
+    /// Print [`help`].
     Help,
     /// Measure.
     Run(Box<Settings>),
 }
 
+/// An option: its name, what its value is called, what it does, and how.
+struct Row {
+    name: &'static str,
+    value: Option<&'static str>,
+    about: &'static str,
+    set: fn(&mut Settings, &OsStr) -> Result<()>,
+}
+
+const fn flag(name: &'static str, about: &'static str, set: fn(&mut Settings, &OsStr) -> Result<()>) -> Row {
+    Row { name, value: None, about, set }
+}
+
+const fn valued(
+    name: &'static str,
+    value: &'static str,
+    about: &'static str,
+    set: fn(&mut Settings, &OsStr) -> Result<()>,
+) -> Row {
+    Row { name, value: Some(value), about, set }
+}
+
+/// Every option. A mode of its own (`--curves`) is a flag that names workloads.
+const OPTIONS: &[Row] = &[
+    flag("--compression", "text and noise over 1 Gbit/s, with and without -c (needs root)", |to, _| {
+        to.compression = true;
+        Ok(())
+    }),
+    flag("--install", "apt-get install the peers that Debian has", |to, _| {
+        to.install = true;
+        Ok(())
+    }),
+    valued("--runs", "N", "measured rounds (default 3); each runs every tool once", |to, value| {
+        to.runs = number(value, 1, 1000)?;
+        Ok(())
+    }),
+    valued(
+        "--workload",
+        "NAME",
+        "a workload or a family of them; repeatable (default: those without *)",
+        |to, value| {
+            to.workloads.extend(Kind::named(&value.to_string_lossy())?);
+            Ok(())
+        },
+    ),
+    flag("--curves", "the same as --workload curve: by streams, by files, by bytes", |to, _| {
+        to.workloads.extend(Kind::named("curve")?);
+        Ok(())
+    }),
+    flag("--old-cpu", "the same as --workload old-cpu: AVX2, AVX-512, VAES masked", |to, _| {
+        to.workloads.push(Kind::OldCpu);
+        Ok(())
+    }),
+    flag("--pacing", "instead: how smoothly -x keeps its rate, 512 KB/s to 1 GB/s (needs root)", |to, _| {
+        to.pacing = true;
+        Ok(())
+    }),
+    flag("--quick", "with --pacing: fewer rates and numbers of streams", |to, _| {
+        to.quick = true;
+        Ok(())
+    }),
+    valued("--tool", "NAME", "a tool or a family of them, haul or gridftp; repeatable (default: all)", |to, value| {
+        to.tools.push(known_tool(value)?);
+        Ok(())
+    }),
+    valued("--scale", "FACTOR", "of the workloads' sizes and counts, 0.0001 to 10 (default 1)", |to, value| {
+        to.scale = number(value, 0.0001, 10.0)?;
+        Ok(())
+    }),
+    valued("--dir", "DIR", "where data is put (default /dev/shm)", |to, value| {
+        to.dir = value.into();
+        Ok(())
+    }),
+    valued("--disk-dir", "DIR", "where data on a disk is put (default: the build directory)", |to, value| {
+        to.disk_dir = Some(value.into());
+        Ok(())
+    }),
+    valued("--haul", "PATH", "the haul to measure (default: this workspace's release build)", |to, value| {
+        to.haul = Some(value.into());
+        Ok(())
+    }),
+    valued("--beside", "PATH", "another haul (a build from before a change): the tool haul-before", |to, value| {
+        to.beside = Some(value.into());
+        Ok(())
+    }),
+    valued(
+        "--congestion",
+        "NAME",
+        "cubic, bbr or reno, or both (cubic, then bbr), in a network\n\
+            namespace made for it (needs root); default: this machine's own setting",
+        |to, value| {
+            to.congestion = known_congestion(value)?;
+            Ok(())
+        },
+    ),
+    valued("--timeout", "SECONDS", "of one run (default 300); a tool that needs more is not run again", |to, value| {
+        to.timeout = Duration::from_secs(number(value, 1, 86_400)?);
+        Ok(())
+    }),
+    valued("--json", "FILE", "every single run, and the aims", |to, value| {
+        to.json = Some(value.into());
+        Ok(())
+    }),
+    valued("--markdown", "FILE", "the tables that are printed", |to, value| {
+        to.markdown = Some(value.into());
+        Ok(())
+    }),
+];
+
+/// What `--help` prints.
+pub fn help() -> String {
+    const COLUMN: usize = 25;
+    let mut text = "Runs haul beside every peer found on this machine, over loopback and an sshd of its own.\n\n\
+                    cargo xtask bench [OPTIONS]\n\n"
+        .to_owned();
+    for row in OPTIONS {
+        let left = format!("  {} {}", row.name, row.value.unwrap_or_default());
+        let about = row.about.replace('\n', &format!("\n{:COLUMN$}", ""));
+        text.push_str(&format!("{left:<COLUMN$}{about}\n"));
+    }
+    text.push_str("\nWorkloads:\n");
+    for kind in Kind::ALL {
+        let title = kind.title();
+        let (name, about) = title.split_once(": ").unwrap_or((&title, ""));
+        let mark = if Kind::usual().contains(&kind) { "" } else { " *" };
+        text.push_str(&format!("{:<COLUMN$}{about}\n", format!("  {name}{mark}")));
+    }
+    text
+}
+
 /// Reads the arguments, without the program's name.
 pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Parsed> {
     let mut settings = Settings::default();
-    let mut workloads = Vec::new();
     let mut args = args;
-    while let Some(option) = args.next() {
-        let option = option.to_string_lossy().into_owned();
-        match option.as_str() {
-            "-h" | "--help" => return Ok(Parsed::Help),
-            "--install" => settings.install = true,
-            _ => set(&mut settings, &mut workloads, &option, &mut args)?,
+    while let Some(word) = args.next() {
+        let word = word.to_string_lossy().into_owned();
+        if word == "-h" || word == "--help" {
+            return Ok(Parsed::Help);
         }
+        let row = OPTIONS.iter().find(|row| row.name == word).with_context(|| format!("there is no option {word}"))?;
+        let value = match row.value {
+            Some(_) => args.next().with_context(|| format!("{word} needs a value"))?,
+            None => OsString::new(),
+        };
+        (row.set)(&mut settings, &value).with_context(|| format!("{word} {}", value.to_string_lossy()))?;
     }
-    if !workloads.is_empty() {
-        settings.workloads = workloads;
+    if settings.workloads.is_empty() {
+        settings.workloads = Kind::usual();
     }
     Ok(Parsed::Run(Box::new(settings)))
 }
 
-/// Takes an option that has a value.
-fn set(
-    settings: &mut Settings,
-    workloads: &mut Vec<Kind>,
-    option: &str,
-    args: &mut impl Iterator<Item = OsString>,
-) -> Result<()> {
-    const VALUED: [&str; 10] = [
-        "--runs",
-        "--workload",
-        "--tool",
-        "--scale",
-        "--dir",
-        "--haul",
-        "--congestion",
-        "--timeout",
-        "--json",
-        "--markdown",
-    ];
-    ensure!(VALUED.contains(&option), "there is no option {option}");
-    let value = args.next().with_context(|| format!("{option} needs a value"))?;
-    let text = value.to_string_lossy().into_owned();
-    let wrong = || format!("{option} {text}: not a number in its range");
-    match option {
-        "--runs" => settings.runs = in_range(text.parse().ok(), 1, 1000).with_context(wrong)?,
-        "--workload" => workloads.push(Kind::from_name(&text)?),
-        "--tool" => settings.tools.push(known_tool(text)?),
-        "--scale" => settings.scale = in_range(text.parse().ok(), 0.0001, 10.0).with_context(wrong)?,
-        "--timeout" => {
-            settings.timeout = Duration::from_secs(in_range(text.parse().ok(), 1, 86_400).with_context(wrong)?)
-        }
-        "--congestion" => settings.congestion = Some(known_congestion(text)?),
-        "--dir" => settings.dir = value.into(),
-        "--haul" => settings.haul = Some(value.into()),
-        "--json" => settings.json = Some(value.into()),
-        _ => settings.markdown = Some(value.into()),
-    }
-    Ok(())
+fn number<Number: PartialOrd + std::str::FromStr>(value: &OsStr, low: Number, high: Number) -> Result<Number> {
+    let number = value.to_str().and_then(|text| text.parse().ok());
+    number.filter(|number| *number >= low && *number <= high).context("not a number in its range")
 }
 
-fn in_range<Number: PartialOrd>(value: Option<Number>, low: Number, high: Number) -> Option<Number> {
-    value.filter(|value| *value >= low && *value <= high)
-}
-
-fn known_tool(name: String) -> Result<String> {
+fn known_tool(value: &OsStr) -> Result<String> {
+    let name = value.to_string_lossy().into_owned();
     if tools::ALL.iter().any(|tool| tool.is_called(&name)) {
         return Ok(name);
     }
@@ -154,9 +257,13 @@ fn known_tool(name: String) -> Result<String> {
     bail!("there is no tool {name}; there are {}", names.join(", "))
 }
 
-fn known_congestion(name: String) -> Result<String> {
-    ensure!(["cubic", "bbr", "reno"].contains(&name.as_str()), "--congestion is cubic, bbr or reno, not {name}");
-    Ok(name)
+fn known_congestion(value: &OsStr) -> Result<Vec<String>> {
+    let name = value.to_string_lossy().into_owned();
+    if name == "both" {
+        return Ok(vec!["cubic".to_owned(), "bbr".to_owned()]);
+    }
+    ensure!(["cubic", "bbr", "reno"].contains(&name.as_str()), "it is cubic, bbr, reno or both");
+    Ok(vec![name])
 }
 
 #[cfg(test)]
@@ -171,32 +278,41 @@ mod tests {
     }
 
     #[test]
-    fn nothing_means_everything_three_times() {
+    fn nothing_means_every_row_of_the_aims_three_times() {
         let settings = settings(&[]).expect("no word is wrong");
-        assert_eq!(settings, Settings::default());
-        assert_eq!((settings.runs, settings.workloads.len()), (3, 5));
+        assert_eq!(settings, Settings { workloads: Kind::usual(), ..Settings::default() });
+        assert_eq!((settings.runs, settings.workloads.len()), (3, 11));
     }
 
     #[test]
     fn every_option_is_taken() {
-        let words = "--install --runs 5 --workload null --workload big --tool gridftp --tool cp --scale 0.25 --dir /d \
-                     --haul /h --congestion cubic --timeout 7 --json j --markdown m";
-        let settings =
-            settings(&words.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>()).expect("all right");
+        let words = "--install --compression --runs 5 --workload null --curves --old-cpu --pacing --quick --tool gridftp --tool cp --scale 0.25 \
+                     --dir /d --disk-dir /e --haul /h --beside /b --congestion both --timeout 7 --json j --markdown m";
+        let given: Vec<&str> = words.split(' ').filter(|word| !word.is_empty()).collect();
+        for row in OPTIONS {
+            assert!(given.contains(&row.name), "{} is not tried here", row.name);
+        }
+        let curves =
+            [Kind::Null, Kind::CurveStreams, Kind::CurveFiles, Kind::CurveBytes, Kind::CurveNull, Kind::OldCpu];
         let expected = Settings {
             install: true,
+            pacing: true,
+            quick: true,
+            compression: true,
             runs: 5,
-            workloads: vec![Kind::Null, Kind::Big],
+            workloads: curves.to_vec(),
             tools: vec!["gridftp".to_owned(), "cp".to_owned()],
             scale: 0.25,
             dir: "/d".into(),
+            disk_dir: Some("/e".into()),
             haul: Some("/h".into()),
-            congestion: Some("cubic".to_owned()),
+            beside: Some("/b".into()),
+            congestion: vec!["cubic".to_owned(), "bbr".to_owned()],
             timeout: Duration::from_secs(7),
             json: Some("j".into()),
             markdown: Some("m".into()),
         };
-        assert_eq!(settings, expected);
+        assert_eq!(settings(&given).expect("all right"), expected);
     }
 
     #[test]
@@ -218,21 +334,10 @@ mod tests {
     }
 
     #[test]
-    fn help_names_every_option() {
-        for option in [
-            "--install",
-            "--runs",
-            "--workload",
-            "--tool",
-            "--scale",
-            "--dir",
-            "--haul",
-            "--congestion",
-            "--timeout",
-            "--json",
-            "--markdown",
-        ] {
-            assert!(HELP.contains(option), "{option}");
-        }
+    fn help_is_aligned_and_fits_a_terminal() {
+        let help = help();
+        assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
+        assert!(help.contains("\n  --runs N               measured rounds"), "{help}");
+        assert!(help.contains("\n  curve-files *          "), "{help}");
     }
 }

@@ -13,36 +13,59 @@
 //!   one can be made, else from `/proc` in ticks of 10 ms.
 //! - Peak memory is the resident memory of all processes of an end added up, sampled five times a second (more often, and it slows down what it measures).
 //!   ssh's and sshd's own processes count where a tool uses them.
+//! - Disk workloads begin with the source's pages out of the page cache, and end when the target's file system
+//!   was synced: the same for every tool.
 //! - What the rest of the machine used meanwhile is recorded with every run, and the report
 //!   warns when it was more than a little.
 //!
 //! The command line is described by `--help`.
 
+mod aims;
+mod aligned;
 mod args;
+mod bare_loop;
+mod compression;
 mod daemon;
+mod helper;
+mod kind;
 mod machine;
 mod measure;
+mod old_cpu;
+mod pacing;
+mod recipes;
 mod report;
 mod rounds;
 mod site;
+mod text;
 mod tools;
+mod tracer;
+mod wan;
+mod windows;
 mod workload;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, ensure};
 
 use args::{Parsed, Settings};
+use rounds::Outcome;
 
 /// Runs the benchmark that these arguments (without the program's name) describe.
 ///
 /// Prints the tables on standard output and progress on standard error. Succeeds
 /// when every run of haul that was to be made was made and its copies agreed.
 pub fn main<Word: Into<OsString>>(args: impl IntoIterator<Item = Word>) -> ExitCode {
-    match args::parse(args.into_iter().map(Into::into)) {
+    let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+    if wan::is_meant(&args) {
+        return wan::main(args);
+    }
+    if is_helper(&args) {
+        return helper::main(&args);
+    }
+    match args::parse(args.into_iter()) {
         Ok(Parsed::Help) => {
-            print!("{}", args::HELP);
+            print!("{}", args::help());
             ExitCode::SUCCESS
         }
         Ok(Parsed::Run(settings)) => conclude(run(&settings)),
@@ -69,15 +92,33 @@ fn run(settings: &Settings) -> Result<bool> {
     if settings.install {
         install()?;
     }
-    let outcome = rounds::run(settings)?;
-    println!("{}", report::markdown(&outcome));
+    if settings.compression {
+        compression::check()?;
+        return compression::run(settings);
+    }
+    if settings.pacing {
+        return pacing::run(settings);
+    }
+    let passes: Vec<Option<&str>> = match settings.congestion.as_slice() {
+        [] => vec![None],
+        names => names.iter().map(|name| Some(name.as_str())).collect(),
+    };
+    let outcomes: Vec<Outcome> = passes.into_iter().map(|name| rounds::run(settings, name)).collect::<Result<_>>()?;
+    let text: Vec<String> = outcomes.iter().map(report::markdown).collect();
+    let text = text.join("\n");
+    println!("{text}");
     if let Some(path) = &settings.markdown {
-        std::fs::write(path, report::markdown(&outcome)).with_context(|| format!("writing {path:?}"))?;
+        std::fs::write(path, &text).with_context(|| format!("writing {path:?}"))?;
     }
     if let Some(path) = &settings.json {
-        std::fs::write(path, report::json(&outcome)).with_context(|| format!("writing {path:?}"))?;
+        std::fs::write(path, report::json(&outcomes)).with_context(|| format!("writing {path:?}"))?;
     }
-    Ok(outcome.haul_succeeded())
+    Ok(outcomes.iter().all(Outcome::haul_succeeded))
+}
+
+/// Whether these are the arguments of a program that the benchmark starts for itself, for which nothing is to be built.
+pub fn is_helper<Word: AsRef<OsStr>>(args: &[Word]) -> bool {
+    args.first().is_some_and(|first| helper::is_meant(first.as_ref()))
 }
 
 /// Installs what Debian has of the peers.

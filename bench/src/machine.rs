@@ -57,10 +57,18 @@ fn field(path: &str, name: &str) -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
+/// Memory that can be had without swapping.
+pub fn available_memory_bytes() -> u64 {
+    memory_kib("MemAvailable") << 10
+}
+
 fn memory_gib() -> u64 {
-    let total = field("/proc/meminfo", "MemTotal").unwrap_or_default();
-    let kib: u64 = total.split_whitespace().next().and_then(|kib| kib.parse().ok()).unwrap_or(0);
-    kib.div_ceil(1 << 20)
+    memory_kib("MemTotal").div_ceil(1 << 20)
+}
+
+fn memory_kib(name: &str) -> u64 {
+    let text = field("/proc/meminfo", name).unwrap_or_default();
+    text.split_whitespace().next().and_then(|kib| kib.parse().ok()).unwrap_or(0)
 }
 
 fn default_congestion() -> String {

@@ -2,16 +2,19 @@
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use haul_lab::{Cgroup, Finished, compare, start};
+use haul_lab::{Cgroup, Finished, Sshd, compare, start};
 
 use crate::daemon::Daemon;
+use crate::kind::Place;
 use crate::machine::busy_s;
+use crate::recipes::landing;
 use crate::site::Site;
-use crate::tools::{Recipe, Server, Tool, landing};
-use crate::workload::{Kind, Workload};
+use crate::tools::{Recipe, Server, Tool};
+use crate::workload::Workload;
 
 /// How often memory is looked at.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(200);
@@ -55,16 +58,29 @@ impl Run {
 /// Runs `tool` once and compares its copy. An error here is the benchmark's own; a tool's is in the run.
 pub fn measure(site: &Site, tool: &Tool, workload: &Workload, round: u32, timeout: Duration) -> Result<Run> {
     let recipe = tool.recipe(site, workload)?;
-    let mut run = copy(site, recipe, timeout)?;
+    let on_disk = workload.kind.place() == Place::Disk;
+    if on_disk && tool.copies() {
+        forget_pages(&workload.source)?;
+    }
+    let sync = || if on_disk && tool.copies() { site.sync_target(workload) } else { Ok(()) };
+    let mut run = copy(site, recipe, timeout, sync)?;
     run.round = round;
-    if run.failure.is_none() {
+    if run.failure.is_none() && tool.copies() {
         run.failure = check(site, workload).err();
     }
     ensure_null_device()?;
     Ok(run)
 }
 
-fn copy(site: &Site, recipe: Recipe, timeout: Duration) -> Result<Run> {
+/// Takes a file out of the page cache. Its pages are clean: its file system was synced since it was made (`rounds`). The whole cache is not dropped,
+/// since the tools' own programs are in it.
+fn forget_pages(path: &Path) -> Result<()> {
+    let file = fs::File::open(path).with_context(|| format!("opening {path:?}"))?;
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).with_context(|| format!("dropping {path:?}"))
+}
+
+/// `sync` is part of the time; nothing it does is counted as anybody's CPU time, as the kernel's own threads are not.
+fn copy(site: &Site, recipe: Recipe, timeout: Duration, sync: impl Fn() -> Result<()>) -> Result<Run> {
     let mut other = OtherEnd::start(site, recipe.server)?;
     let account = Cgroup::create();
     let client = site.place(&recipe.client);
@@ -78,6 +94,9 @@ fn copy(site: &Site, recipe: Recipe, timeout: Duration) -> Result<Run> {
         ended = running.wait_up_to(SAMPLE_INTERVAL) && other.receiver_ends_within(SAMPLE_INTERVAL);
         server_peak_bytes = server_peak_bytes.max(other.memory_bytes());
         site.check_interrupt()?;
+    }
+    if ended {
+        sync()?;
     }
     let wall_s = begun.elapsed().as_secs_f64();
     let client = running.finish(Duration::ZERO)?;
@@ -112,8 +131,8 @@ fn failure(ended: bool, timeout: Duration, client: &Finished, receiver: Option<&
 
 /// Whether the copy is what was to be copied.
 fn check(site: &Site, workload: &Workload) -> Result<(), String> {
-    match workload.kind {
-        Kind::Null => Ok(()),
+    match workload.kind.place() {
+        Place::Null => Ok(()),
         _ => compare(&workload.source, &landing(site, workload)),
     }
 }
@@ -130,12 +149,12 @@ fn ensure_null_device() -> Result<()> {
 /// The serving end of one copy.
 struct OtherEnd<'a> {
     site: &'a Site,
-    server: Serving,
+    server: Serving<'a>,
 }
 
-enum Serving {
+enum Serving<'a> {
     None,
-    Sshd,
+    Sshd(&'a Sshd),
     Rsyncd,
     Gridftp,
     Receiver(Daemon),
@@ -145,7 +164,7 @@ impl<'a> OtherEnd<'a> {
     fn start(site: &'a Site, server: Server) -> Result<Self> {
         let server = match server {
             Server::None => Serving::None,
-            Server::Sshd => Serving::Sshd,
+            Server::Sshd(host) => Serving::Sshd(site.sshd_of(host)),
             Server::Rsyncd => Serving::Rsyncd,
             Server::Gridftp => Serving::Gridftp,
             Server::Receiver(command, port) => Serving::Receiver(Daemon::start(&site.place(&command), port)?),
@@ -158,20 +177,20 @@ impl<'a> OtherEnd<'a> {
             Serving::Rsyncd => self.site.rsyncd().map(|(daemon, _)| daemon),
             Serving::Gridftp => self.site.gridftp().map(|(daemon, _)| daemon),
             Serving::Receiver(receiver) => Some(receiver),
-            Serving::None | Serving::Sshd => None,
+            Serving::None | Serving::Sshd(_) => None,
         }
     }
 
     fn cpu_s(&self) -> f64 {
         match self.server {
-            Serving::Sshd => self.site.sshd.cpu_s(),
+            Serving::Sshd(sshd) => sshd.cpu_s(),
             _ => self.daemon().map_or(0.0, Daemon::cpu_s),
         }
     }
 
     fn memory_bytes(&self) -> u64 {
         match self.server {
-            Serving::Sshd => self.site.sshd.session_memory_bytes(),
+            Serving::Sshd(sshd) => sshd.session_memory_bytes(),
             _ => self.daemon().map_or(0, Daemon::memory_bytes),
         }
     }
@@ -191,7 +210,7 @@ impl<'a> OtherEnd<'a> {
             std::thread::sleep(Duration::from_millis(2));
         }
         match &self.server {
-            Serving::Sshd => self.site.sshd.end_sessions(),
+            Serving::Sshd(sshd) => sshd.end_sessions(),
             Serving::Rsyncd | Serving::Gridftp => {
                 if let Some(daemon) = self.daemon() {
                     daemon.end_sessions();
@@ -203,7 +222,7 @@ impl<'a> OtherEnd<'a> {
 
     fn is_quiet(&self) -> bool {
         match self.server {
-            Serving::Sshd => self.site.sshd.session_pids().is_empty(),
+            Serving::Sshd(sshd) => sshd.session_pids().is_empty(),
             Serving::Rsyncd | Serving::Gridftp => self.daemon().is_none_or(Daemon::is_idle),
             Serving::None | Serving::Receiver(_) => true,
         }

@@ -4,11 +4,16 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
+use crate::aims::{self, Verdict};
+use crate::aligned::{aligned, number};
 use crate::measure::Run;
 use crate::rounds::{Measured, Outcome, Row};
 
 /// Above this share of the machine's CPU time the seconds are not worth comparing.
 const DISTURBANCE_PERCENT_MAX: f64 = 5.0;
+
+/// Below 1 MB a time says nothing about bytes.
+const WORTH_A_RATE_GB: f64 = 0.001;
 
 const HEADINGS: [&str; 9] =
     ["tool", "seconds (min to max)", "GB/s", "files/s", "CPU s", "CPU s/GB", "client MiB", "server MiB", "times haul"];
@@ -27,12 +32,25 @@ pub fn markdown(outcome: &Outcome) -> String {
         let _ = writeln!(text, "{note}");
     }
     for measured in &outcome.workloads {
-        let _ = write!(text, "\n### {}\n\n{}", measured.title, table(measured));
-        for row in &measured.rows {
-            let _ = writeln!(text, "- {}: {}", row.tool.name, remark(row));
+        let _ = write!(text, "\n### {}\n\n{}", heading(measured), table(measured));
+        for line in remarks(measured) {
+            let _ = writeln!(text, "- {line}");
         }
     }
+    let aims = aims::judge(outcome);
+    if !aims.is_empty() {
+        let _ = write!(text, "\n### aims\n\n{}{}", not_at_scale(outcome.scale), aims::table(&aims));
+    }
     text
+}
+
+/// What is small is over before its aim means anything.
+fn not_at_scale(scale: f64) -> String {
+    if (scale - 1.0).abs() < f64::EPSILON {
+        String::new()
+    } else {
+        format!("Aims are for scale 1; this is {scale}.\n\n")
+    }
 }
 
 /// A warning when other processes had more than a little of the machine.
@@ -48,9 +66,14 @@ fn disturbance(outcome: &Outcome) -> Option<String> {
 }
 
 /// Every run of every tool.
-pub fn json(outcome: &Outcome) -> String {
+pub fn json(outcomes: &[Outcome]) -> String {
+    let value = json!({ "passes": outcomes.iter().map(outcome_json).collect::<Vec<_>>() });
+    format!("{value:#}\n")
+}
+
+fn outcome_json(outcome: &Outcome) -> Value {
     let machine = &outcome.machine;
-    let value = json!({
+    json!({
         "machine": {
             "cpu": machine.cpu, "cores": machine.cores, "memory_gib": machine.memory_gib,
             "kernel": machine.kernel, "congestion_control": machine.congestion,
@@ -60,21 +83,29 @@ pub fn json(outcome: &Outcome) -> String {
         "dir": outcome.dir,
         "cpu_counted_by": if outcome.counted_by_cgroup { "cgroup" } else { "proc" },
         "workloads": outcome.workloads.iter().map(workload_json).collect::<Vec<_>>(),
-    });
-    format!("{value:#}\n")
+        "aims": aims::judge(outcome).iter().map(aim_json).collect::<Vec<_>>(),
+    })
 }
 
 fn workload_json(measured: &Measured) -> Value {
     json!({
-        "name": measured.name, "title": measured.title, "files": measured.files, "gigabytes": measured.gigabytes,
+        "name": measured.name, "title": measured.title,
         "tools": measured.rows.iter().map(row_json).collect::<Vec<_>>(),
     })
 }
 
 fn row_json(row: &Row) -> Value {
     json!({
-        "name": row.tool.name, "about": row.tool.about, "missing": row.missing,
+        "name": row.tool.name, "about": row.tool.about, "case": row.label, "files": row.files,
+        "gigabytes": row.gigabytes, "missing": row.missing,
         "runs": row.runs.iter().map(run_json).collect::<Vec<_>>(),
+    })
+}
+
+fn aim_json(aim: &Verdict) -> Value {
+    json!({
+        "workload": aim.workload, "what": aim.what, "aim": aim.aim, "measured": aim.measured,
+        "reached": aim.reached, "remark": aim.remark,
     })
 }
 
@@ -84,6 +115,32 @@ fn run_json(run: &Run) -> Value {
         "others_cpu_s": run.others_cpu_s, "client_peak_bytes": run.client_peak_bytes, "server_peak_bytes": run.server_peak_bytes,
         "failure": run.failure, "timed_out": run.timed_out,
     })
+}
+
+/// One line a tool, and one more for each of its workloads that failed.
+fn remarks(measured: &Measured) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for row in &measured.rows {
+        let name = if row.failure().is_some() { row.name() } else { row.tool.name.to_owned() };
+        let line = format!("{name}: {}", remark(row));
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+/// What it is, and how much where all rows copy the same.
+fn heading(measured: &Measured) -> String {
+    let mut copies = measured.rows.iter().filter(|row| row.tool.copies());
+    let Some(first) = copies.next() else { return measured.title.clone() };
+    let same = copies.all(|row| (row.files, row.gigabytes) == (first.files, first.gigabytes));
+    match (same, first.files, first.gigabytes) {
+        (false, ..) | (_, 0, _) => measured.title.clone(),
+        (_, 1, gigabytes) if gigabytes < WORTH_A_RATE_GB => measured.title.clone(),
+        (_, 1, gigabytes) => format!("{} ({gigabytes:.2} GB)", measured.title),
+        (_, files, gigabytes) => format!("{} ({files} files, {gigabytes:.3} GB)", measured.title),
+    }
 }
 
 fn remark(row: &Row) -> String {
@@ -99,88 +156,46 @@ fn remark(row: &Row) -> String {
 }
 
 fn table(measured: &Measured) -> String {
-    let haul_s =
-        measured.rows.iter().find(|row| row.tool.name == "haul").and_then(|row| median_of(row, |run| run.wall_s));
-    let mut lines = vec![HEADINGS.map(str::to_owned)];
-    lines.extend(measured.rows.iter().map(|row| cells(measured, row, haul_s)));
-    let widths: Vec<usize> = (0..HEADINGS.len())
-        .map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0))
-        .collect();
-    let mut text = String::new();
-    for (index, line) in lines.iter().enumerate() {
-        write_line(&mut text, line, &widths);
-        if index == 0 {
-            let rules: Vec<String> = widths.iter().enumerate().map(|(column, width)| rule(column, *width)).collect();
-            let _ = writeln!(text, "| {} |", rules.join(" | "));
-        }
-    }
-    text.push('\n');
-    text
+    let mut lines = vec![HEADINGS.map(str::to_owned).to_vec()];
+    lines.extend(measured.rows.iter().map(|row| {
+        let beside = measured.rows.iter().find(|other| other.tool.name == "haul" && other.label == row.label);
+        cells(row, beside.and_then(Row::wall_s)).to_vec()
+    }));
+    aligned(&lines, &[0])
 }
 
-fn write_line(text: &mut String, line: &[String], widths: &[usize]) {
-    let padded: Vec<String> = line
-        .iter()
-        .zip(widths)
-        .enumerate()
-        .map(|(column, (cell, &width))| if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") })
-        .collect();
-    let _ = writeln!(text, "| {} |", padded.join(" | "));
-}
-
-/// Numbers stand at the right.
-fn rule(column: usize, width: usize) -> String {
-    if column == 0 { "-".repeat(width) } else { format!("{}:", "-".repeat(width - 1)) }
-}
-
-fn cells(measured: &Measured, row: &Row, haul_s: Option<f64>) -> [String; 9] {
-    let name = row.tool.name.to_owned();
-    let Some(wall_s) = median_of(row, |run| run.wall_s) else {
+fn cells(row: &Row, haul_s: Option<f64>) -> [String; 9] {
+    let name = row.name();
+    let Some(wall_s) = row.wall_s() else {
         let state = if row.missing.is_some() { "not found" } else { "failed" };
         let none = || "-".to_owned();
         return [name, state.to_owned(), none(), none(), none(), none(), none(), none(), none()];
     };
     let (low, high) =
         row.good().fold((f64::MAX, 0.0_f64), |(low, high), run| (low.min(run.wall_s), high.max(run.wall_s)));
-    let cpu_s = median_of(row, Run::cpu_s).unwrap_or(0.0);
-    let has_bytes = measured.gigabytes > 0.0;
+    let cpu_s = row.median(Run::cpu_s).unwrap_or(0.0);
+    let has_bytes = row.gigabytes >= WORTH_A_RATE_GB;
     [
         name,
         format!("{wall_s:.2} ({low:.2} to {high:.2})"),
-        number(has_bytes.then_some(measured.gigabytes / wall_s), 2),
-        number((measured.files > 1).then_some(f64::from(measured.files) / wall_s), 0),
+        number(has_bytes.then_some(row.gigabytes / wall_s), 2),
+        number((row.files > 1).then_some(f64::from(row.files) / wall_s), 0),
         number(Some(cpu_s), 2),
-        number(has_bytes.then_some(cpu_s / measured.gigabytes), 2),
+        number(has_bytes.then_some(cpu_s / row.gigabytes), 2),
         number(memory_mib(row, |run| run.client_peak_bytes), 1),
         number(memory_mib(row, |run| run.server_peak_bytes), 1),
         number(haul_s.map(|haul_s| wall_s / haul_s), 2),
     ]
 }
 
-fn number(value: Option<f64>, decimals: usize) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}"))
-}
-
 /// None where there was no such end, or where it was gone before its memory was looked at.
 fn memory_mib(row: &Row, bytes: impl Fn(&Run) -> u64) -> Option<f64> {
-    median_of(row, |run| mebibytes(bytes(run))).filter(|mib| *mib > 0.0)
+    row.median(|run| mebibytes(bytes(run))).filter(|mib| *mib > 0.0)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^53 bytes")]
 fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
-}
-
-/// Over the runs that count; none when there is none.
-fn median_of(row: &Row, value: impl Fn(&Run) -> f64) -> Option<f64> {
-    let mut values: Vec<f64> = row.good().map(value).collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        odd if odd % 2 == 1 => Some(values[middle]),
-        _ => Some(f64::midpoint(values[middle - 1], values[middle])),
-    }
 }
 
 #[cfg(test)]
@@ -205,7 +220,8 @@ mod tests {
 
     fn row(name: &str, runs: Vec<Run>) -> Row {
         let tool = tools::ALL.into_iter().find(|tool| tool.name == name).expect("a tool");
-        Row { tool, missing: runs.is_empty().then(|| "not found: it (INSTALL)".to_owned()), runs }
+        let missing = runs.is_empty().then(|| "not found: it (INSTALL)".to_owned());
+        Row { tool, label: String::new(), files: 1, gigabytes: 4.0, missing, runs }
     }
 
     fn outcome() -> Outcome {
@@ -220,7 +236,7 @@ mod tests {
             row("scp", vec![run(8.0, None), run(4.0, None)]),
             row("nc", vec![run(8.0, Some("lost"))]),
         ];
-        let measured = Measured { name: "big", title: "big: a file".into(), files: 1, gigabytes: 4.0, rows };
+        let measured = Measured { name: "big", title: "big: a file".into(), rows };
         Outcome { machine, runs: 4, scale: 1.0, dir: "/d".into(), counted_by_cgroup: true, workloads: vec![measured] }
     }
 
@@ -237,8 +253,11 @@ mod tests {
         assert_eq!(line("nc"), "nc failed - - - - - - -");
         assert!(text.contains("- haul: defaults; failed 1 of 4 times: exit status: 1: no way\n"), "{text}");
         assert!(text.contains("- bbcp: not found: it (INSTALL)\n"), "{text}");
+        assert!(text.contains("### big: a file (4.00 GB)\n"), "{text}");
+        let (tables, aims) = text.split_once("### aims").expect("haul was run");
+        assert!(aims.contains("| big      | haul: time, at most, of scp "), "{aims}");
         let widths: Vec<usize> =
-            text.lines().filter(|line| line.starts_with('|')).map(|line| line.chars().count()).collect();
+            tables.lines().filter(|line| line.starts_with('|')).map(|line| line.chars().count()).collect();
         assert!(widths.windows(2).all(|pair| pair[0] == pair[1]), "{text}");
     }
 
@@ -258,11 +277,11 @@ mod tests {
 
     #[test]
     fn json_has_every_run() {
-        let value: Value = serde_json::from_str(&json(&outcome())).expect("it is JSON");
-        let tools = &value["workloads"][0]["tools"];
+        let value: Value = serde_json::from_str(&json(&[outcome()])).expect("it is JSON");
+        let tools = &value["passes"][0]["workloads"][0]["tools"];
         assert_eq!(tools[0]["runs"].as_array().map(Vec::len), Some(4));
         assert_eq!(tools[0]["runs"][1]["failure"], "exit status: 1:\nno way");
         assert_eq!(tools[1]["missing"], "not found: it (INSTALL)");
-        assert_eq!(value["machine"]["congestion_control"], "cubic");
+        assert_eq!(value["passes"][0]["machine"]["congestion_control"], "cubic");
     }
 }

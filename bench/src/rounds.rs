@@ -1,14 +1,19 @@
 //! Goes through the workloads and the rounds, and collects what came of them.
 
-use anyhow::{Result, ensure};
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
 use haul_lab::{Cgroup, run_with_timeout};
 
 use crate::args::Settings;
-use crate::machine::Machine;
+use crate::kind::{Kind, Place};
+use crate::machine::{Machine, available_memory_bytes};
 use crate::measure::{Run, measure};
+use crate::recipes;
 use crate::site::Site;
 use crate::tools::{self, Tool};
-use crate::workload::{Kind, Workload};
+use crate::workload::{self, Workload};
 
 /// All that a report tells.
 #[derive(Debug)]
@@ -27,26 +32,28 @@ pub struct Outcome {
     pub workloads: Vec<Measured>,
 }
 
-/// What came of one workload.
+/// What came of one table.
 #[derive(Debug)]
 pub struct Measured {
     /// As on the command line.
     pub name: &'static str,
     /// For a heading.
     pub title: String,
+    /// Tools in the order of [`tools::ALL`], each with all its workloads.
+    pub rows: Vec<Row>,
+}
+
+/// What came of one tool and one workload.
+#[derive(Debug)]
+pub struct Row {
+    /// Which tool.
+    pub tool: Tool,
+    /// Which of the table's workloads; empty where there is one only.
+    pub label: String,
     /// How many files.
     pub files: u32,
     /// 10^9 bytes.
     pub gigabytes: f64,
-    /// One a tool, in the order of [`tools::ALL`].
-    pub rows: Vec<Row>,
-}
-
-/// What came of one tool.
-#[derive(Debug)]
-pub struct Row {
-    /// Which.
-    pub tool: Tool,
     /// Why it was not run at all.
     pub missing: Option<String>,
     /// Every run, also those that failed.
@@ -54,9 +61,44 @@ pub struct Row {
 }
 
 impl Row {
+    fn new(tool: Tool, workload: &Workload, missing: Option<String>) -> Self {
+        let none = Self { tool, label: String::new(), files: 0, gigabytes: 0.0, missing, runs: Vec::new() };
+        if !tool.copies() {
+            return none;
+        }
+        Self { label: workload.label.clone(), files: workload.files, gigabytes: workload.gigabytes(), ..none }
+    }
+
+    fn without_room(tool: Tool, missing: &str) -> Self {
+        let missing = Some(missing.to_owned());
+        Self { tool, label: String::new(), files: 0, gigabytes: 0.0, missing, runs: Vec::new() }
+    }
+
     /// The runs that count.
     pub fn good(&self) -> impl Iterator<Item = &Run> {
         self.runs.iter().filter(|run| run.failure.is_none())
+    }
+
+    /// Tool and workload, for people.
+    pub fn name(&self) -> String {
+        if self.label.is_empty() { self.tool.name.to_owned() } else { format!("{} {}", self.tool.name, self.label) }
+    }
+
+    /// Over the runs that count; none when there is none.
+    pub fn median(&self, value: impl Fn(&Run) -> f64) -> Option<f64> {
+        let mut values: Vec<f64> = self.good().map(value).collect();
+        values.sort_by(f64::total_cmp);
+        let middle = values.len() / 2;
+        match values.len() {
+            0 => None,
+            odd if odd % 2 == 1 => Some(values[middle]),
+            _ => Some(f64::midpoint(values[middle - 1], values[middle])),
+        }
+    }
+
+    /// Median seconds.
+    pub fn wall_s(&self) -> Option<f64> {
+        self.median(|run| run.wall_s)
     }
 
     /// The first reason why one does not.
@@ -66,23 +108,23 @@ impl Row {
 }
 
 impl Outcome {
-    /// Whether haul, where it was to be run, was there and never failed.
+    /// Whether haul, where it was to be run, was there and never failed. Its variants need not be there.
     pub fn haul_succeeded(&self) -> bool {
         let mut rows = self.workloads.iter().flat_map(|measured| &measured.rows).filter(|row| row.tool.is_haul());
-        rows.all(|row| row.missing.is_none() && row.failure().is_none())
+        rows.all(|row| row.failure().is_none() && (row.missing.is_none() || row.tool.name != "haul"))
     }
 }
 
-/// Measures everything that the settings ask for.
-pub fn run(settings: &Settings) -> Result<Outcome> {
-    let site = Site::prepare(settings)?;
-    let machine = Machine::describe(settings.congestion.as_deref());
+/// Measures everything that the settings ask for, over connections that use `congestion` or what this machine has chosen.
+pub fn run(settings: &Settings, congestion: Option<&str>) -> Result<Outcome> {
+    let site = Site::prepare(settings, congestion)?;
+    let machine = Machine::describe(congestion);
     eprintln!("bench: {}", machine.line());
     let mut workloads = Vec::new();
     for &kind in &settings.workloads {
         let chosen = chosen_tools(settings, kind);
         if !chosen.is_empty() {
-            workloads.push(run_workload(&site, settings, kind, &chosen)?);
+            workloads.push(run_table(&site, settings, kind, &chosen)?);
         }
     }
     ensure!(!workloads.is_empty(), "none of the tools that were named does any of the workloads that were named");
@@ -98,45 +140,79 @@ pub fn run(settings: &Settings) -> Result<Outcome> {
 
 fn chosen_tools(settings: &Settings, kind: Kind) -> Vec<Tool> {
     let wanted = |tool: &Tool| settings.tools.is_empty() || settings.tools.iter().any(|name| tool.is_called(name));
-    tools::ALL.into_iter().filter(|tool| tool.kinds.contains(&kind) && wanted(tool)).collect()
+    // Nobody misses a second haul that was not named.
+    let present = |tool: &Tool| tool.name != "haul-before" || settings.beside.is_some();
+    tools::ALL.into_iter().filter(|tool| tool.kinds.contains(&kind) && wanted(tool) && present(tool)).collect()
 }
 
-fn run_workload(site: &Site, settings: &Settings, kind: Kind, chosen: &[Tool]) -> Result<Measured> {
-    let mut rows: Vec<Row> =
-        chosen.iter().map(|&tool| Row { tool, missing: tool.missing(site), runs: Vec::new() }).collect();
+fn run_table(site: &Site, settings: &Settings, kind: Kind, chosen: &[Tool]) -> Result<Measured> {
+    let measured = |rows| Measured { name: kind.name(), title: kind.title(), rows };
+    let needed_bytes = workload::room_bytes(kind, settings.scale);
+    let room_bytes = room(site.place_of(kind))?;
+    if needed_bytes > room_bytes {
+        let place = site.place_of(kind).parent().map(|parent| parent.display().to_string()).unwrap_or_default();
+        let missing = format!(
+            "no room: {:.1} GB are needed and {:.1} are free in {place}; --scale, --dir or --disk-dir",
+            workload::gigabytes(needed_bytes),
+            workload::gigabytes(room_bytes)
+        );
+        return Ok(measured(chosen.iter().map(|&tool| Row::without_room(tool, &missing)).collect()));
+    }
     eprintln!("bench: {}: making the data", kind.name());
-    let workload = Workload::make(kind, &site.sources(), settings.scale)?;
-    if rows.iter().any(|row| row.missing.is_none()) {
-        warm_up(site, settings, &workload)?;
-        for round in 1..=settings.runs {
-            run_round(site, settings, &workload, &mut rows, round)?;
+    let sources = site.sources(kind);
+    let workloads = workload::make(kind, &sources, settings.scale)?;
+    let mut entries: Vec<(Row, &Workload)> = Vec::new();
+    for &tool in chosen {
+        let missing = tool.missing(site);
+        let count = if tool.copies() { workloads.len() } else { 1 };
+        entries
+            .extend(workloads.iter().take(count).map(|workload| (Row::new(tool, workload, missing.clone()), workload)));
+    }
+    if entries.iter().any(|(row, _)| row.missing.is_none()) {
+        warm_up(site, settings, &workloads)?;
+        let runs = kind.rounds(settings.runs);
+        for round in 1..=runs {
+            run_round(site, settings, &mut entries, round, runs)?;
         }
     }
-    workload.remove()?;
-    let (title, gigabytes) = (workload.title(), workload.gigabytes());
-    Ok(Measured { name: kind.name(), title, files: workload.files, gigabytes, rows })
+    fs::remove_dir_all(&sources).with_context(|| format!("removing {sources:?}"))?;
+    Ok(measured(entries.into_iter().map(|(row, _)| row).collect()))
+}
+
+/// Free bytes where data is to be put. On tmpfs it also takes memory that is free.
+fn room(place: &Path) -> Result<u64> {
+    const TMPFS_MAGIC: u64 = 0x0102_1994; // statfs(2)
+    let found = rustix::fs::statfs(place).with_context(|| format!("looking at the file system of {place:?}"))?;
+    let free_bytes = found.f_bavail.saturating_mul(u64::try_from(found.f_bsize)?);
+    let on_tmpfs = u64::try_from(found.f_type).is_ok_and(|kind| kind == TMPFS_MAGIC);
+    Ok(if on_tmpfs { free_bytes.min(available_memory_bytes()) } else { free_bytes })
 }
 
 /// Touches every page that the runs will need: on a virtual machine the first use of each is slow.
-fn warm_up(site: &Site, settings: &Settings, workload: &Workload) -> Result<()> {
-    let finished = run_with_timeout(tools::plain_copy(site, workload)?, settings.timeout)?;
+fn warm_up(site: &Site, settings: &Settings, workloads: &[Workload]) -> Result<()> {
+    let largest = workloads.iter().filter(|workload| workload.has_source()).max_by_key(|workload| workload.bytes);
+    let Some(workload) = largest else { return Ok(()) };
+    if workload.kind.place() == Place::Disk {
+        // Its pages can leave the page cache only when they are clean.
+        return site.sync_target(workload);
+    }
+    let finished = run_with_timeout(recipes::plain_copy(site, workload)?, settings.timeout)?;
     ensure!(finished.success(), "cp could not copy the data: {}", finished.stderr_text());
-    site.empty_target()
+    site.empty_target(workload)
 }
 
-fn run_round(site: &Site, settings: &Settings, workload: &Workload, rows: &mut [Row], round: u32) -> Result<()> {
-    let count = rows.len();
+fn run_round(site: &Site, settings: &Settings, entries: &mut [(Row, &Workload)], round: u32, runs: u32) -> Result<()> {
+    let count = entries.len();
     for position in 0..count {
-        let row = &mut rows[(position + round as usize - 1) % count];
+        let (row, workload) = &mut entries[(position + round as usize - 1) % count];
         // A tool that was too slow once would be so again.
         if row.missing.is_some() || row.runs.iter().any(|run| run.timed_out) {
             continue;
         }
         let run = measure(site, &row.tool, workload, round, settings.timeout)?;
-        site.empty_target()?;
-        let (kind, runs, name) = (workload.kind.name(), settings.runs, row.tool.name);
+        site.empty_target(workload)?;
         let failure = run.failure.as_ref().map(|failure| format!(": failed: {failure}")).unwrap_or_default();
-        eprintln!("bench: {kind} {round}/{runs} {name} {:.2} s{failure}", run.wall_s);
+        eprintln!("bench: {} {round}/{runs} {} {:.2} s{failure}", workload.kind.name(), row.name(), run.wall_s);
         row.runs.push(run);
     }
     Ok(())
@@ -153,21 +229,26 @@ mod tests {
         let settings = Settings {
             runs: 2,
             scale: 0.0005,
+            workloads: Kind::ALL.into_iter().filter(|kind| *kind != Kind::OldCpu).collect(),
             dir: dir.path().to_owned(),
+            disk_dir: Some(dir.path().to_owned()),
             haul: Some(PathBuf::from("/bin/false")),
             tools: ["cp", "scp", "rsync", "tar", "nc", "ssh", "gridftp", "rclone", "haul"].map(str::to_owned).to_vec(),
             ..Settings::default()
         };
-        let outcome = run(&settings).expect("the site is there");
-        assert_eq!(outcome.workloads.len(), 5);
-        for row in outcome.workloads.iter().flat_map(|measured| &measured.rows) {
-            if row.tool.is_haul() {
+        let outcome = run(&settings, None).expect("the site is there");
+        assert_eq!(outcome.workloads.len(), 15);
+        for (measured, row) in
+            outcome.workloads.iter().flat_map(|measured| measured.rows.iter().map(move |row| (measured, row)))
+        {
+            let runs = if measured.name == "byte" { 10 } else { 2 };
+            if row.tool.is_haul() && row.missing.is_none() {
                 assert!(row.failure().is_some_and(|failure| failure.contains("exit status: 1")), "{row:?}");
             } else if row.missing.is_none() {
-                assert_eq!((row.runs.len(), row.failure()), (2, None), "{}", row.tool.name);
+                assert_eq!((row.runs.len(), row.failure()), (runs, None), "{}", row.tool.name);
             }
         }
         assert!(!outcome.haul_succeeded());
-        assert_eq!(std::fs::read_dir(dir.path()).expect("listed").count(), 0, "data was left behind");
+        assert_eq!(fs::read_dir(dir.path()).expect("listed").count(), 0, "data was left behind");
     }
 }

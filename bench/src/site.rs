@@ -11,11 +11,25 @@ use anyhow::{Context, Result, ensure};
 use haul_lab::{Netns, Options, Sshd};
 use tempfile::TempDir;
 
-use crate::args::Settings;
+use crate::args::{Settings, build_directory};
 use crate::daemon::{Daemon, free_port};
-use crate::tools::find_program;
+use crate::helper::helper;
+use crate::kind::{Kind, Place};
+use crate::old_cpu;
+use crate::tools::{Host, find_program};
+use crate::workload::Workload;
 
-const PREFIX: &str = "haul-bench-";
+/// Directories with data begin with this and the process's id.
+pub const PREFIX: &str = "haul-bench-";
+
+/// A haul, and a host on which it is what `haul` means.
+#[derive(Debug, Clone, Copy)]
+pub struct Installed<'a> {
+    /// The program.
+    pub program: &'a Path,
+    /// The server whose PATH begins with it.
+    pub sshd: &'a Sshd,
+}
 
 /// Everything that is there before the first run. Removed and ended in `Drop`.
 #[derive(Debug)]
@@ -23,49 +37,101 @@ pub struct Site {
     // Fields are dropped in this order: whoever uses the namespace goes before it.
     /// The server for everything that goes through ssh.
     pub sshd: Sshd,
+    others: Vec<(Host, PathBuf, Sshd)>,
     rsyncd: Option<(Daemon, u16)>,
     gridftp: Option<(Daemon, u16)>,
     /// Where the tools run, if not in this process's own network namespace.
     netns: Option<Netns>,
     directory: TempDir,
-    /// The haul that is measured, if it exists.
-    pub haul: Option<PathBuf>,
+    disk: Option<TempDir>,
+    haul: Option<PathBuf>,
+    /// What `haul --help all` prints.
+    pub haul_help: String,
     interrupted: Arc<AtomicBool>,
 }
 
 impl Site {
-    /// Makes the directories and starts the servers whose programs are there.
-    pub fn prepare(settings: &Settings) -> Result<Self> {
+    /// Makes the directories and starts the servers whose programs are there. `congestion` is
+    /// what the tools' connections use, if not what this machine has chosen.
+    pub fn prepare(settings: &Settings, congestion: Option<&str>) -> Result<Self> {
         let interrupted = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             signal_hook::flag::register(signal, Arc::clone(&interrupted)).context("setting a signal handler")?;
         }
-        remove_leftovers(&settings.dir);
-        let prefix = format!("{PREFIX}{}-", std::process::id());
-        let directory = tempfile::Builder::new().prefix(&prefix).tempdir_in(&settings.dir);
-        let directory = directory.with_context(|| format!("making a directory in {:?}", settings.dir))?;
-        ensure_plain(directory.path())?;
-        let netns = settings.congestion.as_deref().map(namespace_with_congestion).transpose()?;
-        let haul = find_haul(settings)?;
-        for child in ["source", "target", "home"] {
-            fs::create_dir(directory.path().join(child)).with_context(|| format!("making {child} in {directory:?}"))?;
+        let directory = make_directory(&settings.dir)?;
+        let needs_disk = settings.workloads.iter().any(|kind| kind.place() == Place::Disk);
+        let disk = needs_disk.then(|| make_directory(&settings.disk_dir())).transpose()?;
+        for place in [Some(&directory), disk.as_ref()].into_iter().flatten() {
+            make_children(place.path(), &["source", "target"])?;
         }
-        let sshd = start_sshd(netns.as_ref(), haul.as_deref(), &directory.path().join("home"))?;
-        ensure_plain(sshd.directory())?;
-        let mut site = Self { sshd, rsyncd: None, gridftp: None, netns, directory, haul, interrupted };
+        make_children(directory.path(), &["home", "bin", "bin-before", "bin-old-cpu"])?;
+        let netns = congestion.map(namespace_with_congestion).transpose()?;
+        let haul = find_haul(settings.haul.as_deref())?;
+        let start = |haul: Option<&Path>, bin: &str| {
+            let at = directory.path();
+            start_sshd(netns.as_ref(), haul, &at.join(bin), &at.join("home"))
+        };
+        let sshd = start(haul.as_deref(), "bin")?;
+        let mut others = Vec::new();
+        if let Some(path) = &settings.beside {
+            let program = path.canonicalize().with_context(|| format!("--beside {path:?}"))?;
+            let sshd = start(Some(&program), "bin-before")?;
+            others.push((Host::Before, program, sshd));
+        }
+        if let (true, Some(haul)) = (settings.workloads.contains(&Kind::OldCpu), &haul) {
+            match old_cpu::install(haul, &directory.path().join("home")) {
+                Ok(program) => {
+                    let sshd = start(Some(&program), "bin-old-cpu")?;
+                    others.push((Host::OldCpu, program, sshd));
+                }
+                Err(error) => eprintln!("bench: no old CPU: {error:#}"),
+            }
+        }
+        let haul_help = haul.as_deref().map(help_of).unwrap_or_default();
+        let (rsyncd, gridftp) = (None, None);
+        let mut site = Self { sshd, others, rsyncd, gridftp, netns, directory, disk, haul, haul_help, interrupted };
         site.rsyncd = site.start_rsyncd()?;
         site.gridftp = site.start_gridftp()?;
         Ok(site)
     }
 
-    /// Where the workloads' data is.
-    pub fn sources(&self) -> PathBuf {
-        self.directory.path().join("source")
+    /// The haul of this host; none where there is none.
+    pub fn installed(&self, host: Host) -> Option<Installed<'_>> {
+        match host {
+            Host::Usual => self.haul.as_deref().map(|program| Installed { program, sshd: &self.sshd }),
+            _ => {
+                let (_, program, sshd) = self.others.iter().find(|(other, ..)| *other == host)?;
+                Some(Installed { program, sshd })
+            }
+        }
     }
 
-    /// The directory that everything is copied into.
-    pub fn target(&self) -> PathBuf {
-        self.directory.path().join("target")
+    /// The server of this host.
+    pub fn sshd_of(&self, host: Host) -> &Sshd {
+        self.others.iter().find(|(other, ..)| *other == host).map_or(&self.sshd, |(_, _, sshd)| sshd)
+    }
+
+    /// One of this benchmark's own programs.
+    pub fn helper(&self, verb: &str) -> Result<Command> {
+        helper(verb)
+    }
+
+    /// Where data of this kind is.
+    pub fn sources(&self, kind: Kind) -> PathBuf {
+        self.place_of(kind).join("source").join(kind.name())
+    }
+
+    /// The directory that a workload is copied into.
+    pub fn target(&self, workload: &Workload) -> PathBuf {
+        self.place_of(workload.kind).join("target")
+    }
+
+    /// The directory in which both are.
+    pub fn place_of(&self, kind: Kind) -> &Path {
+        match (kind.place(), &self.disk) {
+            (Place::Disk, Some(disk)) => disk.path(),
+            _ => self.directory.path(),
+        }
     }
 
     /// rsync's daemon and its port. Its module `bench` is the target.
@@ -84,10 +150,16 @@ impl Site {
     }
 
     /// Removes what was copied and waits until its file system has done so.
-    pub fn empty_target(&self) -> Result<()> {
-        let target = self.target();
+    pub fn empty_target(&self, workload: &Workload) -> Result<()> {
+        let target = self.target(workload);
         fs::remove_dir_all(&target).with_context(|| format!("removing {target:?}"))?;
         fs::create_dir(&target).with_context(|| format!("making {target:?}"))?;
+        self.sync_target(workload)
+    }
+
+    /// Waits until all that was copied is on its device.
+    pub fn sync_target(&self, workload: &Workload) -> Result<()> {
+        let target = self.target(workload);
         let opened = File::open(&target).with_context(|| format!("opening {target:?}"))?;
         rustix::fs::syncfs(&opened).with_context(|| format!("syncing the file system of {target:?}"))
     }
@@ -104,9 +176,10 @@ impl Site {
         let identity = if rustix::process::geteuid().is_root() { "uid = 0\ngid = 0\n" } else { "" };
         let configuration = format!(
             "address = 127.0.0.1\nuse chroot = no\nreverse lookup = no\nlog file = {}/rsyncd.log\n{identity}\
-             [bench]\npath = {}\nread only = no\n",
+             [bench]\npath = {}/target\nread only = no\n[disk]\npath = {}/target\nread only = no\n",
             at.display(),
-            self.target().display()
+            at.display(),
+            self.disk.as_ref().map_or(at, TempDir::path).display()
         );
         let file = at.join("rsyncd.conf");
         fs::write(&file, configuration)?;
@@ -128,6 +201,27 @@ impl Site {
     }
 }
 
+fn make_directory(parent: &Path) -> Result<TempDir> {
+    remove_leftovers(parent);
+    let prefix = format!("{PREFIX}{}-", std::process::id());
+    let directory = tempfile::Builder::new().prefix(&prefix).tempdir_in(parent);
+    let directory = directory.with_context(|| format!("making a directory in {parent:?}"))?;
+    ensure_plain(directory.path())?;
+    Ok(directory)
+}
+
+fn make_children(directory: &Path, names: &[&str]) -> Result<()> {
+    for child in names {
+        fs::create_dir(directory.join(child)).with_context(|| format!("making {child} in {directory:?}"))?;
+    }
+    Ok(())
+}
+
+fn help_of(haul: &Path) -> String {
+    let said = Command::new(haul).args(["--help", "all"]).output();
+    said.map(|said| String::from_utf8_lossy(&said.stdout).into_owned()).unwrap_or_default()
+}
+
 /// A network namespace whose loopback routes prescribe a congestion control. Not the sysctl: that
 /// of a namespace takes only what this machine permits to everybody, and this machine's own
 /// settings shall stay as they are.
@@ -145,34 +239,37 @@ fn namespace_with_congestion(name: &str) -> Result<Netns> {
     Ok(netns)
 }
 
-/// Remote haul is found by PATH, so that none has to be put there in the timed part. An empty
-/// home directory keeps what this account's `.bashrc` does at each login out of the figures.
-fn start_sshd(netns: Option<&Netns>, haul: Option<&Path>, home: &Path) -> Result<Sshd> {
-    let own = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
-    let mut path = haul.and_then(Path::parent).map(|parent| parent.as_os_str().to_owned()).unwrap_or_default();
-    if !path.is_empty() {
-        path.push(":");
+/// Remote haul is found by PATH, so that none has to be put there in the timed part: `bin` holds a link
+/// to it, whatever its file is called. An empty home directory keeps what this account's `.bashrc` does at each login out
+/// of the figures.
+fn start_sshd(netns: Option<&Netns>, haul: Option<&Path>, bin: &Path, home: &Path) -> Result<Sshd> {
+    if let Some(haul) = haul {
+        std::os::unix::fs::symlink(haul, bin.join("haul")).with_context(|| format!("making a link in {bin:?}"))?;
     }
+    let own = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
+    let mut path = bin.as_os_str().to_owned();
+    path.push(":");
     path.push(own);
     let home = Sshd::can_force_home().then(|| home.to_owned());
-    Sshd::start(Options { netns, home, path: Some(path), ..Options::default() })
+    let sshd = Sshd::start(Options { netns, home, path: Some(path), ..Options::default() })?;
+    ensure_plain(sshd.directory())?;
+    Ok(sshd)
 }
 
 /// The haul that was named, or this workspace's release build if there is one.
-fn find_haul(settings: &Settings) -> Result<Option<PathBuf>> {
-    if let Some(path) = &settings.haul {
+pub fn find_haul(named: Option<&Path>) -> Result<Option<PathBuf>> {
+    if let Some(path) = named {
         let found = path.canonicalize().with_context(|| format!("--haul {path:?}"))?;
         return Ok(Some(found));
     }
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);
+    let target = build_directory();
     let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let candidates = [target.join(triple).join("release/haul"), target.join("release/haul")];
     Ok(candidates.iter().find_map(|path| path.canonicalize().ok()))
 }
 
 /// Paths appear in commands that two shells read; characters that mean something there are refused.
-fn ensure_plain(path: &Path) -> Result<()> {
+pub fn ensure_plain(path: &Path) -> Result<()> {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-".contains(byte);
     ensure!(
         path.as_os_str().as_encoded_bytes().iter().all(plain),
@@ -182,7 +279,7 @@ fn ensure_plain(path: &Path) -> Result<()> {
 }
 
 /// Removes the data of benchmarks that were killed before they could.
-fn remove_leftovers(dir: &Path) {
+pub fn remove_leftovers(dir: &Path) {
     let Ok(entries) = fs::read_dir(dir) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();

@@ -1,4 +1,4 @@
-//! The data that is copied: what it is called, what it consists of, and making it.
+//! The data that is copied: what it consists of, what it is called, and making it. Which tables there are is in `kind`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,108 +6,218 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use haul_lab::Tree;
 
+use crate::kind::{Kind, Place};
+
 /// One seed for all, so that every machine copies the same bytes.
 const SEED: u64 = 0x6861_756c;
 
-/// The workloads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// One file of 4 GiB.
-    Big,
-    /// The same file, to `/dev/null` at the target.
-    Null,
-    /// 50,000 files of 1 to 16 KiB in 500 directories.
-    Small,
-    /// 200 files of 10 KiB to 64 MiB.
-    Mixed,
-    /// 1,000,000 empty files in 1,000 directories.
-    Empty,
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+/// The rows of a tool in its table, before scaling.
+fn points(kind: Kind) -> Vec<Point> {
+    let alone = |data| vec![Point { label: String::new(), data, options: Vec::new() }];
+    match kind {
+        Kind::Big | Kind::Null | Kind::LocalBig | Kind::Disk => alone(Data::File(4 * GIB)),
+        Kind::Small | Kind::LocalSmall => alone(Data::Small(50_000)),
+        Kind::Mixed => alone(Data::Mixed(200)),
+        Kind::Byte => alone(Data::Byte),
+        Kind::LinearEmpty => [50_000, 1_000_000].map(|files| Point::of(Data::Empty(files))).into(),
+        Kind::LinearNull => [GIB, 16 * GIB].map(|bytes| Point::of(Data::Zeros(bytes))).into(),
+        Kind::LinearDisk => [GIB, 16 * GIB].map(|bytes| Point::of(Data::File(bytes))).into(),
+        Kind::OldCpu => vec![Point::streams(1)],
+        Kind::CurveStreams => [1, 2, 3, 4, 6, 8, 12, 16].map(Point::streams).into(),
+        Kind::CurveFiles => (0..=6).map(|power| Point::of(Data::Same(10_u32.pow(power)))).collect(),
+        Kind::CurveBytes => [1, 4, 16, 64, 256, 1024, 4096].map(|mib: u64| Point::of(Data::File(mib * MIB))).into(),
+        Kind::CurveNull => [1, 16, 256, 1024, 4096, 16384].map(|mib: u64| Point::of(Data::Zeros(mib * MIB))).into(),
+    }
 }
 
-impl Kind {
-    /// In the order in which they are run.
-    pub const ALL: [Self; 5] = [Self::Big, Self::Null, Self::Small, Self::Mixed, Self::Empty];
+/// What is copied, and how haul is told to.
+#[derive(Debug, Clone, PartialEq)]
+struct Point {
+    label: String,
+    data: Data,
+    options: Vec<String>,
+}
 
-    /// As on the command line.
-    pub fn name(self) -> &'static str {
+impl Point {
+    fn of(data: Data) -> Self {
+        Self { label: String::new(), data, options: Vec::new() }
+    }
+
+    fn streams(streams: u32) -> Self {
+        Self {
+            label: format!("-s {streams}"),
+            data: Data::File(4 * GIB),
+            options: vec!["-s".into(), streams.to_string()],
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Data {
+    File(u64),
+    Byte,
+    Zeros(u64),
+    Small(u32),
+    Same(u32),
+    Mixed(u32),
+    Empty(u32),
+}
+
+impl Data {
+    fn scaled(self, scale: f64) -> Self {
         match self {
-            Self::Big => "big",
-            Self::Null => "null",
-            Self::Small => "small",
-            Self::Mixed => "mixed",
-            Self::Empty => "empty",
+            Self::File(bytes) => Self::File(scaled(bytes, scale)),
+            Self::Byte => Self::Byte,
+            Self::Zeros(bytes) => Self::Zeros(scaled(bytes, scale)),
+            Self::Small(files) => Self::Small(scaled_count(files, scale)),
+            Self::Same(files) => Self::Same(scaled_count(files, scale)),
+            Self::Mixed(files) => Self::Mixed(scaled_count(files, scale)),
+            Self::Empty(files) => Self::Empty(scaled_count(files, scale)),
         }
     }
 
-    /// The reverse of [`Kind::name`].
-    pub fn from_name(name: &str) -> Result<Self> {
-        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
-        found.with_context(|| format!("there is no workload {name}; there are big, null, small, mixed, empty"))
+    fn is_tree(self) -> bool {
+        matches!(self, Self::Small(_) | Self::Same(_) | Self::Mixed(_) | Self::Empty(_))
     }
 
-    /// Whether it is a directory, not a single file.
-    pub fn is_tree(self) -> bool {
-        !matches!(self, Self::Big | Self::Null)
+    fn files(self) -> u32 {
+        match self {
+            Self::File(_) | Self::Byte | Self::Zeros(_) => 1,
+            Self::Small(files) | Self::Same(files) | Self::Mixed(files) | Self::Empty(files) => files,
+        }
+    }
+
+    /// Room that it takes, about: bytes, blocks that are not full, and what the file system keeps for each file.
+    fn room_bytes(self) -> u64 {
+        let per_file = |files: u32, bytes: u64| u64::from(files) * (bytes + KIB);
+        match self {
+            Self::File(bytes) => bytes,
+            Self::Byte => KIB,
+            Self::Zeros(_) => 0,
+            Self::Small(files) => per_file(files, 11 * KIB),
+            Self::Same(files) => per_file(files, 4 * KIB),
+            Self::Mixed(files) => per_file(files, 9 * MIB),
+            Self::Empty(files) => per_file(files, 0),
+        }
+    }
+
+    fn make(self, tree: &mut Tree, name: &str) -> Result<u64> {
+        match self {
+            Self::File(bytes) => tree.incompressible_file(name, bytes),
+            Self::Byte => tree.incompressible_file(name, 1),
+            Self::Zeros(bytes) => Ok(bytes),
+            Self::Small(files) => tree.small_files(name, files, files.div_ceil(100), KIB..=16 * KIB),
+            Self::Same(files) => tree.small_files(name, files, files.div_ceil(1000), KIB..=KIB),
+            Self::Mixed(files) => tree.mixed_files(name, files),
+            Self::Empty(files) => tree.empty_files(name, files),
+        }
+    }
+
+    fn describe(self) -> String {
+        match self {
+            Self::Byte => "1 byte".to_owned(),
+            Self::File(bytes) | Self::Zeros(bytes) => size(bytes),
+            _ if self.files() == 1 => "1 file".to_owned(),
+            _ => format!("{} files", self.files()),
+        }
     }
 }
 
-/// A workload whose data exists.
-#[derive(Debug)]
+/// Data that exists, and how it is to be copied.
+#[derive(Debug, Clone)]
 pub struct Workload {
-    /// Which.
+    /// Which table it belongs to.
     pub kind: Kind,
-    /// The file or directory that is to be copied.
+    /// Which row of a tool; empty where there is one only.
+    pub label: String,
+    /// The name of the file or directory.
+    pub name: String,
+    /// The file or directory that is to be copied; `null:SIZE` for zeros from nowhere.
     pub source: PathBuf,
+    /// Whether it is a directory, not a single file.
+    pub is_tree: bool,
     /// How many files.
     pub files: u32,
     /// How many bytes in them.
     pub bytes: u64,
+    /// More options for haul.
+    pub options: Vec<String>,
+}
+
+/// What the data of a table and one copy of it need, in bytes.
+pub fn room_bytes(kind: Kind, scale: f64) -> u64 {
+    let data = distinct(kind, scale);
+    let copy = data.iter().map(|data| data.room_bytes()).max().unwrap_or(0);
+    let copied = if kind.place() == Place::Null { 0 } else { copy };
+    data.iter().map(|data| data.room_bytes()).sum::<u64>() + copied
+}
+
+fn distinct(kind: Kind, scale: f64) -> Vec<Data> {
+    let mut all: Vec<Data> = Vec::new();
+    for point in scaled_points(kind, scale) {
+        if !all.contains(&point.data) {
+            all.push(point.data);
+        }
+    }
+    all
+}
+
+/// At a small scale some become the same: these are left out.
+fn scaled_points(kind: Kind, scale: f64) -> Vec<Point> {
+    let mut all: Vec<Point> = Vec::new();
+    for point in points(kind) {
+        let point = Point { data: point.data.scaled(scale), ..point };
+        if !all.contains(&point) {
+            all.push(point);
+        }
+    }
+    all
+}
+
+/// Makes a table's data in `directory`, sizes and counts times `scale`.
+pub fn make(kind: Kind, directory: &Path, scale: f64) -> Result<Vec<Workload>> {
+    fs::create_dir_all(directory).with_context(|| format!("making {directory:?}"))?;
+    let mut tree = Tree::new(directory, SEED);
+    let mut made = Vec::new();
+    for (number, data) in distinct(kind, scale).into_iter().enumerate() {
+        let name = format!("{}-{number}", kind.name());
+        let bytes = data.make(&mut tree, &name)?;
+        made.push((data, name, bytes));
+    }
+    let points = scaled_points(kind, scale);
+    let several = points.len() > 1;
+    let mut workloads = Vec::new();
+    for point in points {
+        let data = point.data;
+        let (_, name, bytes) = made.iter().find(|(one, ..)| *one == data).context("all data was made")?;
+        let label = if point.label.is_empty() && several { data.describe() } else { point.label };
+        workloads.push(Workload {
+            kind,
+            label,
+            name: name.clone(),
+            source: if let Data::Zeros(bytes) = data { format!("null:{bytes}").into() } else { directory.join(name) },
+            is_tree: data.is_tree(),
+            files: data.files(),
+            bytes: *bytes,
+            options: point.options,
+        });
+    }
+    Ok(workloads)
 }
 
 impl Workload {
-    /// Makes the data in `directory`, sizes and counts times `scale`.
-    pub fn make(kind: Kind, directory: &Path, scale: f64) -> Result<Self> {
-        let mut tree = Tree::new(directory, SEED);
-        let (files, bytes) = match kind {
-            Kind::Big | Kind::Null => (1, tree.incompressible_file(kind.name(), scaled(4 << 30, scale))?),
-            Kind::Small => {
-                let files = scaled_count(50_000, scale);
-                (files, tree.small_files(kind.name(), files, files.div_ceil(100), 1 << 10..=16 << 10)?)
-            }
-            Kind::Mixed => {
-                let files = scaled_count(200, scale);
-                (files, tree.mixed_files(kind.name(), files)?)
-            }
-            Kind::Empty => {
-                let files = scaled_count(1_000_000, scale);
-                (files, tree.empty_files(kind.name(), files)?)
-            }
-        };
-        Ok(Self { kind, source: directory.join(kind.name()), files, bytes })
-    }
-
     /// Gigabytes (10^9 bytes).
     pub fn gigabytes(&self) -> f64 {
         gigabytes(self.bytes)
     }
 
-    /// Frees the memory or disk space of the data.
-    pub fn remove(&self) -> Result<()> {
-        let removed =
-            if self.kind.is_tree() { fs::remove_dir_all(&self.source) } else { fs::remove_file(&self.source) };
-        removed.with_context(|| format!("removing {:?}", self.source))
-    }
-
-    /// What it is, for a heading.
-    pub fn title(&self) -> String {
-        let gigabytes = self.gigabytes();
-        match self.kind {
-            Kind::Big => format!("big: one incompressible file of {gigabytes:.2} GB"),
-            Kind::Null => format!("null: one file of {gigabytes:.2} GB to /dev/null"),
-            Kind::Small => format!("small: {} files of 1 to 16 KiB, {gigabytes:.3} GB", self.files),
-            Kind::Mixed => format!("mixed: {} files of 10 KiB to 64 MiB, {gigabytes:.2} GB", self.files),
-            Kind::Empty => format!("empty: {} empty files", self.files),
-        }
+    /// Whether there is something to compare a copy with.
+    pub fn has_source(&self) -> bool {
+        self.source.is_absolute()
     }
 }
 
@@ -115,6 +225,16 @@ impl Workload {
 #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^53 bytes")]
 pub fn gigabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e9
+}
+
+/// In powers of 1024 where it is a whole number of them.
+fn size(bytes: u64) -> String {
+    for (unit, name) in [(GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")] {
+        if bytes >= unit && bytes.is_multiple_of(unit) {
+            return format!("{} {name}", bytes / unit);
+        }
+    }
+    format!("{bytes} bytes")
 }
 
 #[expect(
@@ -136,26 +256,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_the_command_line() {
+    fn data_is_made_to_scale() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
         for kind in Kind::ALL {
-            assert_eq!(Kind::from_name(kind.name()).expect("its own name"), kind);
+            let at = directory.path().join(kind.name());
+            let workloads = make(kind, &at, 0.0001).expect("made");
+            for workload in &workloads {
+                assert_eq!(workload.source.is_dir(), workload.is_tree, "{workload:?}");
+                assert_eq!(workload.label.is_empty(), workloads.len() == 1 && kind != Kind::OldCpu, "{workload:?}");
+                assert_eq!(workload.has_source(), workload.source.exists(), "{workload:?}");
+            }
+            let of = |index: usize| (workloads[index].files, workloads[index].bytes);
+            match kind {
+                Kind::Big | Kind::Null => assert_eq!(of(0), (1, 429_496)),
+                Kind::LinearEmpty => assert_eq!((of(0), of(1)), ((5, 0), (100, 0))),
+                Kind::LinearNull => assert_eq!(workloads[1].source, Path::new("null:1717986")),
+                Kind::CurveFiles => assert_eq!((of(0), of(2)), ((1, 1 << 10), (100, 100 << 10))),
+                Kind::Byte => assert_eq!(of(0), (1, 1)),
+                _ => {}
+            }
         }
     }
 
     #[test]
-    fn data_is_made_to_scale_and_removed() {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        for kind in Kind::ALL {
-            let workload = Workload::make(kind, directory.path(), 0.001).expect("made");
-            assert_eq!(workload.source.is_dir(), kind.is_tree());
-            match kind {
-                Kind::Big | Kind::Null => assert_eq!((workload.files, workload.bytes), (1, 4_294_967)),
-                Kind::Small => assert!(workload.files == 50 && (50 << 10..=50 << 14).contains(&workload.bytes)),
-                Kind::Mixed => assert_eq!(workload.files, 1),
-                Kind::Empty => assert_eq!((workload.files, workload.bytes), (1000, 0)),
-            }
-            workload.remove().expect("removed");
-            assert!(!workload.source.exists());
-        }
+    fn room_is_for_the_data_and_one_copy() {
+        assert_eq!(room_bytes(Kind::Big, 1.0), 8 * GIB);
+        assert_eq!(room_bytes(Kind::Null, 1.0), 4 * GIB);
+        assert_eq!(room_bytes(Kind::CurveStreams, 1.0), 8 * GIB);
+        assert_eq!(room_bytes(Kind::LinearDisk, 1.0), 33 * GIB);
+        assert_eq!(room_bytes(Kind::CurveNull, 1.0), 0);
     }
 }

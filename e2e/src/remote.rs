@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use haul_lab::{Netns, Options, Sshd};
+use haul_lab::{Netns, Options, Sshd, compare};
 
 use crate::program::{Haul, haul_binary};
 use crate::{Sandbox, within};
@@ -74,6 +74,19 @@ impl Remote {
     /// The program with the options that it needs to log in here.
     pub fn haul<'a, 'b: 'a>(&self, sandbox: &'b Sandbox) -> Haul<'a> {
         sandbox.haul(self.sshd.haul_args())
+    }
+
+    /// Pushes a tree with these options to `there` in the sandbox, pulls it back to `back`, and compares; the summary of
+    /// the push.
+    #[track_caller]
+    pub fn there_and_back(&self, sandbox: &Sandbox, source: &Path, options: &[&str]) -> serde_json::Value {
+        let there = self.at(sandbox.path("there"));
+        let haul = || self.haul(sandbox).args(["--json", "-r"]).args(options);
+        let summary = haul().arg(source).arg(&there).run().succeeds().summary();
+        haul().arg(&there).arg("back").run().succeeds();
+        compare(source, &sandbox.path("there")).unwrap();
+        compare(source, &sandbox.path("back")).unwrap();
+        summary
     }
 
     /// The processes of haul workers on this host.

@@ -94,10 +94,33 @@ impl Sandbox {
 
     /// Mounts a tmpfs with these options (`size=8m`) on a new directory.
     pub fn tmpfs(&self, relative: impl AsRef<Path>, options: &str) -> Mount<'_> {
+        self.mount("tmpfs", relative, options)
+    }
+
+    /// Mounts a file system of this kind, which needs no device, on a new directory.
+    pub fn mount(&self, kind: &str, relative: impl AsRef<Path>, options: &str) -> Mount<'_> {
         let path = self.dir(relative);
-        run_quietly(Command::new("mount").args(["-t", "tmpfs", "-o", options, "haul-e2e"]).arg(&path));
+        run_quietly(Command::new("mount").args(["-t", kind, "-o", options, "haul-e2e"]).arg(&path));
         self.mounts.lock().expect("no test panics with it").push(path.clone());
         Mount { sandbox: self, path }
+    }
+
+    /// Mounts a new file system of this kind, from an image of `bytes` most of which is never written, on a new
+    /// directory. `None`, and said, where that cannot be: no such kind, no program to make it, no device to put it on.
+    pub fn image(&self, kind: &str, bytes: u64) -> Option<Mount<'_>> {
+        let image = self.file(format!("{kind}.image"), "");
+        fs::File::options().write(true).open(&image).and_then(|file| file.set_len(bytes)).expect("a file with holes");
+        let path = self.dir(kind);
+        let mut make = Command::new(format!("mkfs.{kind}"));
+        let mut mount = Command::new("mount");
+        let made = try_quietly(make.arg("-q").arg(&image))
+            .and_then(|()| try_quietly(mount.args(["-t", kind, "-o", "loop"]).arg(&image).arg(&path)));
+        if let Err(why) = made {
+            println!("SKIPPED: no {kind} here: {why}");
+            return None;
+        }
+        self.mounts.lock().expect("no test panics with it").push(path.clone());
+        Some(Mount { sandbox: self, path })
     }
 }
 
@@ -146,8 +169,14 @@ impl Drop for Mount<'_> {
 /// Runs a command that has to work.
 #[track_caller]
 fn run_quietly(command: &mut Command) {
-    let output = command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    try_quietly(command).unwrap_or_else(|why| panic!("{why}"));
+}
+
+/// Runs a command; the error says what it was and what it said.
+fn try_quietly(command: &mut Command) -> Result<(), String> {
+    let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{command:?}: {error}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() { Ok(()) } else { Err(format!("{command:?}: {said}")) }
 }
 
 fn unmount(path: &Path) {

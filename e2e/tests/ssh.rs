@@ -115,13 +115,7 @@ fn there_and_back(options: &[&str]) -> serde_json::Value {
     let remote = Remote::new(&sandbox);
     let source = sandbox.tree("source");
     sandbox.big_file("source/bigger", 20_000_000);
-    let there = remote.at(sandbox.path("there"));
-    let haul = || remote.haul(&sandbox).args(["--json", "-r"]).args(options);
-    let summary = haul().arg("source").arg(&there).run().succeeds().summary();
-    haul().arg(&there).arg("back").run().succeeds();
-    compare(&source, &sandbox.path("there")).unwrap();
-    compare(&source, &sandbox.path("back")).unwrap();
-    summary
+    remote.there_and_back(&sandbox, &source, options)
 }
 
 #[test]

@@ -12,13 +12,17 @@ mod wire;
 pub use pieces::{frame_tree, name};
 pub use source::source_session;
 pub use target::target_session;
-pub use wire::{controller_message, handshake, link_header, source_message, target_message, trailer, worker_message};
+pub use wire::{
+    compressed_payload, controller_message, handshake, link_header, source_message, target_message, trailer,
+    worker_message,
+};
 
 /// A fuzz target: takes any bytes, and panics where a rule is broken.
 pub type Target = fn(&[u8]);
 
 /// All targets by name; each has a directory of that name under `corpus/`.
-pub const TARGETS: [(&str, Target); 11] = [
+pub const TARGETS: [(&str, Target); 12] = [
+    ("compressed_payload", compressed_payload),
     ("controller_message", controller_message),
     ("frame_tree", frame_tree),
     ("handshake", handshake),

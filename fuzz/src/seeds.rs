@@ -1,17 +1,22 @@
 //! What the fuzzer starts from: valid encodings of everything, and short sessions.
 
+use haul_engine::codec::Packer;
 use haul_proto::codec::Writer;
+use haul_proto::compression::{Method, Policy};
+use haul_proto::cpus::Cpus;
 use haul_proto::ids::{EntryId, JobId, PathId, StreamId};
 use haul_proto::integrity::FrameLen;
 use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp};
 use haul_proto::path::Name;
+use haul_proto::wire::compressed::{Codec, Compressed, encode_trailer};
 use haul_proto::wire::feature::Features;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer};
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
 use haul_proto::wire::link::{Channel, encode_header};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
-use haul_proto::wire::report::{Counters, Final, Hello, WorkerMessage};
+use haul_proto::wire::report::{Counters, Final, Hello, PathFigures, Windows, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
+use haul_proto::wire::storage::StorageRequest;
 
 use crate::wire::JOB;
 
@@ -22,7 +27,8 @@ pub fn of(target: &str) -> Vec<Vec<u8>> {
         "target_message" => target_messages().iter().map(|message| message.encode(JOB)).collect(),
         "controller_message" => controller_messages().iter().map(ControllerMessage::encode).collect(),
         "worker_message" => worker_messages().iter().map(WorkerMessage::encode).collect(),
-        "trailer" => trailers().iter().map(|(payload, trailer)| record(*payload, trailer)).collect(),
+        "trailer" => trailers().iter().flat_map(|(payload, trailer)| records(*payload, trailer)).collect(),
+        "compressed_payload" => compressed_payloads(),
         "handshake" => vec![handshake()],
         "link_header" => link_headers(),
         "name" => {
@@ -56,6 +62,7 @@ fn source_messages() -> Vec<SourceMessage> {
         SourceMessage::FileEnd { entry: EntryId(6), modified: meta.modified, digest: [7; 32] },
         SourceMessage::SourceFailed { entry: EntryId(7), reason: "gone".into() },
         SourceMessage::OffersEnd,
+        SourceMessage::Streams { count: 64 },
     ]
 }
 
@@ -79,10 +86,13 @@ fn settings() -> SessionSettings {
         suite: Suite::Aes256Gcm,
         frame: FrameLen::DEFAULT,
         streams: 4,
+        streams_max: 128,
+        congestion: "bbr".into(),
         window_bytes: 0,
         rekey_bytes: 1 << 30,
         report_files: true,
         report_every_ms: 200,
+        cpus: Cpus::default(),
     }
 }
 
@@ -97,6 +107,9 @@ fn controller_messages() -> Vec<ControllerMessage> {
             operands: vec![b"/a".to_vec(), b"b\xff".to_vec()],
             recursive: true,
             links: Links::Follow,
+            rate_bytes_per_s: 1 << 20,
+            storage: StorageRequest::default(),
+            compression: Policy::Always(Method::Zstd(19)),
         }),
         ControllerMessage::Target(TargetRequest {
             settings: settings(),
@@ -109,6 +122,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             preserve: false,
             verify_memory: true,
             digest_existing: false,
+            storage: StorageRequest::default(),
         }),
         ControllerMessage::Listen,
         ControllerMessage::Connect { addresses: vec!["[::1]:5031".into(), "10.0.0.1:1".into()], timeout_ms: 3000 },
@@ -116,6 +130,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
         ControllerMessage::Begin { skip: None },
         ControllerMessage::Begin { skip: Some((1, 2)) },
         ControllerMessage::Cancel,
+        ControllerMessage::Rate(1 << 30),
     ]
 }
 
@@ -130,18 +145,27 @@ fn worker_messages() -> Vec<WorkerMessage> {
             aes: true,
             boot: [1; 16],
             ssh_connection: Some("::1 40000 ::1 22".into()),
+            windows: Windows { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 },
         }),
         WorkerMessage::SourceReady { operands: vec![None, Some(operand())], origin: [2; 32] },
         WorkerMessage::TargetReady { boot: [1; 16], device: 1, inode: 2 },
         WorkerMessage::Refused { usage: true, text: text() },
         WorkerMessage::Listening { port: 5031 },
-        WorkerMessage::Connected { from: text(), to: text() },
+        WorkerMessage::Connected { from: text(), to: text(), streams: 8 },
         WorkerMessage::CannotConnect { text: text() },
         WorkerMessage::Counters(counters),
         WorkerMessage::FileDone { path: b"a\xff".to_vec(), size: 1 << 40, digest: Some([4; 32]) },
         WorkerMessage::FileFailed { path: b"a".to_vec(), text: text() },
         WorkerMessage::Skipped { path: b"a".to_vec(), text: text() },
-        WorkerMessage::Finished(Final { counters, cpu_us: 5, peak_bytes: 6 }),
+        WorkerMessage::Finished(Box::new(Final {
+            counters,
+            cpu_us: 5,
+            peak_bytes: 6,
+            direct_bytes: 7,
+            cloned_bytes: 8,
+            path: PathFigures::default(),
+            compression: Some(Method::Lz4),
+        })),
         WorkerMessage::Fatal { text: text() },
     ]
 }
@@ -157,11 +181,32 @@ fn trailers() -> Vec<(usize, Trailer)> {
     ]
 }
 
-fn record(payload: usize, trailer: &Trailer) -> Vec<u8> {
-    let mut out = Writer::new();
-    trailer.encode(&mut out);
-    let trailer = out.into_bytes();
-    [Prefix { payload, trailer: trailer.len() }.encode().to_vec(), trailer].concat()
+/// A record as it is, and where it has a payload, as if that had been compressed by half.
+fn records(payload: usize, trailer: &Trailer) -> Vec<Vec<u8>> {
+    let codecs = [Codec::Lz4, Codec::Zstd].map(|codec| (payload / 2, Some(Compressed { codec, plain: payload })));
+    let record = |(payload, compressed)| {
+        let mut out = Writer::new();
+        encode_trailer(compressed, trailer, &mut out);
+        let trailer = out.into_bytes();
+        [Prefix { payload, trailer: trailer.len() }.encode().to_vec(), trailer].concat()
+    };
+    let compressed = codecs.into_iter().filter(|_| payload > 0);
+    [(payload, None)].into_iter().chain(compressed).map(record).collect()
+}
+
+/// Text under each codec, behind its right length and a wrong one.
+fn compressed_payloads() -> Vec<Vec<u8>> {
+    let plain: Vec<u8> = (0..60).flat_map(|i| format!("{i} the quick brown fox {}\n", i * i).into_bytes()).collect();
+    let mut seeds = Vec::new();
+    for method in [Method::Lz4, Method::Zstd(1), Method::Zstd(19)] {
+        let mut packed = vec![0; Packer::room(plain.len())];
+        let len = Packer::default().pack(method, &plain, &mut packed).expect("text shrinks");
+        for length in [plain.len(), plain.len() + 1] {
+            let [a, b, c, ..] = length.to_le_bytes();
+            seeds.push([&[method.codec().number(), a, b, c][..], &packed[..len]].concat());
+        }
+    }
+    seeds
 }
 
 fn handshake() -> Vec<u8> {

@@ -96,7 +96,7 @@ impl Session {
     }
 
     fn work(&mut self, bytes: &mut Bytes<'_>) {
-        match self.source.next_work() {
+        match self.source.next_work(haul_proto::plan::PIECE_FRAMES_MAX) {
             None => {}
             Some(Work::Pack(files)) => {
                 assert!(!files.is_empty() && files.len() <= PACK_FILES_MAX);

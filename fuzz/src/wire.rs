@@ -5,11 +5,14 @@
 
 use std::fmt::Debug;
 
+use haul_engine::codec::Unpacker;
 use haul_proto::codec::Writer;
 use haul_proto::ids::JobNumber;
+use haul_proto::wire::compressed::{Codec, decode_trailer, encode_trailer};
 use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::frame::{PREFIX_LEN, Prefix, Trailer};
+use haul_proto::wire::frame::{PREFIX_LEN, Prefix};
 use haul_proto::wire::handshake::{ANSWER_LEN, Answer, GREETING_LEN, Greeting, Suite, transcript};
+use haul_proto::wire::limits::FRAME_MAX;
 use haul_proto::wire::link::{HEADER_LEN, decode_header, encode_header};
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
 use haul_proto::wire::report::WorkerMessage;
@@ -46,13 +49,31 @@ pub fn trailer(data: &[u8]) {
     assert!(prefix.rest_len() < 2 << 20);
     comes_back(
         rest,
-        |bytes| Trailer::decode(bytes, prefix.payload),
-        |trailer| {
+        |bytes| decode_trailer(bytes, prefix.payload),
+        |(compressed, trailer)| {
             let mut out = Writer::new();
-            trailer.encode(&mut out);
+            encode_trailer(*compressed, trailer, &mut out);
             out.into_bytes()
         },
     );
+}
+
+/// A compressed payload behind its codec and its plain length. Both codecs' bytes are another crate's to read: what must
+/// hold is that they end, and that nothing lies behind the plain payload.
+pub fn compressed_payload(data: &[u8]) {
+    let Some(([codec, lengths @ ..], packed)) = data.split_first_chunk::<4>() else { return };
+    let [a, b, c] = *lengths;
+    let plain = (u32::from_le_bytes([a, b, c, 0]) % (FRAME_MAX + 1)) as usize;
+    let Ok(codec) = Codec::from_number(*codec) else { return };
+    let mut out = vec![0xa5; plain + 64];
+    let (payload, behind) = out.split_at_mut(plain);
+    let unpacked = Unpacker::default().unpack(codec, packed, payload);
+    assert!(behind.iter().all(|byte| *byte == 0xa5), "written beyond the payload");
+    if unpacked.is_ok() {
+        let mut again = vec![0x5a; plain];
+        assert_eq!(Unpacker::default().unpack(codec, packed, &mut again), Ok(()));
+        equal(&payload.to_vec(), &again);
+    }
 }
 
 /// A greeting and, behind it, an answer.

@@ -1,12 +1,14 @@
 //! Test hosts on this machine, for the end-to-end tests and the benchmarks.
 //!
 //! What a test needs in order to watch haul at work between "hosts": an OpenSSH
-//! server of its own ([`Sshd`]), networks of its own ([`Netns`]), data that is the
+//! server of its own ([`Sshd`]), networks of its own ([`Netns`]), long links between them ([`Wan`]), data that is the
 //! same every time ([`Tree`], [`compare`]) and a way to run a program under a
 //! time limit while counting what it uses ([`run_with_timeout`]).
 //!
 //! Nothing here knows haul's protocol. Everything that is started is ended in
 //! `Drop`, by process id.
+
+#![deny(unsafe_code)]
 
 mod cgroup;
 mod compare;
@@ -15,6 +17,7 @@ mod process;
 mod run;
 mod sshd;
 mod tree;
+mod wan;
 
 pub use cgroup::Cgroup;
 pub use compare::{Attributes, compare, compare_with};
@@ -23,3 +26,4 @@ pub use process::{descendants, end_tree, tree_cpu, tree_memory_bytes};
 pub use run::{Finished, Running, run_with_timeout, start};
 pub use sshd::{Options, Sshd};
 pub use tree::Tree;
+pub use wan::{Congestion, Count, Wan, WanSettings};

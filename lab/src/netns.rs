@@ -6,7 +6,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -50,6 +50,11 @@ impl Netns {
     /// Its name, as `ip netns list` shows it.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The file that stands for it, for `setns` and its like.
+    pub fn path(&self) -> PathBuf {
+        Path::new(DIRECTORY).join(&self.name)
     }
 
     /// A command that runs `program` in here.

@@ -57,8 +57,10 @@ struct Outgoing {
 impl Sender {
     /// At the beginning of the walk.
     pub fn new(streams: u16, rates: Rates, plant: Plant) -> Self {
+        let mut machine = Source::new(frame_len(), streams);
+        machine.keep_pieces();
         Self {
-            machine: Source::new(frame_len(), streams),
+            machine,
             at: 0,
             offers_ended: false,
             offered: HashMap::new(),
@@ -164,7 +166,7 @@ impl Sender {
         let record = match self.streams[stream].work.take() {
             Some(Work::Frames(piece)) => self.read_frame(stream, piece, tree, rng),
             Some(Work::Pack(files)) => self.read_pack(&files, tree, rng),
-            None => match self.machine.next_work() {
+            None => match self.machine.next_work(haul_proto::plan::PIECE_FRAMES_MAX) {
                 Some(work) => {
                     self.streams[stream].work = Some(work);
                     return true;
@@ -175,6 +177,14 @@ impl Sender {
                     net.streams[stream].send(Record::new(Block::Bytes([].into()), &end));
                     return true;
                 }
+                // One that has nothing to do does again what another has not done, if it has waited long enough.
+                None if rng.chance(100) => match self.machine.next_double() {
+                    Some(work) => {
+                        self.streams[stream].work = Some(work);
+                        return true;
+                    }
+                    None => return false,
+                },
                 None => return false,
             },
         };
@@ -202,7 +212,9 @@ impl Sender {
         }
         self.machine.frames_read(entry, &[(index, value)], modified);
         piece.frames.start += 1;
-        if !piece.frames.is_empty() {
+        if piece.frames.is_empty() {
+            self.machine.piece_done(piece.ticket);
+        } else {
             self.streams[stream].work = Some(Work::Frames(piece));
         }
         if rng.chance(self.rates.wrong_value) {

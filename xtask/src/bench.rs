@@ -11,6 +11,9 @@ const BUILD_LIMIT: Duration = Duration::from_secs(40 * 60);
 
 /// Runs the chore.
 pub fn main(arguments: Vec<String>) -> ExitCode {
+    if haul_bench::is_helper(&arguments) {
+        return haul_bench::main(arguments);
+    }
     let asks_for_help = arguments.iter().any(|argument| matches!(argument.as_str(), "--help" | "-h"));
     let brings_its_own = arguments.iter().any(|argument| argument == "--haul" || argument.starts_with("--haul="));
     if !asks_for_help && !brings_its_own {

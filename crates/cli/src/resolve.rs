@@ -3,12 +3,17 @@
 //! Everything that the engine and the display need is decided here, once.
 //! Nothing is looked up on disk or on the network.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haul_engine::spec::{Access, Cipher, Host, Job, Location, Options, Symlinks};
+use haul_engine::spec::{
+    Access, CacheUse, Cipher, DirectIo, Host, Job, Location, Method, NULL_TARGET, Options, Policy, Symlinks, is_null,
+};
+use haul_proto::compression::{LEVEL_DEFAULT, LEVEL_MAX};
 use haul_proto::path::escape;
+use haul_proto::wire::limits::{CONGESTION_MAX, RATE_MIN};
 
 use crate::args::UsageError;
 use crate::args::operand::parse_operand;
@@ -19,6 +24,10 @@ use crate::args::values::Values;
 const JSON_PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// Most streams.
 pub const MAX_STREAMS: u32 = 256;
+/// Highest rate that `-x` takes, in bytes a second.
+const MAX_RATE: u64 = 1 << 40;
+/// Numbers of CPUs are below this.
+const CPUS_END: u16 = 1024;
 /// Longest interval that `-P` takes: a day.
 const MAX_PROGRESS_S: u32 = 86_400;
 
@@ -74,8 +83,11 @@ pub enum Mode {
 pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {
     let settings = settings(values, stderr_is_terminal)?;
     let mut sources = operands.iter().map(|operand| parse_operand(operand)).collect::<Result<Vec<_>, _>>()?;
-    let target = sources.pop().ok_or_else(|| UsageError::new("nothing to copy"))?;
+    let mut target = sources.pop().ok_or_else(|| UsageError::new("nothing to copy"))?;
     check_hosts(&sources, &target)?;
+    if is_null(&target.path) {
+        target.path = NULL_TARGET.into();
+    }
     let job = Job { sources, target, options: settings.options, access: settings.access };
     Ok(Plan { job, display: settings.display, checksums: settings.checksums })
 }
@@ -87,6 +99,7 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, U
     let checksums = checksums(values)?;
     let defaults = Options::default();
     let per_file = checksums.is_some() || matches!(display.mode, Mode::Json | Mode::BbcpLines);
+    let (direct_source, direct_target) = unbuffered(values)?;
     let options = Options {
         recursive: values.flag("recursive"),
         force: values.flag("force"),
@@ -94,9 +107,16 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, U
         symlinks: symlinks(values)?.unwrap_or(defaults.symlinks),
         make_directory: values.flag("mkdir"),
         streams: streams(values)?,
+        congestion: congestion(values)?,
         window_bytes: window(values)?,
+        direct_source,
+        direct_target,
+        cache: values.choice("cache", &[("keep", CacheUse::Keep), ("drop", CacheUse::Drop)])?.unwrap_or_default(),
         cipher: cipher(values)?,
+        compression: compression(values)?,
         frame_bytes: frame(values)?,
+        rate_bytes_per_s: rate(values)?,
+        cpus: values.numbers("cpus", CPUS_END)?,
         report_files: per_file,
         digest_existing: checksums.is_some(),
         verify_memory: values.choice("verify", &[("memory", ())])?.is_some(),
@@ -124,6 +144,36 @@ fn window(values: &Values) -> Result<Option<u32>, UsageError> {
     Ok(window.and_then(|bytes| u32::try_from(bytes).ok()))
 }
 
+/// `-u`: at the source, at the target. An end that is not named stays automatic.
+fn unbuffered(values: &Values) -> Result<(DirectIo, DirectIo), UsageError> {
+    let (auto, always, never) = (DirectIo::Auto, DirectIo::Always, DirectIo::Never);
+    let named = values.choice(
+        "unbuffered",
+        &[("s", (always, auto)), ("t", (auto, always)), ("st", (always, always)), ("off", (never, never))],
+    )?;
+    Ok(named.unwrap_or((auto, auto)))
+}
+
+fn rate(values: &Values) -> Result<Option<u64>, UsageError> {
+    values.size("xfrrate", RATE_MIN..=MAX_RATE, "from 1k to 1024g, in bytes a second")
+}
+
+fn congestion(values: &Values) -> Result<Option<String>, UsageError> {
+    let name = values.text("congestion")?;
+    match name {
+        Some(name) if name.is_empty() || name.len() >= CONGESTION_MAX || !name.bytes().all(is_of_a_name) => Err(
+            UsageError::new(format!("--congestion {}: not a name of a congestion control", escape(name.as_bytes())))
+                .remedy("one of those in /proc/sys/net/ipv4/tcp_available_congestion_control, such as bbr or cubic"),
+        ),
+        Some(name) if name == "auto" => Ok(None),
+        name => Ok(name),
+    }
+}
+
+fn is_of_a_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
+}
+
 fn frame(values: &Values) -> Result<Option<u32>, UsageError> {
     values.size_among("frame", &[256 << 10, 512 << 10, 1 << 20], "of 256k, 512k or 1m")
 }
@@ -143,6 +193,22 @@ fn cipher(values: &Values) -> Result<Cipher, UsageError> {
         (None, true) => Ok(Cipher::AuthenticateOnly),
         (named, false) => Ok(named.unwrap_or(Cipher::Auto)),
     }
+}
+
+/// `-c`: a word, or a level; 0 is off, as in bbcp.
+fn compression(values: &Values) -> Result<Policy, UsageError> {
+    let given = values.last("compress").map(OsStr::as_bytes);
+    if given.is_some_and(|given| !given.is_empty() && given.iter().all(u8::is_ascii_digit)) {
+        let level = values.number("compress", 0..=LEVEL_MAX.into())?.and_then(|level| u8::try_from(level).ok());
+        return Ok(level.filter(|level| *level > 0).map_or(Policy::Off, |level| Policy::Always(Method::Zstd(level))));
+    }
+    let words = [
+        ("auto", Policy::Auto),
+        ("off", Policy::Off),
+        ("lz4", Policy::Always(Method::Lz4)),
+        ("zstd", Policy::Always(Method::Zstd(LEVEL_DEFAULT))),
+    ];
+    Ok(values.choice("compress", &words)?.unwrap_or_default())
 }
 
 fn access(values: &Values) -> Result<Access, UsageError> {
@@ -240,155 +306,5 @@ pub fn shown(host: &Host) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::args::parse::{Command, parse};
-
-    fn plan_of(line: &str, terminal: bool) -> Result<Plan, UsageError> {
-        match parse(line.split(' ').map(OsString::from).collect(), &|_| false)? {
-            Command::Copy(values, operands) => plan(&values, &operands, terminal),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn good(line: &str) -> Plan {
-        plan_of(line, false).unwrap()
-    }
-
-    #[test]
-    fn without_options_the_engine_decides() {
-        let plan = good("a b h:c");
-        assert_eq!(plan.job.sources.len(), 2);
-        assert_eq!(plan.job.target.path, PathBuf::from("c"));
-        let options = plan.job.options;
-        assert_eq!((options.streams, options.window_bytes, options.frame_bytes), (None, None, None));
-        assert_eq!((options.cipher, options.symlinks), (Cipher::Auto, Symlinks::Keep));
-        assert!(!options.report_files && !options.force && !options.recursive && !options.verify_memory);
-        assert!(plan.job.access.deploy);
-        assert_eq!(plan.checksums, None);
-    }
-
-    #[test]
-    fn every_option_reaches_its_setting() {
-        let plan = good(
-            "-rfpA -@ ignore -s 16 -w 4m --frame 1m --cipher chacha20-poly1305 --verify memory --checksums sums -i key \
-             --ssh-port 2222 --ssh-option A=b --no-deploy -S s -T t h:a b",
-        );
-        let options = plan.job.options;
-        assert!(options.recursive && options.force && options.preserve && options.make_directory);
-        assert!(options.verify_memory && options.report_files);
-        assert_eq!((options.symlinks, options.cipher), (Symlinks::Ignore, Cipher::ChaCha20Poly1305));
-        assert_eq!(
-            (options.streams, options.window_bytes, options.frame_bytes),
-            (Some(16), Some(4 << 20), Some(1 << 20))
-        );
-        let access = plan.job.access;
-        assert_eq!((access.port, access.identity, access.deploy), (Some(2222), Some("key".into()), false));
-        assert_eq!((access.source_command.as_deref(), access.target_command.as_deref()), (Some("s"), Some("t")));
-        assert_eq!(access.ssh_options, ["A=b"]);
-        assert_eq!(plan.checksums, Some("sums".into()));
-        assert_eq!(good("--no-encrypt a b").job.options.cipher, Cipher::AuthenticateOnly);
-    }
-
-    #[test]
-    fn the_display_follows_the_options_and_the_terminal() {
-        let mode = |line, terminal| plan_of(line, terminal).unwrap().display.mode;
-        assert_eq!(mode("a b", true), Mode::Bar);
-        assert_eq!(mode("a b", false), Mode::Plain);
-        assert_eq!(mode("-P 2 a b", true), Mode::BbcpLines);
-        assert_eq!(mode("--json -P 2 a b", true), Mode::Json);
-        assert_eq!(mode("--quiet a b", true), Mode::Quiet);
-        assert_eq!(good("-P 2 a b").job.options.progress_every, Duration::from_secs(2));
-        assert_eq!(good("--json a b").job.options.progress_every, JSON_PROGRESS_EVERY);
-        assert!(good("--json a b").job.options.report_files);
-    }
-
-    #[test]
-    fn bad_values_name_the_option_and_the_remedy() {
-        insta::assert_snapshot!(
-            ["-s 0 a b", "-s x a b", "--streams 257 a b", "-w 1kb a b", "-w 1 a b", "--frame 300k a b", "--frame 2m a b",
-             "-@ folow a b", "--cipher aes a b", "--cipher auto --no-encrypt a b", "--verify disk a b", "-P 0 a b",
-             "--quiet -P 1 a b", "--quiet -v a b", "--checksums - --json a b", "--ssh-port 0 a b", "h:a g:b c",
-             "h:a b c", "h:a me@g:b", "--checksums= a b", "-S= a b", "--ssh-option= a b"]
-                .map(|line| format!("$ haul {line}\n{}", plan_of(line, false).unwrap_err()))
-                .join("\n\n"),
-            @r#"
-            $ haul -s 0 a b
-            --streams 0: needs a whole number from 1 to 256
-
-            $ haul -s x a b
-            --streams x: needs a whole number from 1 to 256
-
-            $ haul --streams 257 a b
-            --streams 257: needs a whole number from 1 to 256
-
-            $ haul -w 1kb a b
-            --windowsz 1kb: needs a size: a whole number, with k, m or g for powers of 1024 (512k, 4m)
-
-            $ haul -w 1 a b
-            --windowsz 1: needs a size from 4k to 1g
-
-            $ haul --frame 300k a b
-            --frame 300k: needs a size of 256k, 512k or 1m
-
-            $ haul --frame 2m a b
-            --frame 2m: needs a size of 256k, 512k or 1m
-
-            $ haul -@ folow a b
-            --symlinks folow: not one of keep, follow, ignore
-            did you mean --symlinks follow?
-
-            $ haul --cipher aes a b
-            --cipher aes: not one of auto, aes-256-gcm, aes-128-gcm, chacha20-poly1305
-
-            $ haul --cipher auto --no-encrypt a b
-            --cipher and --no-encrypt contradict each other
-            leave one of them out
-
-            $ haul --verify disk a b
-            --verify disk: can only be memory
-
-            $ haul -P 0 a b
-            --progress 0: needs a whole number from 1 to 86400
-
-            $ haul --quiet -P 1 a b
-            --quiet and --progress contradict each other
-            leave one of them out
-
-            $ haul --quiet -v a b
-            --quiet and --verbose contradict each other
-            leave one of them out
-
-            $ haul --checksums - --json a b
-            --checksums - and --json both want standard output
-            give --checksums a file
-
-            $ haul --ssh-port 0 a b
-            --ssh-port 0: needs a whole number from 1 to 65535
-
-            $ haul h:a g:b c
-            the sources are on two hosts: h and g
-            copy from each host with a command of its own
-
-            $ haul h:a b c
-            the sources are on two hosts: h and this machine
-            copy from each host with a command of its own
-
-            $ haul h:a me@g:b
-            h and me@g are both remote: this version copies from or to this machine only
-            run haul on one of them: ssh -t h haul ...
-
-            $ haul --checksums= a b
-            --checksums: the name of the file is empty
-
-            $ haul -S= a b
-            -S: the command is empty
-            for example -S 'ssh %I -l %U %H /opt/bin/haul'
-
-            $ haul --ssh-option= a b
-            --ssh-option : not an option of ssh
-            write it as ssh's -o takes it: --ssh-option ConnectTimeout=10
-            "#
-        );
-    }
-}
+#[path = "resolve_tests.rs"]
+mod tests;

@@ -4,6 +4,7 @@
 //! a second one ends the process at once. SIGHUP is ignored, here and by all
 //! children (ssh too, which inherits that). A job that was in the foreground
 //! when its terminal went away is cancelled; one in the background goes on.
+//! SIGUSR1 doubles the limit on the rate, SIGUSR2 halves it.
 
 use std::io::{self, IsTerminal, Read};
 use std::os::fd::OwnedFd;
@@ -15,8 +16,10 @@ use std::time::{Duration, Instant};
 
 use haul_engine::cancel::Cancel;
 use haul_engine::os::signals::ignore_hangup;
+use haul_engine::rate::RateHandle;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::SigId;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::low_level::unregister;
 
 use crate::exit::Exit;
@@ -27,7 +30,7 @@ const GRACE: Duration = Duration::from_millis(900);
 /// How often the terminal is looked at.
 const TERMINAL_EVERY: Duration = Duration::from_millis(200);
 
-/// Turns signals into a cancelled job for as long as it lives.
+/// Turns signals into a cancelled job, or into another rate, for as long as it lives.
 pub struct Watch {
     registered: Vec<SigId>,
     ended: Arc<AtomicBool>,
@@ -37,16 +40,27 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins to watch on behalf of `cancel`.
-    pub fn start(cancel: Cancel) -> io::Result<Self> {
+    /// Begins to watch on behalf of `cancel` and `rate`.
+    pub fn start(cancel: Cancel, rate: RateHandle) -> io::Result<Self> {
         let hangup_was_ignored = ignore_hangup()?;
         let terminal = Controlling::open().filter(|_| io::stdin().is_terminal() && !hangup_was_ignored);
         let (signalled, wake) = UnixStream::pair()?;
+        let ((faster, wake_faster), (slower, wake_slower)) = (UnixStream::pair()?, UnixStream::pair()?);
         let (ended, job_runs) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
-        let watcher =
-            Watcher { cancel, terminal, signalled, ended: Arc::clone(&ended), job_runs: Arc::clone(&job_runs) };
+        let watcher = Watcher {
+            cancel,
+            rate,
+            terminal,
+            signalled,
+            faster,
+            slower,
+            ended: Arc::clone(&ended),
+            job_runs: Arc::clone(&job_runs),
+        };
         let mut watch = Self { registered: Vec::new(), ended, job_runs, wake, thread: None };
         watch.register()?;
+        watch.registered.push(signal_hook::low_level::pipe::register(SIGUSR1, wake_faster)?);
+        watch.registered.push(signal_hook::low_level::pipe::register(SIGUSR2, wake_slower)?);
         watch.thread = Some(std::thread::Builder::new().name("haul-signals".to_owned()).spawn(move || watcher.run())?);
         Ok(watch)
     }
@@ -91,18 +105,19 @@ impl Drop for Watch {
 /// What the thread holds.
 struct Watcher {
     cancel: Cancel,
+    rate: RateHandle,
     terminal: Option<Controlling>,
     signalled: UnixStream,
+    /// A byte for each SIGUSR1.
+    faster: UnixStream,
+    /// A byte for each SIGUSR2.
+    slower: UnixStream,
     ended: Arc<AtomicBool>,
     job_runs: Arc<AtomicBool>,
 }
 
 impl Watcher {
     fn run(mut self) {
-        let wait = self.terminal.as_ref().map(|_| TERMINAL_EVERY);
-        if self.signalled.set_read_timeout(wait).is_err() {
-            return;
-        }
         let mut was_in_foreground = false;
         while !self.ended.load(Ordering::Acquire) {
             if self.signal_came() {
@@ -117,10 +132,21 @@ impl Watcher {
         }
     }
 
-    /// Waits until one has come, or it is time to look at the terminal.
+    /// Waits until one has come, or it is time to look at the terminal. Whether it is one that ends the job; the
+    /// others are answered.
     fn signal_came(&mut self) -> bool {
-        let came = self.signalled.read(&mut [0; 16]).is_ok_and(|bytes| bytes > 0);
-        came && !self.ended.load(Ordering::Acquire)
+        let wait = self.terminal.as_ref().and_then(|_| Timespec::try_from(TERMINAL_EVERY).ok());
+        let sockets = [&self.signalled, &self.faster, &self.slower];
+        let mut polled = sockets.map(|socket| PollFd::new(socket, PollFlags::IN));
+        if poll(&mut polled, wait.as_ref()).is_err() {
+            return false;
+        }
+        let [ends, faster, slower] = polled.map(|socket| !socket.revents().is_empty());
+        let count =
+            |mut socket: &UnixStream, ready: bool| if ready { socket.read(&mut [0; 64]).unwrap_or(0) } else { 0 };
+        (0..count(&self.faster, faster)).for_each(|_| self.rate.double());
+        (0..count(&self.slower, slower)).for_each(|_| self.rate.halve());
+        count(&self.signalled, ends) > 0 && !self.ended.load(Ordering::Acquire)
     }
 
     /// Cancels the job; ends the process if the job does not.
@@ -151,6 +177,9 @@ pub struct Termination {
 pub fn leave_to_controller() -> io::Result<Termination> {
     ignore_hangup()?;
     signal_hook::flag::register(SIGINT, Arc::default())?;
+    // They are for the controller; who sends them to all that is called haul ends no copy.
+    signal_hook::flag::register(SIGUSR1, Arc::default())?;
+    signal_hook::flag::register(SIGUSR2, Arc::default())?;
     let (stop, wake) = UnixStream::pair()?;
     let came = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register_conditional_shutdown(SIGTERM, Exit::Failed.number().into(), Arc::clone(&came))?;
@@ -176,11 +205,11 @@ mod tests {
     fn a_watch_ends_at_once_and_a_signal_cancels() {
         let before = Instant::now();
         let cancel = Cancel::new();
-        drop(Watch::start(cancel.clone()).unwrap());
+        drop(Watch::start(cancel.clone(), RateHandle::new()).unwrap());
         assert!(before.elapsed() < Duration::from_millis(700), "{:?}", before.elapsed());
         assert!(!cancel.is_cancelled());
 
-        let watch = Watch::start(cancel.clone()).unwrap();
+        let watch = Watch::start(cancel.clone(), RateHandle::new()).unwrap();
         let worker = leave_to_controller().unwrap();
         assert!(ignored_signals().contains(&1), "children must inherit an ignored SIGHUP");
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM).unwrap();

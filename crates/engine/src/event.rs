@@ -1,8 +1,11 @@
 //! What a running job tells its caller. The library never prints; whoever runs a job observes these.
 
+use haul_proto::wire::report::PathFigures;
 use std::time::Duration;
 
-use crate::spec::Cipher;
+use haul_proto::wire::report::Counters;
+
+use crate::spec::{Cipher, Method};
 
 /// Receives events, in order, from the controller's thread. It must not block for long: the job waits for it.
 pub trait Observer {
@@ -56,6 +59,11 @@ pub enum Event {
         /// Why.
         reason: String,
     },
+    /// The limit on the rate was changed while the job runs.
+    RateLimit {
+        /// What holds from now on.
+        bytes_per_s: u64,
+    },
     /// Anything else worth one line.
     Notice(String),
 }
@@ -82,6 +90,8 @@ pub struct Progress {
 /// How data travels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Way {
+    /// It did not: nothing had to be moved.
+    None,
     /// Within one process, no socket.
     Local,
     /// TCP; `from` connected to `to`.
@@ -98,6 +108,22 @@ pub enum Way {
         /// Why no TCP connection could be had.
         because: String,
     },
+}
+
+/// What compression did.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Compression {
+    /// How most of what travelled compressed was.
+    pub method: Method,
+    /// Bytes of all contents that were sent, compressed or not, for one byte on the wire.
+    pub ratio: f64,
+}
+
+impl Compression {
+    /// From what a source counted.
+    pub fn new(method: Method, counters: &Counters) -> Self {
+        Self { method, ratio: counters.bytes_carried as f64 / counters.bytes_on_wire.max(1) as f64 }
+    }
 }
 
 /// The result of a job that ran to its end.
@@ -127,8 +153,21 @@ pub struct Summary {
     pub streams: u16,
     /// How they were sealed; never [`Cipher::Auto`]. `None` when no socket was used.
     pub cipher: Option<Cipher>,
+    /// Whether every file was compared with its BLAKE3. Within one process it is not, unless digests are asked for:
+    /// there it would be compared with itself, and a CRC is taken when a buffer was filled and before it is written.
+    pub digests: bool,
+    /// What the path was like, as the source's kernel saw it; all zero where no TCP was used.
+    pub path: PathFigures,
+    /// What could be changed at a host so that the next transfer is faster: one line each.
+    pub hints: Vec<String>,
+    /// The limit on the rate that was set at the end, bytes a second.
+    pub rate_limit_bytes_per_s: Option<u64>,
     /// Frames sent again because what arrived was not what was sent.
     pub frames_resent: u64,
+    /// Bytes of the records that the source sent; 0 when no socket was used.
+    pub bytes_on_wire: u64,
+    /// What compression did; `None` where nothing travelled compressed.
+    pub compression: Option<Compression>,
     /// User plus system seconds of the source's worker.
     pub source_cpu: Duration,
     /// User plus system seconds of the target's worker.
@@ -137,4 +176,10 @@ pub struct Summary {
     pub source_peak_bytes: u64,
     /// Peak resident memory of the target's worker, bytes.
     pub target_peak_bytes: u64,
+    /// Bytes that the source read past the page cache (O_DIRECT).
+    pub source_direct_bytes: u64,
+    /// Bytes that the target wrote past it.
+    pub target_direct_bytes: u64,
+    /// Of [`Self::bytes`], those that were not copied: the files share their blocks with the source's (reflink).
+    pub cloned_bytes: u64,
 }

@@ -8,18 +8,24 @@
 
 pub mod bootstrap;
 pub mod cancel;
+pub mod codec;
 pub mod copy;
 pub mod error;
 pub mod event;
 pub mod fs;
+mod lanes;
 mod lifeline;
 mod link;
 pub mod os;
+mod pace;
+pub mod rate;
 mod report;
 mod run;
 mod shown;
 mod source;
 pub mod spec;
+mod storage;
 mod stream;
 mod target;
+mod tuning;
 pub mod worker;

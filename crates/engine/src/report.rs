@@ -1,8 +1,9 @@
 //! What a worker tells its controller while it works: counters, and lines about single files.
 
+use haul_proto::compression::Method;
 use haul_proto::integrity::Digest;
 use haul_proto::wire::link::Channel;
-use haul_proto::wire::report::{Counters, Final, WorkerMessage};
+use haul_proto::wire::report::{Counters, Final, PathFigures, WorkerMessage};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::link::LinkWriter;
@@ -35,6 +36,18 @@ pub struct Tally {
     pub bytes_skipped: AtomicU64,
     /// Frames asked for again.
     pub frames_resent: AtomicU64,
+    /// Bytes that went past the page cache.
+    pub bytes_direct: AtomicU64,
+    /// Bytes whose blocks are shared with the source's.
+    pub bytes_cloned: AtomicU64,
+    /// Streams in use.
+    pub streams: AtomicU64,
+    /// Payload bytes sent, before compression.
+    pub bytes_carried: AtomicU64,
+    /// Bytes of the records that carried them.
+    pub bytes_on_wire: AtomicU64,
+    /// Payload bytes sent compressed, before that, by the index of the method.
+    pub compressed: [AtomicU64; Method::COUNT],
 }
 
 impl Tally {
@@ -54,7 +67,17 @@ impl Tally {
             bytes_written: now(&self.bytes_written),
             bytes_skipped: now(&self.bytes_skipped),
             frames_resent: now(&self.frames_resent),
+            streams: now(&self.streams),
+            bytes_carried: now(&self.bytes_carried),
+            bytes_on_wire: now(&self.bytes_on_wire),
         }
+    }
+
+    /// The method that most of what was compressed went through; `None` if nothing did.
+    fn main_method(&self) -> Option<Method> {
+        let bytes = self.compressed.iter().map(|counter| counter.load(Ordering::Relaxed));
+        let (most, index) = bytes.zip(0..).max()?;
+        (most > 0).then(|| Method::from_index(index))
     }
 }
 
@@ -119,13 +142,17 @@ impl Reporter {
         self.send(&WorkerMessage::Counters(self.tally.counters()));
     }
 
-    /// The last word.
-    pub fn finished(&self) {
+    /// The last word; `path` is what the source's sockets met with.
+    pub fn finished(&self, path: PathFigures) {
         let counters = self.tally.counters();
-        self.send(&WorkerMessage::Finished(Final {
+        self.send(&WorkerMessage::Finished(Box::new(Final {
             counters,
             cpu_us: usage::cpu_us(),
             peak_bytes: usage::peak_bytes(),
-        }));
+            direct_bytes: self.tally.bytes_direct.load(Ordering::Relaxed),
+            cloned_bytes: self.tally.bytes_cloned.load(Ordering::Relaxed),
+            path,
+            compression: self.tally.main_method(),
+        })));
     }
 }

@@ -1,35 +1,41 @@
 //! The threads of a copy: one for each stream, one that walks or looks at what is there, one that sends messages,
 //! one that reports. All are named as `top -H` shows them.
 
+use haul_proto::ids::StreamId;
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::link::Channel;
-use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::report::{PathFigures, WorkerMessage};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::lanes::Lanes;
 use crate::lifeline::Lifeline;
 use crate::link::LinkWriter;
 use crate::source::Source;
-use crate::stream::Stream;
+use crate::stream::connect::Connector;
+use crate::stream::{Arrivals, Stream, StreamError};
 use crate::target::{Direct, Target};
+use crate::tuning::tune;
 use crate::worker::lock;
 
 /// Most messages that wait for the thread that takes them; beyond that, the link waits.
 const INBOX_MAX: usize = 1024;
 /// How often a full inbox is tried again.
 const INBOX_POLL: Duration = Duration::from_millis(5);
+/// How often a thread that waits for streams looks whether the job is over.
+const STREAMS_POLL: Duration = Duration::from_millis(100);
 
 /// Which ends this worker is.
 pub enum Ends {
-    /// The source, with its streams.
-    Source(Arc<Source>, Vec<Stream>),
-    /// The target, with its streams.
-    Target(Arc<Target>, Vec<Stream>),
+    /// The source.
+    Source(Arc<Source>),
+    /// The target.
+    Target(Arc<Target>),
     /// Both: frames go from hand to hand, messages too.
     Both(Arc<Source>, Arc<Target>),
 }
@@ -41,10 +47,15 @@ pub struct Running {
     inbox: Option<SyncSender<Vec<u8>>>,
 }
 
+/// Brings streams to a copy that has begun.
+#[derive(Clone)]
+pub struct Streams(Arc<Shared>);
+
 struct Shared {
     source: Option<Arc<Source>>,
     target: Option<Arc<Target>>,
     link: LinkWriter,
+    lanes: Lanes,
     /// Threads that still work towards the end.
     busy: AtomicUsize,
     failed: AtomicBool,
@@ -54,32 +65,29 @@ struct Shared {
 }
 
 impl Running {
-    /// Starts all threads.
-    pub fn start(ends: Ends, link: LinkWriter, local_streams: u16, report_every: Duration) -> Self {
-        let (source, target, streams) = match ends {
-            Ends::Source(source, streams) => (Some(source), None, streams),
-            Ends::Target(target, streams) => (None, Some(target), streams),
-            Ends::Both(source, target) => (Some(source), Some(target), Vec::new()),
+    /// Starts all threads but those of streams, which come with [`Streams::take`].
+    pub fn start(ends: Ends, link: LinkWriter, report_every: Duration) -> Self {
+        let (source, target) = match ends {
+            Ends::Source(source) => (Some(source), None),
+            Ends::Target(target) => (None, Some(target)),
+            Ends::Both(source, target) => (Some(source), Some(target)),
         };
-        let shared = Arc::new(Shared {
-            source,
-            target,
-            link,
-            busy: AtomicUsize::new(1),
-            failed: AtomicBool::new(false),
-            finished: AtomicBool::new(false),
-            tick: (Mutex::new(false), Condvar::new()),
-        });
+        let shared = Arc::new(Shared::new(source, target, link));
         let mut inbox = None;
         match (&shared.source, &shared.target) {
-            (Some(source), Some(target)) => start_both(&shared, source, target, local_streams),
-            (Some(source), None) => start_source(&shared, source, streams),
-            (None, Some(target)) => inbox = Some(start_target(&shared, target, streams)),
+            (Some(source), Some(target)) => start_both(&shared, source, target),
+            (Some(source), None) => start_source(&shared, source),
+            (None, Some(target)) => inbox = Some(start_target(&shared, target)),
             (None, None) => {}
         }
         shared.spawn("haul-report", move |shared| report(shared, report_every));
         shared.leave();
         Self { shared, inbox }
+    }
+
+    /// Where streams are brought to.
+    pub fn streams(&self) -> Streams {
+        Streams(Arc::clone(&self.shared))
     }
 
     /// Takes a message of the other end. May wait for the thread that looks at files; `false` when the job is over
@@ -100,6 +108,30 @@ impl Running {
             self.shared.stop();
         }
         finished && !self.shared.failed.load(Ordering::SeqCst)
+    }
+}
+
+impl Streams {
+    /// Starts a thread for each stream that arrives, until no more can.
+    pub fn take(&self, arrivals: Arrivals) {
+        let streams = self.clone();
+        self.0.spawn("haul-streams", move |shared| {
+            while !shared.is_over()
+                && let Some(arrival) = arrivals.next(STREAMS_POLL)
+            {
+                if let Some((id, stream)) = arrival {
+                    streams.0.carry(id, stream);
+                }
+                if shared.lanes.count() >= shared.streams_max() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Here, streams can be made.
+    pub fn set_connector(&self, connector: Arc<Connector>) {
+        self.0.lanes.set_connector(connector);
     }
 }
 
@@ -124,58 +156,55 @@ pub fn panicked(thread: &str, panic: &(dyn Any + Send)) -> String {
     format!("the thread {thread} panicked{said}\nthis is a bug in haul, please report it")
 }
 
-fn start_source(shared: &Arc<Shared>, source: &Arc<Source>, streams: Vec<Stream>) {
+fn start_walk(shared: &Arc<Shared>, source: &Arc<Source>) {
     let walking = Arc::clone(source);
     shared.work("haul-walk", move |_| {
         walking.walk();
         Ok(())
     });
+}
+
+fn start_source(shared: &Arc<Shared>, source: &Arc<Source>) {
+    start_walk(shared, source);
     let sending = Arc::clone(source);
     shared.work("haul-control", move |shared| send_messages(shared, || sending.wait_for_messages()));
-    for (mut stream, id) in streams.into_iter().zip(0u16..) {
+    if source.settings().streams_max > source.settings().streams {
         let source = Arc::clone(source);
-        shared.work(&format!("haul-s{id}"), move |_| {
-            source.run_stream(&mut stream).map_err(|error| stream_failed(id, &error))
-        });
+        shared.spawn("haul-tune", move |shared| tune(&source, &shared.lanes, |time| shared.pause(time)));
     }
 }
 
-fn start_target(shared: &Arc<Shared>, target: &Arc<Target>, streams: Vec<Stream>) -> SyncSender<Vec<u8>> {
+fn start_target(shared: &Arc<Shared>, target: &Arc<Target>) -> SyncSender<Vec<u8>> {
     let (inbox, messages) = sync_channel(INBOX_MAX);
     let examining = Arc::clone(target);
     // It ends with the link, not with the job: it is not waited for.
     shared.spawn("haul-manifest", move |shared| take_messages(shared, &examining, &messages));
     let sending = Arc::clone(target);
     shared.work("haul-control", move |shared| send_messages(shared, || sending.wait_for_messages()));
-    for (mut stream, id) in streams.into_iter().zip(0u16..) {
-        let target = Arc::clone(target);
-        shared.work(&format!("haul-t{id}"), move |_| {
-            target.run_stream(&mut stream).map_err(|error| stream_failed(id, &error))
-        });
-    }
+    let weak = Arc::downgrade(shared);
+    target.when_streams_are_wanted(move |count| {
+        weak.upgrade().map(|shared| shared.lanes.bring_up_to(count));
+    });
     inbox
 }
 
-fn start_both(shared: &Arc<Shared>, source: &Arc<Source>, target: &Arc<Target>, streams: u16) {
-    let walking = Arc::clone(source);
-    shared.work("haul-walk", move |_| {
-        walking.walk();
-        Ok(())
-    });
+fn start_both(shared: &Arc<Shared>, source: &Arc<Source>, target: &Arc<Target>) {
+    start_walk(shared, source);
     let (from, to) = (Arc::clone(source), Arc::clone(target));
     shared.work("haul-offers", move |_| pass_on(|| from.wait_for_messages(), |message| to.handle_peer(message)));
     let (from, to) = (Arc::clone(target), Arc::clone(source));
     shared.work("haul-needs", move |_| pass_on(|| from.wait_for_messages(), |message| to.handle_peer(message)));
+    let streams = source.settings().streams;
+    source.set_streams(streams);
     for id in 0..streams {
         let (source, target) = (Arc::clone(source), Arc::clone(target));
         shared.work(&format!("haul-c{id}"), move |_| {
-            source.run_stream(&mut Direct(&target)).map_err(|error| error.to_string())
+            source.run_stream(StreamId(id), &mut Direct::new(&target)).map_err(|error| error.to_string())
         });
     }
 }
 
-fn stream_failed(id: u16, error: &crate::stream::StreamError) -> String {
-    use crate::stream::StreamError;
+fn stream_failed(StreamId(id): StreamId, error: &StreamError) -> String {
     let reason = match error {
         StreamError::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => "the other end closed it".into(),
         StreamError::Io(error) => crate::fs::describe(error).lines().next().unwrap_or_default().to_owned(),
@@ -214,19 +243,84 @@ fn take_messages(shared: &Shared, target: &Target, messages: &Receiver<Vec<u8>>)
 }
 
 fn report(shared: &Shared, every: Duration) {
-    loop {
-        let (ended, wake) = &shared.tick;
-        let guard = lock(ended);
-        let (ended, _) = wake.wait_timeout(guard, every).unwrap_or_else(std::sync::PoisonError::into_inner);
-        if *ended {
-            return;
-        }
-        drop(ended);
+    while shared.pause(every) {
         shared.reporters().for_each(crate::report::Reporter::progress);
     }
 }
 
 impl Shared {
+    fn new(source: Option<Arc<Source>>, target: Option<Arc<Target>>, link: LinkWriter) -> Self {
+        Self {
+            source,
+            target,
+            link,
+            lanes: Lanes::default(),
+            busy: AtomicUsize::new(1),
+            failed: AtomicBool::new(false),
+            finished: AtomicBool::new(false),
+            tick: (Mutex::new(false), Condvar::new()),
+        }
+    }
+
+    /// Carries a stream in a thread of its own. The job does not wait for its end, which may take a round trip: when
+    /// everything is settled, there is nothing that a stream could still bring.
+    fn carry(self: &Arc<Self>, id: StreamId, mut stream: Stream) {
+        if !self.lanes.admit(id, &stream) {
+            return;
+        }
+        let StreamId(number) = id;
+        match (&self.source, &self.target) {
+            (Some(source), _) => {
+                let source = Arc::clone(source);
+                source.set_streams(self.lanes.count());
+                self.spawn(&format!("haul-s{number}"), move |shared| {
+                    let result = source.run_stream(id, &mut source.outlet(&mut stream));
+                    shared.stream_ended(id, result, source.is_finished());
+                });
+            }
+            (None, Some(target)) => {
+                let target = Arc::clone(target);
+                self.spawn(&format!("haul-t{number}"), move |shared| {
+                    let result = target.run_stream(&mut stream);
+                    shared.stream_ended(id, result, target.is_finished());
+                });
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Once everything is settled, nothing depends on how a stream ends.
+    fn stream_ended(&self, id: StreamId, result: Result<(), StreamError>, is_finished: bool) {
+        self.lanes.ending(id);
+        if let (Err(error), false) = (result, is_finished) {
+            self.fail(&stream_failed(id, &error));
+        }
+    }
+
+    fn streams_max(&self) -> u16 {
+        let source = self.source.as_ref().map(|source| source.settings().streams_max);
+        source.or(self.target.as_ref().map(|target| target.settings().streams_max)).unwrap_or(0)
+    }
+
+    /// Waits for so long; `false` when the job is over before.
+    fn pause(&self, time: Duration) -> bool {
+        let (over, wake) = &self.tick;
+        let deadline = Instant::now() + time;
+        let mut over = lock(over);
+        while !*over {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            over = wake.wait_timeout(over, left).unwrap_or_else(std::sync::PoisonError::into_inner).0;
+        }
+        false
+    }
+
+    fn is_over(&self) -> bool {
+        *lock(&self.tick.0)
+    }
+
     fn reporters(&self) -> impl Iterator<Item = &crate::report::Reporter> {
         let source = self.source.iter().map(|source| &source.reporter);
         source.chain(self.target.iter().map(|target| &target.reporter))
@@ -235,8 +329,7 @@ impl Shared {
     /// Starts a thread that the end of the job waits for.
     fn work(self: &Arc<Self>, name: &str, work: impl FnOnce(&Shared) -> Result<(), String> + Send + 'static) {
         self.busy.fetch_add(1, Ordering::SeqCst);
-        let place = Place(Arc::clone(self));
-        self.spawn_holding(place, name, move |shared| {
+        self.spawn_holding(Place(Arc::clone(self)), name, move |shared| {
             if let Err(text) = work(shared) {
                 shared.fail(&text);
             }
@@ -276,7 +369,9 @@ impl Shared {
         self.end_reports();
         if !self.failed.load(Ordering::SeqCst) {
             self.finished.store(true, Ordering::SeqCst);
-            self.reporters().for_each(crate::report::Reporter::finished);
+            let path = self.lanes.figures();
+            self.source.iter().for_each(|source| source.reporter.finished(path));
+            self.target.iter().for_each(|target| target.reporter.finished(PathFigures::default()));
         }
     }
 
@@ -320,15 +415,7 @@ mod tests {
     fn shared() -> (Arc<Shared>, LinkReader<UnixStream>) {
         let (link, controller) = UnixStream::pair().unwrap();
         controller.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        let shared = Shared {
-            source: None,
-            target: None,
-            link: LinkWriter::new(link),
-            busy: AtomicUsize::new(1),
-            failed: AtomicBool::new(false),
-            finished: AtomicBool::new(false),
-            tick: (Mutex::new(false), Condvar::new()),
-        };
+        let shared = Shared::new(None, None, LinkWriter::new(link));
         (Arc::new(shared), LinkReader::new(controller))
     }
 
@@ -344,9 +431,9 @@ mod tests {
             let (_, content) = controller.next_frame().unwrap().unwrap();
             let text = "the thread haul-test panicked: no such luck\nthis is a bug in haul, please report it";
             assert_eq!(WorkerMessage::decode(content).unwrap(), WorkerMessage::Fatal { text: text.into() });
-            let deadline = std::time::Instant::now() + Duration::from_secs(10);
+            let deadline = Instant::now() + Duration::from_secs(10);
             while shared.busy.load(Ordering::SeqCst) > 1 {
-                assert!(std::time::Instant::now() < deadline, "its place was not given up");
+                assert!(Instant::now() < deadline, "its place was not given up");
                 thread::sleep(Duration::from_millis(1));
             }
             shared.leave();

@@ -4,6 +4,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use crate::storage::null::{NOTHING as NULL_TARGET, is_null, names_null};
+pub use haul_proto::compression::{Method, Policy};
+pub use haul_proto::wire::storage::{CacheUse, DirectIo};
+
 /// One copy: sources, a target, and how.
 #[derive(Debug, Clone)]
 pub struct Job {
@@ -70,12 +74,22 @@ pub struct Options {
     pub symlinks: Symlinks,
     /// `-A`: make the target directory.
     pub make_directory: bool,
-    /// `-s`: number of streams; `None` lets haul choose.
+    /// `-s`: number of streams; `None` lets haul choose, and change it while the job runs.
     pub streams: Option<u16>,
+    /// `-u`: whether the source reads past the page cache.
+    pub direct_source: DirectIo,
+    /// `-u`: whether the target writes past the page cache.
+    pub direct_target: DirectIo,
+    /// `--cache`: what stays in the page cache.
+    pub cache: CacheUse,
+    /// `--congestion`: congestion control of the data streams, by the kernel's name; `None` chooses by the path.
+    pub congestion: Option<String>,
     /// `-w`: socket buffer size in bytes; `None` leaves it to the kernel's auto-tuning.
     pub window_bytes: Option<u32>,
     /// How the data streams are sealed.
     pub cipher: Cipher,
+    /// `-c`: what is done to data before that. Within one machine it never is.
+    pub compression: Policy,
     /// Payload per frame in bytes (a power of two from 256 KiB to 1 MiB); `None` lets haul choose.
     pub frame_bytes: Option<u32>,
     /// Whether each finished file is to be reported with its digest ([`crate::event::Event::FileDone`]).
@@ -88,6 +102,10 @@ pub struct Options {
     pub progress_every: Duration,
     /// Two workers and loopback sockets even where both ends are local: for the demonstration and for tests.
     pub sockets: bool,
+    /// `-x`: what all streams together may carry, in bytes a second; `None` for no limit. [`crate::rate::RateHandle`] changes it.
+    pub rate_bytes_per_s: Option<u64>,
+    /// `--cpus`: the CPUs that both ends keep to, where they have them; empty for all.
+    pub cpus: Vec<u16>,
     /// Bytes that one key seals before the next is derived; `None` for the protocol's own limit. For tests.
     pub rekey_bytes: Option<u64>,
 }
@@ -127,14 +145,21 @@ impl Default for Options {
             symlinks: Symlinks::Keep,
             make_directory: false,
             streams: None,
+            direct_source: DirectIo::Auto,
+            direct_target: DirectIo::Auto,
+            cache: CacheUse::Auto,
+            congestion: None,
             window_bytes: None,
             cipher: Cipher::Auto,
+            compression: Policy::Auto,
             frame_bytes: None,
             report_files: false,
             digest_existing: false,
             verify_memory: false,
             progress_every: Duration::from_millis(200),
             sockets: false,
+            rate_bytes_per_s: None,
+            cpus: Vec::new(),
             rekey_bytes: None,
         }
     }

@@ -4,16 +4,14 @@
 //! connections, then the copy itself. When the link ends, so does the worker, and what was not finished is removed.
 
 use haul_proto::wire::feature::{Features, PROTOCOL_VERSION};
-use haul_proto::wire::limits::GREETING_DEADLINE_MS;
 use haul_proto::wire::link::Channel;
 use haul_proto::wire::report::{Hello, WorkerMessage};
-use haul_proto::wire::request::{ControllerMessage, SessionSettings};
+use haul_proto::wire::request::{ControllerMessage, SessionSettings, SourceRequest, TargetRequest};
 use std::fs::File;
 use std::io::{BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -22,14 +20,15 @@ use crate::bootstrap::greeting_line;
 use crate::fs::Identity;
 use crate::lifeline::{Input, Lifeline};
 use crate::link::{LinkReader, LinkWriter};
-use crate::os::{machine, open_files};
+use crate::os::{affinity, machine, open_files, tcp_info};
 use crate::report::Reporter;
-use crate::run::{Ends, Running, panicked};
+use crate::run::{Ends, Running, Streams, panicked};
 use crate::source::Source;
-use crate::stream::Stream;
-use crate::stream::accept::Acceptor;
-use crate::stream::connect::connect;
+use crate::stream::Arrivals;
+use crate::stream::accept::listen;
+use crate::stream::connect::{Connected, Terms, connect};
 use crate::stream::handshake::Credentials;
+use crate::stream::socket::{SocketSettings, permits_congestion};
 use crate::stream::tunnel::{Tunnel, prove};
 use crate::target::{Surroundings, Target};
 
@@ -61,7 +60,8 @@ pub fn run(input: OwnedFd, output: OwnedFd, stop: OwnedFd, environment: &Environ
         environment: environment.clone(),
         source: None,
         target: None,
-        streams: Streams::None,
+        refused: false,
+        arrivals: None,
         tunnel: None,
         running: None,
         lifeline: Arc::clone(&lifeline),
@@ -94,15 +94,8 @@ fn hello(environment: &Environment) -> Hello {
         aes: machine::has_aes(),
         boot: machine::boot_id(),
         ssh_connection: environment.ssh_connection.clone(),
+        windows: tcp_info::windows(),
     }
-}
-
-/// Data streams in the making.
-enum Streams {
-    None,
-    Accepting(Acceptor),
-    /// Another thread makes them and delivers them here.
-    Coming(Receiver<Vec<Stream>>),
 }
 
 struct Worker {
@@ -110,7 +103,10 @@ struct Worker {
     environment: Environment,
     source: Option<Arc<Source>>,
     target: Option<Arc<Target>>,
-    streams: Streams,
+    /// The Request could not be carried out: what came after it, before the controller knew, is void.
+    refused: bool,
+    /// Streams that are accepted before it is told to begin.
+    arrivals: Option<Arrivals>,
     tunnel: Option<Arc<Tunnel>>,
     running: Option<Running>,
     lifeline: Arc<Lifeline>,
@@ -141,14 +137,27 @@ impl Worker {
 
     fn obey(&mut self, message: ControllerMessage) -> Result<bool, String> {
         match message {
+            ControllerMessage::Cancel => return Ok(false),
+            _ if self.refused => {}
+            ControllerMessage::Source(SourceRequest { settings, .. })
+            | ControllerMessage::Target(TargetRequest { settings, .. })
+                if !settings.congestion.is_empty() && !permits_congestion(&settings.congestion) =>
+            {
+                self.refuse(true, no_such_congestion(&settings.congestion));
+            }
             ControllerMessage::Source(request) => {
                 let reporter = Reporter::new(self.link.clone(), request.settings.report_files);
+                affinity::keep_to(&request.settings.cpus, &reporter);
                 let source = Source::prepare(request, reporter);
                 self.tell(&WorkerMessage::SourceReady { operands: source.operands(), origin: source.origin() });
                 self.source = Some(Arc::new(source));
             }
             ControllerMessage::Target(request) => {
                 let reporter = Reporter::new(self.link.clone(), request.settings.report_files);
+                // A worker that is the source too has done so.
+                if self.source.is_none() {
+                    affinity::keep_to(&request.settings.cpus, &reporter);
+                }
                 let surroundings = Surroundings {
                     umask: self.environment.umask & 0o777,
                     state_dir: self.environment.state_dir.clone(),
@@ -158,24 +167,34 @@ impl Worker {
                         self.tell(&target_ready(target.landing_identity()));
                         self.target = Some(Arc::new(target));
                     }
-                    Err(refused) => self.tell(&WorkerMessage::Refused { usage: refused.usage, text: refused.text }),
+                    Err(refused) => self.refuse(refused.usage, refused.text),
                 }
             }
             ControllerMessage::Listen => self.listen()?,
             ControllerMessage::Connect { addresses, timeout_ms } => self.connect(addresses, timeout_ms)?,
             ControllerMessage::Tunnel { connector } => self.open_tunnel(connector)?,
             ControllerMessage::Begin { skip } => self.begin(skip)?,
-            ControllerMessage::Cancel => return Ok(false),
+            ControllerMessage::Rate(bytes_per_s) => {
+                self.source.as_ref().ok_or("told a rate before there was a source")?.set_rate(bytes_per_s);
+            }
         }
         Ok(true)
     }
 
+    fn refuse(&mut self, usage: bool, text: String) {
+        self.refused = true;
+        self.tell(&WorkerMessage::Refused { usage, text });
+    }
+
     fn listen(&mut self) -> Result<(), String> {
         let settings = self.settings()?;
-        match Acceptor::listen(credentials(settings), settings.window_bytes) {
-            Ok(acceptor) => {
-                self.tell(&WorkerMessage::Listening { port: acceptor.port() });
-                self.streams = Streams::Accepting(acceptor);
+        match listen(credentials(settings), sockets(settings)) {
+            Ok((port, arrivals)) => {
+                self.tell(&WorkerMessage::Listening { port });
+                match &self.running {
+                    Some(running) => running.streams().take(arrivals),
+                    None => self.arrivals = Some(arrivals),
+                }
             }
             Err(error) => {
                 self.tell(&WorkerMessage::CannotConnect {
@@ -188,48 +207,46 @@ impl Worker {
 
     fn connect(&mut self, addresses: Vec<String>, timeout_ms: u32) -> Result<(), String> {
         let settings = self.settings()?;
-        let (credentials, window_bytes) = (credentials(settings), settings.window_bytes);
-        let timeout = Duration::from_millis(timeout_ms.into());
-        self.make_streams(move |sender, reporter| match connect(&addresses, &credentials, window_bytes, timeout) {
-            Ok(connected) => {
-                let _ = sender.send(connected.streams);
-                reporter(WorkerMessage::Connected { from: connected.from, to: connected.to });
+        let terms = Terms {
+            credentials: credentials(settings),
+            sockets: sockets(settings),
+            streams: settings.streams,
+            timeout: Duration::from_millis(timeout_ms.into()),
+        };
+        self.make_streams(move |streams| match connect(&addresses, &terms) {
+            Ok(Connected { connector, arrivals, streams: count, from, to }) => {
+                streams.set_connector(connector);
+                streams.take(arrivals);
+                WorkerMessage::Connected { from, to, streams: count }
             }
-            Err(text) => reporter(WorkerMessage::CannotConnect { text }),
+            Err(text) => WorkerMessage::CannotConnect { text },
         })
     }
 
     fn open_tunnel(&mut self, connector: bool) -> Result<(), String> {
         let settings = self.settings()?;
-        let credentials = credentials(settings);
-        let opened = Tunnel::open(settings.streams, &self.link);
+        let (credentials, count) = (credentials(settings), settings.streams);
+        let opened = Tunnel::open(count, &self.link);
         let (tunnel, inner) =
             opened.map_err(|error| format!("no tunnel could be opened: {}", crate::fs::describe(&error)))?;
         self.tunnel = Some(Arc::new(tunnel));
-        self.make_streams(move |sender, reporter| match prove(inner, &credentials, connector) {
-            Ok(streams) => {
-                let _ = sender.send(streams);
-                reporter(WorkerMessage::Connected { from: String::new(), to: String::new() });
+        self.make_streams(move |streams| match prove(inner, &credentials, connector) {
+            Ok(arrivals) => {
+                streams.take(arrivals);
+                WorkerMessage::Connected { from: String::new(), to: String::new(), streams: count }
             }
-            Err(error) => reporter(WorkerMessage::CannotConnect { text: error.to_string() }),
+            Err(error) => WorkerMessage::CannotConnect { text: error.to_string() },
         })
     }
 
-    /// Makes streams in a thread of their own, so that the link goes on being read.
-    fn make_streams(
-        &mut self,
-        make: impl FnOnce(Sender<Vec<Stream>>, &dyn Fn(WorkerMessage)) + Send + 'static,
-    ) -> Result<(), String> {
-        let (sender, receiver) = channel();
-        let link = self.link.clone();
-        self.streams = Streams::Coming(receiver);
+    /// Makes streams in a thread of their own, so that the link goes on being read. `make` says what came of it.
+    fn make_streams(&mut self, make: impl FnOnce(&Streams) -> WorkerMessage + Send + 'static) -> Result<(), String> {
+        let Some(running) = &self.running else { return Err("told to connect before it began".into()) };
+        let (streams, link) = (running.streams(), self.link.clone());
         let spawned = thread::Builder::new().name("haul-connect".into()).spawn(move || {
-            let tell = |message: WorkerMessage| {
-                let _ = link.send(Channel::Controller, &message.encode());
-            };
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| make(sender, &tell))) {
-                tell(WorkerMessage::Fatal { text: panicked("haul-connect", &*panic) });
-            }
+            let said = catch_unwind(AssertUnwindSafe(|| make(&streams)));
+            let said = said.unwrap_or_else(|panic| WorkerMessage::Fatal { text: panicked("haul-connect", &*panic) });
+            let _ = link.send(Channel::Controller, &said.encode());
         });
         spawned.map(|_| ()).map_err(|error| format!("no thread could be started: {error}"))
     }
@@ -238,26 +255,16 @@ impl Worker {
         if let (Some(source), Some((device, inode))) = (&self.source, skip) {
             source.leave_out(Identity { device, inode });
         }
-        let limit = Duration::from_millis(GREETING_DEADLINE_MS);
-        let streams = match std::mem::replace(&mut self.streams, Streams::None) {
-            Streams::None => Vec::new(),
-            Streams::Accepting(acceptor) => {
-                acceptor.wait(limit).map_err(|error| format!("the data connections did not come up: {error}"))?
-            }
-            Streams::Coming(receiver) => {
-                receiver.recv_timeout(limit).map_err(|_| "the data connections did not come up".to_owned())?
-            }
-        };
         let ends = match (&self.source, &self.target) {
-            (Some(source), None) => Ends::Source(Arc::clone(source), streams),
-            (None, Some(target)) => Ends::Target(Arc::clone(target), streams),
+            (Some(source), None) => Ends::Source(Arc::clone(source)),
+            (None, Some(target)) => Ends::Target(Arc::clone(target)),
             (Some(source), Some(target)) => Ends::Both(Arc::clone(source), Arc::clone(target)),
             (None, None) => return Err("told to begin before a request".into()),
         };
-        let settings = self.settings()?;
-        let every = Duration::from_millis(settings.report_every_ms.max(10).into());
-        let local_streams = settings.streams;
-        self.running = Some(Running::start(ends, self.link.clone(), local_streams, every));
+        let every = Duration::from_millis(self.settings()?.report_every_ms.max(10).into());
+        let running = Running::start(ends, self.link.clone(), every);
+        self.arrivals.take().into_iter().for_each(|arrivals| running.streams().take(arrivals));
+        self.running = Some(running);
         Ok(())
     }
 
@@ -293,8 +300,20 @@ fn credentials(settings: &SessionSettings) -> Credentials {
         secret: settings.secret,
         suite: settings.suite,
         rekey_bytes: settings.rekey_bytes,
-        streams: settings.streams,
+        streams: settings.streams_max,
     }
+}
+
+fn sockets(settings: &SessionSettings) -> SocketSettings {
+    SocketSettings { window_bytes: settings.window_bytes, congestion: settings.congestion.clone() }
+}
+
+fn no_such_congestion(name: &str) -> String {
+    let name = haul_proto::path::escape(name.as_bytes());
+    let there = tcp_info::congestion_controls();
+    format!(
+        "the congestion control '{name}' cannot be used here\nthis kernel has: {there}; others are loaded with modprobe tcp_NAME"
+    )
 }
 
 /// A lock that a thread which panicked had held is as good as any: what it guards is checked elsewhere.

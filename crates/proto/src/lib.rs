@@ -5,13 +5,18 @@
 //! The normative text is `docs/PROTOCOL.md`.
 #![forbid(unsafe_code)]
 
+pub mod advice;
 pub mod codec;
+pub mod compression;
+pub mod cpus;
 pub mod ids;
 pub mod integrity;
 pub mod manifest;
 pub mod need;
+pub mod pacing;
 pub mod path;
 pub mod plan;
 pub mod ranges;
 pub mod session;
+pub mod tune;
 pub mod wire;

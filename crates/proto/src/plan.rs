@@ -1,16 +1,21 @@
 //! The scheduler: turns needs into work. Any stream takes the next piece, so a slow stream holds nothing up;
 //! the last big file is shared by all, in pieces that shrink towards its end.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::ids::EntryId;
 use crate::integrity::FrameLen;
 use crate::wire::limits::{LARGE_IN_FLIGHT_MAX, PACK_FILES_MAX};
 
 /// Most frames that a stream takes at a time.
-const PIECE_FRAMES_MAX: u64 = 16;
+pub const PIECE_FRAMES_MAX: u64 = 16;
+/// Frames of a stream's first piece, when nothing is known of its rate.
+const FIRST_PIECE_FRAMES: u64 = 4;
+/// How long a piece is to take.
+const PIECE_TIME: Duration = Duration::from_millis(250);
 
 /// What a stream is to do next.
 #[derive(Debug)]
@@ -32,6 +37,14 @@ pub struct Piece<H> {
     pub size: u64,
     /// Indices of the frames.
     pub frames: Range<u64>,
+    /// For [`Plan::done`]; 0 where nothing is to be told.
+    pub ticket: u64,
+}
+
+impl<H> Clone for Piece<H> {
+    fn clone(&self) -> Self {
+        Self { handle: Arc::clone(&self.handle), frames: self.frames.clone(), ..*self }
+    }
 }
 
 /// A small file.
@@ -45,6 +58,33 @@ pub struct SmallFile<H> {
     pub size: u64,
 }
 
+/// How much a stream takes at a time: what it moves in about a quarter of a second, so that in the end no stream is
+/// waited for long.
+#[derive(Debug, Clone, Copy)]
+pub struct Stride {
+    frames_max: u64,
+}
+
+impl Default for Stride {
+    fn default() -> Self {
+        Self { frames_max: FIRST_PIECE_FRAMES }
+    }
+}
+
+impl Stride {
+    /// Frames to take now.
+    pub fn frames_max(&self) -> u64 {
+        self.frames_max
+    }
+
+    /// So many frames took so long.
+    pub fn took(&mut self, frames: u64, time: Duration) {
+        let per_frame = (time / u32::try_from(frames.max(1)).unwrap_or(u32::MAX)).max(Duration::from_nanos(1));
+        let fit = u64::try_from(PIECE_TIME.as_nanos() / per_frame.as_nanos()).unwrap_or(u64::MAX);
+        self.frames_max = fit.clamp(1, PIECE_FRAMES_MAX);
+    }
+}
+
 /// What is needed and not yet handed out.
 #[derive(Debug)]
 pub struct Plan<H> {
@@ -56,6 +96,9 @@ pub struct Plan<H> {
     large: VecDeque<Large<H>>,
     /// Large files of which a piece was handed out, and that are not settled.
     in_flight: HashSet<EntryId>,
+    /// Pieces that were handed out and are not done, oldest first; only where they are kept.
+    out: Option<BTreeMap<u64, Piece<H>>>,
+    tickets: u64,
 }
 
 #[derive(Debug)]
@@ -75,6 +118,8 @@ impl<H> Plan<H> {
             small_bytes: 0,
             large: VecDeque::new(),
             in_flight: HashSet::new(),
+            out: None,
+            tickets: 0,
         }
     }
 
@@ -85,7 +130,7 @@ impl<H> Plan<H> {
             self.small.push_back(SmallFile { entry, handle, size });
         } else {
             let frames = 0..self.frame.frames(size);
-            self.large.push_back(Large { piece: Piece { entry, handle, size, frames }, in_order });
+            self.large.push_back(Large { piece: Piece { entry, handle, size, frames, ticket: 0 }, in_order });
         }
     }
 
@@ -116,10 +161,15 @@ impl<H> Plan<H> {
         self.large.retain(|large| large.piece.entry != entry);
     }
 
-    /// The next piece of work, if there is any. Full packs come before large files, and these before packs that are
+    /// The number of streams has changed.
+    pub fn set_streams(&mut self, streams: u16) {
+        self.streams = u64::from(streams.max(1));
+    }
+
+    /// The next piece of work for a stream that takes at most `frames_max` frames at a time, if there is any. Full packs come before large files, and these before packs that are
     /// not full: so packs fill up, and small files do not wait until the large ones are through. While
     /// [`LARGE_IN_FLIGHT_MAX`] large files are under way no other is begun; what has to be sent again is not held up.
-    pub fn take(&mut self) -> Option<Work<H>> {
+    pub fn take(&mut self, frames_max: u64) -> Option<Work<H>> {
         if let Some(piece) = self.again.pop_front() {
             return Some(Work::Frames(piece));
         }
@@ -127,10 +177,38 @@ impl<H> Plan<H> {
         if full {
             return Some(Work::Pack(self.take_pack()));
         }
-        match self.take_piece() {
-            Some(piece) => Some(Work::Frames(piece)),
+        match self.take_piece(frames_max) {
+            Some((piece, true)) => Some(Work::Frames(piece)),
+            Some((piece, false)) => Some(Work::Frames(self.keep(piece))),
             None => (!self.small.is_empty()).then(|| Work::Pack(self.take_pack())),
         }
+    }
+
+    /// From now on, pieces that are under way are kept, so that they can be handed out once more.
+    pub fn keep_pieces(&mut self) {
+        self.out.get_or_insert_default();
+    }
+
+    /// A piece is out of a stream's hands.
+    pub fn done(&mut self, ticket: u64) {
+        if let Some(out) = &mut self.out {
+            out.remove(&ticket);
+        }
+    }
+
+    /// When there is nothing else to do: the oldest piece that another stream has not done yet, once more. Each is
+    /// handed out twice at most, and a file that must come in order never.
+    pub fn take_double(&mut self) -> Option<Piece<H>> {
+        let (_, piece) = self.out.as_mut()?.pop_first()?;
+        Some(Piece { ticket: 0, ..piece })
+    }
+
+    fn keep(&mut self, piece: Piece<H>) -> Piece<H> {
+        let Some(out) = &mut self.out else { return piece };
+        self.tickets += 1;
+        let piece = Piece { ticket: self.tickets, ..piece };
+        out.insert(self.tickets, piece.clone());
+        piece
     }
 
     fn take_pack(&mut self) -> Vec<SmallFile<H>> {
@@ -147,7 +225,8 @@ impl<H> Plan<H> {
         pack
     }
 
-    fn take_piece(&mut self) -> Option<Piece<H>> {
+    /// Also, whether its file must come in order.
+    fn take_piece(&mut self, frames_max: u64) -> Option<(Piece<H>, bool)> {
         let large = self.large.front_mut()?;
         if !self.in_flight.contains(&large.piece.entry) {
             if self.in_flight.len() >= LARGE_IN_FLIGHT_MAX {
@@ -156,14 +235,13 @@ impl<H> Plan<H> {
             self.in_flight.insert(large.piece.entry);
         }
         let left = large.piece.frames.end - large.piece.frames.start;
-        let share = (left / (2 * self.streams)).clamp(1, PIECE_FRAMES_MAX);
+        let share = (left / (2 * self.streams)).clamp(1, frames_max.clamp(1, PIECE_FRAMES_MAX));
         if large.in_order || share >= left {
-            return self.large.pop_front().map(|large| large.piece);
+            return self.large.pop_front().map(|large| (large.piece, large.in_order));
         }
         let start = large.piece.frames.start;
         large.piece.frames.start += share;
-        let Piece { entry, ref handle, size, .. } = large.piece;
-        Some(Piece { entry, handle: Arc::clone(handle), size, frames: start..start + share })
+        Some((Piece { frames: start..start + share, ..large.piece.clone() }, false))
     }
 }
 
@@ -184,7 +262,7 @@ mod tests {
         plan.add(EntryId(1), Arc::new(()), 1000 * F + 1, false);
         let mut seen = RangeSet::new();
         let mut pieces = 0;
-        while let Some(Work::Frames(piece)) = plan.take() {
+        while let Some(Work::Frames(piece)) = plan.take(PIECE_FRAMES_MAX) {
             assert!(piece.frames.clone().all(|frame| seen.insert(frame)));
             pieces += 1;
         }
@@ -193,12 +271,54 @@ mod tests {
     }
 
     #[test]
+    fn a_stride_is_what_fits_into_a_quarter_of_a_second() {
+        let mut stride = Stride::default();
+        for (frames, time_ms, fit) in [(4, 100, 10), (10, 20, 16), (16, 8000, 1), (1, 125, 2), (0, 0, 16)] {
+            stride.took(frames, Duration::from_millis(time_ms));
+            assert_eq!(stride.frames_max(), fit, "{frames} frames in {time_ms} ms");
+        }
+    }
+
+    #[test]
+    fn a_slow_stream_takes_less_at_a_time() {
+        let mut plan = plan(2);
+        plan.add(EntryId(1), Arc::new(()), 1000 * F, false);
+        let mut take = |frames_max| match plan.take(frames_max) {
+            Some(Work::Frames(piece)) => piece.frames.end - piece.frames.start,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!([take(0), take(1), take(3), take(u64::MAX)], [1, 1, 3, PIECE_FRAMES_MAX]);
+        plan.set_streams(500);
+        assert!(matches!(plan.take(16), Some(Work::Frames(piece)) if piece.frames == (21..22)), "shared by more");
+    }
+
+    #[test]
+    fn what_another_stream_has_not_done_is_handed_out_once_more() {
+        let mut plan = plan(2);
+        assert!(plan.take_double().is_none(), "nothing is kept unless asked for");
+        plan.keep_pieces();
+        plan.add(EntryId(1), Arc::new(()), 2 * F, false);
+        let mut take = || match plan.take(1) {
+            Some(Work::Frames(piece)) => piece,
+            other => panic!("{other:?}"),
+        };
+        let (first, second) = (take(), take());
+        assert!(plan.take(1).is_none());
+        plan.done(first.ticket);
+        let double = plan.take_double().unwrap();
+        assert_eq!((double.frames, double.ticket), (second.frames, 0));
+        assert!(plan.take_double().is_none(), "twice is enough");
+        plan.add(EntryId(2), Arc::new(()), 1000 * F, true);
+        assert!(matches!(plan.take(1), Some(Work::Frames(piece)) if piece.ticket == 0), "in order, by one stream");
+    }
+
+    #[test]
     fn one_stream_gets_a_file_in_order() {
         let mut plan = plan(8);
         plan.add(EntryId(1), Arc::new(()), 1000 * F, true);
-        let Some(Work::Frames(piece)) = plan.take() else { panic!("no work") };
+        let Some(Work::Frames(piece)) = plan.take(PIECE_FRAMES_MAX) else { panic!("no work") };
         assert_eq!(piece.frames, 0..1000);
-        assert!(plan.take().is_none());
+        assert!(plan.take(PIECE_FRAMES_MAX).is_none());
     }
 
     #[test]
@@ -208,7 +328,7 @@ mod tests {
             plan.add(EntryId(id), Arc::new(()), if id % 2 == 0 { 0 } else { 3000 }, false);
         }
         let mut ids = Vec::new();
-        while let Some(Work::Pack(files)) = plan.take() {
+        while let Some(Work::Pack(files)) = plan.take(PIECE_FRAMES_MAX) {
             assert!(files.len() <= PACK_FILES_MAX && files.iter().map(|file| file.size).sum::<u64>() <= F);
             ids.extend(files.iter().map(|file| file.entry.0));
         }
@@ -220,26 +340,32 @@ mod tests {
     fn only_so_many_large_files_are_begun_until_one_is_settled() {
         let mut plan = plan(2);
         let most = LARGE_IN_FLIGHT_MAX as u64;
-        let one = |id, size| Piece { entry: EntryId(id), handle: Arc::new(()), size, frames: 0..1 };
+        let one = |id, size| Piece { entry: EntryId(id), handle: Arc::new(()), size, frames: 0..1, ticket: 0 };
         for id in 0..most + 2 {
             plan.add(EntryId(id), Arc::new(()), F, false);
         }
         for id in 0..most {
-            assert!(matches!(plan.take(), Some(Work::Frames(piece)) if piece.entry == EntryId(id)));
+            assert!(matches!(plan.take(PIECE_FRAMES_MAX), Some(Work::Frames(piece)) if piece.entry == EntryId(id)));
         }
-        assert!(plan.take().is_none());
+        assert!(plan.take(PIECE_FRAMES_MAX).is_none());
         plan.add_again(one(0, F));
-        assert!(matches!(plan.take(), Some(Work::Frames(piece)) if piece.entry == EntryId(0)), "sent again");
+        assert!(
+            matches!(plan.take(PIECE_FRAMES_MAX), Some(Work::Frames(piece)) if piece.entry == EntryId(0)),
+            "sent again"
+        );
         plan.add(EntryId(9999), Arc::new(()), 1, false);
-        assert!(matches!(plan.take(), Some(Work::Pack(files)) if files.len() == 1), "small files need not wait");
+        assert!(
+            matches!(plan.take(PIECE_FRAMES_MAX), Some(Work::Pack(files)) if files.len() == 1),
+            "small files need not wait"
+        );
         plan.settle(EntryId(9999));
-        assert!(plan.take().is_none(), "only a large one makes room");
+        assert!(plan.take(PIECE_FRAMES_MAX).is_none(), "only a large one makes room");
         plan.settle(EntryId(7));
         plan.settle(EntryId(7));
-        assert!(matches!(plan.take(), Some(Work::Frames(piece)) if piece.entry == EntryId(most)));
-        assert!(plan.take().is_none(), "one for one");
+        assert!(matches!(plan.take(PIECE_FRAMES_MAX), Some(Work::Frames(piece)) if piece.entry == EntryId(most)));
+        assert!(plan.take(PIECE_FRAMES_MAX).is_none(), "one for one");
         plan.forget(EntryId(most));
-        assert!(matches!(plan.take(), Some(Work::Frames(piece)) if piece.entry == EntryId(most + 1)));
+        assert!(matches!(plan.take(PIECE_FRAMES_MAX), Some(Work::Frames(piece)) if piece.entry == EntryId(most + 1)));
     }
 
     #[test]
@@ -250,7 +376,7 @@ mod tests {
         }
         plan.add(EntryId(1000), Arc::new(()), 500 * F, false);
         let mut frames = 0;
-        while let Some(Work::Frames(piece)) = plan.take() {
+        while let Some(Work::Frames(piece)) = plan.take(PIECE_FRAMES_MAX) {
             frames += piece.frames.end - piece.frames.start;
         }
         assert_eq!(frames, LARGE_IN_FLIGHT_MAX as u64 - 1 + 500, "all streams share the last one");
@@ -261,10 +387,10 @@ mod tests {
         let mut plan = plan(2);
         plan.add(EntryId(1), Arc::new(()), 10, false);
         plan.add(EntryId(2), Arc::new(()), 9 * F, false);
-        plan.add_again(Piece { entry: EntryId(3), handle: Arc::new(()), size: 9 * F, frames: 4..5 });
-        assert!(matches!(plan.take(), Some(Work::Frames(piece)) if piece.entry == EntryId(3)));
+        plan.add_again(Piece { entry: EntryId(3), handle: Arc::new(()), size: 9 * F, frames: 4..5, ticket: 0 });
+        assert!(matches!(plan.take(PIECE_FRAMES_MAX), Some(Work::Frames(piece)) if piece.entry == EntryId(3)));
         plan.forget(EntryId(2));
-        assert!(matches!(plan.take(), Some(Work::Pack(files)) if files[0].entry == EntryId(1)));
-        assert!(plan.take().is_none());
+        assert!(matches!(plan.take(PIECE_FRAMES_MAX), Some(Work::Pack(files)) if files[0].entry == EntryId(1)));
+        assert!(plan.take(PIECE_FRAMES_MAX).is_none());
     }
 }

@@ -4,18 +4,22 @@
 //! lines of hexadecimal digits. Keys and sealed records are tested where they are made, in haul-engine.
 
 use haul_proto::codec::Writer;
+use haul_proto::compression::Policy;
+use haul_proto::cpus::Cpus;
 use haul_proto::ids::{EntryId, JobId, JobNumber, PathId, StreamId};
 use haul_proto::integrity::{FrameLen, FrameTree, frame_crc};
 use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp};
 use haul_proto::path::Name;
+use haul_proto::wire::compressed::{Codec, Compressed, decode_trailer, encode_trailer};
 use haul_proto::wire::feature::Features;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer};
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
 use haul_proto::wire::limits;
 use haul_proto::wire::link::{Channel, encode_header};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
-use haul_proto::wire::report::{Hello, WorkerMessage};
+use haul_proto::wire::report::{Hello, Windows, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
+use haul_proto::wire::storage::{CacheUse, DirectIo, StorageRequest};
 
 const TEXT: &str = include_str!("../../../docs/PROTOCOL.md");
 const LIMITS: &str = include_str!("../src/wire/limits.rs");
@@ -74,6 +78,7 @@ fn source_messages() -> Vec<(&'static str, SourceMessage)> {
         ("FileEnd", SourceMessage::FileEnd { entry: EntryId(300), modified: NOON, digest: [0xd1; 32] }),
         ("SourceFailed", SourceMessage::SourceFailed { entry: EntryId(300), reason: "gone".into() }),
         ("OffersEnd", SourceMessage::OffersEnd),
+        ("Streams", SourceMessage::Streams { count: 64 }),
     ]
 }
 
@@ -112,11 +117,20 @@ fn settings() -> SessionSettings {
         suite: Suite::Aes256Gcm,
         frame: FrameLen::DEFAULT,
         streams: 4,
+        streams_max: 128,
+        congestion: "bbr".into(),
         window_bytes: 0,
         rekey_bytes: 64 << 30,
         report_files: false,
         report_every_ms: 200,
+        cpus: cpus(),
     }
+}
+
+fn cpus() -> Cpus {
+    let mut cpus = Cpus::default();
+    assert!([0, 1, 9].iter().all(|cpu| cpus.insert(*cpu)));
+    cpus
 }
 
 fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
@@ -125,6 +139,9 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         operands: vec![b"/data/run7".to_vec()],
         recursive: true,
         links: Links::Keep,
+        storage: StorageRequest { direct: DirectIo::Always, cache: CacheUse::Auto },
+        rate_bytes_per_s: 50 << 20,
+        compression: Policy::Auto,
     };
     let operand = Operand { name: Some(name("run7")), directory: true, device: 2049, inode: 12 };
     let target = TargetRequest {
@@ -138,6 +155,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         preserve: false,
         verify_memory: false,
         digest_existing: false,
+        storage: StorageRequest { direct: DirectIo::Never, cache: CacheUse::Drop },
     };
     vec![
         ("Source", ControllerMessage::Source(source)),
@@ -148,6 +166,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         ("Begin", ControllerMessage::Begin { skip: None }),
         ("Begin, with a directory", ControllerMessage::Begin { skip: Some((2049, 13)) }),
         ("Cancel", ControllerMessage::Cancel),
+        ("Rate", ControllerMessage::Rate(25 << 20)),
     ]
 }
 
@@ -159,6 +178,7 @@ fn hello() -> WorkerMessage {
         aes: true,
         boot: [0xbb; 16],
         ssh_connection: Some("::1 40000 ::1 22".into()),
+        windows: Windows { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 },
     })
 }
 
@@ -197,6 +217,19 @@ fn trailers() -> Vec<(&'static str, usize, Trailer)> {
     ]
 }
 
+/// The length on the wire, what it was, and the trailer that it would have had.
+fn compressed_trailers() -> Vec<(&'static str, usize, Compressed, Trailer)> {
+    let plain = |name| trailers().into_iter().find(|(other, ..)| *other == name).expect("one of them");
+    let compressed = |name, original, codec, wire| {
+        let (_, plain, trailer) = plain(original);
+        (name, wire, Compressed { codec, plain }, trailer)
+    };
+    vec![
+        compressed("Data, compressed", "Data", Codec::Zstd, 100_000),
+        compressed("Pack, compressed", "Pack", Codec::Lz4, 2),
+    ]
+}
+
 #[test]
 fn records_before_they_are_sealed() {
     let mut vectors =
@@ -206,7 +239,15 @@ fn records_before_they_are_sealed() {
         trailer.encode(&mut out);
         vectors.push((name, out.into_bytes()));
     }
+    for (name, _, compressed, trailer) in compressed_trailers() {
+        let mut out = Writer::new();
+        encode_trailer(Some(compressed), &trailer, &mut out);
+        vectors.push((name, out.into_bytes()));
+    }
     check("trailers", &vectors);
+    for (name, payload, compressed, trailer) in compressed_trailers() {
+        assert_eq!(decode_trailer(&documented("trailers", name), payload), Ok((Some(compressed), trailer)));
+    }
     for (name, payload, trailer) in trailers() {
         assert_eq!(Trailer::decode(&documented("trailers", name), payload), Ok(trailer));
     }
@@ -261,7 +302,7 @@ macro_rules! check_limits {
 #[test]
 fn limits_are_in_the_table() {
     let checked = check_limits!(
-        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX RESENDS_MAX LARGE_IN_FLIGHT_MAX SYMLINK_MAX TEXT_MAX PATH_MAX OPERANDS_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX
+        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX RESENDS_MAX LARGE_IN_FLIGHT_MAX SYMLINK_MAX TEXT_MAX PATH_MAX OPERANDS_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX RATE_MIN CPUS_MAX
     );
     let there = LIMITS.lines().filter_map(|line| line.strip_prefix("pub const ")?.split(':').next());
     assert_eq!(there.collect::<Vec<_>>(), checked);

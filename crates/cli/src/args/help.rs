@@ -77,7 +77,7 @@ pub fn signature(row: &Row) -> String {
     match row.takes {
         Takes::Nothing | Takes::Repeats => {}
         Takes::One(name) | Takes::Each(name) => shown.push_str(&format!(" {name}")),
-        Takes::Perhaps(name) => shown.push_str(&format!(" [{name}]")),
+        Takes::Perhaps(name) | Takes::Word { name, .. } => shown.push_str(&format!(" [{name}]")),
     }
     shown
 }
@@ -150,10 +150,20 @@ mod tests {
 
             Moving data:
               -s, --streams N           parallel streams, 1 to 256 (default: automatic)
+                  --congestion NAME     congestion control (default: by the path)
               -w, --windowsz SIZE       socket buffers (default: the kernel's tuning)
+              -x, --xfrrate RATE        at most RATE (a SIZE) a second, over all streams;
+                                        SIGUSR1 to this haul doubles it, SIGUSR2 halves it
+                  --cpus LIST           keep both ends to these CPUs (0-7,16)
                   --frame SIZE          payload of a frame: 256k, 512k or 1m
+              -u, --unbuffered ENDS     O_DIRECT at the source (s), the target (t), both
+                                        (st), or off (default: what measures faster)
+                  --cache HOW           keep copied files in the page cache, or drop
+                                        them (default: large ones are dropped)
                   --cipher NAME         auto, aes-256-gcm, aes-128-gcm, chacha20-poly1305
                   --no-encrypt          contents in the clear, still authenticated
+              -c, --compress [HOW]      auto (default), off, lz4, zstd, or zstd's level,
+                                        1 to 19
 
             Reaching the other host:
               -i, --idfile KEY          ssh's identity file

@@ -5,6 +5,7 @@
 pub mod help;
 mod nearest;
 pub mod operand;
+mod optional;
 pub mod parse;
 pub mod size;
 pub mod table;

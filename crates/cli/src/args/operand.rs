@@ -8,12 +8,12 @@ use std::net::Ipv6Addr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use haul_engine::spec::{Host, Location};
+use haul_engine::spec::{Host, Location, names_null};
 use haul_proto::path::escape;
 
 use super::UsageError;
 
-/// What one operand names.
+/// What one operand names. `null:` and `null:SIZE` are on this machine (a host of that name is `[null]:`).
 pub fn parse_operand(operand: &OsStr) -> Result<Location, UsageError> {
     let bytes = operand.as_bytes();
     if bytes.is_empty() {
@@ -21,7 +21,7 @@ pub fn parse_operand(operand: &OsStr) -> Result<Location, UsageError> {
     }
     refuse_url(bytes)?;
     refuse_bare_ipv6(bytes)?;
-    let Some(colon) = host_colon(bytes) else {
+    let Some(colon) = host_colon(bytes).filter(|_| !names_null(operand)) else {
         return Ok(Location { host: Host::Local, path: PathBuf::from(operand) });
     };
     let (user, name) = split_host(bytes, &bytes[..colon])?;
@@ -176,6 +176,17 @@ mod tests {
         assert_eq!(parse("[::1]:/a"), Ok(remote(None, "::1", "/a")));
         assert_eq!(parse("me@[fe80::1%eth0]:a"), Ok(remote(Some("me"), "fe80::1%eth0", "a")));
         assert_eq!(parse("[db1]:a"), Ok(remote(None, "db1", "a")));
+    }
+
+    #[test]
+    fn zeros_and_nothing_are_no_host() {
+        let local = |path: &str| Ok(Location { host: Host::Local, path: path.into() });
+        for operand in ["null:16g", "null:", "null:0"] {
+            assert_eq!(parse(operand), local(operand));
+        }
+        assert_eq!(parse("null:file"), Ok(remote(None, "null", "file")));
+        assert_eq!(parse("[null]:16g"), Ok(remote(None, "null", "16g")));
+        assert_eq!(parse("db1:null:16g"), Ok(remote(None, "db1", "null:16g")));
     }
 
     #[test]

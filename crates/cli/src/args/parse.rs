@@ -12,6 +12,7 @@ use haul_proto::path::escape;
 
 use super::UsageError;
 use super::nearest::nearest;
+use super::optional::complete;
 use super::table::{COPY, DEMO, Row, Takes};
 use super::values::Values;
 
@@ -158,7 +159,7 @@ fn matches(table: &'static [Row], words: Vec<OsString>, with_rest: bool) -> Resu
     if with_rest {
         command = command.arg(words_argument("rest").last(true).allow_hyphen_values(true));
     }
-    command.try_get_matches_from(words).map_err(|error| explain(table, &error))
+    command.try_get_matches_from(complete(table, words)).map_err(|error| explain(table, &error))
 }
 
 fn words_argument(id: &'static str) -> Arg {
@@ -177,7 +178,7 @@ fn argument(row: &Row) -> Arg {
     match row.takes {
         Takes::Nothing => arg.action(ArgAction::SetTrue),
         Takes::Repeats => arg.action(ArgAction::Count),
-        Takes::One(name) => arg.value_name(name).value_parser(words),
+        Takes::One(name) | Takes::Word { name, .. } => arg.value_name(name).value_parser(words),
         Takes::Each(name) => arg.value_name(name).value_parser(words).action(ArgAction::Append),
         Takes::Perhaps(name) => arg.value_name(name).value_parser(words).num_args(0..=1).default_missing_value(""),
     }
@@ -328,7 +329,7 @@ mod tests {
     #[test]
     fn errors_name_the_word_and_the_remedy() {
         insta::assert_snapshot!(
-            [&[][..], &["a"], &["there"], &["dmeo"], &["--recusive", "a", "b"], &["-x", "a", "b"], &["-s"], &["-S"],
+            [&[][..], &["a"], &["there"], &["dmeo"], &["--recusive", "a", "b"], &["-J", "a", "b"], &["-s"], &["-S"],
              &["a", "b", "--checksums"], &["--force=yes", "a", "b"], &["--help", "me"], &["demo", "a"], &["demo", "-r"],
              &["demo", "--", "a"], &["worker", "a"]]
                 .map(|words| format!("$ haul {}\n{}", words.join(" "), error(words)))
@@ -357,9 +358,9 @@ mod tests {
             did you mean --recursive?
             haul --help all lists them; a file of that name is written ./--recusive
 
-            $ haul -x a b
-            there is no option -x
-            haul --help all lists them; a file of that name is written ./-x
+            $ haul -J a b
+            there is no option -J
+            haul --help all lists them; a file of that name is written ./-J
 
             $ haul -s
             --streams needs an argument

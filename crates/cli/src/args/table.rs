@@ -34,6 +34,15 @@ pub enum Takes {
     Each(&'static str),
     /// One or none.
     Perhaps(&'static str),
+    /// One of a few words, or none.
+    Word {
+        /// What it is called in the help.
+        name: &'static str,
+        /// All words.
+        known: &'static [&'static str],
+        /// The word that is meant where there is none.
+        absent: &'static str,
+    },
 }
 
 /// The parts of the full help, in its order.
@@ -64,6 +73,16 @@ impl Section {
     ];
 }
 
+/// bbcp's levels are 0 to 9; those of zstd are 1 to 19, and 0 is off in both.
+const COMPRESS: Takes = Takes::Word {
+    name: "HOW",
+    known: &[
+        "auto", "off", "lz4", "zstd", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14",
+        "15", "16", "17", "18", "19",
+    ],
+    absent: "auto",
+};
+
 /// Options of a copy.
 pub const COPY: &[Row] = &[
     row("recursive", Some('r'), Takes::Nothing, Section::Copying, "copy directories with all that is in them").essential(),
@@ -73,10 +92,16 @@ pub const COPY: &[Row] = &[
     row("symlinks", Some('@'), Takes::One("MODE"), Section::Copying, "links in directories: keep (default), follow, ignore"),
     row("keep", Some('k'), Takes::Nothing, Section::Unlisted, "accepted: what is whole is always kept"),
     row("streams", Some('s'), Takes::One("N"), Section::Moving, "parallel streams, 1 to 256 (default: automatic)").essential(),
+    row("congestion", None, Takes::One("NAME"), Section::Moving, "congestion control (default: by the path)"),
     row("windowsz", Some('w'), Takes::One("SIZE"), Section::Moving, "socket buffers (default: the kernel's tuning)"),
+    row("xfrrate", Some('x'), Takes::One("RATE"), Section::Moving, "at most RATE (a SIZE) a second, over all streams;\nSIGUSR1 to this haul doubles it, SIGUSR2 halves it"),
+    row("cpus", None, Takes::One("LIST"), Section::Moving, "keep both ends to these CPUs (0-7,16)"),
     row("frame", None, Takes::One("SIZE"), Section::Moving, "payload of a frame: 256k, 512k or 1m"),
+    row("unbuffered", Some('u'), Takes::One("ENDS"), Section::Moving, "O_DIRECT at the source (s), the target (t), both\n(st), or off (default: what measures faster)"),
+    row("cache", None, Takes::One("HOW"), Section::Moving, "keep copied files in the page cache, or drop\nthem (default: large ones are dropped)"),
     row("cipher", None, Takes::One("NAME"), Section::Moving, "auto, aes-256-gcm, aes-128-gcm, chacha20-poly1305"),
     row("no-encrypt", None, Takes::Nothing, Section::Moving, "contents in the clear, still authenticated"),
+    row("compress", Some('c'), COMPRESS, Section::Moving, "auto (default), off, lz4, zstd, or zstd's level,\n1 to 19"),
     row("idfile", Some('i'), Takes::One("KEY"), Section::Reaching, "ssh's identity file").essential(),
     row("ssh-port", None, Takes::One("PORT"), Section::Reaching, "ssh's port").essential(),
     row("ssh-option", None, Takes::Each("OPTION"), Section::Reaching, "passed to ssh as -o OPTION; can be repeated"),

@@ -1,5 +1,6 @@
 //! The arguments of options as they were typed, and their conversion with errors that name the option.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
@@ -86,6 +87,23 @@ impl Values {
             Some(size) => Ok(Some(*size)),
             None => Err(bad(id, self.last(id).unwrap_or_default(), &format!("needs a size {names}"))),
         }
+    }
+
+    /// Its argument as a list of numbers below `end` and ranges of them, such as `0-7,16`; ascending, each once.
+    pub fn numbers(&self, id: &str, end: u16) -> Result<Vec<u16>, UsageError> {
+        let Some(value) = self.last(id) else { return Ok(Vec::new()) };
+        let number = |text: &str| {
+            let digits = Some(text).filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+            digits.and_then(|text| text.parse::<u16>().ok()).filter(|number| *number < end)
+        };
+        let range = |text: &str| {
+            let (first, last) = text.split_once('-').unwrap_or((text, text));
+            Some(number(first)?..=number(last)?).filter(|range| !range.is_empty())
+        };
+        let ranges: Option<Vec<_>> = value.to_str().unwrap_or_default().split(',').map(range).collect();
+        let numbers: Option<BTreeSet<_>> = ranges.map(|ranges| ranges.into_iter().flatten().collect());
+        let why = || format!("needs numbers below {end} and ranges of them, such as 0-7,16");
+        numbers.map(|numbers| numbers.into_iter().collect()).ok_or_else(|| bad(id, value, &why()))
     }
 
     /// What its argument stands for among `choices`.

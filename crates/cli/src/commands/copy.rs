@@ -8,6 +8,7 @@ use anyhow::Context;
 use haul_engine::cancel::Cancel;
 use haul_engine::error::{Error, Outcome};
 use haul_engine::event::{Event, Observer};
+use haul_engine::rate::RateHandle;
 use haul_engine::spec::Job;
 use haul_proto::path::escape;
 
@@ -23,16 +24,17 @@ use crate::terminal;
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let plan = plan(values, operands, terminal::stderr_is_terminal())?;
     let cancel = Cancel::new();
-    let watch = Watch::start(cancel.clone()).context("signals cannot be caught")?;
-    perform(plan, &cancel, &watch)
+    let rate = RateHandle::new();
+    let watch = Watch::start(cancel.clone(), rate.clone()).context("signals cannot be caught")?;
+    perform(plan, &cancel, &rate, &watch)
 }
 
 /// Runs the job of `plan` and shows all that the user asked to see of it.
-pub fn perform(plan: Plan, cancel: &Cancel, watch: &Watch) -> anyhow::Result<Exit> {
+pub fn perform(plan: Plan, cancel: &Cancel, rate: &RateHandle, watch: &Watch) -> anyhow::Result<Exit> {
     let checksums = plan.checksums.as_deref().map(create_checksums).transpose()?;
     let show = show::new(plan.display, &title(&plan.job));
     let mut audience = Audience { show, checksums };
-    let outcome = watch.during(|| haul_engine::copy::run(plan.job, super::program(), cancel, &mut audience));
+    let outcome = watch.during(|| haul_engine::copy::run(plan.job, super::program(), cancel, rate, &mut audience));
     Ok(audience.close(if cancel.is_cancelled() { interrupted(outcome) } else { outcome }))
 }
 

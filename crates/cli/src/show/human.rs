@@ -35,7 +35,9 @@ impl Human {
     pub fn speaks_of(&self, event: &Event) -> bool {
         match event {
             Event::FileFailed { .. } => true,
-            Event::Deployed { .. } | Event::Skipped { .. } | Event::Notice(_) => self.level >= Level::Normal,
+            Event::Deployed { .. } | Event::Skipped { .. } | Event::Notice(_) | Event::RateLimit { .. } => {
+                self.level >= Level::Normal
+            }
             Event::Connected { .. } => self.level >= Level::Verbose,
             Event::Progress(_) | Event::FileDone { .. } => false,
         }
@@ -54,6 +56,9 @@ impl Observer for Human {
                 self.text.notice(&format!("{}: left out: {reason}", haul_proto::path::escape(path)));
             }
             Event::Notice(line) => self.text.notice(line),
+            Event::RateLimit { bytes_per_s } => {
+                self.text.notice(&format!("rate limit: {} from now on", super::units::limit(*bytes_per_s)));
+            }
             Event::Connected { way, streams, cipher } => {
                 let streams = super::units::counted((*streams).into(), "stream", "streams");
                 let cipher = names::sealed(way, *cipher).map(|cipher| format!(", {cipher}")).unwrap_or_default();
@@ -84,6 +89,7 @@ impl Show for Human {
 /// Addresses and reasons are what a worker said: each stays on its line.
 fn connection(way: &Way) -> String {
     match way {
+        Way::None => "nothing had to be moved".to_owned(),
         Way::Local => "within this machine".to_owned(),
         Way::Tcp { from, to, instead_of } => {
             let why = instead_of.as_ref().map(|why| format!("; {}", harmless(why))).unwrap_or_default();
@@ -126,6 +132,7 @@ pub mod tests {
                 host: "db1".into(),
                 message: "no space left\nfree some".into(),
             },
+            Event::RateLimit { bytes_per_s: 52_428_800 },
             Event::Notice("a word".into()),
         ]
     }
@@ -145,6 +152,7 @@ pub mod tests {
             haul: run7/pipe: left out: is a FIFO
             haul: db1: run7/b: no space left
                   free some
+            haul: rate limit: 52.4 MB/s from now on
             haul: a word
             12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3)
             way         10.10.1.155 -> 10.10.1.202 (tcp), 8 streams

@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 
 use haul_engine::error::Outcome;
-use haul_engine::event::{Event, Observer, Progress, Summary, Way};
+use haul_engine::event::{Compression, Event, Observer, Progress, Summary, Way};
+use haul_proto::wire::report::PathFigures;
 use serde_json::{Value, json};
 
 use super::human::Human;
@@ -77,6 +78,7 @@ fn line(event: &Event) -> Line {
             Line::new("failed").path(path).with("host", host.as_str()).with("message", message.as_str())
         }
         Event::Skipped { path, reason } => Line::new("left_out").path(path).with("reason", reason.as_str()),
+        Event::RateLimit { bytes_per_s } => Line::new("rate_limit").with("bytes_per_s", *bytes_per_s),
         Event::Notice(message) => Line::new("notice").with("message", message.as_str()),
     }
 }
@@ -107,20 +109,48 @@ fn summary_line(summary: &Summary, status: u8) -> Line {
         .with("way", way_of(&summary.way))
         .with("streams", summary.streams)
         .with("cipher", summary.cipher.map(names::cipher))
+        .with("path", path_of(&summary.path))
+        .with("hints", summary.hints.clone())
+        .with("rate_limit_bytes_per_s", summary.rate_limit_bytes_per_s)
         .with("frames_resent", summary.frames_resent)
+        .with("bytes_on_wire", summary.bytes_on_wire)
+        .with("compression", summary.compression.as_ref().map(compression))
         .with("source_cpu_s", summary.source_cpu.as_secs_f64())
         .with("target_cpu_s", summary.target_cpu.as_secs_f64())
         .with("source_peak_bytes", summary.source_peak_bytes)
         .with("target_peak_bytes", summary.target_peak_bytes)
+        .with("source_direct_bytes", summary.source_direct_bytes)
+        .with("target_direct_bytes", summary.target_direct_bytes)
+        .with("cloned_bytes", summary.cloned_bytes)
         .with("status", status)
 }
 
 fn way_of(way: &Way) -> Value {
     match way {
+        Way::None => json!({"kind": "none"}),
         Way::Local => json!({"kind": "local"}),
         Way::Tcp { from, to, instead_of } => json!({"kind": "tcp", "from": from, "to": to, "instead_of": instead_of}),
         Way::Ssh { because } => json!({"kind": "ssh", "because": because}),
     }
+}
+
+fn compression(Compression { method, ratio }: &Compression) -> Value {
+    json!({"codec": method.codec().name(), "level": method.level(), "ratio": ratio})
+}
+
+/// `null` where no TCP was used.
+fn path_of(path: &PathFigures) -> Value {
+    if *path == PathFigures::default() {
+        return Value::Null;
+    }
+    json!({
+        "round_trip_ms": f64::from(u32::try_from(path.round_trip_us).unwrap_or(u32::MAX)) / 1000.0,
+        "segments": path.segments,
+        "retransmitted": path.retransmitted,
+        "busy_us": path.busy_us,
+        "receiver_limited_us": path.receiver_limited_us,
+        "buffer_limited_us": path.buffer_limited_us,
+    })
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -189,8 +219,9 @@ mod tests {
             {"event":"file","path":"run7/�","path_hex":"72756e372fff","bytes":0,"blake3":null}
             {"event":"left_out","path":"run7/pipe","reason":"is a FIFO"}
             {"event":"failed","path":"run7/b","host":"db1","message":"no space left\nfree some"}
+            {"event":"rate_limit","bytes_per_s":52428800}
             {"event":"notice","message":"a word"}
-            {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"left_out":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"bytes_per_s":1173059859.1549296,"way":{"from":"10.10.1.155:40312","instead_of":null,"kind":"tcp","to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","frames_resent":0,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"status":0}
+            {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"left_out":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"bytes_per_s":1173059859.1549296,"way":{"from":"10.10.1.155:40312","instead_of":null,"kind":"tcp","to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","path":null,"hints":[],"rate_limit_bytes_per_s":null,"frames_resent":0,"bytes_on_wire":333200000000,"compression":null,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"cloned_bytes":0,"status":0}
             "#);
     }
 

@@ -16,5 +16,5 @@ pub fn cipher(cipher: Cipher) -> &'static str {
 
 /// How streams of this way are sealed; nothing is where no socket is used.
 pub fn sealed(way: &Way, cipher: Cipher) -> Option<&'static str> {
-    (*way != Way::Local).then(|| self::cipher(cipher))
+    matches!(way, Way::Tcp { .. } | Way::Ssh { .. }).then(|| self::cipher(cipher))
 }

@@ -5,7 +5,7 @@ use haul_engine::spec::Cipher;
 
 use super::names;
 use super::text::harmless;
-use super::units::{bytes_per_s, counted, duration, files, rate, size};
+use super::units::{bytes_per_s, counted, duration, files, limit, rate, size};
 
 /// The lines of the summary, each ended. `verbose` adds memory and what else was made.
 pub fn summary(summary: &Summary, verbose: bool) -> String {
@@ -24,12 +24,27 @@ pub fn summary(summary: &Summary, verbose: bool) -> String {
     if summary.frames_resent > 0 {
         add("sent again", counted(summary.frames_resent, "damaged frame", "damaged frames"));
     }
+    if let Some(compression) = summary.compression {
+        add("compressed", format!("{:.1} to 1 ({})", compression.ratio, compression.method));
+    }
     if verbose {
         let directories = counted(summary.directories, "directory", "directories");
         add("also", format!("{directories}, {}", counted(summary.symlinks, "symbolic link", "symbolic links")));
     }
     if summary.streams > 0 {
         add("way", way(summary));
+    }
+    if summary.cloned_bytes > 0 {
+        add("shared", format!("{} with the source, not copied (reflink)", size(summary.cloned_bytes)));
+    }
+    if let Some(text) = storage(summary) {
+        add("storage", text);
+    }
+    if let Some(bytes_per_s) = summary.rate_limit_bytes_per_s {
+        add("rate limit", limit(bytes_per_s));
+    }
+    for hint in &summary.hints {
+        add("hint", harmless(hint));
     }
     add("cpu", format!("source {}, target {}", duration(summary.source_cpu), duration(summary.target_cpu)));
     if verbose {
@@ -52,19 +67,36 @@ fn headline(summary: &Summary) -> String {
         return format!("no file copied in {elapsed}");
     }
     format!(
-        "{}, {} in {elapsed}: {}, every byte verified ({})",
+        "{}, {} in {elapsed}: {}, {}",
         files(summary.files_copied),
         size(summary.bytes),
         rate(bytes_per_s(summary.bytes, summary.elapsed)),
-        proof(summary.cipher)
+        proof(summary)
     )
 }
 
-fn proof(cipher: Option<Cipher>) -> String {
-    match cipher {
-        None => "blake3".to_owned(),
+/// What was not copied was not verified either: there was nothing that could have gone wrong on its way.
+fn proof(summary: &Summary) -> String {
+    let proof = match summary.cipher {
+        None => if summary.digests { "blake3" } else { "crc-64" }.to_owned(),
         Some(Cipher::AuthenticateOnly) => "not encrypted; aes-256-gmac, blake3".to_owned(),
         Some(cipher) => format!("{}, blake3", names::cipher(cipher)),
+    };
+    match summary.cloned_bytes {
+        0 => format!("every byte verified ({proof})"),
+        cloned if cloned >= summary.bytes => "all of it shared and nothing copied".to_owned(),
+        _ => format!("every copied byte verified ({proof})"),
+    }
+}
+
+/// Where most bytes went past the page cache.
+fn storage(summary: &Summary) -> Option<String> {
+    let most = |direct: u64| direct > summary.bytes / 2;
+    match (most(summary.source_direct_bytes), most(summary.target_direct_bytes)) {
+        (true, true) => Some("O_DIRECT at both ends".to_owned()),
+        (true, false) => Some("O_DIRECT at the source".to_owned()),
+        (false, true) => Some("O_DIRECT at the target".to_owned()),
+        (false, false) => None,
     }
 }
 
@@ -72,6 +104,7 @@ fn proof(cipher: Option<Cipher>) -> String {
 fn way(summary: &Summary) -> String {
     let streams = counted(summary.streams.into(), "stream", "streams");
     match &summary.way {
+        Way::None => "nothing had to be moved".to_owned(),
         Way::Local => format!("within this machine, {streams}"),
         Way::Tcp { from, to, instead_of } => {
             let why = instead_of.as_ref().map(|why| format!("; {}", harmless(why))).unwrap_or_default();
@@ -92,6 +125,10 @@ fn without_port(address: &str) -> &str {
 pub mod tests {
     use std::time::Duration;
 
+    use haul_engine::event::Compression;
+    use haul_engine::spec::Method;
+    use haul_proto::wire::report::PathFigures;
+
     use super::*;
 
     /// The run that the documentation shows.
@@ -109,11 +146,20 @@ pub mod tests {
             way: Way::Tcp { from: "10.10.1.155:40312".into(), to: "10.10.1.202:35011".into(), instead_of: None },
             streams: 8,
             cipher: Some(Cipher::Aes256Gcm),
+            digests: true,
+            path: PathFigures::default(),
+            hints: Vec::new(),
+            rate_limit_bytes_per_s: None,
             frames_resent: 0,
+            bytes_on_wire: 333_200_000_000,
+            compression: None,
             source_cpu: Duration::from_millis(12_300),
             target_cpu: Duration::from_millis(14_100),
             source_peak_bytes: 41_000_000,
             target_peak_bytes: 57_500_000,
+            source_direct_bytes: 0,
+            target_direct_bytes: 0,
+            cloned_bytes: 0,
         }
     }
 
@@ -134,7 +180,10 @@ pub mod tests {
             files_skipped: 1,
             bytes_skipped: 999,
             left_out: 1,
+            rate_limit_bytes_per_s: Some(1_250_000_000),
+            hints: vec!["db1: TCP's receive window, at most 6291456 bytes, held the streams back 43 % of the time; sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864' there lifts that".into()],
             frames_resent: 3,
+            compression: Some(Compression { method: Method::Zstd(3), ratio: 3.12 }),
             way,
             streams: 1,
             ..example()
@@ -145,8 +194,11 @@ pub mod tests {
             skipped     1 file, 999 bytes: there already
             left out    1 entry, on purpose
             sent again  3 damaged frames
+            compressed  3.1 to 1 (zstd 3)
             also        341 directories, 1 symbolic link
             way         through ssh, 1 stream; no TCP connection to db1: timed out
+            rate limit  1.25 GB/s
+            hint        db1: TCP's receive window, at most 6291456 bytes, held the streams back 43 % of the time; sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864' there lifts that
             cpu         source 12.3 s, target 14.1 s
             memory      source 41.0 MB, target 57.5 MB
             "#);
@@ -186,6 +238,38 @@ pub mod tests {
             ways,
             [format!("{shown} -> {shown} (tcp), 1 stream; {shown}"), format!("through ssh, 1 stream; {shown}")]
         );
+    }
+
+    #[test]
+    fn what_most_bytes_did_is_said() {
+        let storage = |source_direct_bytes, target_direct_bytes| {
+            storage(&Summary { bytes: 100, source_direct_bytes, target_direct_bytes, ..example() })
+        };
+        let lines = [(51, 100), (51, 50), (0, 51)].map(|(source, target)| storage(source, target).unwrap());
+        assert_eq!(lines, ["O_DIRECT at both ends", "O_DIRECT at the source", "O_DIRECT at the target"]);
+        assert_eq!(storage(50, 50), None);
+    }
+
+    #[test]
+    fn what_was_shared_was_not_copied_and_not_verified() {
+        let first_lines = |cloned_bytes| {
+            let shared =
+                Summary { way: Way::Local, cipher: None, digests: false, bytes: 2_000_000, cloned_bytes, ..example() };
+            summary(&shared, false).lines().take(3).collect::<Vec<_>>().join("\n")
+        };
+        insta::assert_snapshot!([0, 1_500_000, 2_000_000].map(first_lines).join("\n\n"), @r"
+        12,408 files, 2.00 MB in 4 min 44 s: 7.04 kB/s, every byte verified (crc-64)
+        way         within this machine, 8 streams
+        cpu         source 12.3 s, target 14.1 s
+
+        12,408 files, 2.00 MB in 4 min 44 s: 7.04 kB/s, every copied byte verified (crc-64)
+        way         within this machine, 8 streams
+        shared      1.50 MB with the source, not copied (reflink)
+
+        12,408 files, 2.00 MB in 4 min 44 s: 7.04 kB/s, all of it shared and nothing copied
+        way         within this machine, 8 streams
+        shared      2.00 MB with the source, not copied (reflink)
+        ");
     }
 
     #[test]

@@ -45,6 +45,11 @@ pub fn part_of(bytes: u64, total: u64) -> String {
     format!("{} of {} {}", scaled(bytes, unit, in_tenths(total, unit)), scaled(total, unit, false), UNITS[unit])
 }
 
+/// A limit that was set, as a rate.
+pub fn limit(bytes_per_s: u64) -> String {
+    rate(self::bytes_per_s(bytes_per_s, Duration::from_secs(1)))
+}
+
 /// `1.17 GB/s`: three digits.
 pub fn rate(bytes_per_s: f64) -> String {
     let mut value = bytes_per_s.max(0.0);

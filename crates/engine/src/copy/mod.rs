@@ -1,36 +1,57 @@
 //! The controller: starts a worker for each end, gives each its Request, finds a way between them, and tells the
 //! caller what happens. It is never an end itself.
 
+mod limit;
 mod settings;
 mod way;
 mod workers;
 
+use haul_proto::advice::{WindowAdvice, WindowEnd};
 use haul_proto::path::Name;
 use haul_proto::wire::report::{Counters, Final, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Operand, SourceRequest, TargetRequest};
+use haul_proto::wire::storage::StorageRequest;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
+use self::limit::Limit;
 use self::settings::{links, session_settings, suite_name};
+use self::way::Listening;
 use self::workers::{Role, Workers};
 use crate::bootstrap::End;
 use crate::cancel::Cancel;
 use crate::error::{Error, Outcome};
-use crate::event::{Event, Observer, Progress, Summary, Way};
+use crate::event::{Compression, Event, Observer, Progress, Summary, Way};
+use crate::rate::RateHandle;
 use crate::shown::own_name;
 use crate::spec::{Host, Job, Location, Program};
 
-/// Runs a job to its end. Blocks; `cancel` ends it within a second.
+/// Runs a job to its end. Blocks; `cancel` ends it within a second, `rate` makes it faster or slower.
 ///
 /// # Errors
 /// See [`Error`]. Single files that fail are events, counted in the summary.
-pub fn run(job: Job, program: Program, cancel: &Cancel, observer: &mut dyn Observer) -> Outcome {
+pub fn run(job: Job, program: Program, cancel: &Cancel, rate: &RateHandle, observer: &mut dyn Observer) -> Outcome {
     let begun = Instant::now();
     check(&job)?;
     let workers = Workers::start(&job, &program, cancel, observer)?;
-    let mut copy = Copy { job, workers, cancel, observer, failed: 0, left_out: 0, ends: [Counters::default(); 2] };
+    let limit = Limit::new(job.options.rate_bytes_per_s, rate);
+    let mut copy = Copy {
+        job,
+        workers,
+        cancel,
+        observer,
+        failed: 0,
+        left_out: 0,
+        ends: [Counters::default(); 2],
+        finals: HashMap::new(),
+        listening: Listening::default(),
+        held: Some(Vec::new()),
+        streams: 0,
+        limit,
+    };
     let outcome = copy.carry_out(begun);
+    copy.release_held();
     match &outcome {
         Ok(_) => copy.workers.close(),
         Err(_) => copy.workers.cancel(),
@@ -59,18 +80,34 @@ struct Copy<'a> {
     left_out: u64,
     /// The latest counters of source and target.
     ends: [Counters; 2],
+    /// The last words of those that have finished.
+    finals: HashMap<Role, Final>,
+    listening: Listening,
+    /// What there is to be told once the way is known; `None` from then on.
+    held: Option<Vec<Event>>,
+    /// How many streams there are at first.
+    streams: u16,
+    limit: Limit,
 }
+
+/// Most events that are held back.
+const HELD_MAX: usize = 4096;
 
 impl Copy<'_> {
     fn carry_out(&mut self, begun: Instant) -> Outcome {
         let settings = session_settings(&self.job, &self.workers)?;
+        self.streams = settings.streams;
         let source = SourceRequest {
             settings: settings.clone(),
             operands: self.job.sources.iter().map(|source| source.path.as_os_str().as_bytes().to_vec()).collect(),
             recursive: self.job.options.recursive,
             links: links(self.job.options.symlinks),
+            storage: StorageRequest { direct: self.job.options.direct_source, cache: self.job.options.cache },
+            rate_bytes_per_s: self.limit.bytes_per_s().unwrap_or(0),
+            compression: self.job.options.compression,
         };
         self.workers.send(Role::Source, &ControllerMessage::Source(source))?;
+        way::listen_early(self, Role::Source)?;
         let (operands, origin) = self.expect(|role, message| match (role, message) {
             (Role::Source, WorkerMessage::SourceReady { operands, origin }) => Ok((operands, origin)),
             (_, other) => Err(other),
@@ -93,9 +130,15 @@ impl Copy<'_> {
             preserve: options.preserve,
             verify_memory: options.verify_memory,
             digest_existing: options.digest_existing,
+            storage: StorageRequest { direct: options.direct_target, cache: options.cache },
         };
         self.workers.send(Role::Target, &ControllerMessage::Target(target))?;
         let one = self.workers.is_one();
+        // The target begins before the source: what the source offers at once must not reach it earlier.
+        if !one {
+            self.workers.send(Role::Target, &ControllerMessage::Begin { skip: None })?;
+            way::listen_early(self, Role::Target)?;
+        }
         let (boot, landing) = self.expect(|role, message| match message {
             WorkerMessage::TargetReady { boot, device, inode } if one || role == Role::Target => {
                 Ok((boot, (device, inode)))
@@ -103,17 +146,17 @@ impl Copy<'_> {
             other => Err(other),
         })?;
         let skip = (boot == self.workers.hello(Role::Source).boot).then_some(landing);
-        let way = way::find(self)?;
-        let cipher = suite_name(settings.suite);
-        self.observer.event(&Event::Connected { way: way.clone(), streams: settings.streams, cipher });
-        // The target first: what the source offers at once must not reach it before it has begun.
-        if !one {
-            self.workers.send(Role::Target, &ControllerMessage::Begin { skip: None })?;
-        }
+        // Offers and answers go through the links, while connections are being made.
         self.workers.send(Role::Source, &ControllerMessage::Begin { skip })?;
-        let finals = self.await_ends(settings.streams)?;
-        let cipher = (way != Way::Local).then_some(cipher);
-        Ok(self.summary(begun, finals, way, settings.streams, cipher))
+        let (way, streams) = way::find(self)?;
+        let cipher = suite_name(settings.suite);
+        if way != Way::None {
+            self.observer.event(&Event::Connected { way: way.clone(), streams, cipher });
+        }
+        self.release_held();
+        let finals = self.await_ends()?;
+        let cipher = matches!(way, Way::Tcp { .. } | Way::Ssh { .. }).then_some(cipher);
+        Ok(self.summary(begun, finals, way, cipher))
     }
 
     /// A source may only offer what was asked for: under its own name, and a directory only with `-r`. Names are made
@@ -129,7 +172,7 @@ impl Copy<'_> {
     /// Waits for a message that `take` accepts; handles or refuses all others.
     fn expect<T>(&mut self, take: impl Fn(Role, WorkerMessage) -> Result<T, WorkerMessage>) -> Result<T, Error> {
         loop {
-            let (role, message) = self.workers.receive(self.cancel, None, false)?;
+            let (role, message) = self.receive(false)?;
             match take(role, message) {
                 Ok(taken) => return Ok(taken),
                 Err(other) => self.observe(role, other, false)?,
@@ -137,39 +180,74 @@ impl Copy<'_> {
         }
     }
 
+    fn receive(&mut self, begun: bool) -> Result<(Role, WorkerMessage), Error> {
+        self.workers.receive(self.cancel, Some(&self.finals), begun)
+    }
+
+    /// Whether both ends have done all they had to.
+    fn is_over(&self) -> bool {
+        [Role::Source, Role::Target].iter().all(|role| self.finals.contains_key(role))
+    }
+
     /// The copy itself: events until both ends have finished.
-    fn await_ends(&mut self, streams: u16) -> Result<[Final; 2], Error> {
-        let mut finals: HashMap<Role, Final> = HashMap::new();
-        let needed = [Role::Source, Role::Target];
+    fn await_ends(&mut self) -> Result<[Final; 2], Error> {
         let every = self.job.options.progress_every.max(Duration::from_millis(10));
         let mut last_shown = Instant::now();
-        while !needed.iter().all(|role| finals.contains_key(role)) {
-            let (role, message) = self.workers.receive(self.cancel, Some(&finals), true)?;
-            match message {
-                WorkerMessage::Finished(last) => {
-                    // A worker that is both ends speaks for the source first.
-                    let again = finals.contains_key(&role);
-                    if again && !self.workers.is_one() {
-                        return Err(Error::Failed(self.workers.with_host(role, "it finished twice")));
-                    }
-                    let role = if again { Role::Target } else { role };
-                    self.ends[role.index()] = last.counters;
-                    finals.insert(role, last);
-                }
-                other => self.observe(role, other, true)?,
-            }
+        while !self.is_over() {
+            let (role, message) = self.receive(true)?;
+            self.observe(role, message, true)?;
+            self.adjust_rate()?;
             // Before the source has said what it found, a figure of what is done would be out of nothing.
             let known = self.ends[0].files_found > 0 || self.ends[0].walk_complete;
             if known && last_shown.elapsed() >= every {
                 last_shown = Instant::now();
-                self.show_progress(streams);
+                self.show_progress();
             }
         }
-        self.show_progress(streams);
-        Ok(needed.map(|role| finals.get(&role).copied().unwrap_or_default()))
+        self.show_progress();
+        Ok([Role::Source, Role::Target].map(|role| self.finals.get(&role).copied().unwrap_or_default()))
+    }
+
+    /// An end did all it had to. A worker that is both ends speaks for the source first.
+    fn finished(&mut self, role: Role, last: Final) -> Result<(), Error> {
+        let again = self.finals.contains_key(&role);
+        let role = if again { Role::Target } else { role };
+        if again && (!self.workers.is_one() || self.finals.contains_key(&role)) {
+            return Err(Error::Failed(self.workers.with_host(role, "it finished twice")));
+        }
+        self.ends[role.index()] = last.counters;
+        self.finals.insert(role, last);
+        Ok(())
+    }
+
+    /// Tells the observer, or holds it back as long as the way is not known: that is told first.
+    fn tell(&mut self, event: Event) {
+        match &mut self.held {
+            Some(held) if held.len() < HELD_MAX => held.push(event),
+            Some(_) => {
+                self.release_held();
+                self.observer.event(&event);
+            }
+            None => self.observer.event(&event),
+        }
+    }
+
+    fn release_held(&mut self) {
+        let held = self.held.take();
+        held.iter().flatten().for_each(|event| self.observer.event(event));
+    }
+
+    /// Passes on to the source what the caller wants of its rate.
+    fn adjust_rate(&mut self) -> Result<(), Error> {
+        if let Some(bytes_per_s) = self.limit.look(self.ends[1].bytes_written) {
+            self.workers.send(Role::Source, &ControllerMessage::Rate(bytes_per_s))?;
+            self.tell(Event::RateLimit { bytes_per_s });
+        }
+        Ok(())
     }
 
     fn observe(&mut self, role: Role, message: WorkerMessage, begun: bool) -> Result<(), Error> {
+        let Err(message) = self.listening.answered(role, message) else { return Ok(()) };
         let host = || self.workers.label(role);
         match message {
             WorkerMessage::Counters(counters) => {
@@ -177,21 +255,20 @@ impl Copy<'_> {
                 let role = if self.workers.is_one() && counters.files_found == 0 { Role::Target } else { role };
                 self.ends[role.index()] = counters;
             }
-            WorkerMessage::FileDone { path, size, digest } => {
-                self.observer.event(&Event::FileDone { path, size, digest })
-            }
+            WorkerMessage::Finished(last) => self.finished(role, *last)?,
+            WorkerMessage::FileDone { path, size, digest } => self.tell(Event::FileDone { path, size, digest }),
             WorkerMessage::FileFailed { path, text } => {
                 self.failed += 1;
                 let host = host();
-                self.observer.event(&Event::FileFailed { path, host, message: text });
+                self.tell(Event::FileFailed { path, host, message: text });
             }
             WorkerMessage::Skipped { path, text } => {
                 self.left_out += 1;
-                self.observer.event(&Event::Skipped { path, reason: text });
+                self.tell(Event::Skipped { path, reason: text });
             }
             WorkerMessage::Notice { text } => {
                 let text = format!("{}: {text}", host());
-                self.observer.event(&Event::Notice(text));
+                self.tell(Event::Notice(text));
             }
             WorkerMessage::Refused { usage, text } => {
                 let text = self.workers.with_host(role, &text);
@@ -207,7 +284,7 @@ impl Copy<'_> {
         Ok(())
     }
 
-    fn show_progress(&mut self, streams: u16) {
+    fn show_progress(&mut self) {
         let [source, target] = &self.ends;
         let event = Event::Progress(Progress {
             files_found: source.files_found,
@@ -218,7 +295,7 @@ impl Copy<'_> {
                 .fold(0, u64::saturating_add),
             bytes_written: target.bytes_written,
             bytes_skipped: target.bytes_skipped,
-            streams,
+            streams: streams(source),
         });
         self.observer.event(&event);
     }
@@ -228,10 +305,10 @@ impl Copy<'_> {
         begun: Instant,
         [source, target]: [Final; 2],
         way: Way,
-        streams: u16,
         cipher: Option<crate::spec::Cipher>,
     ) -> Summary {
         let all = source.counters.plus(&target.counters);
+        let digests = way != Way::Local || self.job.options.report_files || self.job.options.verify_memory;
         Summary {
             files_copied: all.files_copied,
             files_skipped: all.files_skipped,
@@ -243,19 +320,56 @@ impl Copy<'_> {
             bytes_skipped: all.bytes_skipped,
             elapsed: begun.elapsed(),
             way,
-            streams,
+            streams: streams(&source.counters),
             cipher,
+            digests,
+            hints: self.hints(&source, &all, begun.elapsed()),
+            path: source.path,
+            rate_limit_bytes_per_s: self.limit.bytes_per_s(),
             frames_resent: all.frames_resent,
+            bytes_on_wire: all.bytes_on_wire,
+            compression: source.compression.map(|method| Compression::new(method, &source.counters)),
             source_cpu: Duration::from_micros(source.cpu_us),
             target_cpu: Duration::from_micros(target.cpu_us),
             source_peak_bytes: source.peak_bytes,
             target_peak_bytes: target.peak_bytes,
+            source_direct_bytes: source.direct_bytes,
+            target_direct_bytes: target.direct_bytes,
+            cloned_bytes: target.cloned_bytes,
         }
     }
 
-    fn nothing_to_do(&self, begun: Instant) -> Summary {
-        self.summary(begun, [Final::default(); 2], Way::Local, 0, None)
+    fn hints(&self, source: &Final, all: &Counters, elapsed: Duration) -> Vec<String> {
+        let rate_bytes_per_s =
+            all.bytes_written.saturating_mul(1000) / u64::try_from(elapsed.as_millis()).unwrap_or(1).max(1);
+        let windows = |role| self.workers.hello(role).windows;
+        let advice =
+            haul_proto::advice::windows(&source.path, rate_bytes_per_s, windows(Role::Source), windows(Role::Target));
+        let is_kernels = self.job.options.window_bytes.is_none();
+        advice.filter(|_| is_kernels).map(|advice| self.hint(advice)).into_iter().collect()
     }
+
+    fn hint(&self, advice: WindowAdvice) -> String {
+        let WindowAdvice { end, percent, now_bytes, wanted_bytes } = advice;
+        let (role, window, setting) = match end {
+            WindowEnd::TargetReceives => (Role::Target, "receive", "tcp_rmem='4096 131072"),
+            WindowEnd::SourceSends => (Role::Source, "send", "tcp_wmem='4096 16384"),
+        };
+        format!(
+            "{}: TCP's {window} window, at most {now_bytes} bytes, held the streams back {percent} % of the time; \
+             sysctl -w net.ipv4.{setting} {wanted_bytes}' there lifts that",
+            self.workers.label(role)
+        )
+    }
+
+    fn nothing_to_do(&self, begun: Instant) -> Summary {
+        self.summary(begun, [Final::default(); 2], Way::None, None)
+    }
+}
+
+/// What the source says of the number of its streams.
+fn streams(source: &Counters) -> u16 {
+    u16::try_from(source.streams).unwrap_or(u16::MAX)
 }
 
 /// Whether a source's operands are those that were typed.

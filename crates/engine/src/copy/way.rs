@@ -13,30 +13,101 @@ use crate::spec::Host;
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT_MS: u32 = 3000;
 
-/// Makes all data connections, and says how.
-pub fn find(copy: &mut Copy<'_>) -> Result<Way, Error> {
-    if copy.workers.is_one() {
-        return Ok(Way::Local);
+/// The ends as this machine sees them: near and far.
+#[derive(Clone, Copy)]
+pub struct Ends {
+    near: Role,
+    far: Role,
+}
+
+impl Ends {
+    /// Of this job.
+    pub fn of(copy: &Copy<'_>) -> Self {
+        let (near, far) = match &copy.job.target.host {
+            Host::Remote { .. } => (Role::Source, Role::Target),
+            Host::Local => (Role::Target, Role::Source),
+        };
+        Self { near, far }
     }
-    let (near, far) =
-        if is_remote(&copy.job.target.host) { (Role::Source, Role::Target) } else { (Role::Target, Role::Source) };
+}
+
+/// Has the far end listen, if it is `role`, without waiting for its answer: on a long path that saves a round trip.
+pub fn listen_early(copy: &mut Copy<'_>, role: Role) -> Result<(), Error> {
+    let ends = Ends::of(copy);
+    if copy.workers.is_one() || ends.far != role || addresses(copy, ends.far).0.is_none() {
+        return Ok(());
+    }
+    copy.listening = Listening::Asked(role);
+    copy.workers.send(role, &ControllerMessage::Listen)
+}
+
+/// What is known of an end that was told to listen before its answer was waited for.
+#[derive(Debug, Default)]
+pub enum Listening {
+    /// None was.
+    #[default]
+    No,
+    /// It has not answered.
+    Asked(Role),
+    /// It listens on this port, or cannot.
+    Answered(Role, Result<u16, String>),
+}
+
+impl Listening {
+    /// Takes a worker's message, if it is the answer that is waited for.
+    pub fn answered(&mut self, role: Role, message: WorkerMessage) -> Result<(), WorkerMessage> {
+        let asked = matches!(self, Self::Asked(asked) if *asked == role);
+        let answer = match message {
+            WorkerMessage::Listening { port } if asked => Ok(port),
+            WorkerMessage::CannotConnect { text } if asked => Err(text),
+            other => return Err(other),
+        };
+        *self = Self::Answered(role, answer);
+        Ok(())
+    }
+}
+
+/// Makes the first data connection, and says how; the others follow by themselves. Also, how many there are at first.
+/// [`Way::None`] if everything is settled before there is one, since nothing had to move.
+pub fn find(copy: &mut Copy<'_>) -> Result<(Way, u16), Error> {
+    if copy.workers.is_one() {
+        return Ok((Way::Local, copy.streams));
+    }
+    match find_between(copy, Ends::of(copy)) {
+        Ok(found) => Ok(found),
+        Err(Stop::Over) => Ok((Way::None, 0)),
+        Err(Stop::Error(error)) => Err(error),
+    }
+}
+
+/// Why a way is not looked for any further.
+enum Stop {
+    /// Both ends have finished.
+    Over,
+    /// The job cannot go on.
+    Error(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+fn find_between(copy: &mut Copy<'_>, Ends { near, far }: Ends) -> Result<(Way, u16), Stop> {
     let (far_address, near_address) = addresses(copy, far);
     let failed = match attempt(copy, near, far, &far_address)? {
-        Ok((from, to)) => return Ok(Way::Tcp { from, to, instead_of: None }),
+        Ok((from, to, streams)) => return Ok((Way::Tcp { from, to, instead_of: None }, streams)),
         Err(failed) => failed,
     };
     let there = copy.workers.label(far);
     let first = format!("no connection to {there} ({failed})");
     let failed = match attempt(copy, far, near, &near_address)? {
-        Ok((from, to)) => return Ok(Way::Tcp { from, to, instead_of: Some(first) }),
+        Ok((from, to, streams)) => return Ok((Way::Tcp { from, to, instead_of: Some(first) }, streams)),
         Err(failed) => failed,
     };
     tunnel(copy, near, far)?;
-    Ok(Way::Ssh { because: format!("{first}, nor from it ({failed})") })
-}
-
-fn is_remote(host: &Host) -> bool {
-    matches!(host, Host::Remote { .. })
+    Ok((Way::Ssh { because: format!("{first}, nor from it ({failed})") }, copy.streams))
 }
 
 /// The address of the far end and that of the near end as the far end sees it: what ssh itself uses.
@@ -62,14 +133,9 @@ fn attempt(
     connector: Role,
     acceptor: Role,
     address: &Option<String>,
-) -> Result<Result<(String, String), String>, Error> {
+) -> Result<Result<(String, String, u16), String>, Stop> {
     let Some(address) = address else { return Ok(Err("its address is not known".into())) };
-    copy.workers.send(acceptor, &ControllerMessage::Listen)?;
-    let port = copy.expect(|role, message| match message {
-        WorkerMessage::Listening { port } if role == acceptor => Ok(Ok(port)),
-        WorkerMessage::CannotConnect { text } if role == acceptor => Ok(Err(text)),
-        other => Err(other),
-    })?;
+    let port = port_of(copy, acceptor)?;
     let port = match port {
         Ok(port) => port,
         Err(text) => return Ok(Err(text)),
@@ -77,18 +143,49 @@ fn attempt(
     let address = if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") };
     copy.workers
         .send(connector, &ControllerMessage::Connect { addresses: vec![address], timeout_ms: CONNECT_TIMEOUT_MS })?;
-    copy.expect(|role, message| match message {
-        WorkerMessage::Connected { from, to } if role == connector => Ok(Ok((from, to))),
+    wait_for(copy, |role, message| match message {
+        WorkerMessage::Connected { from, to, streams } if role == connector => Ok(Ok((from, to, streams))),
         WorkerMessage::CannotConnect { text } if role == connector => Ok(Err(text)),
         other => Err(other),
     })
 }
 
-fn tunnel(copy: &mut Copy<'_>, near: Role, far: Role) -> Result<(), Error> {
+/// Where `acceptor` listens; it is told to, unless it was.
+fn port_of(copy: &mut Copy<'_>, acceptor: Role) -> Result<Result<u16, String>, Stop> {
+    if !matches!(copy.listening, Listening::Asked(role) | Listening::Answered(role, _) if role == acceptor) {
+        copy.listening = Listening::Asked(acceptor);
+        copy.workers.send(acceptor, &ControllerMessage::Listen)?;
+    }
+    loop {
+        match std::mem::take(&mut copy.listening) {
+            Listening::Answered(_, answer) => return Ok(answer),
+            other => copy.listening = other,
+        }
+        let (role, message) = next(copy)?;
+        copy.observe(role, message, false)?;
+    }
+}
+
+/// Waits for a message that `take` accepts, while others are handled.
+fn wait_for<T>(copy: &mut Copy<'_>, take: impl Fn(Role, WorkerMessage) -> Result<T, WorkerMessage>) -> Result<T, Stop> {
+    loop {
+        let (role, message) = next(copy)?;
+        match take(role, message) {
+            Ok(taken) => return Ok(taken),
+            Err(other) => copy.observe(role, other, false)?,
+        }
+    }
+}
+
+fn next(copy: &mut Copy<'_>) -> Result<(Role, WorkerMessage), Stop> {
+    if copy.is_over() { Err(Stop::Over) } else { Ok(copy.receive(false)?) }
+}
+
+fn tunnel(copy: &mut Copy<'_>, near: Role, far: Role) -> Result<(), Stop> {
     copy.workers.send(far, &ControllerMessage::Tunnel { connector: false })?;
     copy.workers.send(near, &ControllerMessage::Tunnel { connector: true })?;
     for _ in 0..2 {
-        copy.expect(|_, message| match message {
+        wait_for(copy, |_, message| match message {
             WorkerMessage::Connected { .. } => Ok(()),
             other => Err(other),
         })?;

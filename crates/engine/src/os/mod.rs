@@ -1,8 +1,12 @@
 //! What depends on the system and is no file and no socket. Everything that is Linux's alone is in here or in
 //! [`crate::fs`], behind functions that another system could have too.
 
+pub mod affinity;
+pub mod clone_range;
 pub mod machine;
 pub mod open_files;
+pub mod page_cache;
+pub mod ring;
 pub mod signals;
 pub mod tcp_info;
 pub mod usage;

@@ -1,14 +1,53 @@
-//! What the kernel knows about a TCP connection (tcp(7), `TCP_INFO`).
+//! What the kernel knows about a TCP connection (tcp(7), `TCP_INFO`), and about TCP as a whole.
+//!
+//! The kernel's structure has grown over the years and is longer than libc's. It is read as bytes at the places that
+//! `linux/tcp.h` gives them, which never change; what an older kernel does not have is zero.
 
+use haul_proto::wire::report::Windows;
 use std::io;
-use std::mem::{MaybeUninit, offset_of, size_of};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-/// The smoothed round-trip time of a connection. An error where the socket is not TCP's, or the kernel does not say.
-pub fn round_trip_time(socket: impl AsFd) -> io::Result<Duration> {
-    let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
-    let mut length = libc::socklen_t::try_from(size_of::<libc::tcp_info>()).unwrap_or(0);
+/// Room for the structure of Linux 6.18 (248 bytes).
+const LEN: usize = 256;
+
+/// Where a field begins in `struct tcp_info`.
+mod place {
+    pub const RTT_US: usize = 68;
+    pub const TOTAL_RETRANS: usize = 100;
+    pub const BYTES_ACKED: usize = 120;
+    pub const MIN_RTT_US: usize = 148;
+    pub const DATA_SEGS_OUT: usize = 156;
+    pub const BUSY_TIME_US: usize = 168;
+    pub const RWND_LIMITED_US: usize = 176;
+    pub const SNDBUF_LIMITED_US: usize = 184;
+}
+
+/// Figures of one connection, since it was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TcpInfo {
+    /// Smoothed round-trip time.
+    pub round_trip: Duration,
+    /// The shortest round-trip time.
+    pub round_trip_min: Duration,
+    /// Bytes that the other end has acknowledged.
+    pub acknowledged_bytes: u64,
+    /// Segments with data sent, those that were sent again included.
+    pub segments: u64,
+    /// Segments sent again.
+    pub retransmitted: u64,
+    /// Time with something to send.
+    pub busy: Duration,
+    /// That part of it in which the receiver's window was full.
+    pub receiver_limited: Duration,
+    /// That part of it in which the sender's buffer was too small.
+    pub buffer_limited: Duration,
+}
+
+/// What the kernel says of a connection. An error where the socket is not TCP's, or the kernel does not say.
+pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
+    let mut info = [0u8; LEN];
+    let mut length = libc::socklen_t::try_from(LEN).unwrap_or(0);
     // SAFETY: `info` is writable for `length` bytes, the kernel writes at most that many and says how many in `length`;
     // both live until the call returns. The descriptor is borrowed, so it is open.
     #[allow(unsafe_code)]
@@ -24,13 +63,36 @@ pub fn round_trip_time(socket: impl AsFd) -> io::Result<Duration> {
     if status != 0 {
         return Err(io::Error::last_os_error());
     }
-    if (length as usize) < offset_of!(libc::tcp_info, tcpi_rtt) + size_of::<u32>() {
+    if (length as usize) < place::RTT_US + size_of::<u32>() {
         return Err(io::ErrorKind::Unsupported.into());
     }
-    // SAFETY: all of it was zeroed, and zero is a value of each of its fields, which are integers.
-    #[allow(unsafe_code)]
-    let info = unsafe { info.assume_init() };
-    Ok(Duration::from_micros(info.tcpi_rtt.into()))
+    let short = |at: usize| info[at..].first_chunk().map_or(0, |bytes| u64::from(u32::from_ne_bytes(*bytes)));
+    let long = |at: usize| info[at..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+    Ok(TcpInfo {
+        round_trip: Duration::from_micros(short(place::RTT_US)),
+        round_trip_min: Duration::from_micros(short(place::MIN_RTT_US)),
+        acknowledged_bytes: long(place::BYTES_ACKED),
+        segments: short(place::DATA_SEGS_OUT),
+        retransmitted: short(place::TOTAL_RETRANS),
+        busy: Duration::from_micros(long(place::BUSY_TIME_US)),
+        receiver_limited: Duration::from_micros(long(place::RWND_LIMITED_US)),
+        buffer_limited: Duration::from_micros(long(place::SNDBUF_LIMITED_US)),
+    })
+}
+
+/// How far the kernel's own tuning lets the buffers of TCP sockets grow.
+pub fn windows() -> Windows {
+    let last = |name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
+        text.split_ascii_whitespace().last().and_then(|word| word.parse().ok()).unwrap_or(0)
+    };
+    Windows { receive_max_bytes: last("tcp_rmem"), send_max_bytes: last("tcp_wmem") }
+}
+
+/// The congestion controls that this kernel has loaded, as it names them.
+pub fn congestion_controls() -> String {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    text.unwrap_or_default().trim().to_owned()
 }
 
 #[cfg(test)]
@@ -40,14 +102,32 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     #[test]
-    fn loopback_is_near_and_other_sockets_are_errors() {
+    fn figures_of_a_connection_are_its_own_and_other_sockets_are_errors() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut far, _) = listener.accept().unwrap();
-        near.write_all(b"x").unwrap();
-        far.read_exact(&mut [0]).unwrap();
-        assert!(round_trip_time(&near).unwrap() < Duration::from_secs(1));
+        near.write_all(&[7; 100_000]).unwrap();
+        far.read_exact(&mut [0; 100_000]).unwrap();
+        let deadline = std::time::Instant::now() + Duration::from_secs(10);
+        let info = loop {
+            let info = tcp_info(&near).unwrap();
+            if info.acknowledged_bytes >= 100_000 || std::time::Instant::now() > deadline {
+                break info;
+            }
+        };
+        // The SYN counts as one.
+        assert!((100_000..=100_001).contains(&info.acknowledged_bytes), "{info:?}");
+        assert!(info.segments > 0 && info.segments < 100_000 && info.retransmitted < info.segments, "{info:?}");
+        assert!(info.round_trip < Duration::from_secs(1) && info.round_trip_min <= 2 * info.round_trip, "{info:?}");
+        assert!(info.busy >= info.receiver_limited, "{info:?}");
         let (unix, _) = std::os::unix::net::UnixStream::pair().unwrap();
-        assert!(round_trip_time(&unix).is_err());
+        assert!(tcp_info(&unix).is_err());
+    }
+
+    #[test]
+    fn the_kernel_tells_its_limits() {
+        let windows = windows();
+        assert!(windows.receive_max_bytes >= 4096 && windows.send_max_bytes >= 4096, "{windows:?}");
+        assert!(congestion_controls().split(' ').any(|name| name == "reno"), "every Linux has it");
     }
 }

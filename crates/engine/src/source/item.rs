@@ -2,13 +2,16 @@
 
 use haul_proto::manifest::Stamp;
 use haul_proto::path::Name;
-use rustix::fs::FileType;
+use rustix::fs::{CWD, FileType, Mode, OFlags, openat};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
 use crate::fs::{Dir, Links, Look};
 use crate::shown::below;
+use crate::storage::Access;
+use crate::storage::file::Opened;
+use crate::storage::null;
 
 /// An entry that was offered.
 pub struct Item {
@@ -21,7 +24,9 @@ pub struct Item {
     /// Time of last modification when it was offered.
     pub modified: Stamp,
     /// A large file, opened by the first stream that reads it, closed when it is settled.
-    opened: OnceLock<Result<Arc<OwnedFd>, String>>,
+    opened: OnceLock<Result<Arc<Opened>, String>>,
+    /// So many zeros, and no file.
+    is_null: bool,
 }
 
 /// A name in a directory.
@@ -39,22 +44,38 @@ pub struct Place {
 impl Item {
     /// A directory: nothing of it is read but its listing.
     pub fn directory(operand: u32) -> Self {
-        Self { operand, place: None, size: 0, modified: Stamp::default(), opened: OnceLock::new() }
+        Self { operand, place: None, size: 0, modified: Stamp::default(), opened: OnceLock::new(), is_null: false }
+    }
+
+    /// Zeros: see [`null`].
+    pub fn null(operand: u32, size: u64, modified: Stamp) -> Self {
+        Self { operand, place: None, size, modified, opened: OnceLock::new(), is_null: true }
     }
 
     /// Anything else.
     pub fn new(operand: u32, place: Place, size: u64, modified: Stamp) -> Self {
-        Self { operand, place: Some(place), size, modified, opened: OnceLock::new() }
+        Self { operand, place: Some(place), size, modified, opened: OnceLock::new(), is_null: false }
+    }
+
+    /// Whether it is zeros, and no file.
+    pub fn is_null(&self) -> bool {
+        self.is_null
     }
 
     /// Opens the file, without a look at what it is now.
     pub fn open(&self) -> io::Result<OwnedFd> {
+        if self.is_null {
+            return Ok(openat(CWD, null::ZEROS, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?);
+        }
         let place = self.place.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::IsADirectory))?;
         place.parent.open_unseen(&place.name, place.links)
     }
 
-    /// Looks at an open file: its size and time. What is no regular file (any more) is an error.
-    pub fn look(file: &OwnedFd) -> io::Result<(u64, Stamp)> {
+    /// Looks at the open file: its size and time. What is no regular file (any more) is an error; zeros never change.
+    pub fn look(&self, file: &OwnedFd) -> io::Result<(u64, Stamp)> {
+        if self.is_null {
+            return Ok((self.size, self.modified));
+        }
         let look = Look::at_fd(file)?;
         match look.kind {
             FileType::RegularFile => Ok((look.size, look.meta.modified)),
@@ -64,16 +85,16 @@ impl Item {
 
     /// The file, open once for all streams; the text of the error is the same for all, too. A file that is not
     /// as it was offered is an error.
-    pub fn open_shared(&self) -> Result<Arc<OwnedFd>, String> {
+    pub fn open_shared(&self) -> Result<Arc<Opened>, String> {
         let opened = self.opened.get_or_init(|| {
             let text = |error: io::Error| crate::fs::describe(&error);
             let file = self.open().map_err(text)?;
-            if Self::look(&file).map_err(text)? != (self.size, self.modified) {
+            if self.look(&file).map_err(text)? != (self.size, self.modified) {
                 return Err(CHANGED.into());
             }
             // Only advice: what it does not do, it does not break.
             let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Sequential);
-            Ok(Arc::new(file))
+            Ok(Arc::new(Opened::new(file, Access::Read).map_err(text)?))
         });
         opened.clone()
     }

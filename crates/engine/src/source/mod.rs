@@ -10,21 +10,28 @@ mod send;
 #[cfg(test)]
 mod tests;
 
+use haul_proto::ids::StreamId;
 use haul_proto::manifest::Stamp;
 use haul_proto::plan::Work;
 use haul_proto::session::source::Source as Machine;
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::message::TargetMessage;
 use haul_proto::wire::request::{Operand, SourceRequest};
+use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use self::item::Item;
 use self::operand::Root;
 use crate::fs::Identity;
+use crate::pace::Pace;
 use crate::report::Reporter;
 use crate::report::add;
+use crate::storage::policy::Policy;
+use crate::stream::Stream;
+use crate::stream::compress::Compressing;
 
-pub use self::send::{Outlet, SendError};
+pub use self::send::{NO_VALUE, Outlet, SendError};
 
 /// The source's end of a job.
 pub struct Source {
@@ -33,12 +40,16 @@ pub struct Source {
     /// Where the data lands, if that is on this host: never walked into.
     landing: OnceLock<Identity>,
     state: Mutex<State>,
+    /// How files are read.
+    policy: Policy,
     /// There may be work for streams.
     work: Condvar,
     /// The window may have opened for the walk.
     window: Condvar,
     /// There may be messages for the target.
     outbox: Condvar,
+    /// How fast streams may send.
+    pace: Pace,
     /// Reports to the controller.
     pub reporter: Reporter,
 }
@@ -46,6 +57,10 @@ pub struct Source {
 struct State {
     machine: Machine<Item>,
     stopped: bool,
+    /// Streams with ids below this get work.
+    streams: u16,
+    /// How long a stream rests before it does once more what another has not finished; `None`: for good.
+    double_after: Option<Duration>,
 }
 
 impl Source {
@@ -53,9 +68,11 @@ impl Source {
     pub fn prepare(request: SourceRequest, reporter: Reporter) -> Self {
         let roots = operand::look(&request.operands, request.recursive, &reporter);
         let machine = Machine::new(request.settings.frame, request.settings.streams);
-        let state = Mutex::new(State { machine, stopped: false });
+        let state = Mutex::new(State { machine, stopped: false, streams: u16::MAX, double_after: None });
         let (work, window, outbox) = (Condvar::new(), Condvar::new(), Condvar::new());
-        Self { request, roots, landing: OnceLock::new(), state, work, window, outbox, reporter }
+        let pace = Pace::new(request.rate_bytes_per_s);
+        let policy = Policy::new(request.storage);
+        Self { request, roots, landing: OnceLock::new(), state, policy, work, window, outbox, pace, reporter }
     }
 
     /// The operands as the target needs to know them.
@@ -77,6 +94,11 @@ impl Source {
     /// Walks all operands and offers what is found. Returns when everything was offered, or the job was stopped.
     pub fn walk(&self) {
         offer::walk(self);
+    }
+
+    /// `stream` as this source is to use it.
+    pub fn outlet<'s>(&'s self, stream: &'s mut Stream) -> Compressing<'s> {
+        Compressing::new(stream, self.request.compression, &self.reporter.tally)
     }
 
     /// What both ends agreed on.
@@ -113,18 +135,65 @@ impl Source {
     }
 
     /// Carries one stream: reads what is needed and hands it to `outlet`, until everything is settled.
-    pub fn run_stream(&self, outlet: &mut impl Outlet) -> Result<(), SendError> {
-        send::run(self, outlet)
+    pub fn run_stream(&self, id: StreamId, outlet: &mut impl Outlet) -> Result<(), SendError> {
+        send::run(self, id, outlet)
+    }
+
+    /// Streams with ids below `streams` share the work from now on; any other rests when it has done what it took.
+    pub fn set_streams(&self, streams: u16) {
+        let mut state = self.lock();
+        state.streams = streams;
+        state.machine.set_streams(streams);
+        drop(state);
+        self.reporter.tally.streams.store(streams.into(), Ordering::Relaxed);
+        self.work.notify_all();
+    }
+
+    /// From now on, a stream that has had nothing to do for this long does once more what another was given and has not
+    /// finished: on a lossy path, one stream may be held up for seconds.
+    pub fn double_after(&self, rest: Duration) {
+        let mut state = self.lock();
+        state.machine.keep_pieces();
+        state.double_after = Some(rest);
+        drop(state);
+        self.work.notify_all();
+    }
+
+    /// A piece is read and sent.
+    fn piece_done(&self, ticket: u64) {
+        if ticket > 0 {
+            self.lock().machine.piece_done(ticket);
+        }
+    }
+
+    /// Asks the target to make all streams with ids below `count`.
+    pub fn ask_for_streams(&self, count: u16) {
+        self.lock().machine.ask_for_streams(count);
+        self.outbox.notify_all();
+    }
+
+    /// Whether everything is settled.
+    pub fn is_finished(&self) -> bool {
+        self.lock().machine.is_finished()
+    }
+
+    /// Limits what all streams together send, from now on; 0 for no limit.
+    pub fn set_rate(&self, rate_bytes_per_s: u64) {
+        self.pace.set(rate_bytes_per_s);
     }
 
     /// Stops all threads at their next step.
     pub fn stop(&self) {
         self.lock().stopped = true;
+        // What is half sent is not waited for.
+        self.pace.set(0);
         self.notify();
     }
 
-    /// The next work for a stream; `None` when everything is settled, or the job was stopped.
-    fn wait_for_work(&self) -> Option<Work<Item>> {
+    /// The next work for a stream, at most `frames_max` frames; `None` when everything is settled, or the job was
+    /// stopped.
+    fn wait_for_work(&self, StreamId(id): StreamId, frames_max: u64) -> Option<Work<Item>> {
+        let since = Instant::now();
         let mut state = self.lock();
         loop {
             if state.stopped || state.machine.is_finished() {
@@ -132,17 +201,42 @@ impl Source {
                 self.notify();
                 return None;
             }
-            let was_closed = state.machine.window() == 0;
-            let work = state.machine.next_work();
-            // Work that nobody wants any more is forgotten on the way, and does not fill the window then.
-            if was_closed && state.machine.window() > 0 {
-                self.window.notify_all();
-            }
+            let work = self.take_work(&mut state, id, frames_max);
             if work.is_some() {
                 return work;
             }
-            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = match state.double_after {
+                Some(rest) if id < state.streams => {
+                    let left = rest.saturating_sub(since.elapsed());
+                    if left.is_zero()
+                        && !self.pace.is_limited()
+                        && let Some(double) = state.machine.next_double()
+                    {
+                        return Some(double);
+                    }
+                    // What can be doubled now becomes old; whatever is new wakes this thread.
+                    let pause = if left.is_zero() { rest } else { left };
+                    self.work.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0
+                }
+                _ => self.work.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
         }
+    }
+
+    /// The next work for a stream if there is some now.
+    fn work_at_hand(&self, id: StreamId, frames_max: u64) -> Option<Work<Item>> {
+        let mut state = self.lock();
+        if state.stopped { None } else { self.take_work(&mut state, id.0, frames_max) }
+    }
+
+    fn take_work(&self, state: &mut State, id: u16, frames_max: u64) -> Option<Work<Item>> {
+        let was_closed = state.machine.window() == 0;
+        let work = if id < state.streams { state.machine.next_work(frames_max) } else { None };
+        // Work that nobody wants any more is forgotten on the way, and does not fill the window then.
+        if was_closed && state.machine.window() > 0 {
+            self.window.notify_all();
+        }
+        work
     }
 
     /// These frames were read.

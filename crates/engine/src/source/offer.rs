@@ -1,7 +1,7 @@
 //! The source's walk: what is found becomes entries, as fast as the window of unsettled entries allows.
 
 use haul_proto::ids::EntryId;
-use haul_proto::manifest::{Entry, Kind, Meta, Place as EntryPlace};
+use haul_proto::manifest::{Entry, Kind, Meta, Place as EntryPlace, Stamp};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -31,6 +31,7 @@ pub(super) fn walk(source: &Source) {
                     Place { parent: parent.clone(), name: name.clone(), links: OPERAND_LINKS, is_operand: true };
                 offers.file(number, EntryPlace::Operand(number), place, *size, *meta)
             }
+            Some(RootKind::Null(size)) => offers.null(number, *size),
             Some(RootKind::Directory(dir)) => offers.tree(number, dir.clone()),
         };
         if finished.is_none() {
@@ -134,6 +135,15 @@ impl Offers<'_> {
         self.source.count_found(size);
         let item = Item::new(operand, place, size, meta.modified);
         self.offer(entry_place, Kind::File { size }, meta, item).map(|_| ())
+    }
+
+    /// Zeros have the mode of an ordinary file, this process's owner, and no time.
+    fn null(&mut self, operand: u32, size: u64) -> Option<()> {
+        self.source.count_found(size);
+        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let meta = Meta { mode: 0o644, uid, gid, modified: Stamp::default() };
+        let item = Item::null(operand, size, meta.modified);
+        self.offer(EntryPlace::Operand(operand), Kind::File { size }, meta, item).map(|_| ())
     }
 
     fn place_of(&self, operand: u32, name: Option<&haul_proto::path::Name>) -> EntryPlace {

@@ -1,62 +1,93 @@
 //! A stream's thread at the source: read, hash, hand over; one buffer, no copy.
 
-use haul_proto::ids::EntryId;
-use haul_proto::integrity::frame_crc;
+use haul_proto::ids::{EntryId, StreamId};
+use haul_proto::integrity::{Digest, frame_crc};
 use haul_proto::manifest::Stamp;
-use haul_proto::plan::{Piece, SmallFile, Work};
+use haul_proto::path::escape;
+use haul_proto::plan::{Piece, SmallFile, Stride, Work};
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Trailer};
-use rustix::io::{Errno, pread};
+use haul_proto::wire::report::WorkerMessage;
 use std::io;
-use std::os::fd::AsFd;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
 
 use super::Source;
 use super::item::{CHANGED, Item};
 use crate::fs::describe;
+use crate::pace::Pace;
+use crate::report::add;
+use crate::storage::Method;
+use crate::storage::calls::read_at;
+use crate::storage::file::Opened;
+use crate::storage::read::Reader;
+use crate::stream::StreamError;
 use crate::stream::record::Record;
-use crate::stream::{Stream, StreamError};
 
 /// How often a small file that changes while it is read is read again.
 const READS_MAX: usize = 3;
+/// Stands for a value that nobody asks for.
+pub const NO_VALUE: Digest = [0; 32];
 
 /// Where frames go: into a socket, or straight to a target in the same process.
 pub trait Outlet {
-    /// Hands over a record's payload with its trailer. The payload is unusable afterwards.
-    fn put(&mut self, record: &mut Record, trailer: &Trailer) -> Result<(), SendError>;
+    /// Hands over a record with its trailer, at the set pace. Returns a record that is free: this one or another.
+    fn put(&mut self, record: Record, trailer: &Trailer, pace: &Pace) -> Result<Record, SendError>;
+    /// The stream is about to wait for work: what was put is not to wait for what will be.
+    fn settle(&mut self) -> Result<(), SendError>;
+    /// Whether anybody asks for BLAKE3 values: the other end of a connection always does. Where both ends are one
+    /// process, and no digest is to be told, they would be compared with themselves.
+    fn wants_values(&self) -> bool {
+        true
+    }
+    /// Has the target share the blocks of these frames of a file of `size` bytes instead of copying them. `false` where
+    /// that cannot be: then they are to be read and put.
+    fn share(&mut self, _file: &Opened, _entry: EntryId, _size: u64, _frames: Range<u64>) -> Result<bool, SendError> {
+        Ok(false)
+    }
     /// Nothing more will come.
-    fn end(&mut self, record: &mut Record) -> Result<(), SendError>;
+    fn end(&mut self, record: Record) -> Result<(), SendError>;
 }
 
 /// Why a stream could not go on.
 pub type SendError = StreamError;
 
-impl Outlet for Stream {
-    fn put(&mut self, record: &mut Record, trailer: &Trailer) -> Result<(), SendError> {
-        self.send(record, trailer)
-    }
-
-    fn end(&mut self, record: &mut Record) -> Result<(), SendError> {
-        record.set_payload_len(0);
-        let records = self.sent() - 1;
-        self.send(record, &Trailer::End { records })
-    }
-}
-
 /// Carries one stream until everything is settled.
-pub(super) fn run(source: &Source, outlet: &mut impl Outlet) -> Result<(), SendError> {
-    let mut record = Record::new(source.request.settings.frame);
-    while let Some(work) = source.wait_for_work() {
+pub(super) fn run(source: &Source, id: StreamId, outlet: &mut impl Outlet) -> Result<(), SendError> {
+    let mut reader = Reader::new(source.request.settings.frame.bytes());
+    let mut stride = Stride::default();
+    while let Some(work) = next_work(source, id, stride.frames_max(), outlet)? {
         match work {
-            Work::Frames(piece) => send_piece(source, &piece, &mut record, outlet)?,
-            Work::Pack(files) => send_pack(source, &files, &mut record, outlet)?,
+            Work::Frames(piece) => {
+                let (begun, frames) = (Instant::now(), piece.frames.end - piece.frames.start);
+                send_piece(source, &piece, &mut reader, outlet)?;
+                source.piece_done(piece.ticket);
+                stride.took(frames, begun.elapsed());
+            }
+            Work::Pack(files) => send_pack(source, &files, &mut reader, outlet)?,
         }
     }
-    outlet.end(&mut record)
+    outlet.end(reader.buffer())
+}
+
+/// The next work, at once or after a wait for which nothing is kept back.
+fn next_work(
+    source: &Source,
+    id: StreamId,
+    frames_max: u64,
+    outlet: &mut impl Outlet,
+) -> Result<Option<Work<Item>>, SendError> {
+    if let Some(work) = source.work_at_hand(id, frames_max) {
+        return Ok(Some(work));
+    }
+    outlet.settle()?;
+    Ok(source.wait_for_work(id, frames_max))
 }
 
 fn send_piece(
     source: &Source,
     piece: &Piece<Item>,
-    record: &mut Record,
+    reader: &mut Reader,
     outlet: &mut impl Outlet,
 ) -> Result<(), SendError> {
     let file = match piece.handle.open_shared() {
@@ -67,53 +98,85 @@ fn send_piece(
         }
     };
     let frame = source.request.settings.frame;
+    let may_share = !piece.handle.is_null() && !source.policy.is_forced();
+    if may_share && outlet.share(&file, piece.entry, piece.size, piece.frames.clone())? {
+        let values: Vec<_> = piece.frames.clone().map(|index| (index, NO_VALUE)).collect();
+        conclude(source, piece, &file, &values);
+        return Ok(());
+    }
     let mut values = Vec::new();
+    begin(source, piece, &file, reader);
     for index in piece.frames.clone() {
         let offset = index * u64::from(frame.get());
         let len = frame.frame_len(piece.size, index).unwrap_or(0);
-        match read_at(&*file, &mut record.room_mut()[..len], offset) {
-            Ok(read) if read == len => {}
-            Ok(_) => {
+        let record = match reader.next() {
+            Some(Ok(record)) if record.payload().len() == len => record,
+            Some(Ok(_)) | None => {
                 source.fail(piece.entry, &piece.handle, CHANGED);
                 return Ok(());
             }
-            Err(error) => {
+            Some(Err(error)) => {
                 source.fail(piece.entry, &piece.handle, &describe(&error));
                 return Ok(());
             }
-        }
-        record.set_payload_len(len);
-        let value = frame.hash(piece.size, index, record.payload());
+        };
+        let value = match outlet.wants_values() {
+            true => frame.hash(piece.size, index, record.payload()),
+            false => NO_VALUE,
+        };
         let crc = frame_crc(record.payload());
         let job = source.request.settings.number;
-        outlet.put(record, &Trailer::Data(DataFrame { job, entry: piece.entry, offset, crc, value }))?;
+        let trailer = Trailer::Data(DataFrame { job, entry: piece.entry, offset, crc, value });
+        reader.give_back(outlet.put(record, &trailer, &source.pace)?);
         values.push((index, value));
     }
-    match Item::look(&file) {
+    reader.end();
+    add(&source.reporter.tally.bytes_direct, reader.take_direct_bytes());
+    conclude(source, piece, &file, &values);
+    Ok(())
+}
+
+/// All of a piece was handed over. It counts if the file is still what was offered.
+fn conclude(source: &Source, piece: &Piece<Item>, file: &Opened, values: &[(u64, Digest)]) {
+    match piece.handle.look(file.fd()) {
         Ok(now) if now == (piece.size, piece.handle.modified) => {
-            source.frames_read(piece.entry, &values, piece.handle.modified);
+            source.frames_read(piece.entry, values, piece.handle.modified);
         }
         Ok(_) => source.fail(piece.entry, &piece.handle, CHANGED),
         Err(error) => source.fail(piece.entry, &piece.handle, &describe(&error)),
     }
-    Ok(())
+}
+
+/// Decides how the piece is read, and begins.
+fn begin(source: &Source, piece: &Piece<Item>, file: &Arc<Opened>, reader: &mut Reader) {
+    let frame_bytes = u64::from(source.request.settings.frame.get());
+    let start = piece.frames.start.saturating_mul(frame_bytes);
+    let end = piece.frames.end.saturating_mul(frame_bytes).min(piece.size);
+    let way = source.policy.reading(file, piece.size, start, end.saturating_sub(start));
+    if way.method == Method::Buffered && !piece.handle.is_null() && source.policy.is_refusal_news() {
+        let path = escape(&piece.handle.path(&source.request.operands));
+        let text = format!("{path} cannot be read with O_DIRECT: it is read through the page cache");
+        source.reporter.send(&WorkerMessage::Notice { text });
+    }
+    reader.begin(Arc::clone(file), way, start, end);
 }
 
 fn send_pack(
     source: &Source,
     files: &[SmallFile<Item>],
-    record: &mut Record,
+    reader: &mut Reader,
     outlet: &mut impl Outlet,
 ) -> Result<(), SendError> {
     let frame = source.request.settings.frame;
     let mut packed = Vec::with_capacity(files.len());
     let mut used = 0;
+    let mut record = reader.buffer();
     let most = usize::try_from(frame.pack_file_max()).unwrap_or(usize::MAX);
     for file in files {
         let room = &mut record.room_mut()[used..];
         match read_small(&file.handle, room, most) {
             Ok(SmallRead::Whole(len, modified)) => {
-                let digest = *blake3::hash(&room[..len]).as_bytes();
+                let digest = if outlet.wants_values() { *blake3::hash(&room[..len]).as_bytes() } else { NO_VALUE };
                 packed.push(packed_file(file.entry, len, modified, digest));
                 used += len;
             }
@@ -122,12 +185,14 @@ fn send_pack(
         }
     }
     if packed.is_empty() {
+        reader.give_back(record);
         return Ok(());
     }
     record.set_payload_len(used);
     let crc = frame_crc(record.payload());
     let job = source.request.settings.number;
-    outlet.put(record, &Trailer::Pack(PackFrame { job, crc, files: packed }))
+    reader.give_back(outlet.put(record, &Trailer::Pack(PackFrame { job, crc, files: packed }), &source.pace)?);
+    Ok(())
 }
 
 fn packed_file(entry: EntryId, len: usize, modified: Stamp, digest: [u8; 32]) -> PackedFile {
@@ -153,34 +218,21 @@ fn read_small(item: &Item, room: &mut [u8], most: usize) -> Result<SmallRead, St
     for _ in 0..READS_MAX {
         // Files of the kernel's own (proc, sysfs) say that they are empty and are not: there, the end is where
         // reading ends.
-        let want = if size == 0 { room_len } else { usize::try_from(size).unwrap_or(usize::MAX) };
+        let tells_no_size = size == 0 && !item.is_null();
+        let want = if tells_no_size { room_len } else { usize::try_from(size).unwrap_or(usize::MAX) };
         if want > most {
             return Err(CHANGED.into());
         }
         let Some(room) = room.get_mut(..want) else { return Ok(SmallRead::NoRoom(size)) };
         let read = read_at(&file, room, 0).map_err(failed)?;
-        if size == 0 && read == want && read_at(&file, &mut [0], read as u64).map_err(failed)? > 0 {
+        if tells_no_size && read == want && read_at(&file, &mut [0], read as u64).map_err(failed)? > 0 {
             return if want == most { Err(CHANGED.into()) } else { Ok(SmallRead::NoRoom(most as u64)) };
         }
-        let now = Item::look(&file).map_err(failed)?;
-        if (size == 0 || read == want) && now == (size, modified) {
+        let now = item.look(&file).map_err(failed)?;
+        if (tells_no_size || read == want) && now == (size, modified) {
             return Ok(SmallRead::Whole(read, modified));
         }
         (size, modified) = now;
     }
     Err(CHANGED.into())
-}
-
-/// Reads until `buffer` is full or the file ends.
-fn read_at(file: impl AsFd, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match pread(&file, &mut buffer[filled..], offset + filled as u64) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(filled)
 }

@@ -1,12 +1,15 @@
 //! The source without a target: what it opens, what it walks into, and whom it wakes.
 
-use haul_proto::ids::{EntryId, JobId, JobNumber};
+use haul_proto::compression::Policy;
+use haul_proto::cpus::Cpus;
+use haul_proto::ids::{EntryId, JobId, JobNumber, StreamId};
 use haul_proto::integrity::FrameLen;
 use haul_proto::manifest::{Entry, Kind, Meta, Place};
 use haul_proto::wire::handshake::Suite;
 use haul_proto::wire::limits::{ENTRY_WINDOW, REKEY_BYTES};
 use haul_proto::wire::message::{Need, SourceMessage};
 use haul_proto::wire::request::{Links, SessionSettings};
+use haul_proto::wire::storage::StorageRequest;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -30,13 +33,18 @@ fn source(operands: &[PathBuf], links: Links) -> Source {
         suite: Suite::Aes256Gcm,
         frame: FrameLen::DEFAULT,
         streams: 1,
+        streams_max: 1,
+        congestion: String::new(),
         window_bytes: 0,
         rekey_bytes: REKEY_BYTES,
         report_files: false,
         report_every_ms: 200,
+        cpus: Cpus::default(),
     };
     let operands = operands.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect();
-    let request = SourceRequest { settings, operands, recursive: true, links };
+    let (storage, compression) = (StorageRequest::default(), Policy::Off);
+    let request =
+        SourceRequest { settings, operands, recursive: true, links, rate_bytes_per_s: 0, storage, compression };
     Source::prepare(request, Reporter::new(LinkWriter::new(std::io::sink()), false))
 }
 
@@ -61,7 +69,7 @@ fn opened(source: &Source, count: usize) -> usize {
     for first in (0..count).step_by(512) {
         source.handle_peer(&needs(first, vec![Need::All; 512.min(count - first)])).unwrap();
     }
-    let work = std::iter::from_fn(|| source.lock().machine.next_work());
+    let work = std::iter::from_fn(|| source.lock().machine.next_work(haul_proto::plan::PIECE_FRAMES_MAX));
     let files = work.map(|work| match work {
         Work::Pack(files) => files.iter().filter(|file| file.handle.open().is_ok()).count(),
         Work::Frames(_) => 0,
@@ -164,7 +172,7 @@ fn the_walk_goes_on_when_streams_find_that_nobody_wants_what_waits() {
         std::thread::sleep(Duration::from_millis(300));
         assert!(!walking.is_finished());
         let stream = Arc::clone(&source);
-        let streaming = std::thread::spawn(move || stream.wait_for_work().is_none());
+        let streaming = std::thread::spawn(move || stream.wait_for_work(StreamId(0), 1).is_none());
         assert!(walking.join().unwrap());
         source.stop();
         assert!(streaming.join().unwrap());

@@ -5,89 +5,48 @@
 
 use haul_proto::ids::StreamId;
 use haul_proto::wire::limits::PENDING_CONNECTIONS_MAX;
-use rustix::net::sockopt;
 use socket2::{Domain, Socket, Type};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 
-use super::Stream;
-use super::connect::set_window;
 use super::handshake::{Credentials, as_acceptor};
-use super::socket::{expect_short_path, notice_loss, suit_host};
+use super::socket::SocketSettings;
+use super::{Arrivals, Stream, StreamError};
 
 /// Connections that wait for accept(2).
 const BACKLOG: i32 = 256;
 /// How often the listening thread looks whether it is still wanted.
-const POLL: Duration = Duration::from_millis(20);
+const POLL: Duration = Duration::from_millis(50);
 
-/// A port on which streams are accepted, until it is dropped.
-pub struct Acceptor {
-    port: u16,
-    streams: u16,
-    proven: Receiver<(StreamId, Stream)>,
-    unwanted: Arc<AtomicBool>,
-}
-
-impl Acceptor {
-    /// Listens on any address of this host, on a port that the system chooses.
-    pub fn listen(credentials: Credentials, window_bytes: u32) -> io::Result<Self> {
-        let listener = bind(window_bytes)?;
-        listener.set_nonblocking(true)?;
-        let port = listener.local_addr()?.port();
-        let streams = credentials.streams;
-        let unwanted = Arc::new(AtomicBool::new(false));
-        let (sender, proven) = channel();
-        let stop = Arc::clone(&unwanted);
-        std::thread::Builder::new()
-            .name("haul-accept".into())
-            .spawn(move || accept_until(&stop, &listener, &Arc::new(credentials), window_bytes, &sender))?;
-        Ok(Self { port, streams, proven, unwanted })
-    }
-
-    /// The port.
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
-    /// All streams, in order, once they are up. A second connection for the same stream is dropped.
-    pub fn wait(self, timeout: Duration) -> io::Result<Vec<Stream>> {
-        let deadline = Instant::now() + timeout;
-        let mut streams: Vec<Option<Stream>> = Vec::new();
-        streams.resize_with(usize::from(self.streams), || None);
-        while streams.iter().any(Option::is_none) {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let (StreamId(id), stream) = self.proven.recv_timeout(left).map_err(|error| match error {
-                RecvTimeoutError::Timeout => io::Error::from(io::ErrorKind::TimedOut),
-                RecvTimeoutError::Disconnected => io::Error::other("the listening thread ended early"),
-            })?;
-            if let Some(slot @ None) = streams.get_mut(usize::from(id)) {
-                *slot = Some(stream);
-            }
-        }
-        Ok(streams.into_iter().flatten().collect())
-    }
-}
-
-impl Drop for Acceptor {
-    fn drop(&mut self) {
-        self.unwanted.store(true, Ordering::Relaxed);
-    }
+/// Listens on any address of this host, on a port that the system chooses, for as long as the streams that arrive are
+/// wanted. Returns the port.
+pub fn listen(credentials: Credentials, sockets: SocketSettings) -> io::Result<(u16, Arrivals)> {
+    let listener = bind(&sockets)?;
+    listener.set_nonblocking(true)?;
+    let port = listener.local_addr()?.port();
+    let unwanted = Arc::new(AtomicBool::new(false));
+    let (sender, proven) = channel();
+    let stop = Arc::clone(&unwanted);
+    let terms = Arc::new((credentials, sockets));
+    std::thread::Builder::new()
+        .name("haul-accept".into())
+        .spawn(move || accept_until(&stop, &listener, &terms, &sender))?;
+    Ok((port, Arrivals { proven, unwanted }))
 }
 
 /// IPv6 and IPv4 on one port; IPv4 alone where the kernel has no IPv6.
-fn bind(window_bytes: u32) -> io::Result<TcpListener> {
+fn bind(sockets: &SocketSettings) -> io::Result<TcpListener> {
     let bind_to = |domain, address: SocketAddr| -> io::Result<TcpListener> {
         let socket = Socket::new(domain, Type::STREAM, None)?;
         if domain == Domain::IPV6 {
             socket.set_only_v6(false)?;
         }
-        set_window(&socket, window_bytes)?;
-        expect_short_path(&socket);
+        sockets.prepare(&socket)?;
         socket.bind(&address.into())?;
         socket.listen(BACKLOG)?;
         Ok(socket.into())
@@ -99,8 +58,7 @@ fn bind(window_bytes: u32) -> io::Result<TcpListener> {
 fn accept_until(
     stop: &AtomicBool,
     listener: &TcpListener,
-    credentials: &Arc<Credentials>,
-    window_bytes: u32,
+    terms: &Arc<(Credentials, SocketSettings)>,
     proven: &Sender<(StreamId, Stream)>,
 ) {
     let pending = Arc::new(AtomicUsize::new(0));
@@ -117,17 +75,10 @@ fn accept_until(
             pending.fetch_sub(1, Ordering::Relaxed);
             continue;
         }
-        let (credentials, proven, held) = (Arc::clone(credentials), proven.clone(), Arc::clone(&pending));
+        let (terms, proven, held) = (Arc::clone(terms), proven.clone(), Arc::clone(&pending));
         let spawned = std::thread::Builder::new().name("haul-greet".into()).spawn(move || {
-            let socket = OwnedFd::from(socket);
-            if window_bytes == 0 {
-                suit_host(&socket);
-            }
-            if sockopt::set_tcp_nodelay(&socket, true).is_ok()
-                && notice_loss(&socket).is_ok()
-                && let Ok(stream) = as_acceptor(socket, &credentials)
-            {
-                // Nobody waits any more when the job took another way.
+            // Nobody waits any more when the job took another way, or is over.
+            if let Ok(stream) = prove(socket.into(), &terms.0, &terms.1) {
                 let _ = proven.send(stream);
             }
             held.fetch_sub(1, Ordering::Relaxed);
@@ -136,6 +87,17 @@ fn accept_until(
             pending.fetch_sub(1, Ordering::Relaxed);
         }
     }
+}
+
+fn prove(
+    socket: OwnedFd,
+    credentials: &Credentials,
+    sockets: &SocketSettings,
+) -> Result<(StreamId, Stream), StreamError> {
+    sockets.suit(&socket)?;
+    let (id, stream) = as_acceptor(socket, credentials)?;
+    sockets.suit_path(&*stream.socket);
+    Ok((id, stream))
 }
 
 /// Waits for the next connection, or where that cannot be taken for now (no descriptor is left), for a moment: it is
@@ -157,37 +119,78 @@ fn wait_for_connection(listener: &TcpListener) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stream::connect::connect;
+    use crate::stream::collect;
+    use crate::stream::connect::{Terms, connect};
     use haul_proto::ids::JobId;
     use haul_proto::wire::handshake::Suite;
     use std::io::{Read, Write};
     use std::net::TcpStream;
+    use std::time::Instant;
 
-    fn credentials(streams: u16) -> Credentials {
-        Credentials { session: JobId([1; 16]), secret: [2; 32], suite: Suite::Aes128Gcm, rekey_bytes: 1 << 30, streams }
+    fn terms(streams: u16) -> Terms {
+        let (session, secret, suite) = (JobId([1; 16]), [2; 32], Suite::Aes128Gcm);
+        let credentials = Credentials { session, secret, suite, rekey_bytes: 1 << 30, streams };
+        Terms { credentials, sockets: SocketSettings::default(), streams, timeout: Duration::from_secs(3) }
+    }
+
+    fn listen_for(streams: u16) -> (String, Arrivals) {
+        let (port, arrivals) = listen(terms(streams).credentials, SocketSettings::default()).unwrap();
+        (format!("127.0.0.1:{port}"), arrivals)
     }
 
     #[test]
-    fn many_streams_come_up_in_order() {
-        let acceptor = Acceptor::listen(credentials(100), 0).unwrap();
-        let address = format!("127.0.0.1:{}", acceptor.port());
-        let connected = connect(std::slice::from_ref(&address), &credentials(100), 0, Duration::from_secs(3)).unwrap();
-        assert_eq!((connected.streams.len(), connected.to), (100, address));
-        assert_eq!(acceptor.wait(Duration::from_secs(5)).unwrap().len(), 100);
+    fn many_streams_come_up_at_both_ends() {
+        let (address, accepted) = listen_for(100);
+        let connected = connect(std::slice::from_ref(&address), &terms(100)).unwrap();
+        assert_eq!((connected.streams, &connected.to), (100, &address));
+        assert_eq!(collect(&connected.arrivals, 100).len(), 100);
+        assert_eq!(collect(&accepted, 100).len(), 100);
+    }
+
+    #[test]
+    fn more_streams_can_be_had_later_and_never_more_than_agreed() {
+        let (address, accepted) = listen_for(9);
+        let connected = connect(&[address], &Terms { streams: 2, ..terms(9) }).unwrap();
+        let (near, far) = (collect(&connected.arrivals, 2), collect(&accepted, 2));
+        for count in [2, 1] {
+            connected.connector.bring_up_to(count);
+        }
+        connected.connector.bring_up_to(5);
+        connected.connector.bring_up_to(500);
+        let ids = |arrivals: &Arrivals| {
+            let mut ids: Vec<u16> =
+                (2..9).filter_map(|_| arrivals.next(Duration::from_secs(10))?.map(|it| it.0.0)).collect();
+            ids.sort_unstable();
+            ids
+        };
+        assert_eq!((ids(&connected.arrivals), ids(&accepted)), ((2..9).collect(), (2..9).collect()));
+        assert!(connected.arrivals.next(Duration::from_millis(100)).unwrap().is_none(), "a stream too many");
+        assert_eq!((near.len(), far.len()), (2, 2));
+    }
+
+    #[test]
+    fn nobody_listens_once_streams_are_not_wanted() {
+        let (address, accepted) = listen_for(1);
+        drop(accepted);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while TcpStream::connect(&address).is_ok() {
+            assert!(Instant::now() < deadline, "the port is still open");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     #[test]
     fn strangers_neither_get_in_nor_in_the_way() {
-        let acceptor = Acceptor::listen(credentials(2), 0).unwrap();
-        let address = format!("127.0.0.1:{}", acceptor.port());
+        let (address, accepted) = listen_for(2);
         let silent: Vec<_> = (0..40).map(|_| TcpStream::connect(&address).unwrap()).collect();
         let mut loud = TcpStream::connect(&address).unwrap();
         loud.write_all(&[b'x'; 4096]).unwrap();
-        let wrong = Credentials { secret: [9; 32], ..credentials(2) };
-        assert!(connect(std::slice::from_ref(&address), &wrong, 0, Duration::from_secs(3)).is_err());
-        let connected = connect(&[address], &credentials(2), 0, Duration::from_secs(3)).unwrap();
-        assert_eq!(connected.streams.len(), 2);
-        assert_eq!(acceptor.wait(Duration::from_secs(5)).unwrap().len(), 2);
+        let mut wrong = terms(2);
+        wrong.credentials.secret = [9; 32];
+        assert!(connect(std::slice::from_ref(&address), &wrong).is_err());
+        let connected = connect(&[address], &terms(2)).unwrap();
+        assert_eq!(collect(&connected.arrivals, 2).len(), 2);
+        assert_eq!(collect(&accepted, 2).len(), 2);
         let mut nothing = Vec::new();
         assert!(loud.read_to_end(&mut nothing).map_or(true, |n| n == 0), "a stranger was answered");
         drop(silent);
@@ -204,7 +207,7 @@ mod tests {
 
     #[test]
     fn nobody_there_is_an_error_that_names_the_address() {
-        let error = connect(&["127.0.0.1:1".into()], &credentials(1), 0, Duration::from_secs(3)).err().unwrap();
+        let error = connect(&["127.0.0.1:1".into()], &terms(1)).err().unwrap();
         assert!(error.starts_with("127.0.0.1:1: "), "{error}");
     }
 }

@@ -1,41 +1,77 @@
 //! Making the data connections: the end that connects.
 
 use haul_proto::ids::StreamId;
-use rustix::net::sockopt;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::handshake::{Credentials, as_connector};
-use super::socket::{expect_short_path, notice_loss, suit_host};
-use super::{Stream, StreamError};
+use super::socket::{SocketSettings, bears_loss, round_trip_time};
+use super::{Arrivals, Stream, StreamError};
+use crate::worker::lock;
 
 /// Connections that are made at a time: fewer than an acceptor takes before they are proven.
 const AT_A_TIME: u16 = 32;
+/// From this round-trip time on, a path is long.
+const LONG_PATH: Duration = Duration::from_millis(5);
+/// A job that may choose begins with this many streams on a long path, and with more where a stream carries less, since
+/// what it has under way is confirmed later: what it would learn from beginning with fewer costs many round trips.
+const STREAMS_ON_LONG_PATHS: u16 = 8;
+/// The round-trip time for which that many are right.
+const LONG_PATH_MS: u128 = 50;
+/// Most streams to begin with, unless they were asked for.
+const STREAMS_AT_FIRST_MAX: u16 = 32;
+/// The same, where each bears losses.
+const STREAMS_THAT_BEAR_LOSS_MAX: u16 = 16;
 
-/// Streams that are up, and between which addresses they run.
+/// What connections are made with.
+#[derive(Clone)]
+pub struct Terms {
+    /// What they prove.
+    pub credentials: Credentials,
+    /// How their sockets are set up.
+    pub sockets: SocketSettings,
+    /// How many there are at first.
+    pub streams: u16,
+    /// How long one may take to be made.
+    pub timeout: Duration,
+}
+
+/// Makes connections to the address that accepted the first one.
+pub struct Connector {
+    address: SocketAddr,
+    terms: Terms,
+    proven: Mutex<Sender<(StreamId, Stream)>>,
+    /// Ids below this are made, or being made.
+    begun: AtomicU16,
+    unwanted: Arc<AtomicBool>,
+}
+
+/// The first stream is up, and the others come.
 pub struct Connected {
-    /// One for each stream id, in order.
-    pub streams: Vec<Stream>,
+    /// Makes more of them.
+    pub connector: Arc<Connector>,
+    /// Brings all of them.
+    pub arrivals: Arrivals,
+    /// How many are made at first.
+    pub streams: u16,
     /// Address and port of this end's first connection.
     pub from: String,
     /// Address and port that it connected to.
     pub to: String,
 }
 
-/// Connects all streams to the first of `addresses` that accepts the first one and proves itself.
-/// The error says what happened at each.
-pub fn connect(
-    addresses: &[String],
-    credentials: &Credentials,
-    window_bytes: u32,
-    timeout: Duration,
-) -> Result<Connected, String> {
+/// Connects to the first of `addresses` that accepts stream 0 and proves itself. The other streams follow by
+/// themselves; one of them that cannot be made is done without. The error says what happened at each address.
+pub fn connect(addresses: &[String], terms: &Terms) -> Result<Connected, String> {
     let mut failures = Vec::new();
     for address in addresses {
-        match connect_to(address, credentials, window_bytes, timeout) {
+        match connect_to(address, terms) {
             Ok(connected) => return Ok(connected),
             Err(error) => failures.push(format!("{address}: {}", reason(&error))),
         }
@@ -43,58 +79,83 @@ pub fn connect(
     Err(if failures.is_empty() { "no address is known".into() } else { failures.join("; ") })
 }
 
-fn connect_to(
-    address: &str,
-    credentials: &Credentials,
-    window_bytes: u32,
-    timeout: Duration,
-) -> Result<Connected, StreamError> {
+fn connect_to(address: &str, terms: &Terms) -> Result<Connected, StreamError> {
     let address = address.to_socket_addrs()?.next().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-    let first = socket(address, window_bytes, timeout)?;
+    let first = socket(address, terms)?;
     let from = local_name(&first);
-    let mut streams = vec![as_connector(first, credentials, StreamId(0))?];
-    let ids: Vec<u16> = (1..credentials.streams).collect();
-    for wave in ids.chunks(usize::from(AT_A_TIME)) {
-        let made: Vec<Result<Stream, StreamError>> = std::thread::scope(|scope| {
-            let connecting = wave.iter().map(|&id| {
-                scope.spawn(move || as_connector(socket(address, window_bytes, timeout)?, credentials, StreamId(id)))
+    let streams = match round_trip_time(&first) {
+        Some(time) if terms.credentials.streams > terms.streams => {
+            terms.streams.max(streams_for(time, bears_loss(&first)))
+        }
+        _ => terms.streams,
+    };
+    let streams = streams.min(terms.credentials.streams);
+    let (sender, proven) = channel();
+    let unwanted = Arc::new(AtomicBool::new(false));
+    let arrivals = Arrivals { proven, unwanted: Arc::clone(&unwanted) };
+    let (terms, proven, begun) = (terms.clone(), Mutex::new(sender), AtomicU16::new(1));
+    let connector = Arc::new(Connector { address, terms, proven, begun, unwanted });
+    // The others do not wait for the first one to be proven: that takes round trips.
+    connector.bring_up_to(streams);
+    let stream = as_connector(first, &connector.terms.credentials, StreamId(0))?;
+    connector.deliver(StreamId(0), stream);
+    Ok(Connected { connector, arrivals, streams, from, to: address.to_string() })
+}
+
+/// How many streams a path with this round-trip time begins with, at least; fewer where each bears losses.
+fn streams_for(round_trip: Duration, bears_loss: bool) -> u16 {
+    if round_trip < LONG_PATH {
+        return 1;
+    }
+    let times = u16::try_from(round_trip.as_millis() / LONG_PATH_MS).unwrap_or(u16::MAX);
+    let most = if bears_loss { STREAMS_THAT_BEAR_LOSS_MAX } else { STREAMS_AT_FIRST_MAX };
+    STREAMS_ON_LONG_PATHS.saturating_mul(times.max(1)).min(most)
+}
+
+impl Connector {
+    /// Makes all streams with ids below `count` that are not made yet, in threads of their own.
+    pub fn bring_up_to(self: &Arc<Self>, count: u16) {
+        let count = count.min(self.terms.credentials.streams);
+        let begun = self.begun.fetch_max(count, Ordering::SeqCst);
+        if begun >= count {
+            return;
+        }
+        let next = Arc::new(AtomicU16::new(begun));
+        for _ in 0..(count - begun).min(AT_A_TIME) {
+            let (connector, next) = (Arc::clone(self), Arc::clone(&next));
+            // Without a thread there is no stream, and the others carry its work.
+            let _ = std::thread::Builder::new().name("haul-connect".into()).spawn(move || {
+                loop {
+                    let id = next.fetch_add(1, Ordering::SeqCst);
+                    if id >= count || connector.unwanted.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    connector.make(StreamId(id));
+                }
             });
-            let connecting: Vec<_> = connecting.collect();
-            connecting.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(lost_thread()))).collect()
-        });
-        for stream in made {
-            streams.push(stream?);
         }
     }
-    Ok(Connected { streams, from, to: address.to_string() })
+
+    fn make(&self, id: StreamId) {
+        let made = socket(self.address, &self.terms).map_err(StreamError::from);
+        if let Ok(stream) = made.and_then(|socket| as_connector(socket, &self.terms.credentials, id)) {
+            self.deliver(id, stream);
+        }
+    }
+
+    /// A job that has taken another way, or is over, wants no stream any more.
+    fn deliver(&self, id: StreamId, stream: Stream) {
+        let _ = lock(&self.proven).send((id, stream));
+    }
 }
 
-fn lost_thread() -> StreamError {
-    io::Error::other("a thread that was connecting ended early").into()
-}
-
-fn socket(address: SocketAddr, window_bytes: u32, timeout: Duration) -> io::Result<OwnedFd> {
+fn socket(address: SocketAddr, terms: &Terms) -> io::Result<OwnedFd> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    set_window(&socket, window_bytes)?;
-    expect_short_path(&socket);
-    socket.connect_timeout(&SockAddr::from(address), timeout)?;
-    let socket = OwnedFd::from(socket);
-    sockopt::set_tcp_nodelay(&socket, true)?;
-    notice_loss(&socket)?;
-    if window_bytes == 0 {
-        suit_host(&socket);
-    }
-    Ok(socket)
-}
-
-/// Sets both socket buffers before the connection exists, so that the window scale fits them. 0 leaves them to the
-/// kernel, which tunes them better than a fixed size does.
-pub(super) fn set_window(socket: &Socket, window_bytes: u32) -> io::Result<()> {
-    if window_bytes > 0 {
-        socket.set_send_buffer_size(window_bytes as usize)?;
-        socket.set_recv_buffer_size(window_bytes as usize)?;
-    }
-    Ok(())
+    terms.sockets.prepare(&socket)?;
+    socket.connect_timeout(&SockAddr::from(address), terms.timeout)?;
+    terms.sockets.suit(&socket)?;
+    terms.sockets.suit_path(&socket);
+    Ok(socket.into())
 }
 
 fn local_name(socket: &OwnedFd) -> String {
@@ -110,5 +171,17 @@ fn reason(error: &StreamError) -> String {
         StreamError::Io(error) if error.kind() == io::ErrorKind::WouldBlock => "no answer in time".into(),
         StreamError::Io(error) => crate::fs::describe(error).lines().next().unwrap_or_default().to_owned(),
         StreamError::Protocol(fault) => fault.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longer_the_path_the_more_streams_it_begins_with() {
+        let at_ms = |ms| [false, true].map(|bears_loss| streams_for(Duration::from_millis(ms), bears_loss));
+        assert_eq!([0, 4, 5, 99].map(at_ms), [[1; 2], [1; 2], [8; 2], [8; 2]]);
+        assert_eq!([100, 200, 10_000].map(at_ms), [[16, 16], [32, 16], [32, 16]]);
     }
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::record::Record;
 use super::seal::KeySchedule;
-use super::socket::{receive_exact, send_all, suit_path};
+use super::socket::{receive_exact, send_all};
 use super::{Stream, StreamError};
 
 /// What a connection must prove that it knows.
@@ -27,7 +27,7 @@ pub struct Credentials {
     pub suite: Suite,
     /// Bytes that one key seals.
     pub rekey_bytes: u64,
-    /// Number of streams; their ids are below it.
+    /// Most streams; their ids are below it.
     pub streams: u16,
 }
 
@@ -48,11 +48,10 @@ pub fn as_connector(socket: OwnedFd, credentials: &Credentials, stream: StreamId
     Answer::decode(&answer)?;
     let keys = schedule(credentials, &greeting, &answer);
     let (ours, theirs) = (Direction::FromConnector, Direction::FromAcceptor);
-    let mut proven = Stream { socket, sealer: keys.sealer(ours)?, opener: keys.opener(theirs)?, sent: 0, received: 0 };
+    let mut proven = unproven(socket, &keys, ours, theirs)?;
     let mut record = Record::empty();
     proven.send(&mut record, &Trailer::Finished)?;
     expect_finished(&mut proven, &mut record, None)?;
-    suit_path(&proven.socket);
     deadline.end(&proven.socket)?;
     Ok(proven)
 }
@@ -70,13 +69,16 @@ pub fn as_acceptor(socket: OwnedFd, credentials: &Credentials) -> Result<(Stream
     send_all(&socket, &answer)?;
     let keys = schedule(credentials, &greeting, &answer);
     let (ours, theirs) = (Direction::FromAcceptor, Direction::FromConnector);
-    let mut proven = Stream { socket, sealer: keys.sealer(ours)?, opener: keys.opener(theirs)?, sent: 0, received: 0 };
+    let mut proven = unproven(socket, &keys, ours, theirs)?;
     let mut record = Record::empty();
     expect_finished(&mut proven, &mut record, Some(&deadline))?;
     proven.send(&mut record, &Trailer::Finished)?;
-    suit_path(&proven.socket);
     deadline.end(&proven.socket)?;
     Ok((stream, proven))
+}
+
+fn unproven(socket: OwnedFd, keys: &KeySchedule, ours: Direction, theirs: Direction) -> Result<Stream, StreamError> {
+    Ok(Stream::new(socket, keys.sealer(ours)?, keys.opener(theirs)?))
 }
 
 fn schedule(credentials: &Credentials, greeting: &[u8; GREETING_LEN], answer: &[u8; ANSWER_LEN]) -> KeySchedule {

@@ -4,6 +4,7 @@
 //! ssh) is decided before, in [`connect`], [`accept`] and [`tunnel`]; from [`handshake`] on they are all alike.
 
 pub mod accept;
+pub mod compress;
 pub mod connect;
 pub mod handshake;
 pub mod record;
@@ -11,13 +12,22 @@ pub mod seal;
 pub mod socket;
 pub mod tunnel;
 
+use haul_proto::wire::compressed::{Compressed, decode_trailer};
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::frame::{PREFIX_LEN, Prefix, Trailer};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use haul_proto::ids::StreamId;
 
 use self::record::Record;
 use self::seal::{Opener, Sealer};
+use crate::codec::Unpacker;
+use crate::pace::Pace;
 
 /// Why a stream ended before its End.
 #[derive(Debug, thiserror::Error)]
@@ -33,24 +43,63 @@ pub enum StreamError {
 /// One socket, with keys for both directions.
 #[derive(Debug)]
 pub struct Stream {
-    socket: OwnedFd,
+    socket: Arc<OwnedFd>,
     sealer: Sealer,
     opener: Opener,
     sent: u64,
     received: u64,
+    /// What a compressed payload becomes plain with, and where; made when the first one comes.
+    unpacking: Option<(Unpacker, Record)>,
+}
+
+/// What it took to send a record.
+#[derive(Debug, Clone, Copy)]
+pub struct Sent {
+    /// Bytes of the whole record.
+    pub wire_bytes: usize,
+    /// Time for sealing it.
+    pub sealing: Duration,
+    /// Time in the call that sends.
+    pub sending: Duration,
 }
 
 impl Stream {
-    /// Seals and sends what `record` holds, with this trailer. The record's payload is unusable afterwards.
-    pub fn send(&mut self, record: &mut Record, trailer: &Trailer) -> Result<(), StreamError> {
-        record.set_trailer(trailer);
-        self.sealer.seal(record)?;
-        socket::send_all(&self.socket, record.wire())?;
-        self.sent += 1;
-        Ok(())
+    fn new(socket: OwnedFd, sealer: Sealer, opener: Opener) -> Self {
+        Self { socket: Arc::new(socket), sealer, opener, sent: 0, received: 0, unpacking: None }
     }
 
-    /// Receives and opens the next record; its payload is in `record` afterwards.
+    /// Seals and sends what `record` holds, with this trailer. The record's payload is unusable afterwards.
+    pub fn send(&mut self, record: &mut Record, trailer: &Trailer) -> Result<Sent, StreamError> {
+        self.send_packed(record, None, trailer, None)
+    }
+
+    /// The same for a payload that was `compressed`, at the pace that is set, in as many pieces as that takes. Waiting for
+    /// its turn counts as sending.
+    pub fn send_packed(
+        &mut self,
+        record: &mut Record,
+        compressed: Option<Compressed>,
+        trailer: &Trailer,
+        pace: Option<&Pace>,
+    ) -> Result<Sent, StreamError> {
+        let begun = Instant::now();
+        record.set_trailer(compressed, trailer);
+        self.sealer.seal(record)?;
+        let sealed = Instant::now();
+        let turn = pace.map(Pace::record);
+        let mut rest = record.wire();
+        while !rest.is_empty() {
+            let most = turn.as_ref().map_or(rest.len(), |turn| turn.take(rest.len()));
+            let (now, later) = rest.split_at(most.min(rest.len()));
+            socket::send_all(&self.socket, now)?;
+            rest = later;
+        }
+        self.sent += 1;
+        let sealing = sealed.duration_since(begun);
+        Ok(Sent { wire_bytes: record.wire().len(), sealing, sending: sealed.elapsed() })
+    }
+
+    /// Receives and opens the next record; its payload, in plain, is in `record` afterwards.
     pub fn receive(&mut self, record: &mut Record) -> Result<Trailer, StreamError> {
         let mut prefix = [0; PREFIX_LEN];
         socket::receive_exact(&self.socket, &mut prefix)?;
@@ -58,7 +107,40 @@ impl Stream {
         socket::receive_exact(&self.socket, record.behind_prefix_mut())?;
         self.opener.open(record)?;
         self.received += 1;
-        Ok(Trailer::decode(record.trailer(), record.payload().len())?)
+        let (compressed, trailer) = decode_trailer(record.trailer(), record.payload().len())?;
+        if let Some(compressed) = compressed {
+            self.unpack(record, compressed)?;
+        }
+        Ok(trailer)
+    }
+
+    /// Puts the plain payload in the place of the compressed one, by changing buffers. Its length was held to its limit
+    /// when the trailer was read.
+    fn unpack(&mut self, record: &mut Record, Compressed { codec, plain }: Compressed) -> Result<(), ProtocolFault> {
+        let fresh = || (Unpacker::default(), Record::with_capacity(record.capacity().max(plain)));
+        let (unpacker, room) = self.unpacking.get_or_insert_with(fresh);
+        if room.capacity() < plain {
+            *room = Record::with_capacity(plain);
+        }
+        room.set_payload_len(plain);
+        unpacker.unpack(codec, record.payload(), room.payload_mut())?;
+        std::mem::swap(record, room);
+        Ok(())
+    }
+
+    /// Whether both of its ends have one address.
+    pub fn is_within_host(&self) -> bool {
+        socket::is_within_host(&self.socket)
+    }
+
+    /// The socket, to wait for.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Its socket, for as long as the stream lives: to be looked at, not to be used.
+    pub fn watch(&self) -> Weak<OwnedFd> {
+        Arc::downgrade(&self.socket)
     }
 
     /// Records sent, Finished included.
@@ -70,4 +152,40 @@ impl Stream {
     pub fn received(&self) -> u64 {
         self.received
     }
+}
+
+/// Streams as they are proven. Those that listen for them stop when this is dropped.
+pub struct Arrivals {
+    proven: Receiver<(StreamId, Stream)>,
+    unwanted: Arc<AtomicBool>,
+}
+
+impl Arrivals {
+    /// The next stream; the inner `None` where none came in this time, the outer one when there will be no more.
+    pub fn next(&self, timeout: Duration) -> Option<Option<(StreamId, Stream)>> {
+        match self.proven.recv_timeout(timeout) {
+            Ok(stream) => Some(Some(stream)),
+            Err(RecvTimeoutError::Timeout) => Some(None),
+            Err(RecvTimeoutError::Disconnected) => None,
+        }
+    }
+}
+
+impl Drop for Arrivals {
+    fn drop(&mut self) {
+        self.unwanted.store(true, Ordering::Relaxed);
+    }
+}
+
+/// All of a session's streams, in order.
+#[cfg(test)]
+pub(crate) fn collect(arrivals: &Arrivals, count: usize) -> Vec<Stream> {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let mut streams: Vec<(StreamId, Stream)> = Vec::new();
+    while streams.len() < count && Instant::now() < deadline {
+        streams.extend(arrivals.next(Duration::from_millis(50)).flatten());
+    }
+    streams.sort_by_key(|(id, _)| id.0);
+    assert!(streams.iter().map(|(id, _)| usize::from(id.0)).eq(0..count), "{} streams came", streams.len());
+    streams.into_iter().map(|(_, stream)| stream).collect()
 }

@@ -5,6 +5,7 @@
 
 use haul_proto::codec::Writer;
 use haul_proto::integrity::FrameLen;
+use haul_proto::wire::compressed::{Compressed, encode_trailer};
 use haul_proto::wire::frame::{PREFIX_LEN, Prefix, TAG_LEN, Trailer};
 use haul_proto::wire::limits::TRAILER_MAX;
 
@@ -33,7 +34,8 @@ impl Record {
         Self::with_capacity(0)
     }
 
-    fn with_capacity(capacity: usize) -> Self {
+    /// For payloads of up to `capacity` bytes.
+    pub fn with_capacity(capacity: usize) -> Self {
         let bytes = vec![0; 2 * ALIGNMENT + capacity + TRAILER_MAX + TAG_LEN];
         let base = ALIGNMENT + bytes[ALIGNMENT..].as_ptr().align_offset(ALIGNMENT);
         Self { bytes, base, payload: 0, trailer: 0, capacity }
@@ -53,9 +55,33 @@ impl Record {
         self.payload = len;
     }
 
+    /// An empty one of the same size.
+    pub fn fresh(&self) -> Self {
+        Self::with_capacity(self.capacity())
+    }
+
+    /// Another one with the same payload.
+    pub fn copy(&self) -> Self {
+        let mut copy = self.fresh();
+        let payload = self.payload();
+        copy.room_mut()[..payload.len()].copy_from_slice(payload);
+        copy.set_payload_len(payload.len());
+        copy
+    }
+
     /// The payload.
     pub fn payload(&self) -> &[u8] {
         &self.bytes[self.base..self.base + self.payload]
+    }
+
+    /// The payload, to be written.
+    pub fn payload_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.base..self.base + self.payload]
+    }
+
+    /// Bytes that a payload may have.
+    pub fn capacity(&self) -> usize {
+        self.capacity
     }
 
     /// The trailer, once it was opened.
@@ -63,10 +89,11 @@ impl Record {
         &self.bytes[self.base + self.payload..][..self.trailer]
     }
 
-    /// Puts a trailer behind the payload and the prefix before it.
-    pub fn set_trailer(&mut self, trailer: &Trailer) {
+    /// Puts a trailer behind the payload and the prefix before it. `compressed` says what the payload was, if it was
+    /// another.
+    pub fn set_trailer(&mut self, compressed: Option<Compressed>, trailer: &Trailer) {
         let mut out = Writer::new();
-        trailer.encode(&mut out);
+        encode_trailer(compressed, trailer, &mut out);
         let encoded = out.into_bytes();
         self.trailer = encoded.len();
         let prefix = Prefix { payload: self.payload, trailer: self.trailer }.encode();
@@ -124,7 +151,7 @@ mod tests {
         assert_eq!(record.room_mut().as_ptr().align_offset(ALIGNMENT), 0);
         record.room_mut()[..3].copy_from_slice(b"abc");
         record.set_payload_len(3);
-        record.set_trailer(&Trailer::Finished);
+        record.set_trailer(None, &Trailer::Finished);
         assert_eq!((record.payload(), record.trailer()), (&b"abc"[..], &[0u8][..]));
         assert_eq!(record.wire().len(), PREFIX_LEN + 3 + 1 + TAG_LEN);
         assert_eq!(record.wire()[PREFIX_LEN..PREFIX_LEN + 3], *b"abc");

@@ -12,7 +12,7 @@ fn sealed(sealer: &mut Sealer, payload: &[u8]) -> Vec<u8> {
     let mut record = Record::new(FrameLen::DEFAULT);
     record.room_mut()[..payload.len()].copy_from_slice(payload);
     record.set_payload_len(payload.len());
-    record.set_trailer(&Trailer::End { records: 9 });
+    record.set_trailer(None, &Trailer::End { records: 9 });
     sealer.seal(&mut record).unwrap();
     record.wire().to_vec()
 }

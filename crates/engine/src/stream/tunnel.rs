@@ -10,9 +10,12 @@ use std::io::{self, Read};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::channel;
 
 use super::handshake::{Credentials, as_acceptor, as_connector};
-use super::{Stream, StreamError};
+use super::{Arrivals, StreamError};
 use crate::lifeline::Lifeline;
 use crate::link::LinkWriter;
 
@@ -71,22 +74,23 @@ fn pump(stream: StreamId, mut from: UnixStream, link: &LinkWriter) {
 }
 
 /// Proves all tunnelled streams, in order.
-pub fn prove(inner: Vec<OwnedFd>, credentials: &Credentials, connector: bool) -> Result<Vec<Stream>, StreamError> {
-    let proven = inner.into_iter().zip(0..).map(|(socket, id)| {
-        if connector {
-            as_connector(socket, credentials, StreamId(id))
-        } else {
-            as_acceptor(socket, credentials).map(|(_, stream)| stream)
-        }
-    });
-    proven.collect()
+pub fn prove(inner: Vec<OwnedFd>, credentials: &Credentials, connector: bool) -> Result<Arrivals, StreamError> {
+    let (sender, proven) = channel();
+    for (socket, id) in inner.into_iter().zip(0..) {
+        let stream = match connector {
+            true => (StreamId(id), as_connector(socket, credentials, StreamId(id))?),
+            false => as_acceptor(socket, credentials)?,
+        };
+        // Its receiver is below.
+        let _ = sender.send(stream);
+    }
+    Ok(Arrivals { proven, unwanted: Arc::new(AtomicBool::new(false)) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::lifeline::tests::lifeline;
-    use std::sync::mpsc::channel;
     use std::time::Duration;
 
     /// A tunnel of one stream, and the stream's end of it.

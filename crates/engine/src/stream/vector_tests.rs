@@ -63,7 +63,7 @@ fn sealed(sealer: &mut Sealer, payload: &[u8], trailer: &Trailer) -> Vec<u8> {
     let mut record = Record::new(FrameLen::DEFAULT);
     record.room_mut()[..payload.len()].copy_from_slice(payload);
     record.set_payload_len(payload.len());
-    record.set_trailer(trailer);
+    record.set_trailer(None, trailer);
     sealer.seal(&mut record).expect("sealed");
     record.wire().to_vec()
 }

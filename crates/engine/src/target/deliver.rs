@@ -2,42 +2,52 @@
 
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::frame_crc;
+use haul_proto::path::escape;
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Trailer};
+use haul_proto::wire::report::WorkerMessage;
+use std::ops::Range;
 
+use super::file::Incoming;
+use super::writer::Writer;
 use super::{Item, Target};
+use crate::pace::Pace;
 use crate::report::add;
 use crate::source::{Outlet, SendError};
+use crate::storage::file::Opened;
 use crate::stream::record::Record;
 use crate::stream::{Stream, StreamError};
 
 impl Target {
     /// Carries one stream until its End.
     pub fn run_stream(&self, stream: &mut Stream) -> Result<(), StreamError> {
+        let mut writer = Writer::new(self.request.settings.frame.bytes());
         let mut record = Record::new(self.request.settings.frame);
         loop {
+            writer.wait_for(self, stream.socket());
             match stream.receive(&mut record)? {
                 // Finished and End are not counted.
                 Trailer::End { records } if records == stream.received() - 2 => return Ok(()),
                 Trailer::End { .. } => return Err(ProtocolFault::OutOfTurn("the end of a stream").into()),
-                trailer => self.deliver(&trailer, record.payload())?,
+                trailer => record = self.deliver(&mut writer, &trailer, record)?,
             }
         }
     }
 
-    /// Proves and writes what a frame brings.
-    pub fn deliver(&self, trailer: &Trailer, payload: &[u8]) -> Result<(), ProtocolFault> {
+    /// Proves and writes what a frame brings, or begins to. Returns a record that is free.
+    fn deliver(&self, writer: &mut Writer, trailer: &Trailer, record: Record) -> Result<Record, ProtocolFault> {
         match trailer {
-            Trailer::Data(frame) => self.deliver_frame(frame, payload),
-            Trailer::Pack(pack) => self.deliver_pack(pack, payload),
+            Trailer::Data(frame) => self.deliver_frame(writer, frame, record),
+            Trailer::Pack(pack) => self.deliver_pack(pack, record.payload()).map(|()| record),
             Trailer::Finished | Trailer::End { .. } => Err(ProtocolFault::OutOfTurn("a record")),
         }
     }
 
-    fn deliver_frame(&self, frame: &DataFrame, payload: &[u8]) -> Result<(), ProtocolFault> {
+    fn deliver_frame(&self, writer: &mut Writer, frame: &DataFrame, record: Record) -> Result<Record, ProtocolFault> {
         self.check_job(frame.job)?;
+        let payload = record.payload();
         let admitted = self.lock().machine.admit_frame(frame.entry, frame.offset, payload.len())?;
-        let Some(item) = admitted else { return Ok(()) };
+        let Some(item) = admitted else { return Ok(record) };
         let Item::File(incoming) = &*item else { return Err(ProtocolFault::Unasked("a frame of a directory")) };
         if frame_crc(payload) != frame.crc || !self.hashes_agree(frame, incoming.size(), payload) {
             add(&self.reporter.tally.frames_resent, 1);
@@ -50,17 +60,28 @@ impl Target {
                 );
             }
             self.outbox.notify_all();
-            return Ok(());
+            return Ok(record);
         }
-        match incoming.write_frame(self, payload, frame.offset) {
+        Ok(writer.write(self, &item, frame, record))
+    }
+
+    /// A frame of `len` bytes is written, or cannot be.
+    pub(super) fn frame_done(&self, item: &Item, frame: &DataFrame, len: usize, written: Result<(), String>) {
+        match written {
             Ok(()) => {
-                add(&self.reporter.tally.bytes_written, payload.len() as u64);
+                add(&self.reporter.tally.bytes_written, len as u64);
                 let step = self.lock().machine.frame_written(frame.entry, frame.offset, frame.value);
                 self.take(step);
             }
-            Err(text) => self.fail_file(frame.entry, &item, &text),
+            Err(text) => self.fail_file(frame.entry, item, &text),
         }
-        Ok(())
+    }
+
+    /// Direct I/O was asked for, and this file does not have it.
+    pub(super) fn tell_refusal(&self, incoming: &Incoming) {
+        let path = escape(&incoming.path(&self.landing));
+        let text = format!("{path} cannot be written with O_DIRECT: it is written through the page cache");
+        self.reporter.send(&WorkerMessage::Notice { text });
     }
 
     /// With `--verify=memory`: BLAKE3 over the buffer too, not only the CRC.
@@ -147,14 +168,39 @@ impl Target {
 }
 
 /// A target in the same process: frames go from the source's buffer straight into the file.
-pub struct Direct<'t>(pub &'t Target);
+pub struct Direct<'t> {
+    target: &'t Target,
+    writer: Writer,
+}
+
+impl<'t> Direct<'t> {
+    /// One stream's way to it.
+    pub fn new(target: &'t Target) -> Self {
+        Self { target, writer: Writer::new(target.request.settings.frame.bytes()) }
+    }
+}
 
 impl Outlet for Direct<'_> {
-    fn put(&mut self, record: &mut Record, trailer: &Trailer) -> Result<(), SendError> {
-        Ok(self.0.deliver(trailer, record.payload())?)
+    fn put(&mut self, record: Record, trailer: &Trailer, pace: &Pace) -> Result<Record, SendError> {
+        pace.record().take_all(record.payload().len());
+        Ok(self.target.deliver(&mut self.writer, trailer, record)?)
     }
 
-    fn end(&mut self, _: &mut Record) -> Result<(), SendError> {
+    fn settle(&mut self) -> Result<(), SendError> {
+        self.writer.drain(self.target);
+        Ok(())
+    }
+
+    fn wants_values(&self) -> bool {
+        self.target.request.verify_memory || self.target.request.settings.report_files
+    }
+
+    fn share(&mut self, file: &Opened, entry: EntryId, size: u64, frames: Range<u64>) -> Result<bool, SendError> {
+        Ok(!self.wants_values() && self.target.share(file, entry, size, frames)?)
+    }
+
+    fn end(&mut self, _: Record) -> Result<(), SendError> {
+        self.writer.drain(self.target);
         Ok(())
     }
 }

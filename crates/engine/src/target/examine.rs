@@ -169,7 +169,8 @@ impl Target {
         }
         let space = rustix::fs::fstatvfs(&*dir.fd()?)?;
         let free = space.f_bavail.saturating_mul(space.f_frsize);
-        Ok((size > free).then(|| {
+        // One that has no blocks at all (ramfs) does not tell.
+        Ok((space.f_blocks > 0 && size > free).then(|| {
             format!("no space: the file has {size} bytes, and {free} are free there\nfree space there, or copy to another file system")
         }))
     }

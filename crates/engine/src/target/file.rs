@@ -3,13 +3,13 @@
 
 use haul_proto::manifest::{Meta, Stamp};
 use haul_proto::path::Name;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, SeekFrom, linkat, openat, seek};
-use rustix::io::{Errno, pwrite, write};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, SeekFrom, fallocate, linkat, openat, seek};
+use rustix::io::Errno;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::Target;
@@ -17,6 +17,12 @@ use super::landing::Landing;
 use super::temporary::Unfinished;
 use crate::fs::meta::apply;
 use crate::fs::{Dir, Keep, Look, describe, mode_without_preserve};
+use crate::os::clone_range::clone_range;
+use crate::storage::cache::{self, DropBehind, WRITE_BACK_FILE_MIN};
+use crate::storage::calls::{write_at, write_on};
+use crate::storage::file::Opened;
+use crate::storage::policy::Way;
+use crate::storage::{Access, Method};
 use crate::worker::lock;
 
 /// A file that is needed.
@@ -24,9 +30,13 @@ pub struct Incoming {
     place: Place,
     size: u64,
     meta: Meta,
-    opened: OnceLock<Result<Arc<OwnedFd>, String>>,
+    opened: OnceLock<Result<Arc<Opened>, String>>,
+    /// Its space is allocated, as far as that can be: see [`Incoming::make_room`].
+    room: OnceLock<Result<(), Errno>>,
     /// Held while a frame is written: see [`Incoming::write_frame`].
-    writing: Mutex<()>,
+    writing: Mutex<DropBehind>,
+    /// It was found that it cannot share blocks with its source.
+    unshared: AtomicBool,
 }
 
 /// Where a file goes.
@@ -50,7 +60,7 @@ pub struct Spot {
 impl Incoming {
     /// A file that gets a name.
     pub fn new(spot: Spot, size: u64, meta: Meta) -> Self {
-        Self { place: Place::Spot(spot), size, meta, opened: OnceLock::new(), writing: Mutex::new(()) }
+        Self::at(Place::Spot(spot), size, meta, OnceLock::new())
     }
 
     /// A device, FIFO or socket. Says whether frames may be written to it in any order.
@@ -61,15 +71,32 @@ impl Incoming {
         if matches!(kind, FileType::CharacterDevice | FileType::BlockDevice) {
             let device = openat(CWD, path, OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())?;
             seekable = seek(&device, SeekFrom::Current(0)).is_ok();
-            let _ = opened.set(Ok(Arc::new(device)));
+            let _ = opened.set(Ok(Arc::new(Opened::new(device, Access::Write)?)));
         }
         let place = Place::Special { path: path.into(), seekable };
-        Ok((Self { place, size, meta: Meta::default(), opened, writing: Mutex::new(()) }, seekable))
+        Ok((Self::at(place, size, Meta::default(), opened), seekable))
+    }
+
+    fn at(place: Place, size: u64, meta: Meta, opened: OnceLock<Result<Arc<Opened>, String>>) -> Self {
+        Self {
+            place,
+            size,
+            meta,
+            opened,
+            room: OnceLock::new(),
+            writing: Mutex::default(),
+            unshared: AtomicBool::new(false),
+        }
     }
 
     /// Bytes, as offered.
     pub fn size(&self) -> u64 {
         self.size
+    }
+
+    /// Whether it is a device, FIFO or socket.
+    pub fn is_special(&self) -> bool {
+        matches!(self.place, Place::Special { .. })
     }
 
     /// From the landing down.
@@ -85,39 +112,81 @@ impl Incoming {
         landing.path(&self.relative())
     }
 
-    /// Writes a frame at its offset.
+    /// The file, opened by the first stream that needs it.
+    pub fn open_once(&self, target: &Target) -> Result<Arc<Opened>, String> {
+        let open = || {
+            let opened = Opened::new(self.open(target)?, Access::Write).map_err(|error| describe(&error))?;
+            Ok(Arc::new(opened))
+        };
+        self.opened.get_or_init(open).clone()
+    }
+
+    /// Allocates the whole file before its first write past the page cache: writes that extend a file take turns in the
+    /// kernel, and wait for each other there. Where the file system cannot, they do.
+    pub fn make_room(&self, file: &Opened) -> io::Result<()> {
+        let made = self.room.get_or_init(|| match fallocate(&**file.fd(), FallocateFlags::empty(), 0, self.size) {
+            Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => Err(error),
+            _ => Ok(()),
+        });
+        Ok((*made)?)
+    }
+
+    /// Writes a frame at its offset, through the page cache.
     ///
     /// Streams that write to one file take turns here. In the kernel they would too (a write through the page cache
     /// holds the inode's lock), but there the one that waits spins, and burns a core that others have work for.
-    pub fn write_frame(&self, target: &Target, bytes: &[u8], offset: u64) -> Result<(), String> {
-        let opened = self.opened.get_or_init(|| self.open(target).map(Arc::new));
-        let file = opened.as_ref().map_err(String::clone)?;
-        let written = match &self.place {
-            Place::Special { seekable: true, .. } => write_at(&**file, bytes, offset),
-            Place::Special { seekable: false, .. } => write_on(&**file, bytes),
-            Place::Spot(_) => {
-                let _turn = lock(&self.writing);
-                write_at(&**file, bytes, offset)
-            }
-        };
-        written.map_err(|error| describe(&error))
+    pub fn write_frame(&self, file: &Opened, bytes: &[u8], offset: u64, way: &Way) -> io::Result<()> {
+        let len = bytes.len() as u64;
+        let fd = &**file.fd();
+        match &self.place {
+            Place::Special { seekable: true, .. } => return write_at(fd, bytes, offset),
+            Place::Special { seekable: false, .. } => return write_on(fd, bytes),
+            Place::Spot(_) => {}
+        }
+        let mut turn = lock(&self.writing);
+        write_at(fd, bytes, offset)?;
+        let far_behind = if way.drop { turn.wrote(offset, len) } else { None };
+        drop(turn);
+        if !file.in_memory() && (way.drop || self.size >= WRITE_BACK_FILE_MIN) {
+            cache::write_back(fd, offset, len);
+        }
+        if let Some((offset, len)) = far_behind {
+            cache::written_back(fd, offset, len);
+            cache::drop_pages(fd, offset, len);
+        }
+        Ok(())
+    }
+
+    /// Whether it is worth trying to share blocks with it.
+    pub fn takes_blocks(&self) -> bool {
+        !self.is_special() && !self.unshared.load(Ordering::Relaxed)
+    }
+
+    /// Shares a range of its source instead of writing it. Streams take turns, for the reason that
+    /// [`Incoming::write_frame`] has. What fails once is not tried again with this file.
+    pub fn share_range(&self, file: &Opened, source: &Opened, offset: u64, len: u64) -> io::Result<()> {
+        let _turn = lock(&self.writing);
+        let shared = clone_range(&**source.fd(), &**file.fd(), offset, len);
+        self.unshared.fetch_or(shared.is_err(), Ordering::Relaxed);
+        shared
     }
 
     /// Gives the file its metadata and its final name.
     pub fn finish(&self, target: &Target, modified: Stamp) -> Result<(), String> {
         let Some(Ok(file)) = self.opened.get() else { return Err("nothing of it was written".into()) };
+        let file = &**file.fd();
         let Place::Spot(spot) = &self.place else {
             return flush_where_close_tells(file).map_err(|error| describe(&error));
         };
         target.unfinished.finish(spot, file, || {
             flush_where_close_tells(file)?;
-            apply(&**file, &Meta { modified, ..self.meta }, self.keep(target, true)).map(|_| ())
+            apply(file, &Meta { modified, ..self.meta }, self.keep(target, true)).map(|_| ())
         })
     }
 
     /// Writes a whole small file and gives it its name.
     pub fn write_whole(&self, target: &Target, bytes: &[u8], modified: Stamp) -> Result<(), String> {
-        let Place::Spot(spot) = &self.place else { return self.write_frame(target, bytes, 0) };
+        let Place::Spot(spot) = &self.place else { return self.write_at_once(target, bytes) };
         let meta = Meta { modified, ..self.meta };
         if !spot.replaces && target.nameless_files.load(Ordering::Relaxed) {
             match self.write_nameless(target, spot, bytes, &meta) {
@@ -125,8 +194,14 @@ impl Incoming {
                 result => return result.map_err(|error| describe(&error)),
             }
         }
-        self.write_frame(target, bytes, 0)?;
+        self.write_at_once(target, bytes)?;
         self.finish(target, modified)
+    }
+
+    fn write_at_once(&self, target: &Target, bytes: &[u8]) -> Result<(), String> {
+        let file = self.open_once(target)?;
+        let way = Way { method: Method::Buffered, trial: None, drop: false, cached: false };
+        self.write_frame(&file, bytes, 0, &way).map_err(|error| describe(&error))
     }
 
     /// Removes what there is of it.
@@ -195,31 +270,4 @@ fn is_unsupported(error: &io::Error) -> bool {
         Errno::from_io_error(error),
         Some(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT | Errno::NOSYS | Errno::PERM | Errno::XDEV)
     )
-}
-
-fn write_at(file: impl AsFd, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match pwrite(&file, bytes, offset) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(written) => {
-                bytes = &bytes[written..];
-                offset += written as u64;
-            }
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
-}
-
-fn write_on(file: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match write(&file, bytes) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(written) => bytes = &bytes[written..],
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
 }

@@ -9,7 +9,9 @@ mod examine;
 mod file;
 mod landing;
 mod memory;
+mod share;
 mod temporary;
+mod writer;
 
 pub use self::deliver::Direct;
 use haul_proto::session::target::{Finish, Step, Target as Machine};
@@ -18,15 +20,17 @@ use haul_proto::wire::message::SourceMessage;
 use haul_proto::wire::request::TargetRequest;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use self::file::Incoming;
 use self::landing::Landing;
 pub use self::landing::Refused;
+use self::share::Sharing;
 use self::temporary::Unfinished;
 use crate::fs::meta::apply;
 use crate::fs::{Dir, Keep, Look, describe, mode_without_preserve};
 use crate::report::{Reporter, add};
+use crate::storage::policy::Policy;
 use haul_proto::manifest::Meta;
 
 /// The target's end of a job.
@@ -37,11 +41,20 @@ pub struct Target {
     state: Mutex<State>,
     outbox: Condvar,
     unfinished: Unfinished,
+    /// How files are written.
+    policy: Policy,
+    /// Whose blocks files cannot share.
+    sharing: Sharing,
     /// Cleared once the file system has refused to make files without a name.
     nameless_files: AtomicBool,
+    /// Has streams made, where this is the end that makes them.
+    streams_wanted: OnceLock<StreamsWanted>,
     /// Reports to the controller.
     pub reporter: Reporter,
 }
+
+/// Is told how many streams are wanted.
+type StreamsWanted = Box<dyn Fn(u16) + Send + Sync>;
 
 struct State {
     machine: Machine<Item>,
@@ -75,6 +88,7 @@ impl Target {
     /// Finds out where the data lands.
     pub fn prepare(request: TargetRequest, reporter: Reporter, surroundings: &Surroundings) -> Result<Self, Refused> {
         let landing = landing::find(&request, surroundings.state_dir.as_deref(), &reporter)?;
+        let storage = request.storage;
         let state = Mutex::new(State { machine: Machine::new(request.settings.frame), stopped: false });
         Ok(Self {
             request,
@@ -83,7 +97,10 @@ impl Target {
             state,
             outbox: Condvar::new(),
             unfinished: Unfinished::default(),
+            policy: Policy::new(storage),
+            sharing: Sharing::default(),
             nameless_files: AtomicBool::new(true),
+            streams_wanted: OnceLock::new(),
             reporter,
         })
     }
@@ -100,6 +117,16 @@ impl Target {
         self.take(step);
         self.outbox.notify_all();
         Ok(())
+    }
+
+    /// Says what is to be done when the source wants more streams. Only the first call counts.
+    pub fn when_streams_are_wanted(&self, make: impl Fn(u16) + Send + Sync + 'static) {
+        let _ = self.streams_wanted.set(Box::new(make));
+    }
+
+    /// Whether everything is settled.
+    pub fn is_finished(&self) -> bool {
+        self.lock().machine.is_finished()
     }
 
     /// Waits for messages for the source; `None` when there will be no more.
@@ -130,6 +157,11 @@ impl Target {
         match step {
             Step::None => {}
             Step::Examine(first, entries) => self.examine(first, &entries),
+            Step::Connect(count) => {
+                if let Some(make) = self.streams_wanted.get() {
+                    make(count);
+                }
+            }
             Step::Finish(finish) => self.finish(Some(finish)),
             Step::Abandon(entry, item, _) => {
                 if let Item::File(incoming) = &*item {

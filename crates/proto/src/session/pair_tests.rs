@@ -11,7 +11,7 @@ use crate::ids::EntryId;
 use crate::integrity::FrameLen;
 use crate::manifest::{Entry, Kind, Meta, Place, Stamp};
 use crate::path::Name;
-use crate::plan::Work;
+use crate::plan::{PIECE_FRAMES_MAX, Work};
 use crate::wire::frame::PackedFile;
 use crate::wire::limits::ENTRY_WINDOW;
 use crate::wire::message::{SourceMessage, TargetMessage};
@@ -58,7 +58,7 @@ impl Pair {
             0 => self.source.poll_message().map(|message| self.to_target.push_back(message)).is_some(),
             1 => self.target.poll_message().map(|message| self.to_source.push_back(message)).is_some(),
             2 => self.to_source.pop_front().map(|message| self.source.handle(message).unwrap()).is_some(),
-            3 => self.source.next_work().map(|work| self.work.push(work)).is_some(),
+            3 => self.source.next_work(PIECE_FRAMES_MAX).map(|work| self.work.push(work)).is_some(),
             4 => self.to_target.pop_front().map(|message| self.deliver(message)).is_some(),
             _ if self.work.is_empty() => false,
             _ => {
@@ -86,7 +86,7 @@ impl Pair {
             }
             Step::Finish(finish) => self.finish(Some(finish)),
             Step::Mismatch(..) => panic!("a mismatch"),
-            Step::None => {}
+            Step::None | Step::Connect(_) => {}
         }
     }
 
@@ -154,7 +154,7 @@ impl Pair {
             }
             _ => match self.target.frame_written(entry, offset, [1; 32]) {
                 Step::Finish(finish) => self.finish(Some(finish)),
-                Step::None => {}
+                Step::None | Step::Connect(_) => {}
                 other => panic!("{other:?}"),
             },
         }
@@ -201,7 +201,7 @@ proptest! {
             prop_assert!(idle < 1000, "stuck: {:?} {:?}", pair.source, pair.target);
         }
         prop_assert_eq!(pair.outcome.iter().sum::<u64>(), offered, "every entry has one outcome");
-        prop_assert!(pair.source.next_work().is_none(), "nothing is left but what was given up");
+        prop_assert!(pair.source.next_work(PIECE_FRAMES_MAX).is_none(), "nothing is left but what was given up");
         prop_assert_eq!(pair.source.window(), ENTRY_WINDOW);
     }
 }

@@ -68,6 +68,37 @@ impl<H> Source<H> {
         }
     }
 
+    /// So many streams share the work from now on.
+    pub fn set_streams(&mut self, streams: u16) {
+        self.plan.set_streams(streams);
+    }
+
+    /// From now on, [`Self::next_double`] may be called.
+    pub fn keep_pieces(&mut self) {
+        self.plan.keep_pieces();
+    }
+
+    /// A piece has left a stream's hands: it is read and sent.
+    pub fn piece_done(&mut self, ticket: u64) {
+        self.plan.done(ticket);
+    }
+
+    /// When there is nothing else to do: what another stream was given long ago and has not done, once more. The target
+    /// takes what comes first.
+    pub fn next_double(&mut self) -> Option<Work<H>> {
+        loop {
+            let piece = self.plan.take_double()?;
+            if self.entries.contains_key(&piece.entry) {
+                return Some(Work::Frames(piece));
+            }
+        }
+    }
+
+    /// Asks the target, where that is the end that connects, to make all streams with ids below `count`.
+    pub fn ask_for_streams(&mut self, count: u16) {
+        self.outbox.push_back(SourceMessage::Streams { count });
+    }
+
     /// How many more entries may be offered now.
     pub fn window(&self) -> usize {
         let directories = OPEN_DIRECTORIES_MAX.saturating_sub(self.open_directories);
@@ -179,10 +210,10 @@ impl<H> Source<H> {
         message
     }
 
-    /// What a stream is to do next, if there is anything now.
-    pub fn next_work(&mut self) -> Option<Work<H>> {
+    /// What a stream is to do next, if there is anything now: at most `frames_max` frames of a file.
+    pub fn next_work(&mut self, frames_max: u64) -> Option<Work<H>> {
         loop {
-            match self.plan.take()? {
+            match self.plan.take(frames_max)? {
                 Work::Frames(piece) if !self.entries.contains_key(&piece.entry) => self.plan.forget(piece.entry),
                 Work::Frames(piece) => return Some(Work::Frames(piece)),
                 Work::Pack(mut files) => {
@@ -299,7 +330,7 @@ impl<H> Source<H> {
             return Err(ProtocolFault::OverLimit("frames to be sent again"));
         }
         let handle = Arc::clone(&tracked.handle);
-        self.plan.add_again(Piece { entry, handle, size, frames: index..index + 1 });
+        self.plan.add_again(Piece { entry, handle, size, frames: index..index + 1, ticket: 0 });
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::manifest::{Meta, Place};
 use crate::path::Name;
+use crate::plan::PIECE_FRAMES_MAX;
 use crate::wire::limits::LARGE_IN_FLIGHT_MAX;
 
 const F: u64 = 256 << 10;
@@ -58,11 +59,11 @@ fn a_tree_goes_through() {
     let messages = drain(&mut source);
     assert!(matches!(&messages[0], SourceMessage::Offer { first: EntryId(0), entries } if entries.len() == 3));
     assert_eq!(messages[1..], [SourceMessage::DirectoryEnd { entry: dir, complete: true }, SourceMessage::OffersEnd]);
-    assert!(source.next_work().is_none() && !source.is_finished());
+    assert!(source.next_work(PIECE_FRAMES_MAX).is_none() && !source.is_finished());
     source.handle(needs(0, &[Need::All; 3])).unwrap();
     let mut frames = 0;
     let mut packed = Vec::new();
-    while let Some(work) = source.next_work() {
+    while let Some(work) = source.next_work(PIECE_FRAMES_MAX) {
         match work {
             Work::Frames(piece) => {
                 for index in piece.frames {
@@ -172,7 +173,7 @@ fn what_comes_late_is_ignored() {
         assert_eq!(source.handle(message), Ok(()));
     }
     source.frames_read(ids[1], &[(0, [0; 32]), (1, [0; 32])], Stamp::default());
-    assert!(source.next_work().is_none() && source.poll_message().is_none());
+    assert!(source.next_work(PIECE_FRAMES_MAX).is_none() && source.poll_message().is_none());
     assert_eq!(source.window(), ENTRY_WINDOW);
 }
 
@@ -202,12 +203,12 @@ fn a_frame_can_only_be_asked_for_again_where_one_is() {
         let packed = TargetMessage::ResendPacked { entries: vec![entry] };
         assert!(matches!(source.handle(packed), Err(ProtocolFault::Unasked(_))));
     }
-    while source.next_work().is_some() {}
+    while source.next_work(PIECE_FRAMES_MAX).is_some() {}
     source.handle(resend(ids[0], 2 * F)).unwrap();
-    let Some(Work::Frames(piece)) = source.next_work() else { panic!("the frame again") };
+    let Some(Work::Frames(piece)) = source.next_work(PIECE_FRAMES_MAX) else { panic!("the frame again") };
     assert_eq!((piece.entry, piece.frames), (ids[0], 2..3));
     source.handle(TargetMessage::ResendPacked { entries: vec![ids[1]] }).unwrap();
-    assert!(matches!(source.next_work(), Some(Work::Pack(files)) if files[0].entry == ids[1]));
+    assert!(matches!(source.next_work(PIECE_FRAMES_MAX), Some(Work::Pack(files)) if files[0].entry == ids[1]));
 }
 
 #[test]
@@ -252,7 +253,7 @@ fn giving_up_what_was_needed_does_not_open_the_window_without_end() {
         }
     }
     assert_eq!(total, ENTRY_WINDOW, "no stream took anything");
-    assert!(source.next_work().is_none());
+    assert!(source.next_work(PIECE_FRAMES_MAX).is_none());
     assert_eq!(source.window(), ENTRY_WINDOW, "now it is known that nobody wants them");
 }
 
@@ -264,13 +265,13 @@ fn whatever_settles_a_large_file_lets_the_next_one_begin() {
         let count = OFFER_ENTRIES_MAX.min(ids.len() - first);
         source.handle(needs(first as u64, &vec![Need::All; count])).unwrap();
     }
-    let begun = std::iter::from_fn(|| source.next_work()).count();
+    let begun = std::iter::from_fn(|| source.next_work(PIECE_FRAMES_MAX)).count();
     assert_eq!(begun, LARGE_IN_FLIGHT_MAX);
     let mut expected = LARGE_IN_FLIGHT_MAX;
     let mut begins = |source: &mut Source<()>| {
-        let piece = source.next_work();
+        let piece = source.next_work(PIECE_FRAMES_MAX);
         assert!(matches!(piece, Some(Work::Frames(piece)) if piece.entry == ids[expected]), "file {expected}");
-        assert!(source.next_work().is_none());
+        assert!(source.next_work(PIECE_FRAMES_MAX).is_none());
         expected += 1;
     };
     source.handle(done(0, 1)).unwrap();
@@ -282,10 +283,10 @@ fn whatever_settles_a_large_file_lets_the_next_one_begin() {
     // Given up before it was begun: it takes nobody's place.
     source.handle(TargetMessage::TargetFailed { entry: ids[LARGE_IN_FLIGHT_MAX + 3] }).unwrap();
     source.handle(done(3, LARGE_IN_FLIGHT_MAX as u64)).unwrap();
-    assert!(source.next_work().is_none());
+    assert!(source.next_work(PIECE_FRAMES_MAX).is_none());
     let again = offered(&mut source, vec![file(F); LARGE_IN_FLIGHT_MAX + 1]);
     source.handle(needs(again[0].0, &[Need::All; LARGE_IN_FLIGHT_MAX + 1])).unwrap();
-    assert_eq!(std::iter::from_fn(|| source.next_work()).count(), LARGE_IN_FLIGHT_MAX);
+    assert_eq!(std::iter::from_fn(|| source.next_work(PIECE_FRAMES_MAX)).count(), LARGE_IN_FLIGHT_MAX);
 }
 
 fn entries_in(message: &SourceMessage) -> usize {

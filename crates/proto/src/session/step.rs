@@ -42,6 +42,8 @@ pub enum Step<H> {
     Finish(Finish<H>),
     /// What came of this file is void: report it, remove it, then call [`super::target::Target::abandoned`].
     Abandon(EntryId, Arc<H>, String),
+    /// Make all streams with ids below this, if this end makes them; never more than the session allows.
+    Connect(u16),
     /// The frames are not the file that the source says they are: report, remove, then call [`super::target::Target::settle`].
     Mismatch(EntryId, Arc<H>),
 }

@@ -5,7 +5,7 @@
 //! is no directory, a frame off its place or of something not needed ends the session with a
 //! [`ProtocolFault`]. What is merely late (about an entry that is settled) is discarded.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use crate::ids::EntryId;
@@ -73,6 +73,9 @@ struct Large<H> {
     handle: Arc<H>,
     size: u64,
     tree: FrameTree,
+    /// Frames that are being checked and written: a second copy of one is discarded, so that nothing is written to a
+    /// file that is whole. At most one for each stream.
+    in_hand: HashSet<u64>,
     end: Option<(Stamp, Digest)>,
     /// The next frame, where only that one may come.
     in_order: Option<u64>,
@@ -116,6 +119,7 @@ impl<H> Target<H> {
                 self.offers_ended = true;
                 Ok(Step::None)
             }
+            SourceMessage::Streams { count } => Ok(Step::Connect(count)),
         }
     }
 
@@ -166,17 +170,22 @@ impl<H> Target<H> {
         None
     }
 
-    /// Whether a frame of a file may be written: where, or `None` to discard it (it is late, or was there before).
-    pub fn admit_frame(&self, entry: EntryId, offset: u64, len: usize) -> Result<Option<Arc<H>>, ProtocolFault> {
+    /// Whether a frame of a file may be written: where, or `None` to discard it (it is late, or was there before, or is
+    /// being written). One that is admitted is followed by [`Self::frame_written`], [`Self::release_frame`],
+    /// [`Self::resend_frame`] or [`Self::settle`].
+    pub fn admit_frame(&mut self, entry: EntryId, offset: u64, len: usize) -> Result<Option<Arc<H>>, ProtocolFault> {
         self.check_resends()?;
-        let Some(tracked) = self.tracked(entry)? else { return Ok(None) };
-        match &tracked.state {
+        let frame = self.frame;
+        self.tracked(entry)?;
+        let Some(tracked) = self.entries.get_mut(&entry) else { return Ok(None) };
+        match &mut tracked.state {
             State::Large(large) => {
-                let index = self.frame.index_of(large.size, offset, len)?;
+                let index = frame.index_of(large.size, offset, len)?;
                 if large.in_order.is_some_and(|next| next != index) {
                     return Err(ProtocolFault::OutOfTurn("a frame"));
                 }
-                Ok((!large.tree.contains(index)).then(|| Arc::clone(&large.handle)))
+                let is_new = !large.tree.contains(index) && large.in_hand.insert(index);
+                Ok(is_new.then(|| Arc::clone(&large.handle)))
             }
             State::Finishing => Ok(None),
             State::Examining { .. } | State::Small { .. } | State::Directory { .. } => {
@@ -190,18 +199,29 @@ impl<H> Target<H> {
         let frame = u64::from(self.frame.get());
         if let Some(Tracked { state: State::Large(large), .. }) = self.entries.get_mut(&entry) {
             let index = offset / frame;
+            large.in_hand.remove(&index);
             large.tree.insert(index, value);
             large.in_order = large.in_order.map(|_| index + 1);
         }
         self.finish_if_whole(entry)
     }
 
+    /// A frame that was admitted is not written now: it will come again.
+    pub fn release_frame(&mut self, entry: EntryId, offset: u64) {
+        let index = offset / u64::from(self.frame.get());
+        if let Some(Tracked { state: State::Large(large), .. }) = self.entries.get_mut(&entry) {
+            large.in_hand.remove(&index);
+        }
+    }
+
     /// A frame that was admitted is not what was sent: asks for it again. `false` where it cannot be (a device that
     /// is written in order), so that the file has to fail.
     pub fn resend_frame(&mut self, entry: EntryId, offset: u64) -> bool {
-        match self.entries.get(&entry) {
+        let frame = u64::from(self.frame.get());
+        match self.entries.get_mut(&entry) {
             Some(Tracked { state: State::Large(Large { in_order: Some(_), .. }), .. }) => false,
-            Some(Tracked { state: State::Large(_), .. }) => {
+            Some(Tracked { state: State::Large(large), .. }) => {
+                large.in_hand.remove(&(offset / frame));
                 self.outbox_resends += 1;
                 self.outbox.push_back(TargetMessage::ResendFrame { entry, offset });
                 true
@@ -451,7 +471,7 @@ fn receiving<H>(frame: FrameLen, handle: Arc<H>, size: u64, in_order: Option<u64
         return State::Small { handle };
     }
     let tree = FrameTree::new(frame.frames(size));
-    State::Large(Large { handle, size, tree, end: None, in_order })
+    State::Large(Large { handle, size, tree, in_hand: HashSet::new(), end: None, in_order })
 }
 
 #[cfg(test)]

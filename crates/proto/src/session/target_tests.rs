@@ -140,6 +140,19 @@ fn frames_are_admitted_only_where_they_belong() {
 }
 
 #[test]
+fn of_two_copies_of_a_frame_one_is_written() {
+    let mut target = target();
+    offered(&mut target, vec![file(2 * F + 1)]);
+    let admit = |target: &mut Target<u64>| target.admit_frame(EntryId(0), 2 * F, 1).unwrap().is_some();
+    assert!(admit(&mut target));
+    assert!(!admit(&mut target), "the first is being written, and what comes after it may be the file's name");
+    assert!(target.resend_frame(EntryId(0), 2 * F));
+    assert!(admit(&mut target), "it was damaged");
+    target.frame_written(EntryId(0), 2 * F, [0; 32]);
+    assert!(!admit(&mut target));
+}
+
+#[test]
 fn a_device_takes_frames_in_order_and_none_again() {
     let mut target = target();
     target.handle(offer(0, vec![file(2 * F)])).unwrap();
@@ -311,6 +324,20 @@ fn a_refused_directory_takes_all_below_it() {
     target.handle(SourceMessage::OffersEnd).unwrap();
     assert_eq!(drain(&mut target), [TargetMessage::Needs { first: EntryId(0), needs: vec![Need::Refused; 4] }]);
     assert!(target.is_finished() && target.entries.is_empty() && target.in_window == 0);
+}
+
+#[test]
+fn a_frame_that_was_let_go_may_come_again() {
+    let mut target = target();
+    offered(&mut target, vec![file(2 * F)]);
+    let admit = |target: &mut Target<u64>| target.admit_frame(EntryId(0), F, 256 << 10).unwrap().is_some();
+    assert!(admit(&mut target) && !admit(&mut target), "it is in somebody's hand");
+    target.release_frame(EntryId(0), F);
+    assert!(admit(&mut target));
+    target.frame_written(EntryId(0), F, [1; 32]);
+    target.release_frame(EntryId(0), F);
+    assert!(!admit(&mut target), "what is written stays written");
+    target.release_frame(EntryId(7), 0);
 }
 
 #[test]

@@ -28,6 +28,8 @@ features! {
     TUNNEL = 1, "tunnel";
     /// Payloads in the clear, authenticated.
     AUTHENTICATE_ONLY = 2, "authenticate-only";
+    /// Payloads that were compressed.
+    COMPRESSION = 3, "compression";
 }
 
 impl Features {

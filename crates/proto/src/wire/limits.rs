@@ -38,6 +38,8 @@ pub const LINK_MESSAGE_MAX: usize = 64 << 20;
 /// Largest piece of a tunnelled stream in one link frame: small enough that control messages never wait long behind it.
 pub const TUNNEL_PIECE_MAX: usize = 64 << 10;
 
+/// Longest name of a congestion control (Linux has 15 bytes for it).
+pub const CONGESTION_MAX: usize = 16;
 /// Most data streams in a session.
 pub const STREAMS_MAX: u16 = 256;
 /// Bytes that one key may seal before the next one is derived: 64 GiB.
@@ -53,3 +55,7 @@ pub const PENDING_CONNECTIONS_MAX: usize = 64;
 pub const GREETING_DEADLINE_MS: u64 = 10_000;
 /// Most addresses that an end names as its own.
 pub const ADDRESSES_MAX: usize = 64;
+/// Least rate that a limit sets, in bytes a second: so that a job goes on at all.
+pub const RATE_MIN: u64 = 1024;
+/// CPU numbers that can be named are below this.
+pub const CPUS_MAX: usize = 1024;

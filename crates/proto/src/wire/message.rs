@@ -46,6 +46,11 @@ pub enum SourceMessage {
     },
     /// Nothing more will be offered at all.
     OffersEnd,
+    /// To a target that makes the data connections: all streams with ids below `count` are wanted.
+    Streams {
+        /// At most the session's `streams_max`.
+        count: u16,
+    },
 }
 
 /// From target to source.
@@ -101,6 +106,7 @@ mod kind {
     pub const FILE_END: u8 = 3;
     pub const SOURCE_FAILED: u8 = 4;
     pub const OFFERS_END: u8 = 5;
+    pub const STREAMS: u8 = 6;
     pub const NEEDS: u8 = 16;
     pub const DONE: u8 = 17;
     pub const TARGET_FAILED: u8 = 18;
@@ -136,6 +142,9 @@ impl SourceMessage {
             SourceMessage::OffersEnd => {
                 opening(&mut out, kind::OFFERS_END, job);
             }
+            SourceMessage::Streams { count } => {
+                opening(&mut out, kind::STREAMS, job).u16(*count);
+            }
         }
         out.into_bytes()
     }
@@ -163,6 +172,7 @@ impl SourceMessage {
                 reason: reader.text(TEXT_MAX, "a reason")?,
             },
             kind::OFFERS_END => SourceMessage::OffersEnd,
+            kind::STREAMS => SourceMessage::Streams { count: reader.u16()? },
             value => return Err(ProtocolFault::Unknown { what: "message from a source", value: value.into() }),
         };
         reader.finish()?;

@@ -70,6 +70,7 @@ fn short_messages_come_back() {
         SourceMessage::FileEnd { entry: EntryId(1 << 50), modified: Stamp::default(), digest: [7; 32] },
         SourceMessage::SourceFailed { entry: EntryId(0), reason: "gone".into() },
         SourceMessage::OffersEnd,
+        SourceMessage::Streams { count: 256 },
     ] {
         assert_eq!(SourceMessage::decode(&message.encode(JOB), JOB), Ok(message));
     }

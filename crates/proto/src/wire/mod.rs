@@ -1,5 +1,7 @@
 //! The wire: messages, records and limits, as `docs/PROTOCOL.md` describes them.
 
+pub mod compressed;
+pub mod counters;
 pub mod fault;
 pub mod feature;
 pub mod frame;
@@ -9,3 +11,4 @@ pub mod link;
 pub mod message;
 pub mod report;
 pub mod request;
+pub mod storage;

@@ -1,5 +1,6 @@
-//! What a worker tells its controller: who it is, how far it is, what it did.
+//! What a worker tells its controller: who it is, how far it is, what it did. The figures are in [`super::counters`].
 
+pub use super::counters::{Counters, Final, PathFigures};
 use super::fault::ProtocolFault;
 use super::feature::Features;
 use super::limits::{OPERANDS_MAX, PATH_MAX, TEXT_MAX};
@@ -40,12 +41,14 @@ pub enum WorkerMessage {
         /// TCP port.
         port: u16,
     },
-    /// All data connections are up and proven.
+    /// The first data connection is up and proven; the others follow.
     Connected {
         /// Address and port of the end that connected.
         from: String,
         /// Address and port of the end that accepted.
         to: String,
+        /// How many streams are made at first.
+        streams: u16,
     },
     /// The data connections could not be made.
     CannotConnect {
@@ -83,7 +86,7 @@ pub enum WorkerMessage {
         text: String,
     },
     /// This end did all it had to.
-    Finished(Final),
+    Finished(Box<Final>),
     /// This end cannot go on.
     Fatal {
         /// Why.
@@ -106,46 +109,17 @@ pub struct Hello {
     pub boot: [u8; 16],
     /// `client address, client port, server address, server port`, when ssh started it.
     pub ssh_connection: Option<String>,
+    /// How far the kernel lets the buffers of its TCP sockets grow.
+    pub windows: Windows,
 }
 
-/// How far an end is. The source counts what it found, the target what it settled.
+/// How far a kernel's own tuning lets the buffers of a TCP socket grow; 0 where it does not say (tcp(7)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counters {
-    /// Files found.
-    pub files_found: u64,
-    /// Their bytes.
-    pub bytes_found: u64,
-    /// Whether there is nothing more to find.
-    pub walk_complete: bool,
-    /// Files copied.
-    pub files_copied: u64,
-    /// Files that were there already.
-    pub files_skipped: u64,
-    /// Directories made or found.
-    pub directories: u64,
-    /// Links made or found equal.
-    pub symlinks: u64,
-    /// Entries that failed here.
-    pub failed: u64,
-    /// Entries left out on purpose.
-    pub left_out: u64,
-    /// Bytes written.
-    pub bytes_written: u64,
-    /// Bytes of files that were there already.
-    pub bytes_skipped: u64,
-    /// Frames that arrived damaged and were asked for again.
-    pub frames_resent: u64,
-}
-
-/// An end's last word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Final {
-    /// How far it came.
-    pub counters: Counters,
-    /// User and system time of the process, in microseconds.
-    pub cpu_us: u64,
-    /// Peak resident memory, in bytes.
-    pub peak_bytes: u64,
+pub struct Windows {
+    /// Bytes to be received: the last value of `net.ipv4.tcp_rmem`.
+    pub receive_max_bytes: u64,
+    /// Bytes to be sent: the last value of `net.ipv4.tcp_wmem`.
+    pub send_max_bytes: u64,
 }
 
 mod kind {
@@ -184,8 +158,8 @@ impl WorkerMessage {
             Self::Listening { port } => {
                 out.u8(kind::LISTENING).u16(*port);
             }
-            Self::Connected { from, to } => {
-                out.u8(kind::CONNECTED).text(from, TEXT_MAX).text(to, TEXT_MAX);
+            Self::Connected { from, to, streams } => {
+                out.u8(kind::CONNECTED).text(from, TEXT_MAX).text(to, TEXT_MAX).u16(*streams);
             }
             Self::CannotConnect { text } => {
                 out.u8(kind::CANNOT_CONNECT).text(text, TEXT_MAX);
@@ -206,10 +180,7 @@ impl WorkerMessage {
             Self::Notice { text } => {
                 out.u8(kind::NOTICE).text(text, TEXT_MAX);
             }
-            Self::Finished(last) => {
-                last.counters.encode(out.u8(kind::FINISHED));
-                out.u64(last.cpu_us).u64(last.peak_bytes);
-            }
+            Self::Finished(last) => last.encode(out.u8(kind::FINISHED)),
             Self::Fatal { text } => {
                 out.u8(kind::FATAL).text(text, TEXT_MAX);
             }
@@ -233,7 +204,9 @@ impl WorkerMessage {
             }
             kind::REFUSED => Self::Refused { usage: reader.bool()?, text: text(&mut reader)? },
             kind::LISTENING => Self::Listening { port: reader.u16()? },
-            kind::CONNECTED => Self::Connected { from: text(&mut reader)?, to: text(&mut reader)? },
+            kind::CONNECTED => {
+                Self::Connected { from: text(&mut reader)?, to: text(&mut reader)?, streams: reader.u16()? }
+            }
             kind::CANNOT_CONNECT => Self::CannotConnect { text: text(&mut reader)? },
             kind::COUNTERS => Self::Counters(Counters::decode(&mut reader)?),
             kind::FILE_DONE => {
@@ -244,10 +217,7 @@ impl WorkerMessage {
             kind::FILE_FAILED => Self::FileFailed { path: path(&mut reader)?, text: text(&mut reader)? },
             kind::SKIPPED => Self::Skipped { path: path(&mut reader)?, text: text(&mut reader)? },
             kind::NOTICE => Self::Notice { text: text(&mut reader)? },
-            kind::FINISHED => {
-                let counters = Counters::decode(&mut reader)?;
-                Self::Finished(Final { counters, cpu_us: reader.u64()?, peak_bytes: reader.u64()? })
-            }
+            kind::FINISHED => Self::Finished(Box::new(Final::decode(&mut reader)?)),
             kind::FATAL => Self::Fatal { text: text(&mut reader)? },
             value => return Err(ProtocolFault::Unknown { what: "message from a worker", value: value.into() }),
         };
@@ -282,6 +252,7 @@ impl Hello {
     fn encode(&self, out: &mut Writer) {
         out.u16(self.protocol).u64(self.features.0).u16(self.cores).bool(self.aes).raw(&self.boot);
         out.text(self.ssh_connection.as_deref().unwrap_or_default(), TEXT_MAX);
+        out.u64(self.windows.receive_max_bytes).u64(self.windows.send_max_bytes);
     }
 
     fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
@@ -292,84 +263,16 @@ impl Hello {
             aes: reader.bool()?,
             boot: reader.array()?,
             ssh_connection: Some(text(reader)?).filter(|text| !text.is_empty()),
+            windows: Windows { receive_max_bytes: reader.u64()?, send_max_bytes: reader.u64()? },
         })
-    }
-}
-
-impl Counters {
-    fn fields(&self) -> [u64; 11] {
-        [
-            self.files_found,
-            self.bytes_found,
-            self.files_copied,
-            self.files_skipped,
-            self.directories,
-            self.symlinks,
-            self.failed,
-            self.left_out,
-            self.bytes_written,
-            self.bytes_skipped,
-            self.frames_resent,
-        ]
-    }
-
-    fn encode(&self, out: &mut Writer) {
-        out.bool(self.walk_complete);
-        self.fields().iter().for_each(|field| {
-            out.varint(*field);
-        });
-    }
-
-    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
-        let walk_complete = reader.bool()?;
-        let mut field = || reader.varint();
-        Ok(Self {
-            walk_complete,
-            files_found: field()?,
-            bytes_found: field()?,
-            files_copied: field()?,
-            files_skipped: field()?,
-            directories: field()?,
-            symlinks: field()?,
-            failed: field()?,
-            left_out: field()?,
-            bytes_written: field()?,
-            bytes_skipped: field()?,
-            frames_resent: field()?,
-        })
-    }
-
-    /// Both ends' counters in one: each counts what the other does not. What a peer says may be anything, so that
-    /// sums stop at the largest number.
-    pub fn plus(&self, other: &Counters) -> Counters {
-        Counters {
-            walk_complete: self.walk_complete || other.walk_complete,
-            files_found: self.files_found.saturating_add(other.files_found),
-            bytes_found: self.bytes_found.saturating_add(other.bytes_found),
-            files_copied: self.files_copied.saturating_add(other.files_copied),
-            files_skipped: self.files_skipped.saturating_add(other.files_skipped),
-            directories: self.directories.saturating_add(other.directories),
-            symlinks: self.symlinks.saturating_add(other.symlinks),
-            failed: self.failed.saturating_add(other.failed),
-            left_out: self.left_out.saturating_add(other.left_out),
-            bytes_written: self.bytes_written.saturating_add(other.bytes_written),
-            bytes_skipped: self.bytes_skipped.saturating_add(other.bytes_skipped),
-            frames_resent: self.frames_resent.saturating_add(other.frames_resent),
-        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compression::Method;
     use crate::path::Name;
-
-    #[test]
-    fn counters_of_a_peer_cannot_overflow() {
-        let most = Counters { bytes_written: u64::MAX, failed: 1, walk_complete: true, ..Counters::default() };
-        let sum = most.plus(&most);
-        assert_eq!((sum.bytes_written, sum.failed, sum.walk_complete), (u64::MAX, 2, true));
-    }
 
     #[test]
     fn messages_come_back_and_short_ones_are_faults() {
@@ -383,20 +286,30 @@ mod tests {
             aes: true,
             boot: [1; 16],
             ssh_connection: Some("::1 40000 ::1 22".into()),
+            windows: Windows { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 },
         };
+        let path = PathFigures { round_trip_us: 50_000, busy_us: u64::MAX, ..PathFigures::default() };
         for message in [
             WorkerMessage::Hello(hello),
             WorkerMessage::SourceReady { operands: vec![None, Some(operand)], origin: [2; 32] },
             WorkerMessage::TargetReady { boot: [7; 16], device: 1, inode: u64::MAX },
             WorkerMessage::Refused { usage: true, text: "no".into() },
             WorkerMessage::Listening { port: 5031 },
-            WorkerMessage::Connected { from: "a".into(), to: "b".into() },
+            WorkerMessage::Connected { from: "a".into(), to: "b".into(), streams: 8 },
             WorkerMessage::CannotConnect { text: "timed out".into() },
             WorkerMessage::Counters(counters),
             WorkerMessage::FileDone { path: b"a\xff".to_vec(), size: 1 << 40, digest: Some([4; 32]) },
             WorkerMessage::FileFailed { path: b"a".to_vec(), text: "no space".into() },
             WorkerMessage::Skipped { path: b"a".to_vec(), text: "is a FIFO".into() },
-            WorkerMessage::Finished(Final { counters, cpu_us: 5, peak_bytes: 6 }),
+            WorkerMessage::Finished(Box::new(Final {
+                counters,
+                cpu_us: 5,
+                peak_bytes: 6,
+                direct_bytes: 7,
+                cloned_bytes: 8,
+                path,
+                compression: Some(Method::Zstd(3)),
+            })),
             WorkerMessage::Notice { text: "by the way".into() },
             WorkerMessage::Fatal { text: "why".into() },
         ] {

@@ -3,8 +3,11 @@
 
 use super::fault::ProtocolFault;
 use super::handshake::Suite;
-use super::limits::{ADDRESSES_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX, TEXT_MAX};
+use super::limits::{ADDRESSES_MAX, CONGESTION_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX, TEXT_MAX};
+use super::storage::StorageRequest;
 use crate::codec::{Decoded, Reader, Writer};
+use crate::compression::Policy;
+use crate::cpus::Cpus;
 use crate::ids::{JobId, JobNumber};
 use crate::integrity::FrameLen;
 use crate::path::{MAX_NAME, Name};
@@ -37,6 +40,8 @@ pub enum ControllerMessage {
     },
     /// Stop now, leave nothing behind, and end.
     Cancel,
+    /// To the source: this limit from now on, in bytes a second; 0 for none.
+    Rate(u64),
 }
 
 /// What both ends must agree on.
@@ -54,8 +59,12 @@ pub struct SessionSettings {
     pub suite: Suite,
     /// Payload of a full frame.
     pub frame: FrameLen,
-    /// Number of data streams: 1 to [`STREAMS_MAX`].
+    /// Number of data streams to begin with: 1 to [`STREAMS_MAX`].
     pub streams: u16,
+    /// Most data streams: ids are below it. More than `streams`, where the source chooses the number.
+    pub streams_max: u16,
+    /// Congestion control of the data streams, by the kernel's name; empty: chosen by the path.
+    pub congestion: String,
     /// Socket buffers in bytes; 0 leaves them to the kernel.
     pub window_bytes: u32,
     /// Bytes that one key seals: at most [`REKEY_BYTES`].
@@ -64,6 +73,8 @@ pub struct SessionSettings {
     pub report_files: bool,
     /// How often counters are reported, in milliseconds.
     pub report_every_ms: u32,
+    /// CPUs to keep to, where an end has them; empty: any.
+    pub cpus: Cpus,
 }
 
 /// What the source is to read.
@@ -77,6 +88,12 @@ pub struct SourceRequest {
     pub recursive: bool,
     /// What becomes of symbolic links below an operand.
     pub links: Links,
+    /// What all streams together may carry, in bytes of records a second; 0 for no limit.
+    pub rate_bytes_per_s: u64,
+    /// How files are read.
+    pub storage: StorageRequest,
+    /// What may be done to payloads before they are sealed.
+    pub compression: Policy,
 }
 
 /// What becomes of symbolic links below an operand.
@@ -113,6 +130,8 @@ pub struct TargetRequest {
     pub verify_memory: bool,
     /// Read files that are there already, to report their digests.
     pub digest_existing: bool,
+    /// How files are written.
+    pub storage: StorageRequest,
 }
 
 /// An operand, as the target needs to know it.
@@ -136,6 +155,7 @@ mod kind {
     pub const TUNNEL: u8 = 5;
     pub const BEGIN: u8 = 6;
     pub const CANCEL: u8 = 7;
+    pub const RATE: u8 = 8;
 }
 
 impl ControllerMessage {
@@ -150,7 +170,9 @@ impl ControllerMessage {
                 request.operands.iter().for_each(|path| {
                     out.bytes(path);
                 });
-                out.bool(request.recursive).u8(request.links.number());
+                out.bool(request.recursive).u8(request.links.number()).u64(request.rate_bytes_per_s);
+                request.storage.encode(&mut out);
+                request.compression.encode(&mut out);
             }
             Self::Target(request) => {
                 out.u8(kind::TARGET);
@@ -177,6 +199,9 @@ impl ControllerMessage {
             Self::Cancel => {
                 out.u8(kind::CANCEL);
             }
+            Self::Rate(bytes_per_s) => {
+                out.u8(kind::RATE).u64(*bytes_per_s);
+            }
         }
         out.into_bytes()
     }
@@ -200,6 +225,7 @@ impl ControllerMessage {
                 Self::Begin { skip }
             }
             kind::CANCEL => Self::Cancel,
+            kind::RATE => Self::Rate(reader.u64()?),
             value => return Err(ProtocolFault::Unknown { what: "message from a controller", value: value.into() }),
         };
         reader.finish()?;
@@ -211,7 +237,15 @@ fn decode_source(reader: &mut Reader<'_>) -> Decoded<SourceRequest> {
     let settings = SessionSettings::decode(reader)?;
     let count = reader.count(OPERANDS_MAX, "operands")?;
     let operands = (0..count).map(|_| Ok(reader.bytes(PATH_MAX, "a path")?.to_vec())).collect::<Decoded<_>>()?;
-    Ok(SourceRequest { settings, operands, recursive: reader.bool()?, links: Links::from_number(reader.u8()?)? })
+    Ok(SourceRequest {
+        settings,
+        operands,
+        recursive: reader.bool()?,
+        links: Links::from_number(reader.u8()?)?,
+        rate_bytes_per_s: reader.u64()?,
+        storage: StorageRequest::decode(reader)?,
+        compression: Policy::decode(reader)?,
+    })
 }
 
 impl Links {
@@ -241,6 +275,7 @@ impl TargetRequest {
         out.raw(&self.source_boot).raw(&self.origin);
         out.bool(self.make_directory).bool(self.force).bool(self.preserve).bool(self.verify_memory);
         out.bool(self.digest_existing);
+        self.storage.encode(out);
     }
 
     fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
@@ -259,6 +294,7 @@ impl TargetRequest {
             preserve: reader.bool()?,
             verify_memory: reader.bool()?,
             digest_existing: reader.bool()?,
+            storage: StorageRequest::decode(reader)?,
         })
     }
 }
@@ -283,8 +319,10 @@ impl Operand {
 impl SessionSettings {
     fn encode(&self, out: &mut Writer) {
         out.raw(&self.job.0).u32(self.number.0).raw(&self.session.0).raw(&self.secret).u8(self.suite.number());
-        out.u32(self.frame.get()).u16(self.streams).u32(self.window_bytes).u64(self.rekey_bytes);
+        out.u32(self.frame.get()).u16(self.streams).u16(self.streams_max).text(&self.congestion, CONGESTION_MAX);
+        out.u32(self.window_bytes).u64(self.rekey_bytes);
         out.bool(self.report_files).u32(self.report_every_ms);
+        self.cpus.encode(out);
     }
 
     fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
@@ -296,12 +334,15 @@ impl SessionSettings {
             suite: Suite::from_number(reader.u8()?)?,
             frame: FrameLen::new(reader.u32()?)?,
             streams: reader.u16()?,
+            streams_max: reader.u16()?,
+            congestion: reader.text(CONGESTION_MAX, "a name of a congestion control")?,
             window_bytes: reader.u32()?,
             rekey_bytes: reader.u64()?,
             report_files: reader.bool()?,
             report_every_ms: reader.u32()?,
+            cpus: Cpus::decode(reader)?,
         };
-        if !(1..=STREAMS_MAX).contains(&settings.streams) {
+        if !(1..=settings.streams_max).contains(&settings.streams) || settings.streams_max > STREAMS_MAX {
             return Err(ProtocolFault::OverLimit("streams"));
         }
         if !(1..=REKEY_BYTES).contains(&settings.rekey_bytes) {
@@ -324,10 +365,13 @@ mod tests {
             suite: Suite::Aes256Gcm,
             frame: FrameLen::DEFAULT,
             streams: 4,
+            streams_max: 256,
+            congestion: "bbr".into(),
             window_bytes: 0,
             rekey_bytes: REKEY_BYTES,
             report_files: true,
             report_every_ms: 200,
+            cpus: Cpus::default(),
         }
     }
 
@@ -340,6 +384,9 @@ mod tests {
                 operands: vec![b"/a".to_vec(), b"b\xff".to_vec()],
                 recursive: true,
                 links: Links::Ignore,
+                storage: StorageRequest::default(),
+                rate_bytes_per_s: u64::MAX,
+                compression: Policy::Auto,
             }),
             ControllerMessage::Target(TargetRequest {
                 settings: settings(),
@@ -352,6 +399,7 @@ mod tests {
                 preserve: false,
                 verify_memory: true,
                 digest_existing: false,
+                storage: StorageRequest::default(),
             }),
             ControllerMessage::Listen,
             ControllerMessage::Connect { addresses: vec!["[::1]:5031".into()], timeout_ms: 3000 },
@@ -359,6 +407,7 @@ mod tests {
             ControllerMessage::Begin { skip: None },
             ControllerMessage::Begin { skip: Some((1, u64::MAX)) },
             ControllerMessage::Cancel,
+            ControllerMessage::Rate(1 << 20),
         ]
     }
 
@@ -375,10 +424,15 @@ mod tests {
 
     #[test]
     fn settings_are_held_to_their_limits() {
-        for (streams, rekey_bytes) in [(0, 1), (257, 1), (1, 0), (1, REKEY_BYTES + 1)] {
+        let good = (4, 4, 1);
+        let encoded = |(streams, streams_max, rekey_bytes)| {
             let mut out = Writer::new();
-            SessionSettings { streams, rekey_bytes, ..settings() }.encode(&mut out);
-            assert!(SessionSettings::decode(&mut Reader::new(&out.into_bytes())).is_err());
+            SessionSettings { streams, streams_max, rekey_bytes, ..settings() }.encode(&mut out);
+            out.into_bytes()
+        };
+        assert!(SessionSettings::decode(&mut Reader::new(&encoded(good))).is_ok());
+        for bad in [(0, 4, 1), (257, 257, 1), (5, 4, 1), (1, 257, 1), (4, 4, 0), (4, 4, REKEY_BYTES + 1)] {
+            assert!(SessionSettings::decode(&mut Reader::new(&encoded(bad))).is_err(), "{bad:?}");
         }
     }
 }

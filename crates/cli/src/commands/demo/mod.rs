@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use haul_engine::cancel::Cancel;
+use haul_engine::rate::RateHandle;
 use haul_engine::spec::{Host, Job, Location};
 
 use super::copy::perform;
@@ -34,14 +35,16 @@ pub fn run(own: &Values, copy: &Values) -> anyhow::Result<Exit> {
     settings.options.recursive = true;
     settings.options.sockets = true;
     let cancel = Cancel::new();
-    let watch = Watch::start(cancel.clone()).context("signals cannot be caught")?;
-    Demo { bytes, keep: own.flag("keep"), cancel: &cancel, watch: &watch }.run(settings)
+    let rate = RateHandle::new();
+    let watch = Watch::start(cancel.clone(), rate.clone()).context("signals cannot be caught")?;
+    Demo { bytes, keep: own.flag("keep"), cancel: &cancel, rate: &rate, watch: &watch }.run(settings)
 }
 
 struct Demo<'a> {
     bytes: u64,
     keep: bool,
     cancel: &'a Cancel,
+    rate: &'a RateHandle,
     watch: &'a Watch,
 }
 
@@ -61,7 +64,7 @@ impl Demo<'_> {
         if !data::make(&source, self.bytes, &|| self.cancel.is_cancelled()).with_context(|| place.shown())? {
             return Ok(interrupted());
         }
-        let exit = perform(plan(settings, &source, &target), self.cancel, self.watch)?;
+        let exit = perform(plan(settings, &source, &target), self.cancel, self.rate, self.watch)?;
         if exit == Exit::Done {
             match compare::compare(&source, &target, self.cancel) {
                 Ok(()) => say("source and target compared: identical"),

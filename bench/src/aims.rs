@@ -1,0 +1,287 @@
+//! What haul is to reach, in one place, and whether a benchmark's figures reach it. Every aim is a ratio or a limit over
+//! medians of one table, whose rounds were interleaved.
+//!
+//! A mode with tables of its own (`--wan`) gives its rates to a function of its own here.
+
+use crate::aligned::{aligned, number};
+use crate::rounds::{Measured, Outcome, Row};
+
+/// An aim.
+struct Aim {
+    /// The table, as on the command line.
+    workload: &'static str,
+    /// Whose figure.
+    ours: &'static str,
+    figure: Figure,
+    /// The most, or for a rate the least.
+    limit: f64,
+}
+
+/// How the figure is made from medians.
+enum Figure {
+    /// Seconds over those of the fastest of these tools.
+    Time(&'static [&'static str]),
+    /// CPU seconds of both ends over those of the one that uses least.
+    Cpu(&'static [&'static str]),
+    /// CPU seconds of both ends for 10^9 bytes.
+    CpuPerGb,
+    /// Milliseconds beyond this tool.
+    Beyond(&'static str),
+    /// Seconds for a file or byte in the table's last row over those in its first.
+    Growth,
+    /// 10^9 bytes a second, at least.
+    Rate,
+    /// Most resident MiB of either end, in the table's last row.
+    Peak,
+}
+
+const LOOP: &[&str] = &["bare-loop-1", "bare-loop-2"];
+const GRIDFTP: &[&str] = &["gridftp-p1", "gridftp-p2"];
+
+/// All of them: the table of the aims.
+#[rustfmt::skip]
+const AIMS: &[Aim] = &[
+    Aim { workload: "big", ours: "haul", figure: Figure::Time(&["gridftp-p1", "gridftp-p2", "nc", "bbcp"]), limit: 0.90 },
+    Aim { workload: "big", ours: "haul", figure: Figure::Time(&["scp"]), limit: 0.30 },
+    Aim { workload: "big", ours: "haul", figure: Figure::Time(&["rsync-ssh"]), limit: 0.30 },
+    Aim { workload: "big", ours: "haul", figure: Figure::Time(&["escp"]), limit: 0.45 },
+    Aim { workload: "big", ours: "haul", figure: Figure::Time(LOOP), limit: 1.15 },
+    Aim { workload: "big", ours: "haul", figure: Figure::CpuPerGb, limit: 1.25 },
+    Aim { workload: "null", ours: "haul", figure: Figure::Time(GRIDFTP), limit: 0.95 },
+    Aim { workload: "null", ours: "haul-no-encrypt", figure: Figure::Time(GRIDFTP), limit: 0.85 },
+    Aim { workload: "disk", ours: "haul", figure: Figure::Time(&["gridftp-p1", "bbcp", "rsync-daemon", "nc", "scp"]), limit: 0.95 },
+    Aim { workload: "disk", ours: "haul", figure: Figure::Cpu(&["bbcp"]), limit: 0.50 },
+    Aim { workload: "small", ours: "haul", figure: Figure::Time(&["tar-nc"]), limit: 1.00 },
+    Aim { workload: "small", ours: "haul", figure: Figure::Time(&["rsync-ssh"]), limit: 0.45 },
+    Aim { workload: "mixed", ours: "haul", figure: Figure::Time(&["gridftp-pp", "gridftp-pp-p2"]), limit: 0.90 },
+    Aim { workload: "local-big", ours: "haul", figure: Figure::Time(&["cp"]), limit: 1.00 },
+    Aim { workload: "local-small", ours: "haul", figure: Figure::Time(&["cp"]), limit: 0.70 },
+    Aim { workload: "byte", ours: "haul", figure: Figure::Beyond("ssh-true"), limit: 60.0 },
+    Aim { workload: "linear-empty", ours: "haul", figure: Figure::Growth, limit: 1.20 },
+    Aim { workload: "linear-null", ours: "haul", figure: Figure::Growth, limit: 1.20 },
+    Aim { workload: "linear-disk", ours: "haul", figure: Figure::Growth, limit: 1.20 },
+    Aim { workload: "old-cpu", ours: "haul-old-cpu", figure: Figure::Rate, limit: 1.00 },
+    Aim { workload: "curve-streams", ours: "haul", figure: Figure::Peak, limit: 200.0 },
+];
+
+/// What a rate over a long link is compared with.
+enum OfRate {
+    /// The rate of iperf3 -P 8.
+    Iperf3,
+    /// The best of the peers that copy files.
+    BestPeer,
+    /// Mbit/s.
+    Alone,
+}
+
+/// Where an aim for a long link holds.
+enum Under {
+    Both,
+    Only(&'static str),
+}
+
+/// Aims for long links: link, congestion control, what the rate is compared with, and the least.
+const LINK_AIMS: &[(&str, Under, OfRate, f64)] = &[
+    ("50ms", Under::Both, OfRate::Iperf3, 0.90),
+    ("50ms-loss", Under::Only("bbr"), OfRate::Iperf3, 0.90),
+    ("50ms-loss", Under::Only("cubic"), OfRate::BestPeer, 4.0),
+    ("50ms-loss", Under::Only("cubic"), OfRate::Alone, 500.0),
+    ("200ms", Under::Only("bbr"), OfRate::Iperf3, 0.80),
+    ("200ms", Under::Only("cubic"), OfRate::Alone, 600.0),
+];
+
+/// What came of an aim.
+#[derive(Debug, PartialEq)]
+pub struct Verdict {
+    /// The table.
+    pub workload: &'static str,
+    /// What was compared with what.
+    pub what: String,
+    /// The most, or for a rate the least.
+    pub aim: f64,
+    /// None when it could not be measured.
+    pub measured: Option<f64>,
+    /// Decimals that are worth showing.
+    pub decimals: usize,
+    /// None when it could not be measured.
+    pub reached: Option<bool>,
+    /// Who was fastest, what is missing, and the figure without ssh's login where that is a part of haul's time only.
+    pub remark: String,
+}
+
+/// A figure, and what is to be said with it; or why there is none.
+type Found = Result<(f64, String), String>;
+
+/// Judges every aim whose table was made with its tool.
+pub fn judge(outcome: &Outcome) -> Vec<Verdict> {
+    let judged = AIMS.iter().filter_map(|aim| {
+        let table = outcome.workloads.iter().find(|measured| measured.name == aim.workload)?;
+        table.rows.iter().any(|row| row.tool.name == aim.ours).then(|| aim.judge(table))
+    });
+    judged.collect()
+}
+
+/// Judges the aims of a long link. `rates` are medians in Mbit/s of the whole command, by tool; haul's are its defaults'.
+pub fn judge_link(link: &'static str, control: &str, rates: &[(&str, f64)]) -> Vec<Verdict> {
+    let rate = |name: &str| rates.iter().find(|(tool, _)| *tool == name).map(|(_, rate)| *rate);
+    let is_peer = |name: &str| !name.starts_with("haul") && !name.starts_with("iperf3");
+    let best = rates.iter().filter(|(name, _)| is_peer(name)).max_by(|one, other| one.1.total_cmp(&other.1));
+    let here = |(name, under, ..): &&(&str, Under, OfRate, f64)| {
+        let holds = match under {
+            Under::Both => true,
+            Under::Only(only) => *only == control,
+        };
+        *name == link && holds
+    };
+    let Some(ours) = rate("haul") else { return Vec::new() };
+    let judged = LINK_AIMS.iter().filter(here).map(|(_, _, of, limit)| {
+        let (what, measured, remark) = match of {
+            OfRate::Iperf3 => {
+                ("rate, at least, of iperf3-p8", rate("iperf3-p8").map(|of| ours / of), control.to_owned())
+            }
+            OfRate::BestPeer => (
+                "rate, at least, of the best peer",
+                best.map(|(_, of)| ours / of),
+                best.map_or_else(|| format!("{control}; no peer"), |(name, _)| format!("{control}; {name}")),
+            ),
+            OfRate::Alone => ("Mbit/s, at least", Some(ours), control.to_owned()),
+        };
+        let decimals = if matches!(of, OfRate::Alone) { 0 } else { 2 };
+        let reached = measured.map(|measured| measured >= *limit);
+        Verdict { workload: link, what: format!("haul: {what}"), aim: *limit, measured, decimals, reached, remark }
+    });
+    judged.collect()
+}
+
+/// For people.
+pub fn table(aims: &[Verdict]) -> String {
+    aligned(&lines(aims), &[0, 1, 4, 5])
+}
+
+fn lines(aims: &[Verdict]) -> Vec<Vec<String>> {
+    let mut lines = vec![["workload", "what", "aim", "measured", "", "remark"].map(str::to_owned).to_vec()];
+    lines.extend(aims.iter().map(|aim| {
+        let state = match aim.reached {
+            Some(true) => "reached",
+            Some(false) => "MISSED",
+            None => "not measured",
+        };
+        let measured = number(aim.measured, aim.decimals);
+        let limit = number(Some(aim.aim), aim.decimals);
+        vec![aim.workload.to_owned(), aim.what.clone(), limit, measured, state.to_owned(), aim.remark.clone()]
+    }));
+    lines
+}
+
+impl Aim {
+    fn judge(&self, table: &Measured) -> Verdict {
+        let found = self.measure(table);
+        let measured = found.as_ref().ok().map(|(figure, _)| *figure);
+        let remark = found.map_or_else(|why| why, |(_, remark)| remark);
+        let at_least = matches!(self.figure, Figure::Rate);
+        let reached = measured.map(|figure| if at_least { figure >= self.limit } else { figure <= self.limit });
+        let decimals = if matches!(self.figure, Figure::Beyond(_) | Figure::Peak) { 0 } else { 2 };
+        Verdict { workload: self.workload, what: self.what(), aim: self.limit, measured, decimals, reached, remark }
+    }
+
+    fn what(&self) -> String {
+        let ours = self.ours;
+        match self.figure {
+            Figure::Time(others) => format!("{ours}: time, at most, of {}", any_of(others)),
+            Figure::Cpu(others) => format!("{ours}: CPU s, at most, of {}", any_of(others)),
+            Figure::CpuPerGb => format!("{ours}: CPU s/GB, at most"),
+            Figure::Beyond(other) => format!("{ours}: ms, at most, beyond {other}"),
+            Figure::Growth => format!("{ours}: time each, at most, last row of first"),
+            Figure::Rate => format!("{ours}: GB/s, at least"),
+            Figure::Peak => format!("{ours}: MiB of an end, at most"),
+        }
+    }
+
+    fn measure(&self, table: &Measured) -> Found {
+        let ours: Vec<&Row> = table.rows.iter().filter(|row| row.tool.name == self.ours).collect();
+        let (Some(first), Some(last)) = (ours.first(), ours.last()) else { return Err("it was not run".to_owned()) };
+        let ours_s = wall_s(first)?;
+        let login_s = table.rows.iter().find(|row| row.tool.name == "ssh-true").and_then(|row| row.wall_s());
+        match self.figure {
+            Figure::Time(others) => {
+                let (best, best_s, note) = least(table, others, |row| row.wall_s())?;
+                let without = login_s.filter(|_| !logs_in(best)).map(|login_s| (ours_s - login_s) / best_s);
+                let without = without.map(|ratio| format!("; {ratio:.2} without ssh's login"));
+                Ok((ours_s / best_s, format!("of {}{}{note}", best.tool.name, without.unwrap_or_default())))
+            }
+            Figure::Cpu(others) => {
+                let (best, best_s, note) = least(table, others, |row| row.median(|run| run.cpu_s()))?;
+                let cpu_s = first.median(|run| run.cpu_s()).ok_or("no run succeeded")?;
+                Ok((cpu_s / best_s, format!("of {}{note}", best.tool.name)))
+            }
+            Figure::CpuPerGb => {
+                let cpu_s = first.median(|run| run.cpu_s()).ok_or("no run succeeded")?;
+                Ok((cpu_s / first.gigabytes, "both ends, ssh's login included".to_owned()))
+            }
+            Figure::Beyond(other) => {
+                let (_, other_s, _) = least(table, &[other], |row| row.wall_s())?;
+                Ok(((ours_s - other_s) * 1e3, format!("{:.0} and {:.0} ms", ours_s * 1e3, other_s * 1e3)))
+            }
+            Figure::Growth => growth(first, last, login_s),
+            Figure::Rate => {
+                let without = login_s.map(|login_s| first.gigabytes / (ours_s - login_s));
+                let without = without.map(|rate| format!("; {rate:.2} without ssh's login"));
+                Ok((first.gigabytes / ours_s, format!("the whole command{}", without.unwrap_or_default())))
+            }
+            Figure::Peak => Ok((peak_mib(last)?, last.name())),
+        }
+    }
+}
+
+/// Time for a byte, or for a file where files are empty, compared.
+fn growth(first: &Row, last: &Row, login_s: Option<f64>) -> Found {
+    let count = |row: &Row| if row.gigabytes > 0.0 { row.gigabytes } else { f64::from(row.files) };
+    let factor = count(last) / count(first);
+    let (first_s, last_s) = (wall_s(first)?, wall_s(last)?);
+    let ratio = |login_s: f64| (last_s - login_s) / (first_s - login_s) / factor;
+    let without = login_s.map(|login_s| format!("; {:.2} without ssh's login", ratio(login_s)));
+    Ok((ratio(0.0), format!("{} of {}{}", last.label, first.label, without.unwrap_or_default())))
+}
+
+/// The tool with the least of a figure, and a note about those that gave none.
+fn least<'a>(
+    table: &'a Measured,
+    names: &[&str],
+    figure: impl Fn(&Row) -> Option<f64>,
+) -> Result<(&'a Row, f64, String), String> {
+    let mut found: Vec<(&Row, f64)> = Vec::new();
+    let mut absent = Vec::new();
+    for name in names {
+        let row = table.rows.iter().find(|row| row.tool.name == *name);
+        match row.and_then(|row| figure(row).map(|figure| (row, figure))) {
+            Some(pair) => found.push(pair),
+            None => absent.push(*name),
+        }
+    }
+    let note = if absent.is_empty() { String::new() } else { format!("; without a figure: {}", absent.join(", ")) };
+    let best = found.into_iter().min_by(|one, other| one.1.total_cmp(&other.1));
+    best.map(|(row, figure)| (row, figure, note)).ok_or_else(|| format!("no figure of {}", absent.join(", ")))
+}
+
+fn wall_s(row: &Row) -> Result<f64, String> {
+    row.wall_s().ok_or_else(|| row.missing.clone().unwrap_or_else(|| format!("no run of {} succeeded", row.name())))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^53 bytes")]
+fn peak_mib(row: &Row) -> Result<f64, String> {
+    let peak = row.median(|run| run.client_peak_bytes.max(run.server_peak_bytes) as f64 / f64::from(1 << 20));
+    peak.ok_or_else(|| format!("no run of {} succeeded", row.name()))
+}
+
+/// Whether the tool's own time contains a login.
+fn logs_in(row: &Row) -> bool {
+    ["scp", "rsync-ssh", "escp", "bbcp", "tar-ssh", "ssh-cat"].contains(&row.tool.name)
+}
+
+fn any_of(names: &[&str]) -> String {
+    if let [only] = names { (*only).to_owned() } else { format!("the fastest of {}", names.join(", ")) }
+}
+
+#[cfg(test)]
+#[path = "aims_tests.rs"]
+mod tests;

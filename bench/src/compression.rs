@@ -1,0 +1,314 @@
+//! `--compression`: text, and what cannot be compressed, over a link of 1 Gbit/s; haul with and without compression.
+//!
+//! Two network namespaces are joined by a cable that tc(8) holds to the rate. Rounds are interleaved, and every copy
+//! is compared with its source. rsync and scp are there for reference.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use haul_lab::{Finished, Netns, Options, Sshd, Tree, compare, run_with_timeout};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::args::Settings;
+use crate::{machine, site, text, tools};
+
+const SEED: u64 = 0x7a69_7000;
+const BYTES: u64 = 4 << 30;
+const NEAR: &str = "10.78.0.1/24";
+const FAR: &str = "10.78.0.2/24";
+const FAR_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
+/// What the cable carries each way.
+const RATE: &str = "1gbit";
+/// Text is to move at least so many times as fast as without compression.
+const TEXT_GAIN_MIN: f64 = 2.5;
+/// What cannot be compressed takes at most so many times as long.
+const NOISE_LOSS_MAX: f64 = 1.02;
+
+/// What is copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Data {
+    Text,
+    Noise,
+}
+
+impl Data {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Noise => "noise",
+        }
+    }
+}
+
+/// Who copies it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Off,
+    Auto,
+    Rsync,
+    Scp,
+}
+
+impl Way {
+    const ALL: [Self; 4] = [Self::Off, Self::Auto, Self::Rsync, Self::Scp];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Off => "haul -c off",
+            Self::Auto => "haul (auto)",
+            Self::Rsync => "rsync -z over ssh",
+            Self::Scp => "scp -C",
+        }
+    }
+
+    fn is_haul(self) -> bool {
+        matches!(self, Self::Off | Self::Auto)
+    }
+}
+
+/// One way's copies of one file.
+#[derive(Debug)]
+struct Row {
+    way: Way,
+    seconds: Vec<f64>,
+    /// What haul said of the last one.
+    said: String,
+    failure: Option<String>,
+}
+
+/// Measures, prints the tables, and tells whether haul did all copies.
+pub fn run(settings: &Settings) -> Result<bool> {
+    let bench = Bench::prepare(settings)?;
+    println!("# Compression\n\n{}\n", machine::Machine::describe(None).line());
+    println!("A cable of {RATE} between two namespaces; {} rounds, interleaved.", settings.runs);
+    let mut good = true;
+    for data in [Data::Text, Data::Noise] {
+        let rows = bench.measure(settings, data)?;
+        println!("{}", table(data, &rows, bench.bytes));
+        good &= rows.iter().all(|row| !row.way.is_haul() || row.failure.is_none());
+    }
+    Ok(good)
+}
+
+/// Two hosts and a directory. Fields are dropped in this order: whoever uses a namespace goes before it.
+struct Bench {
+    sshd: Sshd,
+    near: Netns,
+    _far: Netns,
+    directory: TempDir,
+    haul: PathBuf,
+    bytes: u64,
+}
+
+impl Bench {
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a length"
+    )]
+    fn prepare(settings: &Settings) -> Result<Self> {
+        let haul = site::find_haul(settings.haul.as_deref())?
+            .context("there is no haul: cargo build --release --package haul")?;
+        let directory = tempfile::Builder::new().prefix("haul-compression-").tempdir_in(&settings.dir)?;
+        let (near, far) = (Netns::create()?, Netns::create()?);
+        let cable = near.connect(&far, NEAR, FAR)?;
+        for (host, interface) in [(&near, &cable.0), (&far, &cable.1)] {
+            let shape =
+                ["qdisc", "add", "dev", interface, "root", "tbf", "rate", RATE, "burst", "256k", "latency", "20ms"];
+            host.run("tc", shape).context("this kernel cannot hold a cable to a rate (tc-tbf(8))")?;
+        }
+        let home = directory.path().join("home");
+        fs::create_dir(&home)?;
+        let own = std::env::var("PATH").unwrap_or_default();
+        let path = format!("{}:{own}", haul.parent().unwrap_or(Path::new("/usr/bin")).display());
+        let sshd = Sshd::start(Options {
+            address: IpAddr::V4(FAR_ADDRESS),
+            netns: Some(&far),
+            home: Sshd::can_force_home().then_some(home),
+            path: Some(path.into()),
+            ..Options::default()
+        })?;
+        let bytes = (BYTES as f64 * settings.scale) as u64;
+        Ok(Self { sshd, near, _far: far, directory, haul, bytes })
+    }
+
+    /// All rounds over one file.
+    fn measure(&self, settings: &Settings, data: Data) -> Result<Vec<Row>> {
+        let source = self.directory.path().join(data.name());
+        eprintln!("bench: {}: making {} bytes", data.name(), self.bytes);
+        match data {
+            Data::Text => text::write(&source, self.bytes, SEED)?,
+            Data::Noise => {
+                Tree::new(self.directory.path(), SEED).incompressible_file(data.name(), self.bytes)?;
+            }
+        }
+        let row = |way| Row { way, seconds: Vec::new(), said: String::new(), failure: missing(way) };
+        let mut rows = Way::ALL.map(row);
+        for round in 0..settings.runs as usize {
+            for place in 0..rows.len() {
+                let row = &mut rows[(place + round) % Way::ALL.len()];
+                if row.failure.is_none() {
+                    self.copy(settings, &source, row)?;
+                }
+            }
+        }
+        fs::remove_file(&source)?;
+        Ok(rows.into())
+    }
+
+    /// One copy. What goes wrong with it is the row's; an error is the benchmark's own.
+    fn copy(&self, settings: &Settings, source: &Path, row: &mut Row) -> Result<()> {
+        let target = self.directory.path().join("target");
+        let finished = run_with_timeout(self.near.enclose(&self.command(row.way, source, &target)), settings.timeout)?;
+        eprintln!("bench: {} {:.2} s", row.way.name(), finished.wall_s);
+        row.failure = failure(&finished).or_else(|| compare(source, &target).err());
+        row.seconds.push(finished.wall_s);
+        if row.way.is_haul() {
+            row.said = told(&finished);
+        }
+        match fs::remove_file(&target) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).context("removing a copy"),
+            _ => Ok(()),
+        }
+    }
+
+    fn command(&self, way: Way, source: &Path, target: &Path) -> Command {
+        let config = self.sshd.ssh_config();
+        let mut command = match way {
+            Way::Off | Way::Auto => Command::new(&self.haul),
+            Way::Rsync => Command::new("rsync"),
+            Way::Scp => Command::new("scp"),
+        };
+        match way {
+            Way::Off => command.args(["--json", "-c", "off"]).args(self.sshd.haul_args()),
+            Way::Auto => command.arg("--json").args(self.sshd.haul_args()),
+            Way::Rsync => command.args(["-z", "-e", &format!("ssh -F {}", config.display())]),
+            Way::Scp => command.args(["-q", "-C", "-F"]).arg(config),
+        };
+        command.arg(source).arg(self.sshd.location(target));
+        command
+    }
+}
+
+/// Why a way cannot be measured at all.
+fn missing(way: Way) -> Option<String> {
+    let program = match way {
+        Way::Off | Way::Auto => return None,
+        Way::Rsync => "rsync",
+        Way::Scp => "scp",
+    };
+    tools::find_program(program).is_none().then(|| format!("not found: {program} (--install)"))
+}
+
+fn failure(finished: &Finished) -> Option<String> {
+    let why = || finished.stderr_text().lines().last().unwrap_or_default().to_owned();
+    (!finished.success()).then(|| format!("{}: {}", finished.status, why()))
+}
+
+/// Compression as haul's summary tells it, and the CPU time of both ends.
+fn told(finished: &Finished) -> String {
+    let stdout = finished.stdout_text();
+    let summary: Value = stdout.lines().last().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
+    let cpu = |end: &str| summary[end].as_f64().unwrap_or_default();
+    let cpu = format!("CPU {:.1} s + {:.1} s", cpu("source_cpu_s"), cpu("target_cpu_s"));
+    match &summary["compression"] {
+        Value::Null => cpu,
+        compression => format!(
+            "{:.2} to 1, {} {}; {cpu}",
+            compression["ratio"].as_f64().unwrap_or_default(),
+            compression["codec"].as_str().unwrap_or_default(),
+            compression["level"].as_u64().map_or_else(String::new, |level| level.to_string()),
+        ),
+    }
+}
+
+fn median(seconds: &[f64]) -> Option<f64> {
+    let mut sorted = seconds.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied()
+}
+
+/// A table for one file, and what is aimed at.
+#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^53 bytes")]
+fn table(data: Data, rows: &[Row], bytes: u64) -> String {
+    let median_of = |way| rows.iter().find(|row| row.way == way).and_then(|row| median(&row.seconds));
+    let off = median_of(Way::Off);
+    let mut lines = vec![
+        format!("\n## {}: {:.2} GB\n", data.name(), bytes as f64 / 1e9),
+        "| | median | range | MB/s | time beside -c off | |".to_owned(),
+        "|---|---|---|---|---|---|".to_owned(),
+    ];
+    for row in rows {
+        let name = row.way.name();
+        let range = row.seconds.iter().fold((f64::MAX, 0.0), |(low, high), s| (s.min(low), s.max(high)));
+        lines.push(match (&row.failure, median(&row.seconds), off) {
+            (Some(failure), ..) => format!("| {name} | {failure} | | | | |"),
+            (None, Some(own), Some(off)) => format!(
+                "| {name} | {own:.2} s | {:.2} to {:.2} | {:.0} | {:.3} | {} |",
+                range.0,
+                range.1,
+                bytes as f64 / 1e6 / own,
+                own / off,
+                row.said
+            ),
+            _ => format!("| {name} | not measured | | | | |"),
+        });
+    }
+    if let (Some(off), Some(auto)) = (off, median_of(Way::Auto)) {
+        lines.push(format!("\n{}", verdict(data, off, auto)));
+    }
+    lines.join("\n")
+}
+
+/// Whether the aim is met.
+fn verdict(data: Data, off: f64, auto: f64) -> String {
+    let (met, text) = match data {
+        Data::Text => (
+            off / auto >= TEXT_GAIN_MIN,
+            format!("{:.2} times as fast as without compression; at least {TEXT_GAIN_MIN} is aimed at", off / auto),
+        ),
+        Data::Noise => (
+            auto / off <= NOISE_LOSS_MAX,
+            format!("{:.3} of the time without compression; at most {NOISE_LOSS_MAX} is aimed at", auto / off),
+        ),
+    };
+    format!("{}: {text}.", if met { "Met" } else { "MISSED" })
+}
+
+/// An error where this cannot be measured.
+pub fn check() -> Result<()> {
+    ensure!(Netns::available(), "--compression makes network namespaces, which needs root");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(way: Way, seconds: &[f64]) -> Row {
+        Row { way, seconds: seconds.to_vec(), said: String::new(), failure: None }
+    }
+
+    #[test]
+    fn aims_are_judged_by_medians() {
+        let rows = |auto: &[f64]| [row(Way::Off, &[9.0, 30.0, 10.0]), row(Way::Auto, auto)];
+        let text = |auto| table(Data::Text, &rows(auto), 1_000_000_000);
+        assert!(text(&[3.9, 4.0, 90.0]).contains("\nMet: 2.50 times"));
+        assert!(text(&[4.1, 4.1, 0.1]).contains("\nMISSED: 2.44 times"));
+        let noise = |auto| table(Data::Noise, &rows(auto), 1_000_000_000);
+        assert!(noise(&[10.2]).contains("\nMet: 1.020 of the time"));
+        assert!(noise(&[10.3]).contains("\nMISSED: 1.030"));
+        assert!(noise(&[10.2]).contains("| haul -c off | 10.00 s | 9.00 to 30.00 | 100 | 1.000 |"));
+    }
+
+    #[test]
+    fn what_failed_is_named_and_has_no_figures() {
+        let failed = Row { failure: Some("exit status: 1: no".into()), ..row(Way::Scp, &[1.0]) };
+        assert!(table(Data::Text, &[row(Way::Off, &[1.0]), failed], 1).contains("| scp -C | exit status: 1: no |"));
+    }
+}

@@ -1,0 +1,165 @@
+//! Runs a program as if the CPU had no AVX2, AVX-512, VAES or VPCLMULQDQ: what CPUID answers is changed, nothing else.
+//!
+//! A static executable asks the CPU itself, by the CPUID instruction, and no environment variable reaches all that asks
+//! (the C library's memcpy, AWS-LC, BLAKE3, CRC). So a copy of the executable gets an invalid instruction in
+//! place of every CPUID, and runs under a tracer, which answers each as the CPU does, less the masked features. A
+//! CPUID that was overlooked could not be masked; so the places are taken from a disassembly, and the copy cannot run without its tracer.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::helper::helper;
+use crate::tracer;
+
+/// CPUID's two bytes.
+const CPUID: [u8; 2] = [0x0f, 0xa2];
+
+/// Instructions that do not exist in 64-bit mode (PUSH ES), and so raise SIGILL. No compiler makes them.
+pub const INVALID: [u8; 2] = [0x06, 0x06];
+
+/// Puts a copy of `haul` into `directory`, and beside it a program that runs it under the tracer. Gives that program.
+pub fn install(haul: &Path, directory: &Path) -> Result<PathBuf> {
+    ensure!(cfg!(target_arch = "x86_64"), "only x86-64 has such instructions");
+    let mut bytes = fs::read(haul).with_context(|| format!("reading {haul:?}"))?;
+    let offsets = places(haul)?;
+    ensure!(!offsets.is_empty(), "{haul:?} has no CPUID instruction");
+    for &offset in &offsets {
+        let place = bytes.get_mut(offset..offset + CPUID.len()).context("a place beyond the file's end")?;
+        ensure!(place == CPUID, "no CPUID at {offset:#x} of {haul:?}");
+        place.copy_from_slice(&INVALID);
+    }
+    eprintln!("bench: old CPU: {} CPUID instructions are answered by a tracer", offsets.len());
+    let copy = directory.join("haul-without-cpuid");
+    fs::write(&copy, bytes).with_context(|| format!("writing {copy:?}"))?;
+    let mut script = "#!/bin/sh\nexec".to_owned();
+    let tracer = helper("old-cpu")?;
+    for word in std::iter::once(tracer.get_program()).chain(tracer.get_args()) {
+        script.push_str(&format!(" '{}'", word.to_str().context("a path that is no text")?));
+    }
+    script.push_str(&format!(" '{}' \"$@\"\n", copy.display()));
+    let starter = directory.join("haul-old-cpu");
+    fs::write(&starter, script).with_context(|| format!("writing {starter:?}"))?;
+    for program in [&copy, &starter] {
+        fs::set_permissions(program, fs::Permissions::from_mode(0o755))?;
+    }
+    Ok(starter)
+}
+
+/// Runs the program that `args` name, and its children, under the tracer. For tests also `--install PROGRAM DIRECTORY`,
+/// which prints what [`install`] gives, and `--features`, which prints what this program believes of the CPU.
+pub fn main(args: &[OsString]) -> Result<ExitCode> {
+    let (program, rest) = args.split_first().context("old-cpu: which program?")?;
+    match (program.to_str(), rest) {
+        (Some("--install"), [program, directory]) => {
+            println!("{}", install(Path::new(program), Path::new(directory))?.display());
+        }
+        (Some("--features"), []) => println!("{}", features()),
+        _ => {
+            let mut command = Command::new(program);
+            command.args(rest);
+            return tracer::run(command);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn features() -> String {
+    let has = [
+        ("aes", is_x86_feature_detected!("aes")),
+        ("avx", is_x86_feature_detected!("avx")),
+        ("avx2", is_x86_feature_detected!("avx2")),
+        ("avx512f", is_x86_feature_detected!("avx512f")),
+        ("vaes", is_x86_feature_detected!("vaes")),
+        ("vpclmulqdq", is_x86_feature_detected!("vpclmulqdq")),
+    ];
+    has.into_iter().filter(|(_, there)| *there).map(|(name, _)| name).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn features() -> String {
+    String::new()
+}
+
+/// What an older CPU would answer to CPUID with these inputs, as EAX, EBX, ECX, EDX.
+pub fn masked(leaf: u32, subleaf: u32, answer: [u32; 4]) -> [u32; 4] {
+    // Intel SDM, volume 2A, CPUID; AMD APM, volume 3, appendix E.
+    const AVX2: u32 = 1 << 5;
+    const AVX512_EBX: u32 = 1 << 16 | 1 << 17 | 1 << 21 | 1 << 26 | 1 << 27 | 1 << 28 | 1 << 30 | 1 << 31;
+    const AVX512_ECX: u32 = 1 << 1 | 1 << 6 | 1 << 11 | 1 << 12 | 1 << 14;
+    const VAES: u32 = 1 << 9;
+    const VPCLMULQDQ: u32 = 1 << 10;
+    const AVX512_EDX: u32 = 1 << 2 | 1 << 3 | 1 << 8 | 1 << 23;
+    const AVX_LEAF_7_1_EAX: u32 = 1 << 4 | 1 << 5 | 1 << 23;
+    let [eax, ebx, ecx, edx] = answer;
+    match (leaf, subleaf) {
+        (7, 0) => [eax, ebx & !(AVX2 | AVX512_EBX), ecx & !(AVX512_ECX | VAES | VPCLMULQDQ), edx & !AVX512_EDX],
+        (7, 1) => [eax & !AVX_LEAF_7_1_EAX, ebx, ecx, edx],
+        _ => answer,
+    }
+}
+
+/// Offsets in the file of every CPUID instruction, by objdump.
+fn places(program: &Path) -> Result<Vec<usize>> {
+    let segments = run("objdump", &["--wide", "-h"], program)?;
+    let text = run("objdump", &["-d", "--no-show-raw-insn"], program)?;
+    let sections: Vec<[usize; 3]> = segments.lines().filter_map(section).collect();
+    let addresses = text.lines().filter_map(|line| {
+        let (address, instruction) = line.split_once(':')?;
+        let is_cpuid = instruction.trim() == "cpuid";
+        is_cpuid.then(|| usize::from_str_radix(address.trim(), 16).ok()).flatten()
+    });
+    addresses.map(|address| offset_of(address, &sections).context("a CPUID outside of all sections")).collect()
+}
+
+/// Size, address and offset of a section, from a line of `objdump -h`.
+fn section(line: &str) -> Option<[usize; 3]> {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    fields.first()?.parse::<u32>().ok()?;
+    let number = |index: usize| usize::from_str_radix(fields.get(index)?, 16).ok();
+    Some([number(2)?, number(3)?, number(5)?])
+}
+
+fn offset_of(address: usize, sections: &[[usize; 3]]) -> Option<usize> {
+    let inside = |[size, start, _]: &&[usize; 3]| address >= *start && address - *start < *size;
+    let [_, start, offset] = sections.iter().find(inside)?;
+    Some(address - start + offset)
+}
+
+fn run(program: &str, args: &[&str], file: &Path) -> Result<String> {
+    let output = Command::new(program).args(args).arg(file).output();
+    let output = output.with_context(|| format!("could not start {program} (binutils)"))?;
+    if !output.status.success() {
+        bail!("{program} failed on {file:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_newer_instructions_are_masked() {
+        let all = [u32::MAX; 4];
+        assert_eq!(masked(1, 0, all), all);
+        let [eax, ebx, ecx, edx] = masked(7, 0, all);
+        assert_eq!((eax, ebx & 1 << 5, ebx & 1 << 16, ecx & 1 << 9), (u32::MAX, 0, 0, 0));
+        // BMI2, SHA and GFNI stay; AVX itself is in leaf 1.
+        assert!(ebx & 1 << 8 != 0 && ebx & 1 << 29 != 0 && ecx & 1 << 8 != 0 && edx & 1 != 0);
+    }
+
+    #[test]
+    fn places_are_found_by_section() {
+        let line = " 15 .text         00b9c5a1  0000000000041000  0000000000041000  00040000  2**6  CONTENTS, CODE";
+        let sections = [section(line).expect("a section")];
+        assert_eq!(offset_of(0x41010, &sections), Some(0x40010));
+        assert_eq!(offset_of(0x40fff, &sections), None);
+        assert_eq!(section("Idx Name Size"), None);
+    }
+}

@@ -1,0 +1,264 @@
+//! How each tool is told to copy. Every recipe has the same outcome: the source, under its own name, in the target
+//! directory (or its bytes in `/dev/null`). None preserves attributes. None syncs: where that is part of the time, it is done alike for all.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::daemon::free_port;
+use crate::kind::Place;
+use crate::site::Site;
+use crate::tools::{Host, Recipe, Server, find_program};
+use crate::workload::Workload;
+
+/// The fastest of ssh's ciphers on machines with AES instructions.
+const CIPHER: &str = "aes128-gcm@openssh.com";
+
+/// haul's defaults.
+pub fn haul(site: &Site, workload: &Workload) -> Result<Recipe> {
+    haul_with(site, Host::Usual, workload, &[])
+}
+
+/// The haul that was named by `--beside`.
+pub fn haul_before(site: &Site, workload: &Workload) -> Result<Recipe> {
+    haul_with(site, Host::Before, workload, &[])
+}
+
+/// haul on a CPU that has no newer instructions.
+pub fn haul_old_cpu(site: &Site, workload: &Workload) -> Result<Recipe> {
+    haul_with(site, Host::OldCpu, workload, &[])
+}
+
+/// haul that authenticates only.
+pub fn haul_no_encrypt(site: &Site, workload: &Workload) -> Result<Recipe> {
+    haul_with(site, Host::Usual, workload, &["--no-encrypt"])
+}
+
+/// haul around the page cache at both ends.
+pub fn haul_direct(site: &Site, workload: &Workload) -> Result<Recipe> {
+    haul_with(site, Host::Usual, workload, &["-u", "st"])
+}
+
+fn haul_with(site: &Site, host: Host, workload: &Workload, options: &[&str]) -> Result<Recipe> {
+    let installed = site.installed(host).context("there is no such haul")?;
+    let mut client = Command::new(installed.program);
+    client.args(options).args(&workload.options);
+    if workload.kind.place() == Place::Local {
+        client.args(recursive(workload)).arg(&workload.source).arg(site.target(workload));
+        return Ok(Recipe { client, server: Server::None });
+    }
+    client.args(installed.sshd.haul_args());
+    match workload.kind.place() {
+        Place::Null => client.arg("-f"),
+        _ => client.args(recursive(workload)),
+    };
+    client.arg(&workload.source).arg(installed.sshd.location(&into(site, workload)));
+    Ok(Recipe { client, server: Server::Sshd(host) })
+}
+
+/// Logs in and does nothing: what a tool that is started over ssh cannot be faster than.
+pub fn ssh_true(site: &Site, _: &Workload) -> Result<Recipe> {
+    Ok(Recipe { client: site.sshd.ssh_command(["true"]), server: Server::Sshd(Host::Usual) })
+}
+
+/// The loop with one stream.
+pub fn bare_loop_1(site: &Site, workload: &Workload) -> Result<Recipe> {
+    bare_loop(site, workload, &["--streams", "1"])
+}
+
+/// The loop with two streams.
+pub fn bare_loop_2(site: &Site, workload: &Workload) -> Result<Recipe> {
+    bare_loop(site, workload, &["--streams", "2"])
+}
+
+/// The loop with one stream that neither hashes nor seals.
+pub fn bare_loop_plain_1(site: &Site, workload: &Workload) -> Result<Recipe> {
+    bare_loop(site, workload, &["--streams", "1", "--plain"])
+}
+
+/// The loop with two streams that neither hash nor seal.
+pub fn bare_loop_plain_2(site: &Site, workload: &Workload) -> Result<Recipe> {
+    bare_loop(site, workload, &["--streams", "2", "--plain"])
+}
+
+fn bare_loop(site: &Site, workload: &Workload, options: &[&str]) -> Result<Recipe> {
+    let port = free_port()?;
+    let end = |verb: &str, path: &Path| -> Result<Command> {
+        let mut command = site.helper("bare-loop")?;
+        command.args([verb, "--port", &port.to_string()]).args(options).arg(path);
+        Ok(command)
+    };
+    let receiver = end("receive", &landing(site, workload))?;
+    Ok(Recipe { client: end("send", &workload.source)?, server: Server::Receiver(Box::new(receiver), port) })
+}
+
+/// GridFTP with one data connection.
+pub fn gridftp_p1(site: &Site, workload: &Workload) -> Result<Recipe> {
+    gridftp(site, workload, &["-p", "1"])
+}
+
+/// GridFTP with two data connections.
+pub fn gridftp_p2(site: &Site, workload: &Workload) -> Result<Recipe> {
+    gridftp(site, workload, &["-p", "2"])
+}
+
+/// GridFTP with pipelining.
+pub fn gridftp_pp(site: &Site, workload: &Workload) -> Result<Recipe> {
+    gridftp(site, workload, &["-pp", "-cc", "2", "-r", "-cd"])
+}
+
+/// GridFTP with pipelining and two data connections.
+pub fn gridftp_pp_p2(site: &Site, workload: &Workload) -> Result<Recipe> {
+    gridftp(site, workload, &["-p", "2", "-pp", "-cc", "2", "-r", "-cd"])
+}
+
+fn gridftp(site: &Site, workload: &Workload, options: &[&str]) -> Result<Recipe> {
+    let (_, port) = site.gridftp().context("the GridFTP server does not run")?;
+    // A directory's URL ends with a slash.
+    let slash = if workload.is_tree { "/" } else { "" };
+    let mut client = Command::new("globus-url-copy");
+    client.arg("-fast").args(options).arg(format!("file://{}{slash}", workload.source.display()));
+    client.arg(format!("ftp://127.0.0.1:{port}{}{slash}", landing(site, workload).display()));
+    Ok(Recipe { client, server: Server::Gridftp })
+}
+
+/// bbcp through the page cache.
+pub fn bbcp(site: &Site, workload: &Workload) -> Result<Recipe> {
+    let program = find_program("bbcp").context("there is no bbcp")?;
+    let remote = format!("ssh -x -a -F {} %H {}", site.sshd.ssh_config().display(), program.display());
+    let mut client = Command::new(program);
+    client.args(["-f", "-s", "4", "-w", "4M", "-T", &remote]).args(recursive(workload));
+    client.arg(&workload.source).arg(remote_target(site, workload));
+    Ok(Recipe { client, server: Server::Sshd(Host::Usual) })
+}
+
+/// EScp.
+pub fn escp(site: &Site, workload: &Workload) -> Result<Recipe> {
+    let program = find_program("escp").context("there is no escp")?;
+    let mut client = Command::new(&program);
+    client.args(["--nodirect", "--quiet", "-P", &site.sshd.port().to_string(), "-F"]).arg(site.sshd.ssh_config());
+    client.arg("-D").arg(&program).args(recursive(workload));
+    client.arg(&workload.source).arg(remote_target(site, workload));
+    Ok(Recipe { client, server: Server::Sshd(Host::Usual) })
+}
+
+/// rsync to a daemon.
+pub fn rsync_daemon(site: &Site, workload: &Workload) -> Result<Recipe> {
+    let (_, port) = site.rsyncd().context("the rsync daemon does not run")?;
+    let module = if workload.kind.place() == Place::Disk { "disk" } else { "bench" };
+    let mut client = Command::new("rsync");
+    client.arg("-r").arg(&workload.source).arg(format!("rsync://127.0.0.1:{port}/{module}/"));
+    Ok(Recipe { client, server: Server::Rsyncd })
+}
+
+/// rsync over ssh.
+pub fn rsync_ssh(site: &Site, workload: &Workload) -> Result<Recipe> {
+    let shell = format!("ssh -F {} -c {CIPHER}", site.sshd.ssh_config().display());
+    let mut client = Command::new("rsync");
+    client.args(["-r", "-e", &shell]).arg(&workload.source).arg(remote_target(site, workload));
+    Ok(Recipe { client, server: Server::Sshd(Host::Usual) })
+}
+
+/// scp.
+pub fn scp(site: &Site, workload: &Workload) -> Result<Recipe> {
+    let mut client = Command::new("scp");
+    client.arg("-q").arg("-F").arg(site.sshd.ssh_config()).args(["-c", CIPHER]).args(recursive(workload));
+    client.arg(&workload.source).arg(remote_target(site, workload));
+    Ok(Recipe { client, server: Server::Sshd(Host::Usual) })
+}
+
+/// rclone by SFTP.
+pub fn rclone(site: &Site, workload: &Workload) -> Result<Recipe> {
+    let mut client = Command::new("rclone");
+    client.args(["copy", "--config=", "--sftp-host", &site.sshd.host(), "--sftp-port", &site.sshd.port().to_string()]);
+    client.arg("--sftp-key-file").arg(site.sshd.identity()).arg("--sftp-known-hosts-file").arg(site.sshd.known_hosts());
+    let target = if workload.is_tree { landing(site, workload) } else { site.target(workload) };
+    client.arg(&workload.source).arg(format!(":sftp:{}", target.display()));
+    Ok(Recipe { client, server: Server::Sshd(Host::Usual) })
+}
+
+/// tar through ssh.
+pub fn tar_ssh(site: &Site, workload: &Workload) -> Result<Recipe> {
+    let config = site.sshd.ssh_config();
+    let unpack = format!("tar -C {} -xf -", site.target(workload).display());
+    let script =
+        format!("{} | ssh -F {} -c {CIPHER} {} '{unpack}'", pack(workload)?, config.display(), site.sshd.host());
+    Ok(Recipe { client: shell(&script), server: Server::Sshd(Host::Usual) })
+}
+
+/// cat through ssh.
+pub fn ssh_cat(site: &Site, workload: &Workload) -> Result<Recipe> {
+    let (config, source) = (site.sshd.ssh_config(), &workload.source);
+    let script = format!(
+        "exec ssh -F {} -c {CIPHER} {} 'exec cat >{}' <{}",
+        config.display(),
+        site.sshd.host(),
+        landing(site, workload).display(),
+        source.display()
+    );
+    Ok(Recipe { client: shell(&script), server: Server::Sshd(Host::Usual) })
+}
+
+/// tar through nc.
+pub fn tar_nc(site: &Site, workload: &Workload) -> Result<Recipe> {
+    let port = free_port()?;
+    let receiver = shell(&format!("nc -l 127.0.0.1 {port} | tar -C {} -xf -", site.target(workload).display()));
+    let client = shell(&format!("{} | nc -N 127.0.0.1 {port}", pack(workload)?));
+    Ok(Recipe { client, server: Server::Receiver(Box::new(receiver), port) })
+}
+
+/// nc.
+pub fn nc(site: &Site, workload: &Workload) -> Result<Recipe> {
+    let port = free_port()?;
+    let receiver = shell(&format!("exec nc -l 127.0.0.1 {port} >{}", landing(site, workload).display()));
+    let client = shell(&format!("exec nc -N 127.0.0.1 {port} <{}", workload.source.display()));
+    Ok(Recipe { client, server: Server::Receiver(Box::new(receiver), port) })
+}
+
+/// cp, which needs no host.
+pub fn cp(site: &Site, workload: &Workload) -> Result<Recipe> {
+    let mut client = Command::new("cp");
+    client.args(recursive(workload)).arg(&workload.source).arg(site.target(workload));
+    Ok(Recipe { client, server: Server::None })
+}
+
+/// What `cp` does is also the unmeasured copy that precedes the first round.
+pub fn plain_copy(site: &Site, workload: &Workload) -> Result<Command> {
+    cp(site, workload).map(|recipe| recipe.client)
+}
+
+fn recursive(workload: &Workload) -> &'static [&'static str] {
+    if workload.is_tree { &["-r"] } else { &[] }
+}
+
+/// The path at which the copy is expected.
+pub fn landing(site: &Site, workload: &Workload) -> PathBuf {
+    match workload.kind.place() {
+        Place::Null => PathBuf::from("/dev/null"),
+        _ => site.target(workload).join(&workload.name),
+    }
+}
+
+/// What is copied into: the directory, or `/dev/null`.
+fn into(site: &Site, workload: &Workload) -> PathBuf {
+    match workload.kind.place() {
+        Place::Null => PathBuf::from("/dev/null"),
+        _ => site.target(workload),
+    }
+}
+
+fn remote_target(site: &Site, workload: &Workload) -> std::ffi::OsString {
+    site.sshd.location(&into(site, workload))
+}
+
+fn pack(workload: &Workload) -> Result<String> {
+    let parent = workload.source.parent().context("a source has a parent directory")?;
+    Ok(format!("tar -C {} -cf - {}", parent.display(), workload.name))
+}
+
+fn shell(script: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(script);
+    command
+}

@@ -1,0 +1,201 @@
+//! `cargo xtask bench --wan`: haul beside its peers over emulated long links.
+//!
+//! Each link is made anew for each congestion control; rounds are interleaved as in the other benchmark. A rate is that of the whole
+//! command, start-up and ssh's login over the link included, and each copy is compared with its source. Between runs both
+//! kernels forget what they learnt of the path.
+
+mod args;
+mod links;
+mod measure;
+mod site;
+mod table;
+mod tools;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result, ensure};
+use haul_lab::Wan;
+
+use crate::aims;
+use crate::machine::Machine;
+use args::Settings;
+use links::{Control, Link};
+use site::{Data, Site};
+use table::Row;
+
+/// Whether these arguments are for this benchmark.
+pub fn is_meant(args: &[OsString]) -> bool {
+    args.iter().any(|arg| arg == "--wan")
+}
+
+/// Whether there is a link of this name.
+#[cfg(test)]
+pub fn has_link(name: &str) -> bool {
+    Link::from_name(name).is_ok()
+}
+
+/// Runs the benchmark; prints tables on standard output and progress on standard error. Succeeds when no run of haul failed.
+pub fn main(args: Vec<OsString>) -> ExitCode {
+    match args::parse(args.into_iter()) {
+        Ok(None) => {
+            print!("{}", args::HELP);
+            ExitCode::SUCCESS
+        }
+        Ok(Some(settings)) => crate::conclude(run(&settings)),
+        Err(error) => {
+            eprintln!("bench: {error:#}\ntry:   cargo xtask bench --wan --help");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(settings: &Settings) -> Result<bool> {
+    ensure!(Wan::available(), "an emulated link needs root and /dev/net/tun (modprobe tun)");
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted)).context("setting a signal handler")?;
+    }
+    let machine = Machine::describe(Some("as in the headings"));
+    let mut text = format!("Machine: {}\n", machine.line());
+    text += &format!(
+        "One file of {} MiB, tmpfs to tmpfs, medians of {} interleaved rounds; of the whole command, start-up included. \
+         ~: ended after {} s, what had arrived.\n",
+        settings.bytes >> 20,
+        settings.runs,
+        settings.limit.as_secs()
+    );
+    print!("{text}");
+    let data = Data::make(settings)?;
+    let mut haul_succeeded = true;
+    let mut verdicts = Vec::new();
+    for &link in &settings.links {
+        for &control in &settings.controls {
+            let rows = run_link(settings, &data, link, control, &interrupted)?;
+            haul_succeeded &= succeeded(settings, &rows);
+            let table = table::markdown(&format!("{}: {}, {}", link.name, link.title, control.title()), &rows);
+            print!("{table}");
+            text += &table;
+            let rates: Vec<(&str, f64)> =
+                rows.iter().filter_map(|row| Some((row.name.as_str(), row.median()?))).collect();
+            verdicts.extend(aims::judge_link(link.name, control.name(), &rates));
+        }
+    }
+    if !verdicts.is_empty() {
+        let table = format!("\n### aims\n\n{}", aims::table(&verdicts));
+        print!("{table}");
+        text += &table;
+    }
+    if let Some(path) = &settings.markdown {
+        std::fs::write(path, text).with_context(|| format!("writing {path:?}"))?;
+    }
+    Ok(haul_succeeded)
+}
+
+fn succeeded(settings: &Settings, rows: &[Row]) -> bool {
+    let mut hauls = rows.iter().zip(&settings.tools).filter(|(_, tool)| tool.is_haul()).map(|(row, _)| row);
+    hauls.all(|row| row.missing.is_none() && row.failure().is_none())
+}
+
+fn run_link(
+    settings: &Settings,
+    data: &Data,
+    link: Link,
+    control: Control,
+    interrupted: &AtomicBool,
+) -> Result<Vec<Row>> {
+    let site = Site::prepare(data, Wan::new(&link.settings(control))?)?;
+    let tools = &settings.tools;
+    let mut rows: Vec<Row> = tools
+        .iter()
+        .map(|tool| Row { name: tool.name.clone(), missing: tool.missing(&site), runs: Vec::new() })
+        .collect();
+    for round in 1..=settings.runs {
+        for position in 0..tools.len() {
+            let index = (position + round as usize - 1) % tools.len();
+            let (tool, row) = (&tools[index], &mut rows[index]);
+            if row.missing.is_some() {
+                continue;
+            }
+            let run = measure::measure(&site, tool, settings.limit, interrupted)?;
+            let outcome = run
+                .failure
+                .clone()
+                .map_or_else(|| format!("{:.0} Mbit/s", run.mbit_per_s), |it| format!("failed: {it}"));
+            let (link, control, runs) = (link.name, control.name(), settings.runs);
+            eprintln!("bench: {link} {control} {round}/{runs} {} {outcome}", tool.name);
+            row.runs.push(run);
+        }
+    }
+    site.empty_target()?;
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    /// Settings for one quick round of these tools.
+    fn settings(dir: &std::path::Path, tools: &[&str], mebibytes: u64) -> Settings {
+        Settings {
+            runs: 1,
+            links: vec![Link::from_name("50ms").expect("it is there")],
+            controls: vec![Control::Cubic],
+            tools: tools.iter().map(|name| tools::from_name(name).expect("it is there")).collect(),
+            bytes: mebibytes << 20,
+            limit: Duration::from_secs(30),
+            dir: dir.to_owned(),
+            haul: Some(PathBuf::from("/bin/false")),
+            markdown: None,
+        }
+    }
+
+    fn measured(settings: &Settings) -> Vec<Row> {
+        let data = Data::make(settings).expect("the data is made");
+        let interrupted = AtomicBool::new(false);
+        run_link(settings, &data, settings.links[0], settings.controls[0], &interrupted).expect("the link is there")
+    }
+
+    #[test]
+    fn every_tool_that_is_there_copies_over_a_link() {
+        if !Wan::available() {
+            eprintln!("SKIPPED: an emulated link needs root and /dev/net/tun");
+            return;
+        }
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let settings = settings(dir.path(), &["haul", "iperf3-p2", "rsync", "scp", "gridftp-p2"], 1);
+        let rows = measured(&settings);
+        for row in &rows {
+            if row.name == "haul" {
+                assert!(row.failure().is_some_and(|failure| failure.contains("exit status: 1")), "{row:?}");
+            } else if row.missing.is_none() {
+                // Logging in alone takes some round trips: 1 MiB in at least 100 ms.
+                assert!(row.failure().is_none() && (1.0..85.0).contains(&row.runs[0].mbit_per_s), "{row:?}");
+            }
+        }
+        assert!(!succeeded(&settings, &rows));
+        assert_eq!(std::fs::read_dir(dir.path()).expect("listed").count(), 0, "data was left behind");
+    }
+
+    #[test]
+    fn what_arrived_within_the_limit_counts() {
+        if !Wan::available() {
+            eprintln!("SKIPPED: an emulated link needs root and /dev/net/tun");
+            return;
+        }
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let mut settings = settings(dir.path(), &["iperf3-p1"], 4096);
+        settings.limit = Duration::from_secs(2);
+        // The file itself is not needed: iperf3 makes its own bytes.
+        let data = Data::make(&Settings { bytes: 4096, ..settings.clone() }).expect("the data is made");
+        let wan = Wan::new(&settings.links[0].settings(settings.controls[0])).expect("a link");
+        let site = Site { bytes: settings.bytes, ..Site::prepare(&data, wan).expect("servers start") };
+        let run = measure::measure(&site, &settings.tools[0], settings.limit, &AtomicBool::new(false));
+        let run = run.expect("it is measured");
+        assert!(run.limited && run.failure.is_none() && (5.0..942.0).contains(&run.mbit_per_s), "{run:?}");
+    }
+}

@@ -1,0 +1,136 @@
+//! The two hosts at the ends of one link: their directories and the servers of the far one.
+
+use std::ffi::OsString;
+use std::fs;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use haul_lab::{Options, Sshd, Tree, Wan};
+use tempfile::TempDir;
+
+use super::args::Settings;
+use crate::daemon::{Daemon, free_port};
+use crate::site::{PREFIX, ensure_plain, find_haul, remove_leftovers};
+use crate::tools::find_program;
+
+const SEED: u64 = 0x6861_756c;
+const FILE: &str = "file";
+const HOSTS: &str = "hosts";
+/// Names of the two hosts.
+pub const NEAR: &str = "near";
+const FAR: &str = "far";
+
+/// The file that is copied. Removed in `Drop`.
+#[derive(Debug)]
+pub struct Data {
+    directory: TempDir,
+    bytes: u64,
+    haul: Option<PathBuf>,
+}
+
+impl Data {
+    /// Makes it.
+    pub fn make(settings: &Settings) -> Result<Self> {
+        remove_leftovers(&settings.dir);
+        let prefix = format!("{PREFIX}{}-", std::process::id());
+        let directory = tempfile::Builder::new().prefix(&prefix).tempdir_in(&settings.dir);
+        let directory = directory.with_context(|| format!("making a directory in {:?}", settings.dir))?;
+        ensure_plain(directory.path())?;
+        for child in ["source", "target", "home"] {
+            fs::create_dir(directory.path().join(child)).with_context(|| format!("making {child} in {directory:?}"))?;
+        }
+        let bytes = Tree::new(directory.path().join("source"), SEED).incompressible_file(FILE, settings.bytes)?;
+        Ok(Self { directory, bytes, haul: find_haul(settings.haul.as_deref())? })
+    }
+}
+
+/// A link with servers at its far end. Ended in `Drop`, the servers before their network.
+#[derive(Debug)]
+pub struct Site<'a> {
+    /// For everything that goes through ssh.
+    pub sshd: Sshd,
+    /// The GridFTP server, if its program is there, and its port.
+    pub gridftp: Option<(Daemon, u16)>,
+    /// The link.
+    pub wan: Wan,
+    /// The haul that is measured, if it exists.
+    pub haul: Option<PathBuf>,
+    /// Size of the file.
+    pub bytes: u64,
+    /// Where source and target are.
+    pub directory: &'a Path,
+}
+
+impl<'a> Site<'a> {
+    /// Starts the servers at the far end of `wan`.
+    pub fn prepare(data: &'a Data, wan: Wan) -> Result<Self> {
+        let directory = data.directory.path();
+        let sshd = start_sshd(&wan, data.haul.as_deref(), &directory.join("home"))?;
+        ensure_plain(sshd.directory())?;
+        fs::write(directory.join(HOSTS), hosts()).context("writing names of hosts")?;
+        let gridftp = start_gridftp(&wan, directory)?;
+        Ok(Self { sshd, gridftp, wan, haul: data.haul.clone(), bytes: data.bytes, directory })
+    }
+
+    /// The file that is copied.
+    pub fn source(&self) -> PathBuf {
+        self.directory.join("source").join(FILE)
+    }
+
+    /// The directory that it is copied into.
+    pub fn target(&self) -> PathBuf {
+        self.directory.join("target")
+    }
+
+    /// Where the copy is then.
+    pub fn copy(&self) -> PathBuf {
+        self.target().join(FILE)
+    }
+
+    /// Removes what was copied.
+    pub fn empty_target(&self) -> Result<()> {
+        let target = self.target();
+        fs::remove_dir_all(&target)
+            .and_then(|()| fs::create_dir(&target))
+            .with_context(|| format!("emptying {target:?}"))
+    }
+}
+
+/// Remote haul is found by PATH. An empty home directory keeps what this account's `.bashrc` does out of the figures.
+fn start_sshd(wan: &Wan, haul: Option<&Path>, home: &Path) -> Result<Sshd> {
+    let own = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
+    let mut path = haul.and_then(Path::parent).map(|parent| parent.as_os_str().to_owned()).unwrap_or_default();
+    if !path.is_empty() {
+        path.push(":");
+    }
+    path.push(own);
+    let home = Sshd::can_force_home().then(|| home.to_owned());
+    let address = IpAddr::V4(Wan::ADDRESS_B);
+    Sshd::start(Options { address, netns: Some(wan.b()), home, path: Some(path), ..Options::default() })
+}
+
+/// GridFTP insists on a name for every address; there is no name server at either end, and this machine's own table of
+/// names shall stay as it is. So its programs see another one in its place.
+pub fn with_hosts(directory: &Path, own_name: &str, program: &Path) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", r#"mount --bind "$0" /etc/hosts && exec "$@""#]);
+    command.arg(directory.join(HOSTS)).arg("env").arg(format!("GLOBUS_HOSTNAME={own_name}")).arg(program);
+    command
+}
+
+fn hosts() -> String {
+    format!("127.0.0.1 localhost\n{} {NEAR}\n{} {FAR}\n", Wan::ADDRESS_A, Wan::ADDRESS_B)
+}
+
+fn start_gridftp(wan: &Wan, directory: &Path) -> Result<Option<(Daemon, u16)>> {
+    let Some(server) = find_program("globus-gridftp-server") else { return Ok(None) };
+    let (port, address) = (free_port()?, Wan::ADDRESS_B.to_string());
+    let mut command = with_hosts(directory, FAR, &server);
+    command.args(["-c", "/dev/null", "-no-detach", "-aa", "-p", &port.to_string()]);
+    command.args(["-control-interface", &address, "-data-interface", &address]);
+    // It is always root's: without root there is no link.
+    command.args(["-allow-root", "-anonymous-user", "root"]);
+    Ok(Some((Daemon::start(&wan.b().enclose(&command), port)?, port)))
+}

@@ -1,0 +1,190 @@
+//! Compressing one payload, and undoing it: LZ4 blocks and Zstandard frames, with contexts that are used again.
+//!
+//! What is compressed, and how, is decided elsewhere ([`haul_proto::compression`]). Nothing is allocated for what a peer
+//! says: what it sent is unpacked into as many bytes as there are to be, and not one more.
+
+use haul_proto::compression::Method;
+use haul_proto::wire::compressed::Codec;
+use haul_proto::wire::fault::ProtocolFault;
+use std::fmt;
+use zstd::bulk::{Compressor, Decompressor};
+
+/// A payload has to become shorter by one part in so many, or it is left as it was.
+const GAIN_PART: usize = 16;
+
+/// Compresses payloads.
+#[derive(Default)]
+pub struct Packer {
+    /// With the level that it is set to.
+    zstd: Option<(u8, Compressor<'static>)>,
+}
+
+impl Packer {
+    /// Bytes that [`Packer::pack`] needs for `len` bytes, more than ever become of them.
+    pub fn room(len: usize) -> usize {
+        lz4_flex::block::get_maximum_output_size(len)
+    }
+
+    /// Compresses `plain` into the beginning of `out`, which has [`Packer::room`]. Gives the length; `None` where it is
+    /// hardly shorter, or there is no memory for it.
+    pub fn pack(&mut self, method: Method, plain: &[u8], out: &mut [u8]) -> Option<usize> {
+        let most = plain.len() - plain.len().div_ceil(GAIN_PART).min(plain.len());
+        let len = match method {
+            Method::Lz4 => lz4_flex::block::compress_into(plain, out).ok()?,
+            Method::Zstd(level) => {
+                let out = out.get_mut(..most)?;
+                self.zstd(level)?.compress_to_buffer(plain, out).ok()?
+            }
+        };
+        (len > 0 && len <= most).then_some(len)
+    }
+
+    fn zstd(&mut self, level: u8) -> Option<&mut Compressor<'static>> {
+        match &mut self.zstd {
+            Some((set, _)) if *set == level => {}
+            Some((set, compressor)) => {
+                compressor.set_compression_level(level.into()).ok()?;
+                *set = level;
+            }
+            none => *none = Some((level, Compressor::new(level.into()).ok()?)),
+        }
+        self.zstd.as_mut().map(|(_, compressor)| compressor)
+    }
+}
+
+/// Shows the level.
+impl fmt::Debug for Packer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Packer({:?})", self.zstd.as_ref().map(|(level, _)| level))
+    }
+}
+
+/// Undoes it.
+#[derive(Default)]
+pub struct Unpacker {
+    zstd: Option<Decompressor<'static>>,
+}
+
+impl Unpacker {
+    /// Unpacks `packed`, which must become exactly as long as `plain`. After a fault, what `plain` holds means nothing.
+    pub fn unpack(&mut self, codec: Codec, packed: &[u8], plain: &mut [u8]) -> Result<(), ProtocolFault> {
+        let unpacked = match codec {
+            Codec::Lz4 => lz4_flex::block::decompress_into(packed, plain).ok(),
+            Codec::Zstd => self.zstd().and_then(|zstd| zstd.decompress_to_buffer(packed, plain).ok()),
+        };
+        if unpacked == Some(plain.len()) {
+            Ok(())
+        } else {
+            Err(ProtocolFault::Invalid("a payload that cannot be decompressed to its length"))
+        }
+    }
+
+    fn zstd(&mut self) -> Option<&mut Decompressor<'static>> {
+        if self.zstd.is_none() {
+            self.zstd = Decompressor::new().ok();
+        }
+        self.zstd.as_mut()
+    }
+}
+
+impl fmt::Debug for Unpacker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Unpacker")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use haul_proto::compression::LEVEL_MAX;
+    use haul_proto::wire::limits::FRAME_MAX;
+
+    fn methods() -> impl Iterator<Item = Method> {
+        (0..Method::COUNT).map(Method::from_index)
+    }
+
+    fn text(len: usize) -> Vec<u8> {
+        let line = |i: usize| format!("{i} {:x} the quick brown fox {}\n", i * i, i % 13);
+        (0usize..).flat_map(|i| line(i).into_bytes()).take(len).collect()
+    }
+
+    fn noise(len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        blake3::Hasher::new().update(b"noise").finalize_xof().fill(&mut bytes);
+        bytes
+    }
+
+    fn pack(packer: &mut Packer, method: Method, plain: &[u8]) -> Option<Vec<u8>> {
+        let mut out = vec![0; Packer::room(plain.len())];
+        let len = packer.pack(method, plain, &mut out)?;
+        out.truncate(len);
+        Some(out)
+    }
+
+    #[test]
+    fn what_was_packed_comes_back_at_every_level_and_length() {
+        let (mut packer, mut unpacker) = (Packer::default(), Unpacker::default());
+        for method in methods() {
+            let hard = matches!(method, Method::Zstd(level) if level > 9);
+            let lengths = [300, 511, 512, 4097, 256 << 10, (512 << 10) + 1, FRAME_MAX as usize];
+            for len in lengths.into_iter().filter(|len| !hard || *len <= 256 << 10) {
+                let plain = text(len);
+                let packed = pack(&mut packer, method, &plain).unwrap_or_else(|| panic!("{method}, {len} bytes"));
+                assert!(packed.len() < len);
+                let mut back = vec![0; len];
+                unpacker.unpack(method.codec(), &packed, &mut back).unwrap();
+                assert!(back == plain, "{method}, {len} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn what_hardly_shrinks_is_left_alone() {
+        let mut packer = Packer::default();
+        for method in [Method::Lz4, Method::Zstd(1), Method::Zstd(LEVEL_MAX)] {
+            for len in [0, 1, 2, 16, 100, 100_000, FRAME_MAX as usize] {
+                assert_eq!(pack(&mut packer, method, &noise(len)), None, "{method}, {len} bytes");
+            }
+            assert!(pack(&mut packer, method, &[0; 1000]).is_some(), "it goes on after that");
+        }
+    }
+
+    #[test]
+    fn another_length_is_a_fault_and_never_more_is_written() {
+        let (mut packer, mut unpacker) = (Packer::default(), Unpacker::default());
+        let plain = text(100_000);
+        for method in [Method::Lz4, Method::Zstd(3)] {
+            let packed = pack(&mut packer, method, &plain).unwrap();
+            for len in [1, 99_999, 100_001, 200_000] {
+                let mut back = vec![0xaa; len];
+                assert!(unpacker.unpack(method.codec(), &packed, &mut back).is_err(), "{method}, {len} bytes");
+            }
+            let cut = &packed[..packed.len() - 1];
+            assert!(unpacker.unpack(method.codec(), cut, &mut vec![0; 100_000]).is_err());
+        }
+        // A bomb: a frame that would become far longer than any payload.
+        let bomb = zstd::bulk::compress(&vec![0; 64 << 20], 1).unwrap();
+        assert!(bomb.len() < 8192);
+        assert!(unpacker.unpack(Codec::Zstd, &bomb, &mut vec![0; FRAME_MAX as usize]).is_err());
+    }
+
+    #[test]
+    fn garbage_is_a_fault_or_bytes_but_no_panic() {
+        let (mut packer, mut unpacker) = (Packer::default(), Unpacker::default());
+        for method in [Method::Lz4, Method::Zstd(1), Method::Zstd(9)] {
+            let plain = text(20_000);
+            let packed = pack(&mut packer, method, &plain).unwrap();
+            let mut back = vec![0; plain.len()];
+            for (at, change) in (0..packed.len()).zip((1..=255).cycle()) {
+                let mut damaged = packed.clone();
+                damaged[at] ^= change;
+                let _ = unpacker.unpack(method.codec(), &damaged, &mut back);
+            }
+            for len in [0, 1, 4, 5, 13, 1000] {
+                assert!(unpacker.unpack(method.codec(), &noise(len), &mut back).is_err(), "{method}, {len} bytes");
+            }
+            unpacker.unpack(method.codec(), &packed, &mut back).unwrap();
+            assert!(back == plain, "it goes on after that");
+        }
+    }
+}

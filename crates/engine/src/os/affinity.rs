@@ -1,0 +1,60 @@
+//! Which CPUs a worker's threads run on (sched_setaffinity(2)).
+
+use haul_proto::cpus::Cpus;
+use haul_proto::wire::report::WorkerMessage;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::report::Reporter;
+
+/// Keeps this thread, and all that it starts from now on, to those of `cpus` that it may use. What cannot be is told
+/// in a notice, and nothing changes then.
+pub fn keep_to(cpus: &Cpus, reporter: &Reporter) {
+    if cpus.is_empty() {
+        return;
+    }
+    let text = match pin(cpus) {
+        Ok(true) => return,
+        Ok(false) => "none of the CPUs of --cpus is there, so that all are used".to_owned(),
+        Err(error) => format!("--cpus has no effect: {}", crate::fs::describe(&error.into())),
+    };
+    reporter.send(&WorkerMessage::Notice { text });
+}
+
+/// Pins this thread; `false` where it may use none of them.
+fn pin(cpus: &Cpus) -> rustix::io::Result<bool> {
+    let usable = sched_getaffinity(None)?;
+    let mut wanted = CpuSet::new();
+    let here = cpus.iter().map(usize::from).filter(|cpu| *cpu < CpuSet::MAX_CPU && usable.is_set(*cpu));
+    here.for_each(|cpu| wanted.set(cpu));
+    if wanted.count() == 0 {
+        return Ok(false);
+    }
+    sched_setaffinity(None, &wanted).map(|()| true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cpus(numbers: &[usize]) -> Cpus {
+        let mut cpus = Cpus::default();
+        numbers.iter().for_each(|cpu| assert!(cpus.insert(u16::try_from(*cpu).unwrap())));
+        cpus
+    }
+
+    #[test]
+    fn a_thread_and_those_that_it_starts_keep_to_what_there_is() {
+        // In a thread of its own, since it stays pinned.
+        let pinned = std::thread::spawn(|| {
+            let usable = sched_getaffinity(None).unwrap();
+            let one = (0..CpuSet::MAX_CPU).find(|cpu| usable.is_set(*cpu)).unwrap();
+            let absent = (0..CpuSet::MAX_CPU).rfind(|cpu| !usable.is_set(*cpu)).unwrap();
+            assert!(!pin(&cpus(&[absent])).unwrap());
+            assert!(sched_getaffinity(None).unwrap() == usable, "nothing has changed");
+            assert!(pin(&cpus(&[one, absent])).unwrap());
+            let child = std::thread::spawn(|| sched_getaffinity(None).unwrap()).join().unwrap();
+            assert_eq!((child.count(), child.is_set(one)), (1, true));
+        });
+        pinned.join().unwrap();
+    }
+}

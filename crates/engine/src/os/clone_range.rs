@@ -1,0 +1,57 @@
+//! Lets a range of one file share its blocks with another file (ioctl_ficlonerange(2)): rustix has this for whole files
+//! alone.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// Makes `len` bytes of `to` from `offset` on share their blocks with those of `from` at the same place; as far as
+/// anybody can tell, they are copied. On success all of them are.
+///
+/// # Errors
+/// EXDEV, EOPNOTSUPP, ENOTTY and others where the two cannot share anything; EINVAL where this range cannot be shared,
+/// since it neither begins and ends with blocks nor ends with `from`. Nothing is shared then.
+pub fn clone_range(from: impl AsFd, to: impl AsFd, offset: u64, len: u64) -> io::Result<()> {
+    // To the kernel, 0 is all that follows.
+    if len == 0 {
+        return Ok(());
+    }
+    let range = libc::file_clone_range {
+        src_fd: from.as_fd().as_raw_fd().into(),
+        src_offset: offset,
+        src_length: len,
+        dest_offset: offset,
+    };
+    // SAFETY: FICLONERANGE reads one `file_clone_range`, which lives until the call returns, and touches no other memory
+    // of this process. Both descriptors are borrowed, so they are open.
+    #[allow(unsafe_code)]
+    let status = unsafe { libc::ioctl(to.as_fd().as_raw_fd(), libc::FICLONERANGE, &raw const range) };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Seek, Write};
+
+    /// What the temporary directory is on may do it or not: but never something else.
+    #[test]
+    fn a_range_is_all_there_or_untouched() {
+        let (mut from, mut to) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+        from.write_all(&[7; 100_001]).unwrap();
+        let cloned = clone_range(&from, &to, 65_536, 34_465);
+        let mut content = Vec::new();
+        to.rewind().unwrap();
+        to.read_to_end(&mut content).unwrap();
+        let expected = if cloned.is_ok() { [vec![0; 65_536], vec![7; 34_465]].concat() } else { Vec::new() };
+        assert!(content == expected, "{cloned:?}: {} bytes", content.len());
+        assert!(clone_range(&from, &to, 0, 0).is_ok() && to.metadata().unwrap().len() == content.len() as u64);
+    }
+
+    #[test]
+    fn what_cannot_be_shared_is_an_error() {
+        let (one, _) = std::os::unix::net::UnixStream::pair().unwrap();
+        let file = tempfile::tempfile().unwrap();
+        assert!(clone_range(&one, &file, 0, 4096).is_err());
+        assert!(clone_range(&file, &one, 0, 4096).is_err());
+    }
+}

@@ -1,0 +1,74 @@
+//! What the page cache holds of a file, and its early write-back: two calls that no safe crate offers.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// Bytes of a range of a file that the page cache holds (cachestat(2), Linux 6.5). `None` where the system does not tell.
+pub fn cached_bytes(file: impl AsFd, offset: u64, len: u64) -> Option<u64> {
+    /// `struct cachestat_range` (linux/mman.h).
+    #[repr(C)]
+    struct Range {
+        offset: u64,
+        len: u64,
+    }
+    /// `struct cachestat` (linux/mman.h): numbers of pages.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Pages {
+        cached: u64,
+        dirty: u64,
+        writeback: u64,
+        evicted: u64,
+        recently_evicted: u64,
+    }
+    /// Its number, the same on every architecture but Alpha; libc does not have it for all of them.
+    const SYS_CACHESTAT: libc::c_long = 451;
+    let range = Range { offset, len };
+    let mut pages = Pages::default();
+    let no_flags: libc::c_uint = 0;
+    // SAFETY: the kernel reads one `Range` and writes one `Pages`; both are laid out as it has them and live until the
+    // call returns. The descriptor is borrowed, so it is open. Where there is no such call, it fails with ENOSYS.
+    #[allow(unsafe_code)]
+    let status =
+        unsafe { libc::syscall(SYS_CACHESTAT, file.as_fd().as_raw_fd(), &raw const range, &raw mut pages, no_flags) };
+    (status == 0).then(|| pages.cached.saturating_mul(rustix::param::page_size() as u64))
+}
+
+/// Begins to write a range of a file to the disk, and does not wait for it.
+pub fn start_write_back(file: impl AsFd, offset: u64, len: u64) -> io::Result<()> {
+    sync_range(file, offset, len, libc::SYNC_FILE_RANGE_WRITE)
+}
+
+/// Writes a range of a file to the disk and waits until it is there. Says nothing about the disk's own cache, nor about
+/// the file's metadata: it makes pages clean, not data durable.
+pub fn finish_write_back(file: impl AsFd, offset: u64, len: u64) -> io::Result<()> {
+    let all = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    sync_range(file, offset, len, all)
+}
+
+fn sync_range(file: impl AsFd, offset: u64, len: u64, flags: libc::c_uint) -> io::Result<()> {
+    let too_far = |_| io::Error::from(io::ErrorKind::InvalidInput);
+    let (offset, len) = (i64::try_from(offset).map_err(too_far)?, i64::try_from(len).map_err(too_far)?);
+    // SAFETY: sync_file_range(2) takes integers and has no memory to violate. The descriptor is borrowed, so it is open.
+    #[allow(unsafe_code)]
+    let status = unsafe { libc::sync_file_range(file.as_fd().as_raw_fd(), offset, len, flags) };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn what_was_written_is_cached_and_can_be_written_back() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[1; 64 << 10]).unwrap();
+        start_write_back(&file, 0, 64 << 10).unwrap();
+        finish_write_back(&file, 0, 64 << 10).unwrap();
+        // An old kernel does not tell; one that does tells this.
+        assert!(cached_bytes(&file, 0, 64 << 10).is_none_or(|cached| cached == 64 << 10));
+        assert!(cached_bytes(&file, 1 << 30, 64 << 10).is_none_or(|cached| cached == 0));
+        assert!(start_write_back(&file, u64::MAX, 1).is_err());
+    }
+}

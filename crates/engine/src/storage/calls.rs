@@ -1,0 +1,91 @@
+//! The engine of plain system calls: pread(2) and pwrite(2), one at a time, finished when they return. Also what is
+//! needed elsewhere to read and write a whole range.
+
+use rustix::io::{Errno, pread, pwrite, write};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use super::{Access, Finished, Request, Storage};
+
+/// Makes each call when it is submitted.
+pub struct Calls<T> {
+    finished: VecDeque<Finished<T>>,
+}
+
+impl<T> Calls<T> {
+    /// With nothing under way.
+    pub fn new() -> Self {
+        Self { finished: VecDeque::new() }
+    }
+}
+
+impl<T> Storage<T> for Calls<T> {
+    fn submit(&mut self, mut request: Request<T>) {
+        let len = request.len;
+        let room = &mut request.record.room_mut()[..len];
+        let result = match request.access {
+            Access::Read => read_at(&*request.file, room, request.offset),
+            Access::Write => write_at(&*request.file, room, request.offset).map(|()| len),
+        };
+        self.finished.push_back(Finished { request, result });
+    }
+
+    fn finished(&mut self, _: bool) -> Option<Finished<T>> {
+        self.finished.pop_front()
+    }
+
+    fn under_way(&self) -> usize {
+        self.finished.len()
+    }
+
+    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// Reads until `buffer` is full or the file ends. A count that is no multiple of the alignment is where a file that
+/// is read past the page cache ends, too.
+pub fn read_at(file: impl AsFd, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match pread(&file, &mut buffer[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(Errno::INTR) => {}
+            // Past the page cache, the rest behind an end that is not aligned cannot be asked for: it is the end.
+            Err(Errno::INVAL) if filled > 0 => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(filled)
+}
+
+/// Writes all of `bytes` at `offset`.
+pub fn write_at(file: impl AsFd, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match pwrite(&file, bytes, offset) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                bytes = &bytes[written..];
+                offset += written as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Writes all of `bytes` where the file stands: to what has no offsets.
+pub fn write_on(file: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match write(&file, bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = &bytes[written..],
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}

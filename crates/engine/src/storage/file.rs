@@ -1,0 +1,68 @@
+//! A file that is open for all streams: once through the page cache and, when that is asked for, once past it.
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, fstatfs, openat};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::{Arc, OnceLock};
+
+use super::Access;
+
+/// File systems that are memory, with nothing behind it (linux/magic.h): tmpfs, ramfs, hugetlbfs, proc, sysfs.
+const MEMORY_MAGICS: [u64; 5] = [0x0102_1994, 0x8584_58f6, 0x9584_58f6, 0x9fa0, 0x6265_6572];
+
+/// An open file.
+pub struct Opened {
+    fd: Arc<OwnedFd>,
+    access: Access,
+    device: u64,
+    in_memory: bool,
+    /// A regular file or a block device. To a pipe, O_DIRECT means something else.
+    has_blocks: bool,
+    direct: OnceLock<Option<Arc<OwnedFd>>>,
+}
+
+impl Opened {
+    /// Takes a file that is open for `access`.
+    pub fn new(fd: OwnedFd, access: Access) -> io::Result<Self> {
+        let stat = fstat(&fd)?;
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        let is_file = kind == FileType::RegularFile;
+        let has_blocks = is_file || kind == FileType::BlockDevice;
+        #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss)]
+        let magic = fstatfs(&fd)?.f_type as u64 & 0xffff_ffff;
+        let in_memory = !is_file || MEMORY_MAGICS.contains(&magic);
+        Ok(Self { fd: Arc::new(fd), access, device: stat.st_dev, in_memory, has_blocks, direct: OnceLock::new() })
+    }
+
+    /// The descriptor that goes through the page cache.
+    pub fn fd(&self) -> &Arc<OwnedFd> {
+        &self.fd
+    }
+
+    /// The descriptor that goes past it; opened when it is first asked for. `None` where the file system refuses.
+    pub fn direct(&self) -> Option<&Arc<OwnedFd>> {
+        let open = || self.has_blocks.then(|| self.open_direct().ok()).flatten().map(Arc::new);
+        self.direct.get_or_init(open).as_ref()
+    }
+
+    /// `st_dev`: names the file system.
+    pub fn device(&self) -> u64 {
+        self.device
+    }
+
+    /// Whether there is no disk behind it: it has nothing to be read ahead, written back or dropped.
+    pub fn in_memory(&self) -> bool {
+        self.in_memory
+    }
+
+    /// Opens the same file again, whatever its name is by now (proc(5), `/proc/PID/fd`). Flags set by fcntl(2) would be
+    /// those of the other descriptor, too.
+    fn open_direct(&self) -> io::Result<OwnedFd> {
+        let access = match self.access {
+            Access::Read => OFlags::RDONLY,
+            Access::Write => OFlags::WRONLY,
+        };
+        let path = format!("/proc/self/fd/{}", self.fd.as_raw_fd());
+        Ok(openat(CWD, path, access | OFlags::DIRECT | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())?)
+    }
+}

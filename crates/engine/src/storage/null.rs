@@ -1,0 +1,65 @@
+//! `null:SIZE` as a source and `null:` as a target: memory to memory, for measuring everything but the disks.
+//!
+//! The source is so many zeros, read from `/dev/zero`, under the name `null`; the target is `/dev/null`.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// What a source's zeros are called at the target.
+pub const NAME: &str = "null";
+/// Where zeros come from.
+pub const ZEROS: &str = "/dev/zero";
+/// Where bytes vanish.
+pub const NOTHING: &str = "/dev/null";
+const PREFIX: &[u8] = b"null:";
+
+/// The size of `null:SIZE`: digits with k, m, g or t for powers of 1024. `None` for every other path; a file of such a
+/// name is `./null:1g`.
+pub fn null_size(path: &Path) -> Option<u64> {
+    let size = path.as_os_str().as_bytes().strip_prefix(PREFIX)?;
+    let (digits, unit) = match size.split_last()? {
+        (b'k' | b'K', digits) => (digits, 1 << 10),
+        (b'm' | b'M', digits) => (digits, 1 << 20),
+        (b'g' | b'G', digits) => (digits, 1 << 30),
+        (b't' | b'T', digits) => (digits, 1 << 40),
+        _ => (size, 1u64),
+    };
+    let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    let number: u64 = std::str::from_utf8(digits).ok().filter(|_| is_number)?.parse().ok()?;
+    // A file's size is signed in every system call.
+    number.checked_mul(unit).filter(|size| i64::try_from(*size).is_ok())
+}
+
+/// Whether a target is `null:`.
+pub fn is_null(path: &Path) -> bool {
+    path.as_os_str().as_bytes() == PREFIX
+}
+
+/// Whether an operand, as it was typed, names one of the two.
+pub fn names_null(operand: &OsStr) -> bool {
+    is_null(Path::new(operand)) || null_size(Path::new(operand)).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_powers_of_1024_and_everything_else_is_a_path() {
+        let size = |text: &str| null_size(Path::new(text));
+        assert_eq!(size("null:0"), Some(0));
+        assert_eq!(size("null:16G"), Some(16 << 30));
+        assert_eq!(size("null:3t"), Some(3 << 40));
+        assert_eq!(size("null:7"), Some(7));
+        for path in
+            ["null", "null:", "null:g", "null:1kb", "./null:1g", "a/null:1g", "null:-1", "null:+1", "null:9999999t"]
+        {
+            assert_eq!(size(path), None, "{path}");
+        }
+        assert!(is_null(Path::new("null:")) && !is_null(Path::new("null:1")) && !is_null(Path::new("null")));
+        assert!(
+            names_null(OsStr::new("null:")) && names_null(OsStr::new("null:1k")) && !names_null(OsStr::new("null:x"))
+        );
+    }
+}

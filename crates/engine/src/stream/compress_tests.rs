@@ -1,0 +1,108 @@
+//! Compressed records from one end of a stream to the other.
+
+use haul_proto::ids::{EntryId, JobId, JobNumber, StreamId};
+use haul_proto::integrity::FrameLen;
+use haul_proto::wire::compressed::Codec;
+use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::wire::frame::DataFrame;
+use haul_proto::wire::handshake::Suite;
+use haul_proto::wire::limits::FRAME_MAX;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::Ordering;
+use std::thread;
+
+use super::super::StreamError;
+use super::super::handshake::{Credentials, as_acceptor, as_connector};
+use super::*;
+
+fn credentials(suite: Suite) -> Credentials {
+    Credentials { session: JobId([1; 16]), secret: [2; 32], suite, rekey_bytes: 1 << 20, streams: 1 }
+}
+
+/// A source's stream and a target's.
+fn pair(suite: Suite) -> (Stream, Stream) {
+    let (a, b) = UnixStream::pair().unwrap();
+    for socket in [&a, &b] {
+        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    }
+    let connecting = thread::spawn(move || as_connector(a.into(), &credentials(suite), StreamId(0)).unwrap());
+    let (_, target) = as_acceptor(b.into(), &credentials(suite)).unwrap();
+    (connecting.join().unwrap(), target)
+}
+
+fn trailer(offset: u64) -> Trailer {
+    Trailer::Data(DataFrame { job: JobNumber(1), entry: EntryId(1), offset, crc: 0, value: [0; 32] })
+}
+
+fn text(len: usize, seed: usize) -> Vec<u8> {
+    (seed..).flat_map(|i| format!("{i} {} a line of text\n", i * 7919 % 1013).into_bytes()).take(len).collect()
+}
+
+fn fill(record: &mut Record, bytes: &[u8]) {
+    record.room_mut()[..bytes.len()].copy_from_slice(bytes);
+    record.set_payload_len(bytes.len());
+}
+
+#[test]
+fn what_was_compressed_arrives_in_plain_and_aligned() {
+    for (suite, policy) in [
+        (Suite::Aes256Gcm, Policy::Always(Method::Zstd(3))),
+        (Suite::AuthenticateOnly, Policy::Always(Method::Lz4)),
+        (Suite::Aes256Gcm, Policy::Off),
+    ] {
+        let (mut source, mut target) = pair(suite);
+        let mut noise = vec![0; 300_000];
+        blake3::Hasher::new().finalize_xof().fill(&mut noise);
+        let sent = [text(512 << 10, 1), noise, text(1000, 2), text(1, 3), vec![7; 512 << 10], text(512 << 10, 4)];
+        let expected = sent.clone();
+        let sending = thread::spawn(move || {
+            let tally = Tally::default();
+            let mut outlet = Compressing::new(&mut source, policy, &tally);
+            let mut record = Record::new(FrameLen::DEFAULT);
+            for (payload, offset) in sent.iter().zip(0..) {
+                fill(&mut record, payload);
+                record = outlet.put(record, &trailer(offset), &Pace::new(0)).unwrap();
+            }
+            outlet.end(record).unwrap();
+            let wire = tally.bytes_on_wire.load(Ordering::Relaxed);
+            (tally.bytes_carried.load(Ordering::Relaxed), wire)
+        });
+        let mut record = Record::new(FrameLen::DEFAULT);
+        for (payload, offset) in expected.iter().zip(0..) {
+            assert_eq!(target.receive(&mut record).unwrap(), trailer(offset));
+            assert!(record.payload() == payload, "{policy:?}, record {offset}");
+            assert_eq!(record.payload().as_ptr().align_offset(4096), 0);
+        }
+        assert_eq!(target.receive(&mut record).unwrap(), Trailer::End { records: 6 });
+        let (carried, wire) = sending.join().unwrap();
+        assert_eq!(carried, expected.iter().map(|payload| payload.len() as u64).sum::<u64>());
+        assert_eq!(wire < carried, policy != Policy::Off, "{policy:?}: {wire} of {carried}");
+    }
+}
+
+#[test]
+fn a_payload_that_becomes_something_else_than_was_said_is_a_fault() {
+    let plain = text(10_000, 1);
+    for (codec, method) in [(Codec::Lz4, Method::Lz4), (Codec::Zstd, Method::Zstd(3))] {
+        let mut packed = vec![0; Packer::room(plain.len())];
+        let len = Packer::default().pack(method, &plain, &mut packed).unwrap();
+        packed.truncate(len);
+        let garbage = vec![0xa5; 500];
+        let other = if codec == Codec::Lz4 { Codec::Zstd } else { Codec::Lz4 };
+        for (codec, said, payload) in [
+            (codec, 9_999, &packed),
+            (codec, 10_001, &packed),
+            (codec, FRAME_MAX as usize, &packed),
+            (other, 10_000, &packed),
+            (codec, 10_000, &garbage),
+        ] {
+            let (mut source, mut target) = pair(Suite::Aes256Gcm);
+            let mut record = Record::new(FrameLen::DEFAULT);
+            fill(&mut record, payload);
+            source.send_packed(&mut record, Some(Compressed { codec, plain: said }), &trailer(0), None).unwrap();
+            let received = target.receive(&mut Record::new(FrameLen::DEFAULT));
+            let is_fault = matches!(received, Err(StreamError::Protocol(ProtocolFault::Invalid(_))));
+            assert!(is_fault, "{codec:?}, {said} bytes: {received:?}");
+        }
+    }
+}

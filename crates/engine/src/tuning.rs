@@ -1,0 +1,70 @@
+//! The source's number of streams while a job runs: looks at the sockets, asks [`Tuner`], and has streams made or rest.
+
+use haul_proto::tune::Tuner;
+use std::time::{Duration, Instant};
+
+use crate::lanes::{Lanes, Snapshot};
+use crate::source::Source;
+
+/// Below this round-trip time the number of streams stays as it is: what limits them there is not the network's loss,
+/// and every stream costs processor time.
+const TUNED_FROM: Duration = Duration::from_millis(1);
+/// Looks for which streams that were asked for are waited for. One whose first packet was lost takes seconds.
+const LOOKS_FOR_STREAMS: u32 = 2;
+
+/// Round trips for which a stream rests at the end, before it does once more what another has not finished.
+const DOUBLED_AFTER_ROUND_TRIPS: u32 = 2;
+
+/// Adjusts the number of streams until `pause`, which waits for so long, says that the job is over.
+pub fn tune(source: &Source, lanes: &Lanes, mut pause: impl FnMut(Duration) -> bool) {
+    let most = source.settings().streams_max;
+    let Some((mut tuner, mut last)) = begin(lanes, most, &mut pause) else { return };
+    source.double_after(DOUBLED_AFTER_ROUND_TRIPS * last.round_trip);
+    if lanes.bear_loss() {
+        return;
+    }
+    let mut at = Instant::now();
+    let mut missed = 0;
+    while pause(period(&last)) {
+        let in_use = tuner.streams().min(lanes.count());
+        let Some(now) = lanes.snapshot(in_use) else { return };
+        let elapsed = std::mem::replace(&mut at, Instant::now()).elapsed();
+        if in_use < tuner.streams() {
+            // Those that were asked for are not up yet: this period tells nothing of them.
+            missed += 1;
+            if missed <= LOOKS_FOR_STREAMS {
+                last = now;
+                continue;
+            }
+            tuner.have(in_use);
+        }
+        missed = 0;
+        let wanted = tuner.look(now.since(&last, elapsed, in_use));
+        source.set_streams(wanted);
+        if wanted > lanes.count() && !lanes.bring_up_to(wanted) {
+            source.ask_for_streams(wanted);
+        }
+        // From another number of streams, the next look is a look at others.
+        last = if wanted == in_use { now } else { lanes.snapshot(wanted).unwrap_or(now) };
+    }
+}
+
+/// Waits for the first streams; `None` where there is nothing to be tuned.
+fn begin(lanes: &Lanes, most: u16, pause: &mut impl FnMut(Duration) -> bool) -> Option<(Tuner, Snapshot)> {
+    let mut count = 0;
+    loop {
+        let first = lanes.snapshot(u16::MAX)?;
+        if count > 0 && lanes.count() == count {
+            return (first.round_trip >= TUNED_FROM && count < most).then(|| (Tuner::new(count, most), first));
+        }
+        count = lanes.count();
+        if !pause(period(&first)) {
+            return None;
+        }
+    }
+}
+
+fn period(snapshot: &Snapshot) -> Duration {
+    let round_trip_us = u64::try_from(snapshot.round_trip.as_micros()).unwrap_or(0);
+    Duration::from_micros(Tuner::period_us(if snapshot.round_trip == Duration::MAX { 0 } else { round_trip_us }))
+}

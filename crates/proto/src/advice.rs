@@ -1,0 +1,90 @@
+//! What a system's administrator could change so that the next transfer is faster, derived from what this one met with.
+
+use crate::wire::report::{PathFigures, Windows};
+
+/// Held back for less than this share of its time, a path is not worth a word.
+const SHARE_MIN_PERCENT: u64 = 20;
+/// Below this round-trip time the kernel's windows are not what limits.
+const ROUND_TRIP_MIN_US: u64 = 1000;
+/// The kernel counts its own bookkeeping into a buffer: about half of it holds data.
+const BUFFER_PER_DATA: u64 = 2;
+/// The largest buffer that is recommended, in bytes.
+const BUFFER_MAX: u64 = 1 << 30;
+
+/// A setting of the kernel that held the streams back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WindowAdvice {
+    /// Which end has it.
+    pub end: WindowEnd,
+    /// For how much of the time with something to send it was the limit.
+    pub percent: u64,
+    /// What it is now, in bytes.
+    pub now_bytes: u64,
+    /// What would lift it, in bytes.
+    pub wanted_bytes: u64,
+}
+
+/// The two windows of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WindowEnd {
+    /// The target's receiving buffer: the last value of `net.ipv4.tcp_rmem`.
+    TargetReceives,
+    /// The source's sending buffer: the last value of `net.ipv4.tcp_wmem`.
+    SourceSends,
+}
+
+/// Which of the two windows held the streams back, and what would lift that: a buffer for twice what is under way at
+/// the rate that was reached, and at least twice the present one. `rate_bytes_per_s` is that of all streams together;
+/// one alone may have to carry it. Nothing where the kernel's limit is not known.
+pub fn windows(path: &PathFigures, rate_bytes_per_s: u64, source: Windows, target: Windows) -> Option<WindowAdvice> {
+    let percent = |part: u64| part.saturating_mul(100) / path.busy_us.max(1);
+    let (receiver, buffer) = (percent(path.receiver_limited_us), percent(path.buffer_limited_us));
+    let (end, percent, now_bytes) = match receiver >= buffer {
+        true => (WindowEnd::TargetReceives, receiver, target.receive_max_bytes),
+        false => (WindowEnd::SourceSends, buffer, source.send_max_bytes),
+    };
+    if percent < SHARE_MIN_PERCENT || path.round_trip_us < ROUND_TRIP_MIN_US || now_bytes == 0 {
+        return None;
+    }
+    let under_way = rate_bytes_per_s.saturating_mul(path.round_trip_us) / 1_000_000;
+    let wanted = under_way.saturating_mul(2 * BUFFER_PER_DATA).max(now_bytes.saturating_mul(2));
+    let wanted_bytes = wanted.checked_next_power_of_two().unwrap_or(BUFFER_MAX).min(BUFFER_MAX);
+    (wanted_bytes > now_bytes).then_some(WindowAdvice { end, percent: percent.min(100), now_bytes, wanted_bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOST: Windows = Windows { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 };
+
+    fn path(receiver_limited_us: u64, buffer_limited_us: u64) -> PathFigures {
+        PathFigures {
+            round_trip_us: 100_000,
+            busy_us: 10_000_000,
+            receiver_limited_us,
+            buffer_limited_us,
+            ..PathFigures::default()
+        }
+    }
+
+    #[test]
+    fn the_window_that_held_back_is_named_with_what_would_lift_it() {
+        let advice = windows(&path(9_000_000, 100), 100_000_000, HOST, HOST).unwrap();
+        assert_eq!((advice.end, advice.percent), (WindowEnd::TargetReceives, 90));
+        assert_eq!((advice.now_bytes, advice.wanted_bytes), (6 << 20, 64 << 20), "10 MB under way, four times");
+        let advice = windows(&path(0, 2_000_000), 1000, HOST, HOST).unwrap();
+        assert_eq!((advice.end, advice.now_bytes, advice.wanted_bytes), (WindowEnd::SourceSends, 4 << 20, 8 << 20));
+    }
+
+    #[test]
+    fn what_did_not_hold_back_is_left_alone() {
+        assert_eq!(windows(&path(1_900_000, 0), 100_000_000, HOST, HOST), None, "a fifth is the least");
+        assert_eq!(windows(&PathFigures::default(), 1 << 40, HOST, HOST), None);
+        let near = PathFigures { round_trip_us: 50, ..path(9_000_000, 0) };
+        assert_eq!(windows(&near, 1 << 40, HOST, HOST), None);
+        assert_eq!(windows(&path(9_000_000, 0), 1 << 40, HOST, Windows::default()), None, "nothing is known of it");
+        let vast = Windows { receive_max_bytes: 1 << 31, send_max_bytes: 0 };
+        assert_eq!(windows(&path(9_000_000, 0), u64::MAX, HOST, vast), None, "there is nothing larger to recommend");
+    }
+}

@@ -1,0 +1,197 @@
+//! The chooser beside a model of a stream: a source that computes, a buffer, and a connection behind it.
+
+use super::*;
+
+const FRAME: f64 = 524_288.0;
+/// What the model's connection takes into its buffer.
+const BUFFER: f64 = 1_000_000.0;
+
+/// What a byte of a kind of data becomes, and costs, under each method.
+#[derive(Clone, Copy)]
+struct Data {
+    costs: [f64; 6],
+    ratios: [f64; 6],
+}
+
+const TEXT: Data = Data { costs: [2.0, 3.0, 5.0, 14.0, 22.0, 60.0], ratios: [0.55, 0.40, 0.37, 0.34, 0.33, 0.325] };
+/// Its sample says at once that nothing is to be had.
+const NOISE: Data = Data { costs: [0.0; 6], ratios: [1.0; 6] };
+/// Looks as if it could shrink, and does not.
+const STUBBORN: Data = Data { costs: [1.0, 2.0, 3.0, 8.0, 12.0, 40.0], ratios: [1.0; 6] };
+
+struct Model {
+    chooser: Chooser,
+    /// Nanoseconds a byte: of the connection, and of the target for each plain byte.
+    pipe: f64,
+    target: f64,
+    prepare: f64,
+    /// When the connection has carried all that it was given.
+    drained_ns: f64,
+    now_ns: f64,
+    plain_bytes: f64,
+}
+
+impl Model {
+    fn new(policy: Policy, pipe: f64) -> Self {
+        let chooser = Chooser::new(policy);
+        Self { chooser, pipe, target: 0.0, prepare: 0.5, drained_ns: 0.0, now_ns: 0.0, plain_bytes: 0.0 }
+    }
+
+    fn frame(&mut self, data: Data) -> Attempt {
+        let index = |method| CHOICES.iter().position(|(choice, ..)| *choice == method).unwrap();
+        let (attempt, cost, ratio) = match self.chooser.next().map(|method| (method, index(method))) {
+            Some((_, i)) if data.costs[i] == 0.0 => (Attempt::None, 0.02, 1.0),
+            Some((method, i)) if data.ratios[i] >= 1.0 => (Attempt::InVain(method), data.costs[i], 1.0),
+            Some((method, i)) => (Attempt::Done(method), data.costs[i], data.ratios[i]),
+            None => (Attempt::None, 0.0, 1.0),
+        };
+        let wire_bytes = FRAME * ratio;
+        let (prepare_ns, compress_ns, seal_ns) = (self.prepare * FRAME, cost * FRAME, 0.3 * wire_bytes);
+        self.now_ns += prepare_ns + compress_ns + seal_ns;
+        let slowness = self.pipe.max(self.target / ratio);
+        self.drained_ns = self.drained_ns.max(self.now_ns) + wire_bytes * slowness;
+        let send_ns = (self.drained_ns - BUFFER * slowness - self.now_ns).max(0.2 * wire_bytes);
+        self.now_ns += send_ns;
+        self.plain_bytes += FRAME;
+        let times = FrameTimes { prepare_ns, compress_ns, seal_ns, send_ns, plain_bytes: FRAME, wire_bytes };
+        self.chooser.sent(attempt, &times);
+        attempt
+    }
+
+    /// Sends so many frames; nanoseconds a plain byte.
+    fn run(&mut self, frames: u32, data: Data) -> f64 {
+        let (began_ns, began_bytes) = (self.now_ns, self.plain_bytes);
+        (0..frames).for_each(|_| {
+            self.frame(data);
+        });
+        (self.now_ns - began_ns) / (self.plain_bytes - began_bytes)
+    }
+}
+
+fn best_of_all(data: Data, pipe: f64) -> f64 {
+    let time = |cost: f64, ratio: f64| (0.5 + cost + 0.5 * ratio).max(ratio * pipe);
+    (0..6).map(|i| time(data.costs[i], data.ratios[i])).fold(time(0.0, 1.0), f64::min)
+}
+
+#[test]
+fn on_any_connection_text_travels_as_by_the_best_method() {
+    for pipe in [0.2, 0.8, 1.5, 3.0, 5.0, 8.0, 16.0, 32.0, 80.0, 300.0, 1000.0] {
+        let mut model = Model::new(Policy::Auto, pipe);
+        model.run(100, TEXT);
+        let (found, best) = (model.run(2000, TEXT), best_of_all(TEXT, pipe));
+        assert!(found < 1.1 * best, "{pipe} ns a byte: {found} instead of {best}");
+    }
+}
+
+#[test]
+fn on_a_fast_connection_nothing_is_even_tried() {
+    for pipe in [0.1, 0.5, 1.0, 1.9] {
+        let mut model = Model::new(Policy::Auto, pipe);
+        assert!((0..5000).all(|_| model.frame(TEXT) == Attempt::None), "{pipe}");
+    }
+}
+
+#[test]
+fn noise_and_what_does_not_shrink_lose_at_most_two_parts_in_a_hundred() {
+    for data in [NOISE, STUBBORN] {
+        for pipe in [0.8, 3.0, 8.0, 16.0, 100.0] {
+            let (mut off, mut auto) = (Model::new(Policy::Off, pipe), Model::new(Policy::Auto, pipe));
+            let (without, with) = (off.run(3000, data), auto.run(3000, data));
+            assert!(with <= 1.02 * without, "{pipe} ns a byte: {with} instead of {without}");
+        }
+    }
+}
+
+#[test]
+fn parts_that_shrink_are_found_behind_parts_that_do_not() {
+    for data in [NOISE, STUBBORN] {
+        let mut model = Model::new(Policy::Auto, 16.0);
+        for _ in 0..5 {
+            model.run(500, data);
+            model.run(SKIP_FRAMES_MAX + 8, TEXT);
+            assert!(matches!(model.frame(TEXT), Attempt::Done(_)));
+        }
+    }
+}
+
+#[test]
+fn a_slow_target_is_not_taken_for_a_slow_connection() {
+    let mut model = Model::new(Policy::Auto, 0.5);
+    model.target = 10.0;
+    let frames = 10_000;
+    let compressed = (0..frames).filter(|_| matches!(model.frame(TEXT), Attempt::Done(_))).count();
+    assert!(compressed > 0 && compressed < frames / 20, "{compressed} of {frames}");
+}
+
+#[test]
+fn a_target_that_becomes_slow_is_noticed_later_too() {
+    let mut model = Model::new(Policy::Auto, 16.0);
+    model.run(300, TEXT);
+    assert!(matches!(model.frame(TEXT), Attempt::Done(_)));
+    model.target = 40.0;
+    let frames = 5000;
+    let compressed = (0..frames).filter(|_| matches!(model.frame(TEXT), Attempt::Done(_))).count();
+    assert!(compressed < frames / 10, "{compressed} of {frames}");
+    model.target = 0.0;
+    model.run(5000, TEXT);
+    assert!(model.run(500, TEXT) < 8.0, "and that it is so no longer");
+}
+
+#[test]
+fn a_connection_that_becomes_faster_or_slower_is_noticed() {
+    let mut model = Model::new(Policy::Auto, 16.0);
+    model.run(300, TEXT);
+    for (pipe, within) in [(0.3, 2500), (16.0, 200), (200.0, 200), (4.0, 2500)] {
+        model.pipe = pipe;
+        model.run(within, TEXT);
+        let (found, best) = (model.run(500, TEXT), best_of_all(TEXT, pipe));
+        assert!(found < 1.15 * best, "{pipe} ns a byte: {found} instead of {best}");
+    }
+}
+
+#[test]
+fn a_slow_beginning_misleads_for_a_moment_only() {
+    let mut model = Model::new(Policy::Auto, 100.0);
+    model.run(6, TEXT);
+    model.pipe = 0.5;
+    model.run(120, TEXT);
+    assert!(model.run(100, TEXT) < 1.2);
+}
+
+#[test]
+fn waiting_for_work_is_no_reason_to_compress() {
+    let mut model = Model::new(Policy::Auto, 0.5);
+    model.prepare = 5000.0;
+    assert!((0..200).all(|_| model.frame(TEXT) == Attempt::None));
+}
+
+#[test]
+fn what_is_asked_for_is_done_on_any_connection() {
+    for method in [Method::Lz4, Method::Zstd(19)] {
+        let mut chooser = Chooser::new(Policy::Always(method));
+        for _ in 0..100 {
+            assert_eq!(chooser.next(), Some(method));
+            chooser.sent(Attempt::InVain(method), &FrameTimes { plain_bytes: FRAME, ..FrameTimes::default() });
+        }
+    }
+    assert!(Chooser::new(Policy::Off).is_off() && Chooser::new(Policy::Off).next().is_none());
+}
+
+#[test]
+fn figures_without_sense_do_no_harm() {
+    let mut chooser = Chooser::new(Policy::Auto);
+    for value in [0.0, f64::MAX, 1.0, f64::MIN_POSITIVE] {
+        for attempt in [Attempt::None, Attempt::Done(Method::Zstd(3)), Attempt::InVain(Method::Zstd(19))] {
+            let times = FrameTimes {
+                prepare_ns: value,
+                compress_ns: value,
+                seal_ns: value,
+                send_ns: value,
+                plain_bytes: value,
+                wire_bytes: value,
+            };
+            chooser.sent(attempt, &times);
+            let _ = chooser.next();
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What compression a session may use, and what the source of a stream chooses ([`chooser`]).
+//!
+//! Nothing here compresses: the codecs are the engine's.
+
+pub mod chooser;
+mod pipe;
+pub mod sample;
+
+use std::fmt;
+
+use crate::codec::{Decoded, Reader, Writer};
+use crate::wire::compressed::Codec;
+use crate::wire::fault::ProtocolFault;
+
+/// Highest level of zstd. Those above it need more memory than a stream is to have.
+pub const LEVEL_MAX: u8 = 19;
+/// The level where zstd is named without one: its own default.
+pub const LEVEL_DEFAULT: u8 = 3;
+
+/// A codec, and how hard it works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// LZ4, its one fast way.
+    Lz4,
+    /// Zstandard at this level: 1 to [`LEVEL_MAX`].
+    Zstd(u8),
+}
+
+impl Method {
+    /// Number of different values of [`Method::index`].
+    pub const COUNT: usize = LEVEL_MAX as usize + 1;
+
+    /// A small number of its own, for tables: 0 for LZ4, else the level.
+    pub fn index(self) -> usize {
+        match self {
+            Method::Lz4 => 0,
+            Method::Zstd(level) => usize::from(level.clamp(1, LEVEL_MAX)),
+        }
+    }
+
+    /// The reverse of [`Method::index`].
+    pub fn from_index(index: usize) -> Self {
+        match u8::try_from(index) {
+            Ok(0) => Method::Lz4,
+            Ok(level) => Method::Zstd(level.min(LEVEL_MAX)),
+            Err(_) => Method::Zstd(LEVEL_MAX),
+        }
+    }
+
+    /// How its bytes are to be read.
+    pub fn codec(self) -> Codec {
+        match self {
+            Method::Lz4 => Codec::Lz4,
+            Method::Zstd(_) => Codec::Zstd,
+        }
+    }
+
+    /// The level, where there are several.
+    pub fn level(self) -> Option<u8> {
+        match self {
+            Method::Lz4 => None,
+            Method::Zstd(level) => Some(level),
+        }
+    }
+}
+
+/// `zstd 3`, or `lz4`.
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Method::Lz4 => f.write_str("lz4"),
+            Method::Zstd(level) => write!(f, "zstd {level}"),
+        }
+    }
+}
+
+/// What a source may do to payloads before they are sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Policy {
+    /// Nothing.
+    Off,
+    /// What pays, stream by stream and frame by frame.
+    #[default]
+    Auto,
+    /// This, wherever it makes a payload shorter.
+    Always(Method),
+}
+
+impl Policy {
+    /// Writes what the controller says: a kind and a level, one byte each.
+    pub fn encode(self, out: &mut Writer) {
+        let (kind, level) = match self {
+            Policy::Off => (0, 0),
+            Policy::Auto => (1, 0),
+            Policy::Always(Method::Lz4) => (2, 0),
+            Policy::Always(Method::Zstd(level)) => (3, level),
+        };
+        out.u8(kind).u8(level);
+    }
+
+    /// Reads it.
+    pub fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        match (reader.u8()?, reader.u8()?) {
+            (0, 0) => Ok(Policy::Off),
+            (1, 0) => Ok(Policy::Auto),
+            (2, 0) => Ok(Policy::Always(Method::Lz4)),
+            (3, level) if (1..=LEVEL_MAX).contains(&level) => Ok(Policy::Always(Method::Zstd(level))),
+            (0..=3, _) => Err(ProtocolFault::OverLimit("a level of compression")),
+            (value, _) => Err(ProtocolFault::Unknown { what: "kind of compression", value: value.into() }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_come_back_and_others_are_faults() {
+        let zstd = (1..=LEVEL_MAX).map(|level| Policy::Always(Method::Zstd(level)));
+        for policy in zstd.chain([Policy::Off, Policy::Auto, Policy::Always(Method::Lz4)]) {
+            let mut out = Writer::new();
+            policy.encode(&mut out);
+            assert_eq!(Policy::decode(&mut Reader::new(&out.into_bytes())), Ok(policy));
+        }
+        for bytes in [[0, 1], [1, 3], [2, 1], [3, 0], [3, LEVEL_MAX + 1], [4, 0], [255, 255]] {
+            assert!(Policy::decode(&mut Reader::new(&bytes)).is_err(), "{bytes:?}");
+        }
+        assert!(Policy::decode(&mut Reader::new(&[1])).is_err());
+    }
+
+    #[test]
+    fn every_method_has_a_number_of_its_own() {
+        for index in 0..Method::COUNT {
+            assert_eq!(Method::from_index(index).index(), index);
+        }
+        assert_eq!(Method::from_index(usize::MAX), Method::Zstd(LEVEL_MAX));
+        assert_eq!([Method::Lz4, Method::Zstd(19)].map(|method| method.to_string()), ["lz4", "zstd 19"]);
+    }
+}

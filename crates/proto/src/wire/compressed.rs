@@ -1,0 +1,146 @@
+//! Records whose payload was compressed: what stands in front of their trailer.
+//!
+//! Data and Pack stay what they are. A compressed record's trailer begins with a kind of its own, the codec and the
+//! plain length; behind that follows the trailer that the record would have had. How the bytes of a codec are made
+//! and read is the engine's.
+
+use super::fault::ProtocolFault;
+use super::frame::Trailer;
+use super::limits::FRAME_MAX;
+use crate::codec::{Decoded, Reader, Writer};
+
+/// How a payload is compressed: an open set, and one that this version does not know is a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Codec {
+    /// An LZ4 block, without frame and length (lz4_Block_format.md).
+    Lz4,
+    /// A Zstandard frame (RFC 8878), without a dictionary.
+    Zstd,
+}
+
+impl Codec {
+    /// The number on the wire.
+    pub fn number(self) -> u8 {
+        match self {
+            Codec::Lz4 => 1,
+            Codec::Zstd => 2,
+        }
+    }
+
+    /// The reverse of [`Codec::number`].
+    pub fn from_number(number: u8) -> Decoded<Self> {
+        match number {
+            1 => Ok(Codec::Lz4),
+            2 => Ok(Codec::Zstd),
+            value => Err(ProtocolFault::Unknown { what: "codec", value: value.into() }),
+        }
+    }
+
+    /// As people and programs know it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Codec::Lz4 => "lz4",
+            Codec::Zstd => "zstd",
+        }
+    }
+}
+
+/// What a compressed payload was and is to become again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compressed {
+    /// How it was compressed.
+    pub codec: Codec,
+    /// Its length in bytes before that: at most [`FRAME_MAX`], and more than it has on the wire.
+    pub plain: usize,
+}
+
+/// Kind of a trailer with a [`Compressed`] in front; the other kinds are those of [`Trailer`].
+const COMPRESSED: u8 = 4;
+
+/// Appends the bytes of a trailer on the wire.
+pub fn encode_trailer(compressed: Option<Compressed>, trailer: &Trailer, out: &mut Writer) {
+    if let Some(Compressed { codec, plain }) = compressed {
+        out.u8(COMPRESSED).u8(codec.number()).count(plain);
+    }
+    trailer.encode(out);
+}
+
+/// Reads a trailer; `payload` is the length of the payload as it travelled.
+pub fn decode_trailer(bytes: &[u8], payload: usize) -> Decoded<(Option<Compressed>, Trailer)> {
+    if bytes.first() != Some(&COMPRESSED) {
+        return Ok((None, Trailer::decode(bytes, payload)?));
+    }
+    let mut reader = Reader::new(bytes);
+    reader.u8()?;
+    let codec = Codec::from_number(reader.u8()?)?;
+    let plain = reader.count(FRAME_MAX as usize, "a payload before it was compressed")?;
+    if payload == 0 || payload >= plain {
+        return Err(ProtocolFault::Invalid("a compressed payload that is not shorter"));
+    }
+    // The trailer's own checks of lengths are about what the payload will be. One that takes no payload refuses it.
+    let trailer = Trailer::decode(reader.take(reader.remaining())?, plain)?;
+    Ok((Some(Compressed { codec, plain }), trailer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{EntryId, JobNumber};
+    use crate::manifest::Stamp;
+    use crate::wire::frame::{DataFrame, PackFrame, PackedFile};
+    use crate::wire::limits::{PACK_FILES_MAX, TRAILER_MAX};
+
+    fn data() -> Trailer {
+        Trailer::Data(DataFrame { job: JobNumber(1), entry: EntryId(7), offset: 0, crc: 5, value: [9; 32] })
+    }
+
+    fn pack(files: u64, len: u32) -> Trailer {
+        let file = |entry| PackedFile { entry: EntryId(entry), len, modified: Stamp::default(), digest: [3; 32] };
+        let files = (0..files).map(|i| file(u64::MAX - i)).collect();
+        Trailer::Pack(PackFrame { job: JobNumber(u32::MAX), crc: u64::MAX, files })
+    }
+
+    fn encoded(compressed: Option<Compressed>, trailer: &Trailer) -> Vec<u8> {
+        let mut out = Writer::new();
+        encode_trailer(compressed, trailer, &mut out);
+        out.into_bytes()
+    }
+
+    #[test]
+    fn trailers_come_back_with_and_without() {
+        for codec in [Codec::Lz4, Codec::Zstd] {
+            for (trailer, plain) in [(data(), 512 << 10), (pack(3, 1000), 3000), (data(), FRAME_MAX as usize)] {
+                let compressed = Some(Compressed { codec, plain });
+                let bytes = encoded(compressed, &trailer);
+                assert_eq!(decode_trailer(&bytes, plain - 1), Ok((compressed, trailer.clone())));
+                assert!((0..bytes.len()).all(|cut| decode_trailer(&bytes[..cut], 1).is_err()));
+                assert_eq!(decode_trailer(&encoded(None, &trailer), plain), Ok((None, trailer)));
+            }
+        }
+    }
+
+    #[test]
+    fn hostile_lengths_and_codecs_are_faults() {
+        let with = |plain, trailer: &Trailer| encoded(Some(Compressed { codec: Codec::Zstd, plain }), trailer);
+        for payload in [0, 1000, 1001, FRAME_MAX as usize] {
+            assert!(decode_trailer(&with(1000, &data()), payload).is_err(), "{payload} bytes are not shorter");
+        }
+        let over = decode_trailer(&with(FRAME_MAX as usize + 1, &data()), 9);
+        assert_eq!(over, Err(ProtocolFault::OverLimit("a payload before it was compressed")));
+        assert!(decode_trailer(&with(1001, &pack(1, 1000)), 9).is_err(), "a pack fills its plain payload");
+        for empty in [Trailer::Finished, Trailer::End { records: 1 }] {
+            assert!(decode_trailer(&with(1000, &empty), 9).is_err(), "{empty:?} has no payload");
+        }
+        let nested = [&with(1000, &data())[..4], &with(1000, &data())].concat();
+        assert_eq!(decode_trailer(&nested, 9), Err(ProtocolFault::Unknown { what: "kind of record", value: 4 }));
+        let mut unknown = with(1000, &data());
+        unknown[1] = 3;
+        assert_eq!(decode_trailer(&unknown, 9), Err(ProtocolFault::Unknown { what: "codec", value: 3 }));
+    }
+
+    #[test]
+    fn the_largest_pack_fits_a_compressed_trailer() {
+        let compressed = Compressed { codec: Codec::Zstd, plain: FRAME_MAX as usize };
+        assert!(encoded(Some(compressed), &pack(PACK_FILES_MAX as u64, FRAME_MAX)).len() < TRAILER_MAX);
+    }
+}

@@ -1,0 +1,202 @@
+//! The figures that a worker reports: how far it is, and at the end what it took.
+
+use super::fault::ProtocolFault;
+use crate::codec::{Decoded, Reader, Writer};
+use crate::compression::{Method, Policy};
+
+/// How far an end is. The source counts what it found, the target what it settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Files found.
+    pub files_found: u64,
+    /// Their bytes.
+    pub bytes_found: u64,
+    /// Whether there is nothing more to find.
+    pub walk_complete: bool,
+    /// Files copied.
+    pub files_copied: u64,
+    /// Files that were there already.
+    pub files_skipped: u64,
+    /// Directories made or found.
+    pub directories: u64,
+    /// Links made or found equal.
+    pub symlinks: u64,
+    /// Entries that failed here.
+    pub failed: u64,
+    /// Entries left out on purpose.
+    pub left_out: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+    /// Bytes of files that were there already.
+    pub bytes_skipped: u64,
+    /// Frames that arrived damaged and were asked for again.
+    pub frames_resent: u64,
+    /// Streams in use now; the source counts them.
+    pub streams: u64,
+    /// Bytes of payloads that the source sent, as they were before compression.
+    pub bytes_carried: u64,
+    /// Bytes of the records in which it sent them.
+    pub bytes_on_wire: u64,
+}
+
+/// An end's last word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Final {
+    /// How far it came.
+    pub counters: Counters,
+    /// User and system time of the process, in microseconds.
+    pub cpu_us: u64,
+    /// Peak resident memory, in bytes.
+    pub peak_bytes: u64,
+    /// Bytes read or written past the page cache (O_DIRECT).
+    pub direct_bytes: u64,
+    /// Bytes that were not copied, since the file at the target shares its blocks with the source's.
+    pub cloned_bytes: u64,
+    /// What the source's sockets met with; all zero at the target, and where no TCP was used.
+    pub path: PathFigures,
+    /// How most of the bytes that travelled compressed were: the source's to say, and `None` where none were.
+    pub compression: Option<Method>,
+}
+
+/// What the sockets of all streams met with on their way (tcp(7), `TCP_INFO`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PathFigures {
+    /// The shortest round-trip time that was seen, in microseconds.
+    pub round_trip_us: u64,
+    /// Segments sent with data, those that were sent again included.
+    pub segments: u64,
+    /// Segments sent again.
+    pub retransmitted: u64,
+    /// Time with something to send, in microseconds, of all streams together.
+    pub busy_us: u64,
+    /// That part of it in which the receiver's window was full.
+    pub receiver_limited_us: u64,
+    /// That part of it in which the sender's buffer was too small.
+    pub buffer_limited_us: u64,
+}
+
+impl Counters {
+    fn fields(&self) -> [u64; 14] {
+        [
+            self.files_found,
+            self.bytes_found,
+            self.files_copied,
+            self.files_skipped,
+            self.directories,
+            self.symlinks,
+            self.failed,
+            self.left_out,
+            self.bytes_written,
+            self.bytes_skipped,
+            self.frames_resent,
+            self.streams,
+            self.bytes_carried,
+            self.bytes_on_wire,
+        ]
+    }
+
+    pub(super) fn encode(&self, out: &mut Writer) {
+        out.bool(self.walk_complete);
+        self.fields().iter().for_each(|field| {
+            out.varint(*field);
+        });
+    }
+
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        let walk_complete = reader.bool()?;
+        let mut field = || reader.varint();
+        Ok(Self {
+            walk_complete,
+            files_found: field()?,
+            bytes_found: field()?,
+            files_copied: field()?,
+            files_skipped: field()?,
+            directories: field()?,
+            symlinks: field()?,
+            failed: field()?,
+            left_out: field()?,
+            bytes_written: field()?,
+            bytes_skipped: field()?,
+            frames_resent: field()?,
+            streams: field()?,
+            bytes_carried: field()?,
+            bytes_on_wire: field()?,
+        })
+    }
+
+    /// Both ends' counters in one: each counts what the other does not. What a peer says may be anything, so that
+    /// sums stop at the largest number.
+    pub fn plus(&self, other: &Counters) -> Counters {
+        Counters {
+            walk_complete: self.walk_complete || other.walk_complete,
+            files_found: self.files_found.saturating_add(other.files_found),
+            bytes_found: self.bytes_found.saturating_add(other.bytes_found),
+            files_copied: self.files_copied.saturating_add(other.files_copied),
+            files_skipped: self.files_skipped.saturating_add(other.files_skipped),
+            directories: self.directories.saturating_add(other.directories),
+            symlinks: self.symlinks.saturating_add(other.symlinks),
+            failed: self.failed.saturating_add(other.failed),
+            left_out: self.left_out.saturating_add(other.left_out),
+            bytes_written: self.bytes_written.saturating_add(other.bytes_written),
+            bytes_skipped: self.bytes_skipped.saturating_add(other.bytes_skipped),
+            frames_resent: self.frames_resent.saturating_add(other.frames_resent),
+            streams: self.streams.max(other.streams),
+            bytes_carried: self.bytes_carried.saturating_add(other.bytes_carried),
+            bytes_on_wire: self.bytes_on_wire.saturating_add(other.bytes_on_wire),
+        }
+    }
+}
+
+impl Final {
+    pub(super) fn encode(&self, out: &mut Writer) {
+        self.counters.encode(out);
+        out.u64(self.cpu_us).u64(self.peak_bytes).u64(self.direct_bytes).u64(self.cloned_bytes);
+        self.path.encode(out);
+        self.compression.map_or(Policy::Off, Policy::Always).encode(out);
+    }
+
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        let counters = Counters::decode(reader)?;
+        let (cpu_us, peak_bytes) = (reader.u64()?, reader.u64()?);
+        let (direct_bytes, cloned_bytes) = (reader.u64()?, reader.u64()?);
+        let path = PathFigures::decode(reader)?;
+        let compression = match Policy::decode(reader)? {
+            Policy::Off => None,
+            Policy::Always(method) => Some(method),
+            Policy::Auto => return Err(ProtocolFault::Invalid("a compression that was not chosen")),
+        };
+        Ok(Self { counters, cpu_us, peak_bytes, direct_bytes, cloned_bytes, path, compression })
+    }
+}
+
+impl PathFigures {
+    pub(super) fn encode(&self, out: &mut Writer) {
+        let Self { round_trip_us, segments, retransmitted, busy_us, receiver_limited_us, buffer_limited_us } = *self;
+        for field in [round_trip_us, segments, retransmitted, busy_us, receiver_limited_us, buffer_limited_us] {
+            out.varint(field);
+        }
+    }
+
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        Ok(Self {
+            round_trip_us: reader.varint()?,
+            segments: reader.varint()?,
+            retransmitted: reader.varint()?,
+            busy_us: reader.varint()?,
+            receiver_limited_us: reader.varint()?,
+            buffer_limited_us: reader.varint()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_of_a_peer_cannot_overflow() {
+        let most = Counters { bytes_written: u64::MAX, failed: 1, walk_complete: true, ..Counters::default() };
+        let sum = most.plus(&most);
+        assert_eq!((sum.bytes_written, sum.failed, sum.walk_complete), (u64::MAX, 2, true));
+    }
+}

@@ -1,0 +1,121 @@
+//! Within one file system that can do that, large files share blocks with their sources instead of being copied; and
+//! only where nobody wants to know more than that they are equal.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+
+use haul_e2e::{Mount, Sandbox, compare, contents, is_root_or_skip, listing};
+
+/// Not a multiple of anything.
+const SIZE: u64 = 20_000_001;
+/// The least that `mkfs.xfs` takes, and room for a few copies.
+const IMAGE_BYTES: u64 = 400 << 20;
+
+/// Runs a test on each kind of file system that can share and is to be had here.
+fn on_each_kind(test: impl Fn(&Sandbox, &Mount<'_>, &str)) {
+    if !is_root_or_skip("mounting a file system") {
+        return;
+    }
+    for kind in ["btrfs", "xfs"] {
+        let sandbox = Sandbox::new();
+        if let Some(mount) = sandbox.image(kind, IMAGE_BYTES) {
+            test(&sandbox, &mount, kind);
+        }
+    }
+}
+
+#[test]
+fn large_files_share_their_blocks_and_stay_apart() {
+    on_each_kind(|sandbox, mount, kind| {
+        let source = sandbox.big_file(format!("{kind}/source"), SIZE);
+        let target = mount.path().join("target");
+        for (streams, frame) in [("1", "256k"), ("3", "1m")] {
+            let run = sandbox
+                .haul(["-f", "-s", streams, "--frame", frame])
+                .args([&source, &target])
+                .run()
+                .succeeds()
+                .says(["20.0 MB with the source, not copied (reflink)", "all of it shared and nothing copied"]);
+            assert!(!run.stderr.contains("verified"), "{}", run.account());
+            compare(&source, &target).unwrap();
+            assert_eq!(listing(mount.path()), ["source", "target"], "{}", run.account());
+            fs::remove_file(&target).unwrap();
+        }
+        sandbox.haul(["-s", "2"]).args([&source, &target]).run().succeeds();
+        let before = contents(&source);
+        OpenOptions::new().write(true).open(&target).unwrap().write_all_at(b"changed", 600_000).unwrap();
+        assert!(contents(&source) == before, "{kind}: what is written to the one is in the other");
+    });
+}
+
+#[test]
+fn a_tree_is_shared_as_far_as_it_is_large() {
+    on_each_kind(|sandbox, mount, kind| {
+        let source = sandbox.tree(format!("{kind}/source"));
+        let run = sandbox.haul(["-r".as_ref(), source.as_os_str(), mount.path().join("target").as_os_str()]).run();
+        run.succeeds().says(["with the source, not copied (reflink)", "every copied byte verified (crc-64)"]);
+        compare(&source, &mount.path().join("target")).unwrap();
+    });
+}
+
+#[test]
+fn a_file_that_cannot_be_shared_is_copied_and_the_next_is_shared() {
+    on_each_kind(|sandbox, mount, kind| {
+        if kind != "btrfs" {
+            return;
+        }
+        // A file without checksums of its data and one with them have nothing to share there.
+        let odd = sandbox.file(format!("{kind}/source/a"), "");
+        haul_e2e::shell(sandbox, &format!("chattr +C {}", odd.display())).run().succeeds();
+        sandbox.big_file("whole", SIZE);
+        haul_e2e::shell(sandbox, &format!("cat whole >{kind}/source/a; cat whole >{kind}/source/b")).run().succeeds();
+        let target = mount.path().join("target");
+        let run = sandbox.haul(["-r".as_ref(), mount.path().join("source").as_os_str(), target.as_os_str()]).run();
+        let run = run.succeeds();
+        let run = run.says(["2 files, 40.0 MB", "20.0 MB with the source, not copied", "every copied byte verified"]);
+        assert!(compare(&mount.path().join("source"), &target).is_ok(), "{}", run.account());
+    });
+}
+
+#[test]
+fn who_wants_digests_or_direct_io_gets_a_copy() {
+    on_each_kind(|sandbox, mount, kind| {
+        let source = sandbox.big_file(format!("{kind}/source"), SIZE);
+        let digest = haul_e2e::shell(sandbox, &format!("b3sum --no-names {kind}/source")).run().succeeds().stdout;
+        for options in [&["--json", "--checksums", "sums"][..], &["--json", "--verify", "memory"], &["--json"]] {
+            let target = mount.path().join("target");
+            let run = sandbox.haul(options).args([&source, &target]).run().succeeds();
+            assert_eq!(run.summary()["cloned_bytes"], 0, "{}", run.account());
+            let told = run.events().into_iter().find(|event| event["event"] == "file").unwrap();
+            assert_eq!(told["blake3"].as_str(), Some(digest.trim()), "{}", run.account());
+            compare(&source, &target).unwrap();
+            fs::remove_file(&target).unwrap();
+        }
+        let sums = String::from_utf8(contents(&sandbox.path("sums"))).unwrap();
+        assert!(sums.starts_with(digest.trim()), "{sums}");
+        for options in [&["--verify", "memory"][..], &["-u", "s"], &["-u", "t"]] {
+            let run = sandbox.haul(options.iter().chain(&["-f"])).args([&source, &mount.path().join("target")]).run();
+            run.succeeds().says(["every byte verified"]).does_not_say("reflink");
+            fs::remove_file(mount.path().join("target")).unwrap();
+        }
+    });
+}
+
+#[test]
+fn where_nothing_can_be_shared_it_is_copied() {
+    if !is_root_or_skip("mounting a file system") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let _memory = sandbox.tmpfs("memory", "size=64m");
+    let source = sandbox.big_file("memory/source", SIZE);
+    let run = sandbox.haul(["memory/source", "memory/target"]).run().succeeds();
+    run.says(["every byte verified (crc-64)"]).does_not_say("reflink");
+    compare(&source, &sandbox.path("memory/target")).unwrap();
+    for kind in ["btrfs", "xfs"] {
+        let Some(mount) = sandbox.image(kind, IMAGE_BYTES) else { continue };
+        let run = sandbox.haul(["memory/source", kind]).run().succeeds();
+        run.says(["every byte verified (crc-64)"]).does_not_say("reflink");
+        compare(&source, &mount.path().join("source")).unwrap();
+    }
+}

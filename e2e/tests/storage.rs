@@ -1,0 +1,131 @@
+//! Past the page cache and through it: the same bytes arrive, and what was chosen is said. `null:` for measuring.
+
+use std::fs;
+
+use haul_e2e::{Remote, Sandbox, compare, contents, is_root_or_skip, listing};
+
+/// Around frames (512 KiB) and blocks (4 KiB); all too large for a pack.
+const SIZES: [u64; 8] = [131_073, 524_287, 524_288, 524_289, 528_384, 5_000_003, 8_388_608, 20_000_001];
+
+fn odd_files(sandbox: &Sandbox) {
+    for size in SIZES {
+        sandbox.big_file(format!("source/{size}"), size);
+    }
+    sandbox.file("source/little", "in a pack");
+}
+
+/// Whether this place takes O_DIRECT: what is asked for is said otherwise.
+fn is_direct(sandbox: &Sandbox) -> bool {
+    let run = sandbox.haul(["-u", "st", "source/5000003", "probe"]).run().succeeds();
+    fs::remove_file(sandbox.path("probe")).unwrap();
+    let direct = !run.stderr.contains("with O_DIRECT");
+    if !direct {
+        println!("SKIPPED: no O_DIRECT in {}", sandbox.path("").display());
+    }
+    direct
+}
+
+#[test]
+fn every_size_arrives_by_every_way() {
+    let sandbox = Sandbox::new();
+    odd_files(&sandbox);
+    let direct = is_direct(&sandbox);
+    for ends in ["s", "t", "st", "off"] {
+        let run = sandbox.haul(["--json", "-r", "-u", ends, "-s", "3", "source", ends]).run().succeeds();
+        compare(&sandbox.path("source"), &sandbox.path(ends)).unwrap();
+        let summary = run.summary();
+        let bytes = |end: &str| summary[format!("{end}_direct_bytes")].as_u64().unwrap();
+        if direct && ends.contains('s') {
+            assert_eq!(bytes("source"), SIZES.iter().sum::<u64>(), "{summary}");
+        }
+        if direct && ends.contains('t') {
+            let blocks: u64 = SIZES.iter().map(|size| size / 4096 * 4096).sum();
+            assert_eq!(bytes("target"), blocks, "{summary}");
+        }
+        if ends == "off" {
+            assert_eq!((bytes("source"), bytes("target")), (0, 0), "{summary}");
+        }
+    }
+}
+
+#[test]
+fn to_and_from_another_host_as_well() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    odd_files(&sandbox);
+    let there = sandbox.dir("there");
+    for (streams, frame) in [("1", "256k"), ("4", "1m")] {
+        let options = ["-r", "-u", "st", "-s", streams, "--frame", frame];
+        remote.haul(&sandbox).args(options).arg("source").arg(remote.at(there.join(frame))).run().succeeds();
+        compare(&sandbox.path("source"), &there.join(frame)).unwrap();
+        remote.haul(&sandbox).args(options).arg(remote.at(there.join(frame))).arg(streams).run().succeeds();
+        compare(&sandbox.path("source"), &sandbox.path(streams)).unwrap();
+    }
+    remote.is_left_clean();
+}
+
+#[test]
+fn where_there_is_no_direct_io_it_is_said_once_and_the_page_cache_does() {
+    if !is_root_or_skip("mounting a file system") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let without = sandbox.mount("ramfs", "without", "mode=755");
+    for name in ["a", "b"] {
+        sandbox.big_file(format!("without/source/{name}"), 3_000_001);
+    }
+    let run = sandbox.haul(["-r", "-u", "st", "without/source", "without/target"]).run().succeeds();
+    compare(&without.path().join("source"), &without.path().join("target")).unwrap();
+    for phrase in ["cannot be read with O_DIRECT", "cannot be written with O_DIRECT"] {
+        assert_eq!(run.stderr.matches(phrase).count(), 1, "{}", run.account());
+    }
+    let quiet = sandbox.haul(["-r", "without/source", "without/again"]).run().succeeds();
+    assert!(!quiet.stderr.contains("O_DIRECT"), "{}", quiet.account());
+}
+
+#[test]
+fn a_disk_that_fills_up_under_direct_io_loses_one_file_and_no_other() {
+    if !is_root_or_skip("mounting a small file system") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let small = sandbox.tmpfs("small", "size=9m");
+    sandbox.big_file("source/a", 6_000_000);
+    sandbox.big_file("source/b", 6_000_000);
+    let run = sandbox.haul(["-r", "-u", "t", "-s", "2", "source", "small/copy"]).run().ends(1).says(["no space"]);
+    let whole: Vec<_> = ["a", "b"].into_iter().filter(|name| small.path().join("copy").join(name).exists()).collect();
+    assert!(whole.len() <= 1, "{}", run.account());
+    for name in whole {
+        compare(&sandbox.path("source").join(name), &small.path().join("copy").join(name)).unwrap();
+    }
+    sandbox.file("source/c", "little");
+    sandbox.haul(["source/c", "small/c"]).run().succeeds();
+}
+
+#[test]
+fn what_is_cached_is_kept_or_dropped_as_asked_and_arrives() {
+    let sandbox = Sandbox::new();
+    let source = sandbox.big_file("source", 70_000_001);
+    for how in ["keep", "drop"] {
+        sandbox.haul(["-u", "off", "--cache", how, "source", how]).run().succeeds();
+        compare(&source, &sandbox.path(how)).unwrap();
+    }
+}
+
+#[test]
+fn zeros_come_from_nowhere_and_go_nowhere() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    for (size, bytes) in [("null:0", 0), ("null:100k", 100 << 10), ("null:3m", 3 << 20)] {
+        sandbox.haul(["-f", size, "."]).run().succeeds();
+        assert_eq!(contents(&sandbox.path("null")), vec![0; bytes]);
+    }
+    let summary = sandbox.haul(["--json", "null:1g", "null:"]).run().succeeds().summary();
+    assert_eq!(summary["bytes"], 1u64 << 30, "{summary}");
+    let run = remote.haul(&sandbox).args(["--json", "null:64m"]).arg(remote.at("null:")).run().succeeds();
+    assert_eq!(run.summary()["bytes"], 64u64 << 20);
+    remote.haul(&sandbox).arg(remote.at("null:5m")).arg("from there").run().succeeds();
+    assert_eq!(contents(&sandbox.path("from there")), vec![0; 5 << 20]);
+    assert_eq!(listing(&sandbox.path("")).iter().filter(|name| name.contains("null:")).count(), 0);
+    remote.is_left_clean();
+}
