@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use super::errand::{Charge, Errand, Job, Slot, Ticket};
+use super::errand::{Errand, Job, Slot, Ticket};
 #[cfg(test)]
 use super::listing::{Listed, MAX_NAMES};
 use super::listing::{ListingBuffer, Piece, Rest};
@@ -22,8 +22,10 @@ use crate::cancel::Cancel;
 const HELPERS: usize = 16;
 /// How many groups a walk has at a time: for the innermost directories that it is in.
 pub(super) const GROUPS_MAX: usize = 4;
-/// Bytes that are held for one [`Group`] before its helpers rest; those at work may add a piece each.
-const AHEAD_BYTES_MAX: usize = 512 * 1024;
+/// Bytes that are held for all groups before helpers rest; those at work may add a piece each.
+const AHEAD_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Bytes that are held for one group, so that what is nearer has room, too.
+const GROUP_BYTES_MAX: usize = AHEAD_BYTES_MAX / GROUPS_MAX;
 /// Most errands of a group that wait for a helper; beyond that, the farthest are forgotten.
 const ERRANDS_MAX: usize = 1024;
 /// How many levels below the group's helpers go by themselves: what they hold is one in the other.
@@ -49,12 +51,22 @@ pub struct Ahead {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct GroupId(u64);
 
-#[derive(Default)]
 struct Group {
     /// The nearest is the last.
     errands: VecDeque<(Weak<dyn Job>, u8)>,
-    held: Arc<AtomicUsize>,
+    held: Arc<Held>,
 }
+
+/// Bytes that were fetched for a group and not collected.
+#[derive(Default)]
+struct Held {
+    bytes: AtomicUsize,
+    /// The same of all groups.
+    all: Arc<AtomicUsize>,
+}
+
+/// Bytes that are held until this is dropped.
+pub(super) struct Charge(Arc<Held>, usize);
 
 struct Shared {
     options: WalkOptions,
@@ -65,6 +77,8 @@ struct Shared {
     is_always_of_use: bool,
     asked: Mutex<Asked>,
     work: Condvar,
+    /// Bytes that are held.
+    held: Arc<AtomicUsize>,
 }
 
 #[derive(Default)]
@@ -85,7 +99,7 @@ pub(super) struct Helper<'s> {
     pub waits: Waits,
     group: GroupId,
     depth: u8,
-    held: Arc<AtomicUsize>,
+    held: Arc<Held>,
 }
 
 impl Ahead {
@@ -111,6 +125,7 @@ impl Ahead {
             is_always_of_use,
             asked: Mutex::default(),
             work: Condvar::new(),
+            held: Arc::default(),
         };
         Self { shared: Arc::new(shared), threads: Mutex::default() }
     }
@@ -159,7 +174,8 @@ impl Ahead {
         let mut asked = self.shared.lock();
         asked.group_count += 1;
         let id = GroupId(asked.group_count);
-        asked.groups.insert(id, Group::default());
+        let held = Arc::new(Held { bytes: AtomicUsize::new(0), all: Arc::clone(&self.shared.held) });
+        asked.groups.insert(id, Group { errands: VecDeque::new(), held });
         id
     }
 
@@ -197,7 +213,7 @@ impl Ahead {
     /// What is held for the walk now.
     #[cfg(test)]
     pub(super) fn bytes_held(&self) -> usize {
-        self.shared.lock().groups.values().map(|group| group.held.load(Ordering::Relaxed)).sum()
+        self.shared.held.load(Ordering::Relaxed)
     }
 }
 
@@ -253,7 +269,7 @@ impl Shared {
                 return None;
             }
             for (&id, group) in asked.groups.iter_mut().rev() {
-                while group.held.load(Ordering::Relaxed) < AHEAD_BYTES_MAX
+                while group.held.has_room()
                     && let Some((job, depth)) = group.errands.pop_back()
                 {
                     if let Some(job) = job.upgrade().filter(|job| job.begin()) {
@@ -285,6 +301,20 @@ impl Shared {
     }
 }
 
+impl Held {
+    fn has_room(&self) -> bool {
+        self.bytes.load(Ordering::Relaxed) < GROUP_BYTES_MAX && self.all.load(Ordering::Relaxed) < AHEAD_BYTES_MAX
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        let Self(held, bytes) = self;
+        held.bytes.fetch_sub(*bytes, Ordering::Relaxed);
+        held.all.fetch_sub(*bytes, Ordering::Relaxed);
+    }
+}
+
 impl Helper<'_> {
     pub fn options(&self) -> &WalkOptions {
         &self.shared.options
@@ -295,7 +325,9 @@ impl Helper<'_> {
     }
 
     pub fn charge(&self, bytes: usize) -> Charge {
-        Charge::new(&self.held, bytes)
+        self.held.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.held.all.fetch_add(bytes, Ordering::Relaxed);
+        Charge(Arc::clone(&self.held), bytes)
     }
 
     pub fn read(&mut self, rest: &Rest, dir: &Dir) -> std::io::Result<Piece> {

@@ -5,13 +5,12 @@
 //! but time depends on errands, and a ticket may be thrown away at any moment.
 
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use haul_proto::path::Name;
 
 use super::Dir;
-use super::ahead::Helper;
+use super::ahead::{Charge, Helper};
 use super::listing::{Known, Piece, Rest};
 use super::meta::{Links, Look};
 use super::seen::{Seen, Step};
@@ -47,22 +46,6 @@ enum State<T> {
     Fetched { fetched: T, _charge: Charge },
     /// The walk has it, or does it itself.
     Over,
-}
-
-/// Bytes that are held for the walk, counted until they are dropped.
-pub(super) struct Charge(Arc<AtomicUsize>, usize);
-
-impl Charge {
-    pub fn new(held: &Arc<AtomicUsize>, bytes: usize) -> Self {
-        held.fetch_add(bytes, Ordering::Relaxed);
-        Self(Arc::clone(held), bytes)
-    }
-}
-
-impl Drop for Charge {
-    fn drop(&mut self) {
-        self.0.fetch_sub(self.1, Ordering::Relaxed);
-    }
 }
 
 /// An errand of any kind, as helpers see it.

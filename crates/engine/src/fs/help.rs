@@ -59,14 +59,14 @@ impl<'a> Help<'a> {
 
     /// Asks for all that the innermost level will come to, the farthest first.
     pub fn look_ahead(&mut self, levels: &mut [Level], piece: &mut Piece) {
-        let Some(innermost) = levels.len().checked_sub(1) else { return };
+        let Some(innermost) = levels.len().checked_sub(1).filter(|_| self.ahead.is_of_use()) else { return };
         let level = &mut levels[innermost];
         let options = self.ahead.options();
         let is_directory = |kind| options.recursive && matches!(Step::of(kind, options.symlinks), Step::Enter);
         let is_wanted = level.rest.is_some()
             || !level.waiting.is_empty()
             || piece.left().any(|(_, entry)| is_directory(entry.kind));
-        if !self.ahead.is_of_use() || !is_wanted {
+        if !is_wanted {
             return;
         }
         let group = self.group_of(innermost);
@@ -82,10 +82,10 @@ impl<'a> Help<'a> {
         for (name, entry) in piece.left().filter(|(_, entry)| is_directory(entry.kind)) {
             let Ok(name) = Name::new(name) else { continue };
             if let Known::Nothing = entry.known {
-                entry.known = Known::Asked(Slot::new(enter(name)))
+                entry.known = Known::Asked(Slot::new(enter(name)));
             }
             if let Known::Asked(ticket) = &entry.known {
-                self.ahead.ask(group, ticket)
+                self.ahead.ask(group, ticket);
             }
         }
         if self.groups.len() > GROUPS_MAX
@@ -108,6 +108,15 @@ impl<'a> Help<'a> {
                 self.groups.push_back((number, group));
                 group
             }
+        }
+    }
+}
+
+impl Drop for Help<'_> {
+    /// Another walk may use the helpers.
+    fn drop(&mut self) {
+        for (_, group) in self.groups.drain(..) {
+            self.ahead.end_group(group);
         }
     }
 }

@@ -7,6 +7,9 @@ use crate::os::usage;
 /// A lookup in memory takes a microsecond or two; one that takes as long as this waited for something.
 const SLOW: Duration = Duration::from_micros(20);
 
+/// No lookup counts for more: one long wait says little, many short ones do.
+const COUNTED_MAX: Duration = Duration::from_millis(1);
+
 /// How long the lookups of one thread waited.
 pub(super) struct Waits {
     /// How many there were.
@@ -39,7 +42,7 @@ impl Waits {
         // Where other threads had the processor meanwhile, the time says nothing.
         let preemptions = usage::thread_preemptions();
         if preemptions == self.preemptions {
-            self.waited += took;
+            self.waited += took.min(COUNTED_MAX);
         }
         self.preemptions = preemptions;
     }
@@ -61,14 +64,17 @@ mod tests {
         waits.count(SLOW - Duration::from_nanos(1));
         assert_eq!(waits.take(), (2, Duration::ZERO));
         waits.preemptions = usage::thread_preemptions();
-        waits.count(Duration::from_millis(3));
-        // Another thread may have had the processor between the two lines.
-        if waits.preemptions == usage::thread_preemptions() {
-            assert_eq!(waits.waited, Duration::from_millis(3));
+        while waits.waited.is_zero() {
+            // Where another thread has the processor between two rounds, none of them counts.
+            waits.count(SLOW);
         }
+        assert_eq!(waits.take().1, SLOW);
+        while waits.waited.is_zero() {
+            waits.count(Duration::from_secs(5));
+        }
+        assert_eq!(waits.take().1, COUNTED_MAX);
         waits.preemptions = u64::MAX;
-        let before = waits.waited;
         waits.count(Duration::from_millis(3));
-        assert_eq!((waits.lookups, waits.waited), (2, before), "it was preempted meanwhile");
+        assert_eq!(waits.take(), (1, Duration::ZERO), "it was preempted meanwhile");
     }
 }
