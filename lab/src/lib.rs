@@ -12,8 +12,10 @@
 
 mod cgroup;
 mod compare;
+mod count;
 mod netns;
 mod process;
+mod rng;
 mod run;
 mod sshd;
 mod tree;
@@ -21,8 +23,10 @@ mod wan;
 
 pub use cgroup::Cgroup;
 pub use compare::{Attributes, compare, compare_with};
+pub use count::{cases, count};
 pub use netns::Netns;
 pub use process::{descendants, end_tree, tree_cpu, tree_memory_bytes};
+pub use rng::Rng;
 pub use run::{Finished, Running, run_with_timeout, start};
 pub use sshd::{Options, Sshd};
 pub use tree::Tree;

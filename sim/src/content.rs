@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use haul_proto::integrity::{Digest, FrameLen, FrameTree, frame_crc};
 
-use crate::rng::Rng;
+use haul_lab::Rng;
 
 /// Bytes of a full frame.
 pub const FRAME_BYTES: u32 = 256 << 10;

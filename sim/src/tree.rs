@@ -3,7 +3,7 @@
 use haul_proto::manifest::{Kind, Stamp};
 
 use crate::content::Content;
-use crate::rng::Rng;
+use haul_lab::Rng;
 
 /// Number of entries in a tree that fills the window.
 pub const WIDE_ENTRIES: usize = 18_000;
