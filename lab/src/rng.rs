@@ -12,7 +12,7 @@ impl Rng {
     }
 
     /// Any number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -22,7 +22,7 @@ impl Rng {
 
     /// A number below `end`, which is not 0.
     pub fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
+        self.number() % end
     }
 
     /// An index of something that has `len` elements.
@@ -44,10 +44,10 @@ impl Rng {
     pub fn fill(&mut self, bytes: &mut [u8]) {
         let mut words = bytes.chunks_exact_mut(8);
         for word in &mut words {
-            word.copy_from_slice(&self.next().to_le_bytes());
+            word.copy_from_slice(&self.number().to_le_bytes());
         }
         let rest = words.into_remainder();
-        let last = self.next().to_le_bytes();
+        let last = self.number().to_le_bytes();
         rest.copy_from_slice(&last[..rest.len()]);
     }
 
@@ -60,7 +60,7 @@ impl Rng {
 
     /// From `low` to `high`, both included. Uniform enough: the modulus bias is below 2^-32 for spans under 4 GiB.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
-        low + self.next() % (high - low + 1)
+        low + self.number() % (high - low + 1)
     }
 
     /// Picks an octave, then a place in it: log-uniform by steps, in integers, so that no machine's floating point

@@ -132,7 +132,7 @@ impl Tree {
             Some(parent) => [self.nodes[parent].path.as_slice(), b"/", &name].concat(),
             None => name.clone(),
         };
-        let stamp = Stamp { seconds: 1_000_000_000 + (rng.next() >> 40).cast_signed(), nanoseconds: 7 };
+        let stamp = Stamp { seconds: 1_000_000_000 + (rng.number() >> 40).cast_signed(), nanoseconds: 7 };
         self.nodes.push(Node { parent, name, path, what, stamp });
         self.walk.push(Visit::Enter(id));
         id

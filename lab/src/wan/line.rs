@@ -100,7 +100,7 @@ impl<'a> Line<'a> {
         }
         // What will be lost on the way takes its time on the cable all the same.
         self.free_at_ns = self.free_at_ns.max(now_ns) + time_for(bytes as u64, self.properties.rate_bits_per_s);
-        if self.random.next() < self.lost_below {
+        if self.random.number() < self.lost_below {
             self.counters.lost.fetch_add(1, Ordering::Relaxed);
             return None;
         }

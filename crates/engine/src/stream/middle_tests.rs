@@ -146,7 +146,7 @@ fn is_held(seed: u64, attack: Attack) -> bool {
     let rekey_bytes = rng.pick(&[1 << 30, 3000]);
     let scene = Scene::new(&mut rng, suite, rekey_bytes);
     let (wire, intact) = scene.attacked(attack, &mut rng);
-    is_noticed(&scene.said, intact, &heard(&keys(0, suite, rekey_bytes), &wire))
+    is_noticed(&scene.said, intact, &heard(&keys(0, suite, rekey_bytes), wire))
 }
 
 #[test]

@@ -7,18 +7,18 @@ use haul_proto::ids::{EntryId, JobNumber};
 use haul_proto::integrity::frame_crc;
 use haul_proto::manifest::Stamp;
 use haul_proto::wire::compressed::{Codec, Compressed};
-use haul_proto::wire::frame::{DataFrame, PREFIX_LEN, PackFrame, PackedFile, Prefix, Trailer};
+use haul_proto::wire::frame::{DataFrame, PREFIX_LEN, PackFrame, PackedFile, Prefix, TAG_LEN, Trailer};
 use haul_proto::wire::handshake::{Direction, Suite};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use super::record::Record;
 use super::seal::KeySchedule;
-use super::socket::{receive_exact, send_all};
+use super::socket::send_all;
 use super::{Stream, StreamError};
 use crate::codec::Packer;
 
-/// Most bytes of a payload that [`conversation`] makes: all of what it says fits into a socket's buffer.
+/// Most bytes of a payload that [`conversation`] makes.
 const PAYLOAD_MAX: usize = 4096;
 /// No test waits longer for a socket.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -43,7 +43,7 @@ pub fn conversation(rng: &mut Rng, most: u64) -> Vec<Said> {
 
 fn data(rng: &mut Rng, number: u64) -> Said {
     let payload = payload(rng);
-    let (job, entry, offset) = (JobNumber(1), EntryId(rng.next()), number << 18);
+    let (job, entry, offset) = (JobNumber(1), EntryId(rng.number()), number << 18);
     let mut value = [0; 32];
     rng.fill(&mut value);
     let trailer = Trailer::Data(DataFrame { job, entry, offset, crc: frame_crc(&payload), value });
@@ -53,7 +53,7 @@ fn data(rng: &mut Rng, number: u64) -> Said {
 fn pack(rng: &mut Rng, number: u64) -> Said {
     let payload = payload(rng);
     let first = rng.index(payload.len() + 1);
-    let modified = Stamp { seconds: rng.next().cast_signed(), nanoseconds: 5 };
+    let modified = Stamp { seconds: rng.number().cast_signed(), nanoseconds: 5 };
     let file = |entry: u64, len: usize| {
         let len = u32::try_from(len).unwrap();
         PackedFile { entry: EntryId(entry), len, modified, digest: [7; 32] }
@@ -74,26 +74,18 @@ pub fn keys(connection: u64, suite: Suite, rekey_bytes: u64) -> KeySchedule {
     KeySchedule::new(&[7; 32], &connection.to_le_bytes(), suite, rekey_bytes)
 }
 
-fn stream(socket: UnixStream, keys: &KeySchedule, sends: Direction, receives: Direction) -> Stream {
-    socket.set_read_timeout(Some(LIMIT)).unwrap();
-    socket.set_write_timeout(Some(LIMIT)).unwrap();
-    Stream::new(socket.into(), keys.sealer(sends).unwrap(), keys.opener(receives).unwrap())
-}
-
-/// The records on the wire, one for each of `said`, taken from a socket as someone on the way takes them. What can be
-/// compressed is, in turn by either method or by none.
+/// The records on the wire, one for each of `said`, as [`Stream::send_packed`] makes them. What can be compressed is, in
+/// turn by either method or by none.
 pub fn sealed(keys: &KeySchedule, sends: Direction, said: &[Said]) -> Vec<Vec<u8>> {
-    let (near, middle) = UnixStream::pair().unwrap();
-    middle.set_read_timeout(Some(LIMIT)).unwrap();
-    let receives = if sends == Direction::FromConnector { Direction::FromAcceptor } else { Direction::FromConnector };
-    let mut stream = stream(near, keys, sends, receives);
-    let send = |(Said { payload, trailer }, method): (&Said, _)| {
+    let mut sealer = keys.sealer(sends).unwrap();
+    let seal = |(Said { payload, trailer }, method): (&Said, _)| {
         let mut record = Record::with_capacity(payload.len());
         let compressed = fill(&mut record, payload, method);
-        stream.send_packed(&mut record, compressed, trailer, None).unwrap();
-        take_record(&middle)
+        record.set_trailer(compressed, trailer);
+        sealer.seal(&mut record).unwrap();
+        record.wire().to_vec()
     };
-    said.iter().zip([None, Some(Method::Lz4), Some(Method::Zstd(3))].into_iter().cycle()).map(send).collect()
+    said.iter().zip([None, Some(Method::Lz4), Some(Method::Zstd(3))].into_iter().cycle()).map(seal).collect()
 }
 
 fn fill(record: &mut Record, payload: &[u8], method: Option<Method>) -> Option<Compressed> {
@@ -109,21 +101,32 @@ fn fill(record: &mut Record, payload: &[u8], method: Option<Method>) -> Option<C
     compressed
 }
 
-fn take_record(middle: &UnixStream) -> Vec<u8> {
-    let mut bytes = vec![0; PREFIX_LEN];
-    receive_exact(middle, &mut bytes).unwrap();
-    let rest = Prefix::decode(bytes[..].try_into().unwrap()).unwrap().rest_len();
-    bytes.resize(PREFIX_LEN + rest, 0);
-    receive_exact(middle, &mut bytes[PREFIX_LEN..]).unwrap();
-    bytes
+/// Flips a bit of one part of a record on the wire, each part as often as the others: else the payload would get nearly all.
+pub fn flip(rng: &mut Rng, record: &mut [u8]) {
+    let prefix = Prefix::decode(record[..PREFIX_LEN].try_into().unwrap()).unwrap();
+    let trailer = PREFIX_LEN + prefix.payload;
+    let tag = trailer + prefix.trailer;
+    let part = match rng.below(4) {
+        0 if prefix.payload > 0 => PREFIX_LEN..trailer,
+        1 => trailer..tag,
+        2 => tag..tag + TAG_LEN,
+        _ => 0..PREFIX_LEN,
+    };
+    let byte = part.start + rng.index(part.len());
+    record[byte] ^= 1 << rng.below(8);
 }
 
 /// The acceptor's end of a connection on which `wire` comes, and then nothing more.
-pub fn receiving(keys: &KeySchedule, wire: &[u8]) -> Stream {
+pub fn receiving(keys: &KeySchedule, wire: Vec<u8>) -> Stream {
     let (middle, far) = UnixStream::pair().unwrap();
-    middle.set_write_timeout(Some(LIMIT)).unwrap();
-    send_all(&middle, wire).unwrap();
-    stream(far, keys, Direction::FromAcceptor, Direction::FromConnector)
+    for socket in [&middle, &far] {
+        socket.set_read_timeout(Some(LIMIT)).unwrap();
+        socket.set_write_timeout(Some(LIMIT)).unwrap();
+    }
+    // More may come than a socket holds; and who has noticed something reads no further.
+    std::thread::spawn(move || drop(send_all(&middle, &wire)));
+    let (sealer, opener) = (keys.sealer(Direction::FromAcceptor), keys.opener(Direction::FromConnector));
+    Stream::new(far.into(), sealer.unwrap(), opener.unwrap())
 }
 
 /// What a stream took for true.
@@ -136,7 +139,7 @@ pub struct Heard {
 }
 
 /// What the other end takes for true when `wire` comes.
-pub fn heard(keys: &KeySchedule, wire: &[u8]) -> Heard {
+pub fn heard(keys: &KeySchedule, wire: Vec<u8>) -> Heard {
     let mut stream = receiving(keys, wire);
     let mut record = Record::empty();
     let mut said = Vec::new();

@@ -204,3 +204,7 @@ impl Outlet for Direct<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "damage_tests.rs"]
+mod tests;
