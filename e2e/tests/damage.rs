@@ -145,3 +145,19 @@ fn a_copy_that_proves_nothing_is_seen_to_be_wrong() {
         assert_eq!(are_right(&source, &there), flip.is_none());
     }
 }
+
+#[test]
+fn a_record_that_seems_longer_than_it_is_does_not_hold_the_job_up() {
+    if !is_root_or_skip("a network namespace") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let source = sandbox.dir("source");
+    sandbox.big_file("source/only", 200_000);
+    let lane = Lane::new(&sandbox, 0);
+    // The one Data record's length of payload, behind greeting and Finished: 256 KiB more.
+    let flip = Flip { towards: Towards::Acceptor, byte: 62 + 25 + 2, bit: 2 };
+    let run = lane.copy(Some(flip), &["-s", "1"]);
+    assert!(is_honest(&run, &source, &lane.there), "{}", run.account());
+    assert_eq!(lane.proxy.flipped(), 1);
+}
