@@ -12,7 +12,7 @@ mod wait;
 
 pub use files::{chain, chain_file, contents, fifo, hidden_or_partial, listing, mode, mtime, set_mtime, stamp};
 pub use haul_lab::{Attributes, Cgroup, Netns, Options, Running, Sshd, Tree, compare, compare_with};
-pub use program::{Haul, Run, haul_binary, shell};
+pub use program::{Haul, Run, haul_binary, shell, strace_arguments};
 pub use remote::{Pair, Remote};
 pub use sandbox::{Mount, Sandbox};
 pub use wait::{eventually, within};
