@@ -17,7 +17,7 @@ pub use haul_lab::{
     Answers, Attributes, Cgroup, Flip, Loiterers, Netns, Options, Proxy, Rng, Running, Seen, Sshd, Towards, Tree,
     cases, compare, compare_with, count, knock,
 };
-pub use program::{Haul, Run, haul_binary, shell};
+pub use program::{Haul, Run, haul_binary, shell, strace_arguments};
 pub use remote::{Pair, Remote};
 pub use sandbox::{Mount, Sandbox};
 pub use stream::{RawStream, SUITE};
