@@ -15,8 +15,18 @@ const LIMIT: Duration = Duration::from_secs(60);
 const AT_A_TIME: usize = 3;
 /// System calls of both ends, and of the controller.
 const CALLS: [&str; 12] = [
-    "openat", "pread64", "pwrite64", "ftruncate", "renameat2", "linkat", "mkdirat", "fchmod", "utimensat", "flock",
-    "newfstatat", "getdents64",
+    "openat",
+    "pread64",
+    "pwrite64",
+    "ftruncate",
+    "renameat2",
+    "linkat",
+    "mkdirat",
+    "fchmod",
+    "utimensat",
+    "flock",
+    "newfstatat",
+    "getdents64",
 ];
 const ERRORS: [&str; 5] = ["EIO", "ENOSPC", "EDQUOT", "EINTR", "EMFILE"];
 /// What is copied: the first one has a journal.
@@ -82,7 +92,8 @@ fn nothing_wrong_has_a_name(source: &Path, place: &Path, account: &str) {
 /// The frames that a killed run has recorded of `big`, if it came that far.
 fn recorded(place: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(place) else { return 0 };
-    let journal = entries.map(|entry| entry.unwrap().path()).find(|path| path.extension().is_some_and(|e| e == "journal"));
+    let journal =
+        entries.map(|entry| entry.unwrap().path()).find(|path| path.extension().is_some_and(|e| e == "journal"));
     let bytes = journal.map(|path| fs::read(path).unwrap()).unwrap_or_default();
     let slots = bytes.get(HEADER_BYTES..).unwrap_or_default().chunks_exact(SLOT_BYTES);
     slots.filter(|slot| slot.iter().any(|byte| *byte != 0)).count() as u64
