@@ -73,6 +73,11 @@ impl Look {
     pub fn at_name(dir: impl AsFd, name: &Name, links: Links) -> io::Result<Self> {
         Ok(Self::from(&statat(dir, name.as_bytes(), links.at_flags())?))
     }
+
+    /// Whether it is a device, FIFO or socket.
+    pub fn is_special(&self) -> bool {
+        !matches!(self.kind, FileType::RegularFile | FileType::Directory | FileType::Symlink)
+    }
 }
 
 impl From<&Stat> for Look {

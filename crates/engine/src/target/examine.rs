@@ -119,7 +119,7 @@ impl Target {
             Kind::Directory => self.directory(position, entry.meta, decision == Decision::Create),
             Kind::Symlink { points_to } => {
                 if decision != Decision::Keep {
-                    make_link(position, points_to, decision == Decision::Replace)?;
+                    make_link(&position.dir, &position.name, points_to, decision == Decision::Replace)?;
                 }
                 let keep = Keep { owner: self.request.preserve, mode: None, times: true };
                 match apply_to_symlink(&*position.dir.fd()?, &position.name, &entry.meta, keep) {
@@ -179,7 +179,7 @@ impl Target {
         if create {
             // Ours alone until it is complete, and always writable for us.
             let mode = if self.request.preserve { 0o700 } else { u32::from(meta.mode & 0o777) | 0o700 };
-            mkdirat(&*position.dir.fd()?, position.name.as_bytes(), Mode::from_raw_mode(mode))?;
+            make_directory(&position.dir, &position.name, mode)?;
         }
         let child = position.dir.child(&position.name)?;
         let dir = if position.renamed {
@@ -239,17 +239,22 @@ fn existing(position: &Position) -> io::Result<Existing> {
     })
 }
 
+/// Makes a directory where nothing is.
+pub(super) fn make_directory(dir: &Dir, name: &Name, mode: u32) -> io::Result<()> {
+    Ok(mkdirat(&*dir.fd()?, name.as_bytes(), Mode::from_raw_mode(mode))?)
+}
+
 /// Makes a link; one that replaces something is made beside it and renamed over it.
-fn make_link(position: &Position, points_to: &[u8], replace: bool) -> io::Result<()> {
-    let dir = position.dir.fd()?;
+pub(super) fn make_link(dir: &Dir, name: &Name, points_to: &[u8], replace: bool) -> io::Result<()> {
+    let dir = dir.fd()?;
     if !replace {
-        return Ok(symlinkat(points_to, &*dir, position.name.as_bytes())?);
+        return Ok(symlinkat(points_to, &*dir, name.as_bytes())?);
     }
-    let temporary = temporary_name(&position.name, b"link");
+    let temporary = temporary_name(name, b"link");
     match unlinkat(&*dir, temporary.as_bytes(), AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => {}
         Err(error) => return Err(error.into()),
     }
     symlinkat(points_to, &*dir, temporary.as_bytes())?;
-    Ok(renameat_with(&*dir, temporary.as_bytes(), &*dir, position.name.as_bytes(), RenameFlags::empty())?)
+    Ok(renameat_with(&*dir, temporary.as_bytes(), &*dir, name.as_bytes(), RenameFlags::empty())?)
 }

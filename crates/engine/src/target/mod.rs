@@ -9,6 +9,8 @@ mod examine;
 mod file;
 mod landing;
 mod memory;
+#[cfg(test)]
+mod race_tests;
 mod share;
 mod temporary;
 mod writer;
@@ -29,6 +31,7 @@ use self::share::Sharing;
 use self::temporary::Unfinished;
 use crate::fs::meta::apply;
 use crate::fs::{Dir, Keep, Look, describe, mode_without_preserve};
+use crate::os::confine::Bounds;
 use crate::report::{Reporter, add};
 use crate::storage::policy::Policy;
 use haul_proto::manifest::Meta;
@@ -103,6 +106,11 @@ impl Target {
             streams_wanted: OnceLock::new(),
             reporter,
         })
+    }
+
+    /// What it writes to: where the data lands, and what remembers a tree.
+    pub fn allow(&self, bounds: &mut Bounds) {
+        self.landing.allow(bounds);
     }
 
     /// What both ends agreed on.
