@@ -12,9 +12,10 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// Permission bits that give the file's owner or group to whoever runs it.
-const SETUID: u16 = 0o4000;
-const SETGID: u16 = 0o2000;
+/// The permission bit that gives the rights of a file's owner to whoever runs it.
+pub const SETUID: u16 = 0o4000;
+/// The one that gives those of its group.
+pub const SETGID: u16 = 0o2000;
 
 /// Which file or directory something is, as far as the system tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

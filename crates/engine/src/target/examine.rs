@@ -16,7 +16,7 @@ use super::file::{Incoming, Spot};
 use super::landing::{LandingKind, cannot_remember};
 use super::temporary::temporary_name;
 use super::{Item, Target};
-use crate::fs::meta::{apply, apply_to_symlink};
+use crate::fs::meta::{SETGID, SETUID, apply, apply_to_symlink};
 use crate::fs::{Dir, Keep, Links, Look, describe};
 use crate::report::add;
 
@@ -156,7 +156,10 @@ impl Target {
         }
         let look = Look::at_name(&*position.dir.fd()?, &position.name, Links::Itself)?;
         if (look.meta.mode, look.meta.uid, look.meta.gid) != (meta.mode, meta.uid, meta.gid) {
-            let (file, _) = position.dir.open_file(&position.name, Links::Itself)?;
+            let (file, look) = position.dir.open_file(&position.name, Links::Itself)?;
+            if !may_have_rights(meta, &look) {
+                return Err(io::Error::other(OTHERS_RIGHTS));
+            }
             let _ = apply(&file, meta, Keep { owner: true, mode: Some(meta.mode), times: true })?;
         }
         Ok(())
@@ -203,6 +206,17 @@ impl Target {
         self.fail(self.landing.path(&relative), text);
         Answer::Refused
     }
+}
+
+/// Said of a file that somebody else put there.
+const OTHERS_RIGHTS: &str =
+    "it is there already, belongs to another user, and would be set-user-id\nremove it, and run the same command again";
+
+/// Whether a file that is there may get the source's mode. Its size and time are the source's, but anybody can set
+/// those: set-id bits would run what its owner wrote, as somebody else.
+fn may_have_rights(meta: &Meta, there: &Look) -> bool {
+    let is_trusted = [meta.uid, rustix::process::geteuid().as_raw()].contains(&there.meta.uid);
+    is_trusted || meta.mode & (SETUID | SETGID) == 0
 }
 
 /// BLAKE3 of a file that is there already.

@@ -5,8 +5,8 @@
 
 use haul_proto::path::Name;
 use rustix::fs::{
-    AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, flock, fstat, ftruncate, linkat, openat, renameat,
-    renameat_with, statat, unlinkat,
+    AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, fchmod, flock, fstat, ftruncate, linkat, openat,
+    renameat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -20,6 +20,8 @@ use crate::worker::lock;
 
 /// How often a temporary file is opened that another run renames under our hands.
 const OPENS_MAX: usize = 8;
+/// An unfinished file is its owner's alone.
+const UNFINISHED_MODE: u32 = 0o600;
 /// Said when another run has the file.
 const BUSY: &str = "another haul is writing this file now\nwait for it, or end it";
 /// Said when the job ended meanwhile.
@@ -55,6 +57,11 @@ impl Unfinished {
             && stat.st_uid == rustix::process::geteuid().as_raw();
         if !ours {
             return Err(format!("{temporary} is in the way, and was not made by haul\nremove it"));
+        }
+        if stat.st_mode & 0o7777 != UNFINISHED_MODE {
+            // A run that was killed after it had given the file its mode may have left it readable by all, or set-id.
+            // Where that cannot be changed, there are no modes.
+            let _ = fchmod(&file, Mode::from_raw_mode(UNFINISHED_MODE));
         }
         ftruncate(&file, 0).map_err(text)?;
         if !self.add(&spot.dir, &temporary) {
@@ -130,7 +137,7 @@ fn lock_file(spot: &Spot, dir: &OwnedFd, temporary: &Name) -> Result<OwnedFd, St
     let text = |error: Errno| describe(&error.into());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     for _ in 0..OPENS_MAX {
-        let file = openat(dir, temporary.as_bytes(), flags, Mode::from_raw_mode(0o600)).map_err(text)?;
+        let file = openat(dir, temporary.as_bytes(), flags, Mode::from_raw_mode(UNFINISHED_MODE)).map_err(text)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) | Err(Errno::NOLCK | Errno::OPNOTSUPP) => {}
             Err(Errno::WOULDBLOCK) => return Err(BUSY.into()),
@@ -210,6 +217,19 @@ mod tests {
         assert!(!stands_at(&spot.dir, &temporary, &early.into()).unwrap());
         Unfinished::default().open(&spot).unwrap();
         assert_eq!(fs::read(place.path().join("final")).unwrap(), b"whole");
+    }
+
+    #[test]
+    fn what_is_taken_over_is_nobody_elses_to_read() {
+        use std::os::unix::fs::PermissionsExt;
+        let place = tempfile::tempdir().unwrap();
+        let spot = spot(place.path(), false);
+        let temporary = place.path().join(temporary_name(&spot.name, b"file").to_string());
+        fs::write(&temporary, "left").unwrap();
+        fs::set_permissions(&temporary, fs::Permissions::from_mode(0o4755)).unwrap();
+        Unfinished::default().open(&spot).unwrap();
+        let meta = fs::metadata(&temporary).unwrap();
+        assert_eq!((meta.permissions().mode() & 0o7777, meta.len()), (0o600, 0));
     }
 
     #[test]
