@@ -150,7 +150,7 @@ struct Arena {
     inside: OwnedFd,
     outside_leaf: u64,
     /// What is outside: the directory, then what is in it.
-    outside: Vec<OwnedFd>,
+    outside: Vec<File>,
     /// What a look at each has to find.
     untouched: Vec<Trace>,
     /// What haul did, and what led it outside; the same of its twin.
@@ -160,7 +160,7 @@ struct Arena {
 
 /// What changes when anything does: time of the last change, number of names, mode. A kernel before 6.13 does not see
 /// two changes within one tick.
-type Trace = (i64, u64, u64, u32);
+type Trace = (i64, i64, u64, u32);
 
 #[derive(Default)]
 struct Score {
@@ -197,15 +197,14 @@ impl Arena {
         let files = ["leaf", "victim", OUTSIDE].into_iter().chain(temporary.iter().map(String::as_str));
         let made = files.map(|file| fs::write(outside.join(file), OUTSIDE).map(|()| outside.join(file)).unwrap());
         let paths: Vec<PathBuf> = std::iter::once(outside.clone()).chain(made).collect();
-        self.outside = paths.iter().map(|path| File::open(path).unwrap().into()).collect();
+        self.outside = paths.iter().map(|path| File::open(path).unwrap()).collect();
         self.outside_leaf = fs::metadata(outside.join("leaf")).unwrap().ino();
         self.untouched = self.look_outside();
     }
 
     fn look_outside(&self) -> Vec<Trace> {
-        let trace =
-            |fd| rustix::fs::fstat(fd).map(|stat| (stat.st_ctime, stat.st_ctime_nsec, stat.st_nlink, stat.st_mode));
-        self.outside.iter().map(|fd| trace(fd).unwrap()).collect()
+        let trace = |meta: fs::Metadata| (meta.ctime(), meta.ctime_nsec(), meta.nlink(), meta.mode());
+        self.outside.iter().map(|file| trace(file.metadata().unwrap())).collect()
     }
 
     /// Makes inside what it was.
