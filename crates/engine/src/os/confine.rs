@@ -24,8 +24,8 @@ pub enum Rights {
     ReadTree,
     /// Writing to a device or a FIFO.
     WriteSpecial,
-    /// Making and replacing files, and writing to them.
-    WriteFiles,
+    /// Making, replacing, removing, reading and writing files.
+    OwnFiles,
     /// All that a target does where its data lands. It makes no devices, FIFOs or sockets and removes no directories.
     Land,
 }
@@ -52,10 +52,8 @@ impl Rights {
             Self::ReadFile => AccessFs::ReadFile.into(),
             Self::ReadTree => make_bitflags!(AccessFs::{ReadFile | ReadDir}),
             Self::WriteSpecial => AccessFs::WriteFile.into(),
-            Self::WriteFiles => make_bitflags!(AccessFs::{WriteFile | Truncate | RemoveFile | MakeReg}),
-            Self::Land => {
-                Self::ReadTree.access() | Self::WriteFiles.access() | make_bitflags!(AccessFs::{MakeDir | MakeSym})
-            }
+            Self::OwnFiles => make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate | RemoveFile | MakeReg}),
+            Self::Land => Self::OwnFiles.access() | make_bitflags!(AccessFs::{ReadDir | MakeDir | MakeSym}),
         }
     }
 }

@@ -11,8 +11,8 @@ mod send;
 mod tests;
 
 use haul_proto::ids::StreamId;
-use haul_proto::manifest::Stamp;
 use haul_proto::plan::Work;
+use haul_proto::ranges::RangeSet;
 use haul_proto::session::source::Source as Machine;
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::message::TargetMessage;
@@ -249,9 +249,14 @@ impl Source {
     }
 
     /// These frames were read.
-    fn frames_read(&self, entry: haul_proto::ids::EntryId, values: &[(u64, [u8; 32])], modified: Stamp) {
-        self.lock().machine.frames_read(entry, values, modified);
+    fn frames_read(&self, entry: haul_proto::ids::EntryId, values: &[(u64, [u8; 32])]) {
+        self.lock().machine.frames_read(entry, values);
         self.outbox.notify_all();
+    }
+
+    /// Frames that were compared are the same at both ends.
+    fn same(&self, entry: haul_proto::ids::EntryId, frames: &RangeSet) {
+        self.lock().machine.same(entry, frames);
     }
 
     /// A small file did not fit into its pack.

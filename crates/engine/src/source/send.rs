@@ -2,9 +2,11 @@
 
 use haul_proto::ids::{EntryId, StreamId};
 use haul_proto::integrity::{Digest, frame_crc};
+use haul_proto::journal::crc_value;
 use haul_proto::manifest::Stamp;
 use haul_proto::path::escape;
 use haul_proto::plan::{Piece, SmallFile, Stride, Work};
+use haul_proto::ranges::RangeSet;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Trailer};
 use haul_proto::wire::report::WorkerMessage;
 use std::io;
@@ -26,7 +28,7 @@ use crate::stream::record::Record;
 
 /// How often a small file that changes while it is read is read again.
 const READS_MAX: usize = 3;
-/// Stands for a value that nobody asks for.
+/// Stands for a value that nobody asks for, of bytes that nobody read.
 pub const NO_VALUE: Digest = [0; 32];
 
 /// Where frames go: into a socket, or straight to a target in the same process.
@@ -60,10 +62,11 @@ pub(super) fn run(source: &Source, id: StreamId, outlet: &mut impl Outlet) -> Re
         match work {
             Work::Frames(piece) => {
                 let (begun, frames) = (Instant::now(), piece.frames.end - piece.frames.start);
-                send_piece(source, &piece, &mut reader, outlet)?;
+                send_piece(source, &piece, &[], &mut reader, outlet)?;
                 source.piece_done(piece.ticket);
                 stride.took(frames, begun.elapsed());
             }
+            Work::Compare(piece, held) => send_piece(source, &piece, &held, &mut reader, outlet)?,
             Work::Pack(files) => send_pack(source, &files, &mut reader, outlet)?,
         }
     }
@@ -84,9 +87,11 @@ fn next_work(
     Ok(source.wait_for_work(id, frames_max))
 }
 
+/// Sends the frames of a piece, without those that the target holds: `held` has their values, or none.
 fn send_piece(
     source: &Source,
     piece: &Piece<Item>,
+    held: &[Digest],
     reader: &mut Reader,
     outlet: &mut impl Outlet,
 ) -> Result<(), SendError> {
@@ -98,13 +103,14 @@ fn send_piece(
         }
     };
     let frame = source.request.settings.frame;
-    let may_share = !piece.handle.is_null() && !source.policy.is_forced();
+    let may_share = held.is_empty() && !piece.handle.is_null() && !source.policy.is_forced();
     if may_share && outlet.share(&file, piece.entry, piece.size, piece.frames.clone())? {
         let values: Vec<_> = piece.frames.clone().map(|index| (index, NO_VALUE)).collect();
-        conclude(source, piece, &file, &values);
+        conclude(source, piece, &file, &values, &RangeSet::new());
         return Ok(());
     }
-    let mut values = Vec::new();
+    let (mut values, mut same) = (Vec::new(), RangeSet::new());
+    let mut held = held.iter();
     begin(source, piece, &file, reader);
     for index in piece.frames.clone() {
         let offset = index * u64::from(frame.get());
@@ -120,27 +126,34 @@ fn send_piece(
                 return Ok(());
             }
         };
+        let crc = frame_crc(record.payload());
         let value = match outlet.wants_values() {
             true => frame.hash(piece.size, index, record.payload()),
-            false => NO_VALUE,
+            false => crc_value(crc),
         };
-        let crc = frame_crc(record.payload());
+        values.push((index, value));
+        if held.next() == Some(&value) {
+            same.insert(index);
+            reader.give_back(record);
+            continue;
+        }
         let job = source.request.settings.number;
         let trailer = Trailer::Data(DataFrame { job, entry: piece.entry, offset, crc, value });
         reader.give_back(outlet.put(record, &trailer, &source.pace)?);
-        values.push((index, value));
     }
     reader.end();
     add(&source.reporter.tally.bytes_direct, reader.take_direct_bytes());
-    conclude(source, piece, &file, &values);
+    conclude(source, piece, &file, &values, &same);
     Ok(())
 }
 
-/// All of a piece was handed over. It counts if the file is still what was offered.
-fn conclude(source: &Source, piece: &Piece<Item>, file: &Opened, values: &[(u64, Digest)]) {
+/// All of a piece was handed over, but for what is the `same` at the target. It counts if the file is still what was
+/// offered.
+fn conclude(source: &Source, piece: &Piece<Item>, file: &Opened, values: &[(u64, Digest)], same: &RangeSet) {
     match piece.handle.look(file.fd()) {
         Ok(now) if now == (piece.size, piece.handle.modified) => {
-            source.frames_read(piece.entry, values, piece.handle.modified);
+            source.same(piece.entry, same);
+            source.frames_read(piece.entry, values);
         }
         Ok(_) => source.fail(piece.entry, &piece.handle, CHANGED),
         Err(error) => source.fail(piece.entry, &piece.handle, &describe(&error)),

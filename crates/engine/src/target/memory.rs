@@ -29,7 +29,7 @@ impl Memory {
     /// Lets it be kept.
     pub fn allow(&self, bounds: &mut Bounds) {
         let trees = self.file.parent().and_then(|trees| fs::File::open(trees).ok());
-        trees.iter().for_each(|trees| bounds.allow(trees, Rights::WriteFiles));
+        trees.iter().for_each(|trees| bounds.allow(trees, Rights::OwnFiles));
     }
 
     /// Remembers that the tree now exists as this directory.

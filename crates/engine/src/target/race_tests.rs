@@ -55,18 +55,18 @@ const OPERATIONS: [(&str, Held, ByPath); 12] = [
 ];
 
 fn create(dir: &Dir, _: &Arena) -> io::Result<bool> {
-    Unfinished::default().open(&spot(dir)).map(|_| false).map_err(io::Error::other)
+    Unfinished::default().open(&spot(dir), None).map(|_| false).map_err(io::Error::other)
 }
 
 fn rename(dir: &Dir, _: &Arena) -> io::Result<bool> {
     let (unfinished, spot) = (Unfinished::default(), spot(dir));
-    let renamed = unfinished.open(&spot).and_then(|file| unfinished.finish(&spot, &file, || Ok(())));
+    let renamed = unfinished.open(&spot, None).and_then(|file| unfinished.finish(&spot, &file, || Ok(())));
     renamed.map(|()| false).map_err(io::Error::other)
 }
 
 fn unlink(dir: &Dir, _: &Arena) -> io::Result<bool> {
     let (unfinished, spot) = (Unfinished::default(), spot(dir));
-    unfinished.open(&spot).map_err(io::Error::other)?;
+    unfinished.open(&spot, None).map_err(io::Error::other)?;
     unfinished.discard(&spot);
     Ok(false)
 }

@@ -24,6 +24,9 @@ pub enum Answer<H> {
     Settled,
     /// A file: send it. A directory: send its children.
     Needed(Arc<H>),
+    /// A large file: an earlier run left a part of it. What is proven of it, and what is lacking, follows by
+    /// [`super::target::Target::holds`] and [`super::target::Target::lacks`].
+    Partial(Arc<H>),
     /// A file: send it from its beginning to its end.
     NeededInOrder(Arc<H>),
     /// It cannot be taken; the engine has reported it, unless a directory above it was.

@@ -5,7 +5,8 @@
 //! is no directory, a frame off its place or of something not needed ends the session with a
 //! [`ProtocolFault`]. What is merely late (about an entry that is settled) is discarded.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::ids::EntryId;
@@ -14,7 +15,7 @@ use crate::manifest::{Entry, Kind, Place, Stamp};
 use crate::ranges::RangeSet;
 use crate::wire::fault::ProtocolFault;
 use crate::wire::frame::PackedFile;
-use crate::wire::limits::{ENTRY_WINDOW, OPEN_DIRECTORIES_MAX};
+use crate::wire::limits::{ENTRY_WINDOW, FRAME_RUNS_MAX, HELD_VALUES_MAX, OPEN_DIRECTORIES_MAX};
 use crate::wire::message::{Need, SourceMessage, TargetMessage};
 
 pub use super::step::{Answer, Finish, Parent, Step};
@@ -77,6 +78,8 @@ struct Large<H> {
     /// file that is whole. At most one for each stream.
     in_hand: HashSet<u64>,
     end: Option<(Stamp, Digest)>,
+    /// Frames that an earlier run left, and that the source is to compare.
+    unsure: BTreeMap<u64, Digest>,
     /// The next frame, where only that one may come.
     in_order: Option<u64>,
 }
@@ -112,6 +115,7 @@ impl<H> Target<H> {
             SourceMessage::DirectoryEnd { entry, .. } => self.handle_directory_end(entry),
             SourceMessage::FileEnd { entry, modified, digest } => self.handle_file_end(entry, modified, digest),
             SourceMessage::SourceFailed { entry, reason } => self.handle_source_failed(entry, reason),
+            SourceMessage::Same { entry, frames } => self.handle_same(entry, &frames),
             SourceMessage::OffersEnd => {
                 if self.open_directories > 0 {
                     return Err(ProtocolFault::OutOfTurn("the end of all offers"));
@@ -145,6 +149,7 @@ impl<H> Target<H> {
         let need = match answer {
             Answer::Settled => Need::Nothing,
             Answer::Needed(_) => Need::All,
+            Answer::Partial(_) => Need::Rest,
             Answer::NeededInOrder(_) => Need::InOrder,
             Answer::Refused => Need::Refused,
         };
@@ -158,7 +163,7 @@ impl<H> Target<H> {
         match (answer, &mut tracked.state) {
             (Answer::Needed(directory), State::Directory { handle, .. }) => *handle = Some(directory),
             (Answer::Refused, State::Directory { .. }) => {}
-            (Answer::Needed(handle), State::Examining { kind: Kind::File { size } }) => {
+            (Answer::Needed(handle) | Answer::Partial(handle), State::Examining { kind: Kind::File { size } }) => {
                 tracked.state = receiving(frame, handle, *size, None);
             }
             (Answer::NeededInOrder(handle), State::Examining { kind: Kind::File { size } }) => {
@@ -200,6 +205,7 @@ impl<H> Target<H> {
         if let Some(Tracked { state: State::Large(large), .. }) = self.entries.get_mut(&entry) {
             let index = offset / frame;
             large.in_hand.remove(&index);
+            large.unsure.remove(&index);
             large.tree.insert(index, value);
             large.in_order = large.in_order.map(|_| index + 1);
         }
@@ -222,12 +228,40 @@ impl<H> Target<H> {
             Some(Tracked { state: State::Large(Large { in_order: Some(_), .. }), .. }) => false,
             Some(Tracked { state: State::Large(large), .. }) => {
                 large.in_hand.remove(&(offset / frame));
-                self.outbox_resends += 1;
-                self.outbox.push_back(TargetMessage::ResendFrame { entry, offset });
+                let index = offset / frame;
+                self.lacks(entry, &[index..index + 1]);
                 true
             }
             // It was settled while the frame was on its way.
             _ => true,
+        }
+    }
+
+    /// Frames of a file that was answered by [`Answer::Partial`] are here: read again, they have these values. With
+    /// `compare`, the source is to read them, too. To be called after the whole Offer was answered.
+    pub fn holds(&mut self, entry: EntryId, first: u64, values: &[Digest], compare: bool) -> Step<H> {
+        let Some(Tracked { state: State::Large(large), .. }) = self.entries.get_mut(&entry) else { return Step::None };
+        for (index, value) in (first..).zip(values) {
+            if compare {
+                large.unsure.insert(index, *value);
+            } else {
+                large.tree.insert(index, *value);
+            }
+        }
+        for (first, values) in (first..).step_by(HELD_VALUES_MAX).zip(values.chunks(HELD_VALUES_MAX)) {
+            self.outbox.push_back(TargetMessage::Holds { entry, first, values: values.to_vec(), compare });
+        }
+        self.finish_if_whole(entry)
+    }
+
+    /// These frames of a file have to be sent, or sent again.
+    pub fn lacks(&mut self, entry: EntryId, frames: &[Range<u64>]) {
+        if !self.entries.contains_key(&entry) {
+            return;
+        }
+        for frames in frames.chunks(FRAME_RUNS_MAX) {
+            self.outbox_resends += 1;
+            self.outbox.push_back(TargetMessage::Lacks { entry, frames: frames.to_vec() });
         }
     }
 
@@ -283,7 +317,7 @@ impl<H> Target<H> {
     /// The next message for the source.
     pub fn poll_message(&mut self) -> Option<TargetMessage> {
         if let Some(message) = self.outbox.pop_front() {
-            let resend = matches!(message, TargetMessage::ResendFrame { .. } | TargetMessage::ResendPacked { .. });
+            let resend = matches!(message, TargetMessage::Lacks { .. } | TargetMessage::ResendPacked { .. });
             self.outbox_resends -= usize::from(resend);
             return Some(message);
         }
@@ -363,6 +397,27 @@ impl<H> Target<H> {
                 large.end = Some((modified, digest))
             }
             _ => return Err(ProtocolFault::OutOfTurn("the end of a file")),
+        }
+        Ok(self.finish_if_whole(entry))
+    }
+
+    /// What the source finds the same at both ends is proven.
+    fn handle_same(&mut self, entry: EntryId, frames: &[Range<u64>]) -> Result<Step<H>, ProtocolFault> {
+        self.tracked(entry)?;
+        let large = match self.entries.get_mut(&entry).map(|tracked| &mut tracked.state) {
+            Some(State::Large(large)) => large,
+            Some(State::Finishing) | None => return Ok(Step::None),
+            Some(_) => return Err(ProtocolFault::OutOfTurn("a comparison")),
+        };
+        for frames in frames {
+            let same: Vec<_> = large.unsure.range(frames.clone()).map(|(index, value)| (*index, *value)).collect();
+            if same.len() as u64 != frames.end - frames.start {
+                return Err(ProtocolFault::Unasked("a comparison of other frames"));
+            }
+            for (index, value) in same {
+                large.unsure.remove(&index);
+                large.tree.insert(index, value);
+            }
         }
         Ok(self.finish_if_whole(entry))
     }
@@ -471,7 +526,7 @@ fn receiving<H>(frame: FrameLen, handle: Arc<H>, size: u64, in_order: Option<u64
         return State::Small { handle };
     }
     let tree = FrameTree::new(frame.frames(size));
-    State::Large(Large { handle, size, tree, in_hand: HashSet::new(), end: None, in_order })
+    State::Large(Large { handle, size, tree, in_hand: HashSet::new(), end: None, unsure: BTreeMap::new(), in_order })
 }
 
 #[cfg(test)]
