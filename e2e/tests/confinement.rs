@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use haul_e2e::{
     Pair, Remote, Run, Sandbox, contents, hidden_or_partial, is_root_or_skip, listing, mode, shell, within,
 };
+use haul_lab::{cases, count};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 /// Nobody, on every system.
@@ -168,7 +169,7 @@ fn whole_copies_stay_inside_while_their_paths_are_exchanged_at_both_ends() {
     let (source, target) = (racing_tree(&sandbox, "source"), racing_tree(&sandbox, "target/source"));
     let pairs = [&source[..], &target[..]].concat();
     let before = snapshot(&sandbox.path("outside"));
-    let seconds = std::env::var("HAUL_RACE_SECONDS").map_or(3, |text| text.parse().expect("a number"));
+    let seconds = cases("HAUL_RACE_SECONDS", 3);
     let (mut runs, mut copied, begun) = (0, 0, Instant::now());
     while begun.elapsed() < Duration::from_secs(seconds) {
         undo(&source, &target);
@@ -179,7 +180,7 @@ fn whole_copies_stay_inside_while_their_paths_are_exchanged_at_both_ends() {
         assert_eq!(leaked(&sandbox.path("target")), Vec::<PathBuf>::new(), "{}", run.account());
         assert_eq!(snapshot(&sandbox.path("outside")), before, "{}", run.account());
     }
-    println!("COUNT path-race-whole-copies {runs}");
+    count("path-race-whole-copies", runs);
     println!("  {copied} files copied, none from outside and none to there");
     assert!(copied > 0, "no file was copied in {runs} runs");
     // The same race, and a program that goes by paths.

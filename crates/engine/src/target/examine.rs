@@ -21,6 +21,7 @@ use super::{Item, Target};
 use crate::fs::meta::{SETGID, SETUID, apply, apply_to_symlink};
 use crate::fs::{Dir, Keep, Links, Look, describe};
 use crate::report::add;
+use crate::source::CHANGED;
 
 /// Where an entry is to stand.
 struct Position {
@@ -58,7 +59,8 @@ impl Target {
                     .answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: *fresh, renamed: false }, entry),
                 Item::File(_) => Answer::Refused,
             },
-            (Parent::Open(_), Place::Operand(_)) => Answer::Refused,
+            (Parent::Again(item), Place::Again(_)) => self.answer_again(&item, entry),
+            (Parent::Open(_) | Parent::Again(_), _) => Answer::Refused,
         }
     }
 
@@ -82,6 +84,23 @@ impl Target {
             }
             (LandingKind::Special(path), _) => self.answer_special(path, entry),
             _ => self.refuse_operand(Refusal::IsDirectory),
+        }
+    }
+
+    /// A file that changed while it was being read is offered anew: what came of it goes.
+    fn answer_again(&self, item: &Item, entry: &Entry) -> Answer<Item> {
+        let Item::File(incoming) = item else { return Answer::Refused };
+        incoming.void();
+        incoming.discard(&self.unfinished);
+        match incoming.spot() {
+            Some(spot) => {
+                let (dir, name) = (spot.dir.clone(), spot.name.clone());
+                self.answer_at(Position { dir, name, fresh: false, renamed: false }, entry)
+            }
+            None => {
+                self.fail(incoming.path(&self.landing), CHANGED);
+                Answer::Refused
+            }
         }
     }
 

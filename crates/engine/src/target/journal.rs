@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::file::Spot;
+use super::temporary::unlink;
 use crate::fs::Dir;
 use crate::os::confine::{Bounds, Rights};
 use crate::storage::calls::{read_at, write_at};
@@ -53,19 +54,28 @@ impl Journals {
         directory.iter().for_each(|directory| bounds.allow(&**directory, Rights::OwnFiles));
     }
 
-    /// Where the journal of a file of `size` bytes lies; `None` where it is to have none.
+    /// Where the journal of a file of `size` bytes lies; `None` where it is to have none. What an earlier run left in the
+    /// place of one that is not wanted is removed: it says nothing of what will be there.
     pub fn place(&self, spot: &Spot, size: u64) -> Option<Leaf> {
-        if !self.wanted || size < JOURNAL_FILE_MIN {
+        if size < JOURNAL_FILE_MIN {
             return None;
         }
-        Some(match &self.directory {
+        let leaf = self.leaf(spot);
+        if !self.wanted {
+            unlink(&leaf.dir, &leaf.name);
+        }
+        self.wanted.then_some(leaf)
+    }
+
+    fn leaf(&self, spot: &Spot) -> Leaf {
+        match &self.directory {
             None => Leaf { dir: spot.dir.clone(), name: journal_name(&[b"file\0", spot.name.as_bytes()]) },
             Some(directory) => {
                 let identity = spot.dir.identity();
                 let (device, inode) = (identity.device.to_le_bytes(), identity.inode.to_le_bytes());
                 Leaf { dir: directory.clone(), name: journal_name(&[&device, &inode, spot.name.as_bytes()]) }
             }
-        })
+        }
     }
 }
 

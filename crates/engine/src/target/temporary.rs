@@ -167,7 +167,7 @@ fn key(dir: &Dir, name: &Name) -> (u64, u64, Name) {
 }
 
 /// Only tidies up: a file that cannot be removed is taken over by the next run.
-fn unlink(dir: &Dir, name: &Name) {
+pub fn unlink(dir: &Dir, name: &Name) {
     let _ = dir.fd().map(|fd| unlinkat(&*fd, name.as_bytes(), AtFlags::empty()));
 }
 

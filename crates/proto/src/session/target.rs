@@ -38,6 +38,8 @@ pub struct Target<H> {
     /// Answers to the Offer that is being examined.
     needs: Vec<Need>,
     needs_first: EntryId,
+    /// Files that are offered anew and not answered yet, by their new ids: the old ones.
+    again: HashMap<EntryId, (EntryId, Arc<H>)>,
     done: RangeSet,
     outbox: VecDeque<TargetMessage>,
     /// Requests to send again that are in the outbox.
@@ -93,6 +95,7 @@ impl<H> Target<H> {
             next: 0,
             needs: Vec::new(),
             needs_first: EntryId(0),
+            again: HashMap::new(),
             done: RangeSet::new(),
             outbox: VecDeque::new(),
             outbox_resends: 0,
@@ -107,7 +110,7 @@ impl<H> Target<H> {
         if self.outbox.len() > OUTBOX_MAX {
             return Err(ProtocolFault::OverLimit("answers that are not read"));
         }
-        if self.offers_ended && matches!(message, SourceMessage::Offer { .. } | SourceMessage::OffersEnd) {
+        if self.offers_ended && is_new(&message) {
             return Err(ProtocolFault::OutOfTurn("an offer"));
         }
         match message {
@@ -137,6 +140,10 @@ impl<H> Target<H> {
                 }
                 _ => Parent::Refused,
             },
+            Place::Again(entry) => match self.again.values().find(|(old, _)| old == entry) {
+                Some((_, handle)) => Parent::Again(Arc::clone(handle)),
+                None => Parent::Refused,
+            },
         }
     }
 
@@ -145,6 +152,13 @@ impl<H> Target<H> {
     /// # Panics
     /// If `entry` is not the next one, or cannot have this answer: programmer's errors.
     pub fn answer(&mut self, entry: EntryId, answer: Answer<H>) -> Option<Finish<H>> {
+        let finish = self.answer_entry(entry, answer);
+        // A directory in which a file was offered anew is not complete before that is answered.
+        let old = self.again.remove(&entry).and_then(|(old, _)| self.forget(old));
+        finish.or(old)
+    }
+
+    fn answer_entry(&mut self, entry: EntryId, answer: Answer<H>) -> Option<Finish<H>> {
         assert_eq!(entry.0, self.needs_first.0 + self.needs.len() as u64, "answers in order");
         let need = match answer {
             Answer::Settled => Need::Nothing,
@@ -342,7 +356,10 @@ impl<H> Target<H> {
             return Err(ProtocolFault::OutOfTurn("an offer"));
         }
         for (id, entry) in (first.0..).map(EntryId).zip(&entries) {
-            let parent = self.adopt(&entry.place)?;
+            let parent = match entry.place {
+                Place::Again(old) => self.replace(id, old, &entry.kind)?,
+                _ => self.adopt(&entry.place)?,
+            };
             let directory = entry.kind == Kind::Directory;
             self.open_directories += usize::from(directory);
             self.in_window += usize::from(!directory);
@@ -369,6 +386,30 @@ impl<H> Target<H> {
             }
             _ => Err(ProtocolFault::Unasked("a child of what is no open directory")),
         }
+    }
+
+    /// A file gives its place to another entry: what was offered of it is void. Returns its parent.
+    fn replace(&mut self, new: EntryId, old: EntryId, kind: &Kind) -> Result<Option<EntryId>, ProtocolFault> {
+        if !matches!(kind, Kind::File { .. }) {
+            return Err(ProtocolFault::Invalid("something else in the place of a file"));
+        }
+        self.tracked(old)?;
+        let Some(tracked) = self.entries.get_mut(&old) else { return Ok(None) };
+        let handle = match &tracked.state {
+            State::Small { handle } | State::Large(Large { handle, .. }) => Arc::clone(handle),
+            State::Finishing => return Ok(None),
+            State::Examining { .. } | State::Directory { .. } => return Err(ProtocolFault::OutOfTurn("an offer")),
+        };
+        tracked.state = State::Finishing;
+        self.in_window -= usize::from(!std::mem::replace(&mut tracked.released, true));
+        let parent = tracked.parent;
+        if let Some(Tracked { state: State::Directory { children, .. }, .. }) =
+            parent.and_then(|parent| self.entries.get_mut(&parent))
+        {
+            *children += 1;
+        }
+        self.again.insert(new, (old, handle));
+        Ok(parent)
     }
 
     fn check_window(&self) -> Result<(), ProtocolFault> {
@@ -518,6 +559,14 @@ impl<H> Target<H> {
             return Err(ProtocolFault::Unasked("an entry that was never offered"));
         }
         Ok(self.entries.get(&entry))
+    }
+}
+
+/// Whether a message offers something that was not offered before.
+fn is_new(message: &SourceMessage) -> bool {
+    match message {
+        SourceMessage::Offer { entries, .. } => entries.iter().any(|entry| !matches!(entry.place, Place::Again(_))),
+        message => matches!(message, SourceMessage::OffersEnd),
     }
 }
 
