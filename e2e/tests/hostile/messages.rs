@@ -24,6 +24,10 @@ pub const ATTACKS: &[Attack] = &[
     ("more streams than agreed", many_streams),
     ("a frame of the link that cannot be", bad_link_frame),
     ("a digest that is not the file's", wrong_digest),
+    ("frames called the same that nobody asked about", not_asked),
+    ("a file offered anew in the place of what is none", anew_in_no_place),
+    ("a directory or a link offered anew", anew_of_other_kind),
+    ("a file offered anew in the place of one that is settled", anew_too_late),
 ];
 
 /// A directory, a small file and a large one, in that order; the id of the first.
@@ -113,7 +117,7 @@ fn targets_message(scene: &mut Scene, rng: &mut Rng) -> Expect {
         TargetMessage::Needs { first: entry, needs: vec![Need::All] },
         TargetMessage::Done { runs: vec![(entry, 1)] },
         TargetMessage::TargetFailed { entry },
-        TargetMessage::ResendFrame { entry, offset: 0 },
+        TargetMessage::Lacks { entry, frames: vec![0..1] },
     ];
     scene.say(&messages[rng.index(messages.len())].encode(JobNumber(raw::JOB)));
     Expect::Fault
@@ -143,5 +147,52 @@ fn wrong_digest(scene: &mut Scene, _: &mut Rng) -> Expect {
     let failed =
         scene.wait_for(|message| (message == TargetMessage::TargetFailed { entry: EntryId(file) }).then_some(()));
     assert_eq!((failed, scene.landing().join("tree/large").exists()), (Ok(()), false));
+    Expect::GoesOn
+}
+
+fn not_asked(scene: &mut Scene, rng: &mut Rng) -> Expect {
+    let large = some_entries(scene) + 2;
+    let (entry, first, many) = rng.pick(&[
+        (large, 0, 1),
+        (large, 1, 1),
+        (large, 0, 0),
+        (large, u64::MAX, 2),
+        (large + 1, 0, 1),
+        (large - 1, 0, 1),
+    ]);
+    scene.say(&raw::same(entry, first, many));
+    Expect::Fault
+}
+
+fn anew_in_no_place(scene: &mut Scene, rng: &mut Rng) -> Expect {
+    let directory = some_entries(scene);
+    let own = scene.next;
+    let place = rng.pick(&[0, directory, own, own + 1, u64::MAX]);
+    scene.offer(&[raw::anew(FILE, place, &raw::number(5))]);
+    Expect::Fault
+}
+
+fn anew_of_other_kind(scene: &mut Scene, rng: &mut Rng) -> Expect {
+    let small = some_entries(scene) + 1;
+    let points_to = scene.way_out(rng);
+    let entry = match rng.chance(500) {
+        true => raw::anew(DIRECTORY, small, &[]),
+        false => raw::anew(raw::LINK, small, &raw::held(&points_to)),
+    };
+    scene.offer(&[entry]);
+    Expect::Fault
+}
+
+fn anew_too_late(scene: &mut Scene, rng: &mut Rng) -> Expect {
+    let small = some_entries(scene) + 1;
+    let size = rng.pick(&[5, SMALL_MAX + 1]);
+    if rng.chance(500) {
+        scene.pack(&[(small, 5)]);
+        scene.wait_for(|message| matches!(message, TargetMessage::Done { .. }).then_some(())).expect("it is taken");
+    } else {
+        // The first takes its place, and the second comes too late.
+        assert_eq!(scene.needs(&[raw::anew(FILE, small, &raw::number(5))]), [Need::All]);
+    }
+    assert_eq!(scene.needs(&[raw::anew(FILE, small, &raw::number(size))]), [Need::Refused]);
     Expect::GoesOn
 }

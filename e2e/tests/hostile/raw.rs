@@ -10,6 +10,8 @@ pub const FILE: u8 = 2;
 pub const LINK: u8 = 3;
 /// Added to a tag, it makes the place an operand's number.
 pub const OPERAND: u8 = 128;
+/// Added to a tag, it makes the place that of another entry.
+pub const ANEW: u8 = 64;
 
 /// Mode, owner, group and time.
 pub fn meta(mode: u16, owner: u64, nanoseconds: u32) -> Vec<u8> {
@@ -65,6 +67,11 @@ pub fn operand(tag: u8, operand: u64, kind: &[u8]) -> Vec<u8> {
     entry(tag + OPERAND, &number(operand), kind, &usual(0o755))
 }
 
+/// Something offered anew in the place of an entry.
+pub fn anew(tag: u8, place: u64, kind: &[u8]) -> Vec<u8> {
+    entry(tag + ANEW, &number(place), kind, &usual(0o644))
+}
+
 /// A message: its kind, the job, and what `fields` adds.
 pub fn message(kind: u8, fields: impl FnOnce(&mut Writer)) -> Vec<u8> {
     let mut out = Writer::new();
@@ -94,6 +101,13 @@ pub fn file_end(entry: u64, digest: [u8; 32]) -> Vec<u8> {
 pub fn source_failed(entry: u64) -> Vec<u8> {
     message(4, |out| {
         out.varint(entry).text("\u{1b}[2J gone", 100);
+    })
+}
+
+/// One run of frames, which are to be what the source has.
+pub fn same(entry: u64, first: u64, many: u64) -> Vec<u8> {
+    message(7, |out| {
+        out.varint(entry).count(1).varint(first).varint(many);
     })
 }
 

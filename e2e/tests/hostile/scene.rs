@@ -224,6 +224,9 @@ fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng
         verify_memory: false,
         digest_existing: rng.chance(500),
         storage: StorageRequest::default(),
+        resume: true,
+        keep_partial: rng.chance(500),
+        journal_dir: Vec::new(),
     }
 }
 

@@ -46,6 +46,9 @@ impl Site {
             verify_memory: false,
             digest_existing: false,
             storage: StorageRequest::default(),
+            resume: false,
+            keep_partial: false,
+            journal_dir: Vec::new(),
         };
         let reporter = Reporter::new(LinkWriter::new(std::io::sink()), false);
         let surroundings = Surroundings { umask: 0o022, state_dir: None };
@@ -55,6 +58,7 @@ impl Site {
             place: Place::Operand(number),
             kind: Kind::File { size: file.len() as u64 },
             meta: Meta { mode: 0o644, ..Meta::default() },
+            version: None,
         };
         site.tell(&SourceMessage::Offer { first: EntryId(0), entries: (0..).zip(&site.files).map(entry).collect() });
         assert!(matches!(site.messages()[..], [TargetMessage::Needs { .. }]));
@@ -187,7 +191,10 @@ fn bring(site: &Site, said: &Said, writer: &mut Writer, rng: &mut Rng, moment: M
 /// What asks for this record again, and for nothing else.
 fn request_for(trailer: &Trailer) -> TargetMessage {
     match trailer {
-        Trailer::Data(frame) => TargetMessage::ResendFrame { entry: frame.entry, offset: frame.offset },
+        Trailer::Data(frame) => {
+            let index = frame.offset / u64::from(FRAME_MIN);
+            TargetMessage::Lacks { entry: frame.entry, frames: vec![index..index + 1] }
+        }
         Trailer::Pack(pack) => {
             TargetMessage::ResendPacked { entries: pack.files.iter().map(|file| file.entry).collect() }
         }
