@@ -19,7 +19,7 @@ use haul_proto::session::source::Source as Machine;
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::message::TargetMessage;
 use haul_proto::wire::report::WorkerMessage;
-use haul_proto::wire::request::{Operand, SourceRequest};
+use haul_proto::wire::request::{Links, Operand, SourceRequest};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 use self::item::{Item, Trouble};
 use self::operand::Root;
 use crate::fs::{Identity, Look};
+use crate::os::confine::Bounds;
 use crate::pace::Pace;
 use crate::report::Reporter;
 use crate::report::add;
@@ -87,6 +88,14 @@ impl Source {
     /// Names these operands on this host, over all runs.
     pub fn origin(&self) -> [u8; 32] {
         operand::origin(&self.request.operands)
+    }
+
+    /// What it reads: its operands and what is below them.
+    pub fn allow(&self, bounds: &mut Bounds) {
+        if self.request.links == Links::Follow {
+            return bounds.allow_reading_anything("symbolic links are followed wherever they lead, so all can be read");
+        }
+        self.roots.iter().flatten().for_each(|root| root.allow(bounds));
     }
 
     /// Leaves this directory out wherever the walk finds it below an operand. To be called before [`Self::walk`];

@@ -17,6 +17,8 @@ use super::*;
 use crate::fs::testing::{in_time, without_capabilities};
 use crate::fs::{Look, MAX_OPEN_DIRECTORIES};
 use crate::link::LinkWriter;
+use crate::os::confine::Network;
+use crate::os::confine::tests::{confined, is_denied};
 use crate::testing::settings;
 
 const NUMBER: JobNumber = JobNumber(1);
@@ -70,6 +72,39 @@ fn make_file(path: PathBuf) -> PathBuf {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(&path, b"1").unwrap();
     path
+}
+
+#[test]
+fn a_confined_source_reads_what_it_was_asked_for_and_not_what_stands_there_later() {
+    let temp = tempfile::tempdir().unwrap();
+    let (inner, operand) = (make_file(temp.path().join("tree/f")), make_file(temp.path().join("operand")));
+    let secret = make_file(temp.path().join("outside/secret"));
+    let exchange = || {
+        // Of the same size and time: nothing but the bounds tells them apart.
+        std::fs::File::options()
+            .write(true)
+            .open(&secret)
+            .unwrap()
+            .set_modified(operand.metadata().unwrap().modified().unwrap())
+            .unwrap();
+        std::fs::remove_file(&operand).unwrap();
+        symlink(&secret, &operand).unwrap();
+    };
+    let operands = [inner.parent().unwrap().to_owned(), operand.clone()];
+    let source = source(&operands, Links::Keep);
+    assert_eq!(source.operands().iter().flatten().count(), 2);
+    let read = confined(
+        Network::Streams,
+        |bounds| source.allow(bounds),
+        || {
+            is_denied(std::fs::read(&secret));
+            offers(&source).len()
+        },
+    );
+    exchange();
+    let opened_after = confined(Network::Streams, |bounds| source.allow(bounds), || opened(&source, 3));
+    let (Some(read), Some(opened_after)) = (read, opened_after) else { return };
+    assert_eq!((read, opened_after), (3, 1), "what was exchanged is not opened");
 }
 
 #[test]

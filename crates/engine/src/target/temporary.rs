@@ -5,8 +5,8 @@
 
 use haul_proto::path::Name;
 use rustix::fs::{
-    AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, flock, fstat, ftruncate, linkat, openat, renameat,
-    renameat_with, statat, unlinkat,
+    AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, fchmod, flock, fstat, ftruncate, linkat, openat,
+    renameat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -21,6 +21,8 @@ use crate::worker::lock;
 
 /// How often a temporary file is opened that another run renames under our hands.
 const OPENS_MAX: usize = 8;
+/// An unfinished file is its owner's alone.
+const UNFINISHED_MODE: u32 = 0o600;
 /// Said when another run has the file.
 const BUSY: &str = "another haul is writing this file now\nwait for it, or end it";
 /// Said when the job ended meanwhile.
@@ -80,6 +82,11 @@ impl Unfinished {
             && stat.st_uid == rustix::process::geteuid().as_raw();
         if !ours {
             return Err(format!("{temporary} is in the way, and was not made by haul\nremove it"));
+        }
+        if stat.st_mode & 0o7777 != UNFINISHED_MODE {
+            // A run that was killed after it had given the file its mode may have left it readable by all, or set-id.
+            // Where that cannot be changed, there are no modes.
+            let _ = fchmod(&file, Mode::from_raw_mode(UNFINISHED_MODE));
         }
         if !self.add(&spot.dir, &temporary, journal) {
             return Err(STOPPED.into());
@@ -170,7 +177,7 @@ fn lock_file(spot: &Spot, dir: &OwnedFd, temporary: &Name, create: OFlags) -> Re
     let text = |error: Errno| describe(&error.into());
     let flags = create | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     for _ in 0..OPENS_MAX {
-        let file = match openat(dir, temporary.as_bytes(), flags, Mode::from_raw_mode(0o600)) {
+        let file = match openat(dir, temporary.as_bytes(), flags, Mode::from_raw_mode(UNFINISHED_MODE)) {
             Err(Errno::NOENT) if create.is_empty() => return Ok(None),
             file => file.map_err(text)?,
         };
@@ -257,6 +264,19 @@ mod tests {
         assert!(!stands_at(&spot.dir, &temporary, &early.into()).unwrap());
         Unfinished::default().open(&spot, None).unwrap();
         assert_eq!(fs::read(place.path().join("final")).unwrap(), b"whole");
+    }
+
+    #[test]
+    fn what_is_taken_over_is_nobody_elses_to_read() {
+        use std::os::unix::fs::PermissionsExt;
+        let place = tempfile::tempdir().unwrap();
+        let spot = spot(place.path(), false);
+        let temporary = place.path().join(temporary_name(&spot.name, b"file").to_string());
+        fs::write(&temporary, "left").unwrap();
+        fs::set_permissions(&temporary, fs::Permissions::from_mode(0o4755)).unwrap();
+        Unfinished::default().open(&spot, None).unwrap();
+        let meta = fs::metadata(&temporary).unwrap();
+        assert_eq!((meta.permissions().mode() & 0o7777, meta.len()), (0o600, 0));
     }
 
     #[test]
