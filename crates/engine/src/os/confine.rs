@@ -176,7 +176,8 @@ pub(crate) mod tests {
             fs::create_dir(there.join("dir")).unwrap();
             std::os::unix::fs::symlink("old", there.join("link")).unwrap();
             assert_eq!(fs::read(there.join("link")).unwrap(), b"new");
-            is_denied(fs::remove_dir(there.join("dir")));
+            fs::rename(there.join("dir"), there.join("named")).unwrap();
+            is_denied(std::os::unix::net::UnixListener::bind(there.join("socket")));
 
             let there = outside.path();
             is_denied(fs::read(there.join("old")));
