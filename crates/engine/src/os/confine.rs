@@ -26,7 +26,7 @@ pub enum Rights {
     WriteSpecial,
     /// Making, replacing, removing, reading and writing files.
     OwnFiles,
-    /// All that a target does where its data lands. It makes no devices, FIFOs or sockets and removes no directories.
+    /// All that a target does where its data lands. It makes no devices, FIFOs or sockets.
     Land,
 }
 
@@ -53,7 +53,8 @@ impl Rights {
             Self::ReadTree => make_bitflags!(AccessFs::{ReadFile | ReadDir}),
             Self::WriteSpecial => AccessFs::WriteFile.into(),
             Self::OwnFiles => make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate | RemoveFile | MakeReg}),
-            Self::Land => Self::OwnFiles.access() | make_bitflags!(AccessFs::{ReadDir | MakeDir | MakeSym}),
+            // A directory that is renamed counts as removed.
+            Self::Land => Self::OwnFiles.access() | make_bitflags!(AccessFs::{ReadDir | MakeDir | MakeSym | RemoveDir}),
         }
     }
 }
@@ -175,7 +176,8 @@ pub(crate) mod tests {
             fs::create_dir(there.join("dir")).unwrap();
             std::os::unix::fs::symlink("old", there.join("link")).unwrap();
             assert_eq!(fs::read(there.join("link")).unwrap(), b"new");
-            is_denied(fs::remove_dir(there.join("dir")));
+            fs::rename(there.join("dir"), there.join("renamed")).unwrap();
+            is_denied(std::os::unix::net::UnixListener::bind(there.join("socket")));
 
             let there = outside.path();
             is_denied(fs::read(there.join("old")));
