@@ -214,6 +214,28 @@ fn somebody_elses_file_of_the_same_size_and_time_gets_no_set_id_bits() {
     assert_eq!(mode(&planted), 0o4755);
 }
 
+#[test]
+fn a_directory_that_somebody_else_has_put_in_the_way_is_not_taken_for_haul_s_own() {
+    if !is_root_or_skip("directories of another user") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.file("source/file", "content");
+    let place = sandbox.dir("place");
+    fs::set_permissions(&place, fs::Permissions::from_mode(0o777)).expect("it is ours");
+    // The name that haul gives to it until it is remembered.
+    let digest = shell(&sandbox, r"printf 'directory\0target' | b3sum --no-names").run().succeeds().stdout;
+    let planted = sandbox.dir(format!("place/.haul-{}.part", &digest[..24]));
+    fs::write(planted.join("planted"), "planted").expect("it can be written");
+    chown(&planted, Some(NOBODY), Some(NOBODY)).expect("root may");
+    sandbox.haul(["-r", "source", "place/target"]).run().ends(1).says(["in the way", "remove it"]);
+    assert!(!place.join("target").exists());
+    // One that is this user's is what a killed run has left.
+    chown(&planted, Some(0), Some(0)).expect("root may");
+    sandbox.haul(["-r", "source", "place/target"]).run().succeeds();
+    assert_eq!(listing(&place), ["target"]);
+}
+
 /// Runs haul as nobody in a sandbox that nobody's own things are in.
 fn as_nobody(sandbox: &Sandbox, arguments: &str) -> Run {
     chown(sandbox.home(), Some(NOBODY), Some(NOBODY)).expect("root may");

@@ -251,7 +251,11 @@ impl Target {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
-        if memory.keep(position.dir.child(&temporary)?.identity()).is_err() {
+        let (made, look) = position.dir.child_looked_at(&temporary, Links::Itself)?;
+        if look.meta.uid != rustix::process::geteuid().as_raw() {
+            return Err(io::Error::other(format!("{temporary} is in the way, and was not made by haul\nremove it")));
+        }
+        if memory.keep(made.identity()).is_err() {
             self.reporter.send(&cannot_remember(&self.landing));
         }
         Ok(rename_new(&*position.dir.fd()?, &temporary, &position.name)?)
