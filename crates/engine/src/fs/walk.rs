@@ -10,7 +10,7 @@
 use std::collections::HashSet;
 use std::io;
 
-use haul_proto::manifest::Meta;
+use haul_proto::manifest::{Meta, Version};
 use haul_proto::path::Name;
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -58,8 +58,8 @@ pub enum Found {
         size: u64,
         /// Its metadata.
         meta: Meta,
-        /// Which file it is.
-        identity: Identity,
+        /// Which file it is, and since when it is unchanged.
+        version: Version,
     },
     /// A symbolic link (only with [`Symlinks::Keep`]).
     Symlink {
@@ -133,9 +133,9 @@ pub(super) struct Waiting {
 }
 
 impl Level {
-    fn found_file(&self, name: Name, seen: &Seen) -> Found {
-        let Seen { look: Look { size, meta, identity, .. }, links, .. } = *seen;
-        Found::File { parent: self.dir.clone(), name, links, size, meta, identity }
+    fn found_file(&self, name: Name, Seen { look, links, .. }: &Seen) -> Found {
+        let (links, version) = (*links, look.version());
+        Found::File { parent: self.dir.clone(), name, links, size: look.size, meta: look.meta, version }
     }
 
     fn left_out(&self, name: Name, reason: &'static str) -> Found {
