@@ -94,6 +94,19 @@ fn advice_goes_as_far_as_it_is_to_go_and_moves_on_with_the_stream() {
 }
 
 #[test]
+fn all_pieces_together_are_read_ahead_so_far() {
+    let each = READ_AHEAD_BYTES * 3 / 4;
+    with_cold_file(2 * each, move |file| {
+        let mut ahead = ahead();
+        ahead.add(piece(file, way(Method::Buffered), 0, each));
+        ahead.add(piece(file, way(Method::Buffered), each, 2 * each));
+        let advised: Vec<_> = ahead.pieces.iter().map(|piece| piece.advised).collect();
+        assert_eq!(advised, [each, READ_AHEAD_BYTES]);
+        assert!(!is_there(file, READ_AHEAD_BYTES, 2 * each));
+    });
+}
+
+#[test]
 fn past_the_page_cache_frames_of_the_next_piece_are_under_way_before_the_first_one_is_read() {
     with_cold_file(4 * MIB, |file| {
         let mut ahead = ahead();
@@ -102,10 +115,10 @@ fn past_the_page_cache_frames_of_the_next_piece_are_under_way_before_the_first_o
             return;
         }
         ahead.add(piece(file, way(Method::Direct), 0, 2 * FRAME));
-        ahead.add(piece(file, way(Method::Direct), 3 * MIB, 4 * MIB));
+        ahead.add(piece(file, way(Method::Direct), MIB, 4 * MIB));
         let asked = |ahead: &Ahead| ahead.pieces.iter().map(|piece| piece.frames.len()).collect::<Vec<_>>();
         let depth = ahead.engines.depth(Method::Direct);
-        assert_eq!(asked(&ahead), [2, 4.min(depth - 2)]);
+        assert_eq!(asked(&ahead), [2, depth - 2]);
         let mut offsets = Vec::new();
         for _ in 0..2 {
             while let Some(finished) = ahead.next() {
@@ -115,7 +128,7 @@ fn past_the_page_cache_frames_of_the_next_piece_are_under_way_before_the_first_o
             }
             ahead.finish();
         }
-        assert_eq!(offsets, [0, FRAME, 3 * MIB, 3 * MIB + FRAME, 3 * MIB + 2 * FRAME, 3 * MIB + 3 * FRAME]);
+        assert_eq!(offsets, [0, 1].into_iter().chain(4..16).map(|frame| frame * FRAME).collect::<Vec<_>>());
         assert!(!is_there(file, 0, 4 * MIB));
     });
 }
@@ -131,7 +144,9 @@ fn what_is_given_up_leaves_the_piece_behind_it_whole() {
             let offsets: Vec<_> = std::iter::from_fn(|| Some(ahead.next()?.request.offset)).collect();
             assert_eq!(offsets, [2 * FRAME, 3 * FRAME]);
             ahead.finish();
-            assert_eq!(ahead.engines.under_way(), 0);
+            ahead.add(piece(file, way(Method::Direct), 0, 4 * MIB));
+            ahead.finish();
+            assert_eq!(ahead.engines.under_way(), 0, "the next piece has the whole ring");
         }
     });
 }
