@@ -5,12 +5,10 @@ use haul_proto::integrity::frame_crc;
 use haul_proto::manifest::Stamp;
 use haul_proto::plan::SmallFile;
 use haul_proto::wire::frame::{PackFrame, PackedFile, Trailer};
-use std::io;
 
 use super::Source;
-use super::item::{CHANGED, Item};
+use super::item::{Item, Trouble};
 use super::send::{NO_VALUE, Outlet, SendError};
-use crate::fs::describe;
 use crate::storage::calls::read_at;
 use crate::storage::read::Reader;
 
@@ -38,7 +36,7 @@ pub(super) fn send(
                 used += len;
             }
             Ok(SmallRead::NoRoom(size)) => source.put_back(file.entry, size),
-            Err(reason) => source.fail(file.entry, &file.handle, &reason),
+            Err(reason) => source.fail(file.entry, &file.handle, reason),
         }
     }
     if packed.is_empty() {
@@ -67,9 +65,8 @@ enum SmallRead {
 /// Reads a whole small file. It is whole when as many bytes came as the file has, and size and time are the same
 /// before and after; else it is read again. `room` is what the pack has left for it; a file of more than `most` bytes
 /// is not small.
-fn read_small(item: &Item, room: &mut [u8], most: usize) -> Result<SmallRead, String> {
-    let failed = |error: io::Error| describe(&error);
-    let file = item.open().map_err(failed)?;
+fn read_small(item: &Item, room: &mut [u8], most: usize) -> Result<SmallRead, Trouble> {
+    let file = item.open()?;
     let (mut size, mut modified) = (item.size, item.modified);
     let room_len = room.len().min(most);
     for _ in 0..READS_MAX {
@@ -78,18 +75,18 @@ fn read_small(item: &Item, room: &mut [u8], most: usize) -> Result<SmallRead, St
         let tells_no_size = size == 0 && !item.is_null();
         let want = if tells_no_size { room_len } else { usize::try_from(size).unwrap_or(usize::MAX) };
         if want > most {
-            return Err(CHANGED.into());
+            return Err(Trouble::Changed);
         }
         let Some(room) = room.get_mut(..want) else { return Ok(SmallRead::NoRoom(size)) };
-        let read = read_at(&file, room, 0).map_err(failed)?;
-        if tells_no_size && read == want && read_at(&file, &mut [0], read as u64).map_err(failed)? > 0 {
-            return if want == most { Err(CHANGED.into()) } else { Ok(SmallRead::NoRoom(most as u64)) };
+        let read = read_at(&file, room, 0)?;
+        if tells_no_size && read == want && read_at(&file, &mut [0], read as u64)? > 0 {
+            return if want == most { Err(Trouble::Changed) } else { Ok(SmallRead::NoRoom(most as u64)) };
         }
-        let now = item.look(&file).map_err(failed)?;
+        let now = item.look(&file)?;
         if (tells_no_size || read == want) && now == (size, modified) {
             return Ok(SmallRead::Whole(read, modified));
         }
         (size, modified) = now;
     }
-    Err(CHANGED.into())
+    Err(Trouble::Changed)
 }

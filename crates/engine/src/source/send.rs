@@ -2,8 +2,10 @@
 
 use haul_proto::ids::{EntryId, StreamId};
 use haul_proto::integrity::{Digest, frame_crc};
+use haul_proto::journal::crc_value;
 use haul_proto::path::escape;
 use haul_proto::plan::{Piece, SmallFile, Stride, Work};
+use haul_proto::ranges::RangeSet;
 use haul_proto::wire::frame::{DataFrame, Trailer};
 use haul_proto::wire::report::WorkerMessage;
 use std::ops::Range;
@@ -11,9 +13,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::Source;
-use super::item::{CHANGED, Item};
+use super::item::{Item, Trouble};
 use super::pack;
-use crate::fs::describe;
 use crate::pace::Pace;
 use crate::report::add;
 use crate::storage::Method;
@@ -22,7 +23,7 @@ use crate::storage::read::Reader;
 use crate::stream::StreamError;
 use crate::stream::record::Record;
 
-/// Stands for a value that nobody asks for.
+/// Stands for a value that nobody asks for, of bytes that nobody read.
 pub const NO_VALUE: Digest = [0; 32];
 
 /// Where frames go: into a socket, or straight to a target in the same process.
@@ -54,7 +55,7 @@ pub(super) fn run(source: &Source, id: StreamId, outlet: &mut impl Outlet) -> Re
     let mut sender = Sender { source, id, outlet, reader, stride: Stride::default(), ahead: None };
     while let Some(work) = sender.next_work()? {
         match work {
-            Begun::Frames(piece, file) => sender.send_piece(&piece, &file)?,
+            Begun::Frames(piece, file, held) => sender.send_piece(&piece, &file, &held)?,
             Begun::Pack(files) => pack::send(source, &files, &mut sender.reader, sender.outlet)?,
         }
     }
@@ -72,10 +73,13 @@ struct Sender<'s, O> {
     ahead: Option<Begun>,
 }
 
+/// The values of frames, and which of these are the same at the target.
+type Sent = (Vec<(u64, Digest)>, RangeSet);
+
 /// Work that a stream has begun with.
 enum Begun {
-    /// A piece that the reader has, of a file that is open.
-    Frames(Piece<Item>, Arc<Opened>),
+    /// A piece that the reader has, of a file that is open; and the values of its frames, where the target holds them.
+    Frames(Piece<Item>, Arc<Opened>, Vec<Digest>),
     /// Small files.
     Pack(Vec<SmallFile<Item>>),
 }
@@ -116,74 +120,84 @@ impl<O: Outlet> Sender<'_, O> {
     /// Begins with what was taken. `None` where nothing is left to be done: the file cannot be read, or shares its
     /// blocks with the target's.
     fn begin(&mut self, work: Work<Item>) -> Result<Option<Begun>, SendError> {
-        let piece = match work {
+        let (piece, held) = match work {
             Work::Pack(files) => return Ok(Some(Begun::Pack(files))),
-            Work::Frames(piece) => piece,
+            Work::Frames(piece) => (piece, Vec::new()),
+            Work::Compare(piece, held) => (piece, held),
         };
         let since = Instant::now();
         let source = self.source;
         let file = match piece.handle.open_shared() {
             Ok(file) => file,
             Err(reason) => {
-                source.fail(piece.entry, &piece.handle, &reason);
+                source.fail(piece.entry, &piece.handle, reason);
                 source.piece_done(piece.ticket);
                 return Ok(None);
             }
         };
-        let may_share = !piece.handle.is_null() && !source.policy.is_forced();
+        let may_share = held.is_empty() && !piece.handle.is_null() && !source.policy.is_forced();
         if may_share && self.outlet.share(&file, piece.entry, piece.size, piece.frames.clone())? {
             let values: Vec<_> = piece.frames.clone().map(|index| (index, NO_VALUE)).collect();
-            conclude(source, &piece, &file, &values);
+            conclude(source, &piece, &file, &values, &RangeSet::new());
             self.done(&piece, since);
             return Ok(None);
         }
         read(source, &piece, &file, &mut self.reader);
-        Ok(Some(Begun::Frames(piece, file)))
+        Ok(Some(Begun::Frames(piece, file, held)))
     }
 
-    /// Sends the piece that is the reader's first.
-    fn send_piece(&mut self, piece: &Piece<Item>, file: &Opened) -> Result<(), SendError> {
+    /// Sends the piece that is the reader's first, without what the target holds.
+    fn send_piece(&mut self, piece: &Piece<Item>, file: &Opened, held: &[Digest]) -> Result<(), SendError> {
         let since = Instant::now();
-        match self.send_frames(piece)? {
-            Ok(values) => {
+        match self.send_frames(piece, held)? {
+            Ok((values, same)) => {
                 self.reader.end();
-                conclude(self.source, piece, file, &values);
+                conclude(self.source, piece, file, &values, &same);
             }
-            Err(reason) => {
+            Err(trouble) => {
                 self.reader.give_up();
-                self.source.fail(piece.entry, &piece.handle, &reason);
+                self.source.fail(piece.entry, &piece.handle, trouble);
             }
         }
         add(&self.source.reporter.tally.bytes_direct, self.reader.take_direct_bytes());
-        self.done(piece, since);
+        // What is only compared says nothing of what the stream can carry.
+        if held.is_empty() {
+            self.done(piece, since);
+        }
         Ok(())
     }
 
-    /// The values of a piece's frames, or why the file cannot be read.
-    fn send_frames(&mut self, piece: &Piece<Item>) -> Result<Result<Vec<(u64, Digest)>, String>, SendError> {
+    /// The values of a piece's frames, and which of these are the same at the target; or why the file cannot be read.
+    fn send_frames(&mut self, piece: &Piece<Item>, held: &[Digest]) -> Result<Result<Sent, Trouble>, SendError> {
         let source = self.source;
         let settings = &source.request.settings;
         let frame = settings.frame;
-        let mut values = Vec::new();
+        let (mut values, mut same) = (Vec::new(), RangeSet::new());
+        let mut held = held.iter();
         for index in piece.frames.clone() {
             self.look_ahead()?;
             let len = frame.frame_len(piece.size, index).unwrap_or(0);
             let record = match self.reader.next() {
                 Some(Ok(record)) if record.payload().len() == len => record,
-                Some(Ok(_)) | None => return Ok(Err(CHANGED.into())),
-                Some(Err(error)) => return Ok(Err(describe(&error))),
-            };
-            let value = match self.outlet.wants_values() {
-                true => frame.hash(piece.size, index, record.payload()),
-                false => NO_VALUE,
+                Some(Ok(_)) | None => return Ok(Err(Trouble::Changed)),
+                Some(Err(error)) => return Ok(Err(error.into())),
             };
             let crc = frame_crc(record.payload());
+            let value = match self.outlet.wants_values() {
+                true => frame.hash(piece.size, index, record.payload()),
+                false => crc_value(crc),
+            };
+            values.push((index, value));
+            if held.next() == Some(&value) {
+                same.insert(index);
+                self.reader.give_back(record);
+                continue;
+            }
             let offset = index * u64::from(frame.get());
             let trailer = Trailer::Data(DataFrame { job: settings.number, entry: piece.entry, offset, crc, value });
             self.reader.give_back(self.outlet.put(record, &trailer, &source.pace)?);
-            values.push((index, value));
         }
-        Ok(Ok(values))
+        Ok(Ok((values, same)))
     }
 
     /// A piece is out of its hands.
@@ -193,14 +207,16 @@ impl<O: Outlet> Sender<'_, O> {
     }
 }
 
-/// All of a piece was handed over. It counts if the file is still what was offered.
-fn conclude(source: &Source, piece: &Piece<Item>, file: &Opened, values: &[(u64, Digest)]) {
+/// All of a piece was handed over, but for what is the `same` at the target. It counts if the file is still what was
+/// offered.
+fn conclude(source: &Source, piece: &Piece<Item>, file: &Opened, values: &[(u64, Digest)], same: &RangeSet) {
     match piece.handle.look(file.fd()) {
         Ok(now) if now == (piece.size, piece.handle.modified) => {
-            source.frames_read(piece.entry, values, piece.handle.modified);
+            source.same(piece.entry, same);
+            source.frames_read(piece.entry, values);
         }
-        Ok(_) => source.fail(piece.entry, &piece.handle, CHANGED),
-        Err(error) => source.fail(piece.entry, &piece.handle, &describe(&error)),
+        Ok(_) => source.fail(piece.entry, &piece.handle, Trouble::Changed),
+        Err(error) => source.fail(piece.entry, &piece.handle, error.into()),
     }
 }
 

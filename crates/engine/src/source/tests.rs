@@ -1,16 +1,14 @@
 //! The source without a target: what it opens, what it walks into, and whom it wakes.
 
 use haul_proto::compression::Policy;
-use haul_proto::cpus::Cpus;
-use haul_proto::ids::{EntryId, JobId, JobNumber, StreamId};
+use haul_proto::ids::{EntryId, JobNumber, StreamId};
 use haul_proto::integrity::FrameLen;
 use haul_proto::manifest::{Entry, Kind, Meta, Place};
 use haul_proto::plan::Stride;
 use haul_proto::wire::frame::Trailer;
-use haul_proto::wire::handshake::Suite;
-use haul_proto::wire::limits::{ENTRY_WINDOW, REKEY_BYTES};
+use haul_proto::wire::limits::ENTRY_WINDOW;
 use haul_proto::wire::message::{Need, SourceMessage};
-use haul_proto::wire::request::{Links, SessionSettings};
+use haul_proto::wire::request::Links;
 use haul_proto::wire::storage::StorageRequest;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -25,27 +23,13 @@ use crate::link::LinkWriter;
 use crate::storage::Access;
 use crate::storage::file::Opened;
 use crate::stream::record::Record;
+use crate::testing::settings;
 
 const NUMBER: JobNumber = JobNumber(1);
 const OPERANDS: usize = 1500;
 
 fn source(operands: &[PathBuf], links: Links) -> Source {
-    let settings = SessionSettings {
-        job: JobId([1; 16]),
-        number: NUMBER,
-        session: JobId([2; 16]),
-        secret: [3; 32],
-        suite: Suite::Aes256Gcm,
-        frame: FrameLen::DEFAULT,
-        streams: 1,
-        streams_max: 1,
-        congestion: String::new(),
-        window_bytes: 0,
-        rekey_bytes: REKEY_BYTES,
-        report_files: false,
-        report_every_ms: 200,
-        cpus: Cpus::default(),
-    };
+    let settings = settings();
     let operands = operands.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect();
     let (storage, compression) = (StorageRequest::default(), Policy::Off);
     let request =
@@ -77,7 +61,7 @@ fn opened(source: &Source, count: usize) -> usize {
     let work = std::iter::from_fn(|| source.lock().machine.next_work(haul_proto::plan::PIECE_FRAMES_MAX));
     let files = work.map(|work| match work {
         Work::Pack(files) => files.iter().filter(|file| file.handle.open().is_ok()).count(),
-        Work::Frames(_) => 0,
+        Work::Frames(_) | Work::Compare(..) => 0,
     });
     files.sum()
 }
@@ -160,7 +144,8 @@ fn the_walk_goes_on_when_streams_find_that_nobody_wants_what_waits() {
     in_time(|| {
         let source = Arc::new(source(&[], Links::Keep));
         for at in 0..ENTRY_WINDOW {
-            let entry = Entry { place: Place::Operand(0), kind: Kind::File { size: 0 }, meta: Meta::default() };
+            let entry =
+                Entry { place: Place::Operand(0), kind: Kind::File { size: 0 }, meta: Meta::default(), version: None };
             source.lock().machine.offer(entry, Arc::new(Item::directory(0)));
             assert_eq!(source.lock().machine.window(), ENTRY_WINDOW - 1 - at);
         }
