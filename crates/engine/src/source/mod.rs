@@ -6,6 +6,7 @@
 mod item;
 mod offer;
 mod operand;
+mod pack;
 mod send;
 #[cfg(test)]
 mod tests;
@@ -69,6 +70,12 @@ struct State {
     streams: u16,
     /// How long a stream rests before it does once more what another has not finished; `None`: for good.
     double_after: Option<Duration>,
+}
+
+impl State {
+    fn is_over(&self) -> bool {
+        self.stopped || self.machine.is_finished()
+    }
 }
 
 impl Source {
@@ -144,7 +151,7 @@ impl Source {
                 self.work.notify_all();
                 return Some(messages.iter().map(|message| message.encode(self.request.settings.number)).collect());
             }
-            if state.stopped || state.machine.is_finished() {
+            if state.is_over() {
                 return None;
             }
             state = self.outbox.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -194,6 +201,11 @@ impl Source {
         self.lock().machine.is_finished()
     }
 
+    /// Whether there is nothing left to do: everything is settled, or the job was stopped.
+    fn is_over(&self) -> bool {
+        self.lock().is_over()
+    }
+
     /// Limits what all streams together send, from now on; 0 for no limit.
     pub fn set_rate(&self, rate_bytes_per_s: u64) {
         self.pace.set(rate_bytes_per_s);
@@ -214,7 +226,7 @@ impl Source {
         let since = Instant::now();
         let mut state = self.lock();
         loop {
-            if state.stopped || state.machine.is_finished() {
+            if state.is_over() {
                 drop(state);
                 self.notify();
                 return None;
