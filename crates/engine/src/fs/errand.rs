@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use haul_proto::path::Name;
 
 use super::Dir;
-use super::ahead::{Charge, Helper};
+use super::helper::{Charge, Helper};
 use super::listing::{Known, Piece, Rest};
 use super::meta::{Links, Look};
 use super::seen::{Seen, Step};

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::os::unix::fs::symlink;
 
-use super::ahead::BYTES_HELD_MAX;
+use super::helper::BYTES_HELD_MAX;
 use super::listing::MAX_NAMES;
 use super::testing::{DeepTemp, KEEP, both, eager, in_time, make_dir, name, write_file};
 use super::*;

@@ -11,6 +11,7 @@ mod dir;
 mod errand;
 mod fd_cache;
 mod help;
+mod helper;
 mod listing;
 pub mod meta;
 mod seen;
