@@ -1,6 +1,7 @@
 //! Events and the result in words, without progress: what is shown when standard error is no terminal.
 
 use std::io;
+use std::time::Duration;
 
 use haul_engine::error::Outcome;
 use haul_engine::event::{Event, Observer, Way};
@@ -35,9 +36,11 @@ impl Human {
     pub fn speaks_of(&self, event: &Event) -> bool {
         match event {
             Event::FileFailed { .. } => true,
-            Event::Deployed { .. } | Event::Skipped { .. } | Event::Notice(_) | Event::RateLimit { .. } => {
-                self.level >= Level::Normal
-            }
+            Event::Deployed { .. }
+            | Event::Skipped { .. }
+            | Event::Notice(_)
+            | Event::RateLimit { .. }
+            | Event::Again { .. } => self.level >= Level::Normal,
             Event::Connected { .. } => self.level >= Level::Verbose,
             Event::Progress(_) | Event::FileDone { .. } => false,
         }
@@ -58,6 +61,11 @@ impl Observer for Human {
             Event::Notice(line) => self.text.notice(line),
             Event::RateLimit { bytes_per_s } => {
                 self.text.notice(&format!("rate limit: {} from now on", super::units::limit(*bytes_per_s)));
+            }
+            Event::Again { reason, pause, attempt, attempts, left } => {
+                let pause = super::units::time_ahead(*pause);
+                let until = until(*attempt, *attempts, *left);
+                self.text.notice(&format!("{}; trying again in {pause}{until}", harmless(reason)));
             }
             Event::Connected { way, streams, cipher } => {
                 let streams = super::units::counted((*streams).into(), "stream", "streams");
@@ -83,6 +91,15 @@ impl Show for Human {
             Err(error) => self.text.error(&error.to_string()),
         }
         Ok(())
+    }
+}
+
+/// When it is given up.
+fn until(attempt: u32, attempts: Option<u32>, left: Option<Duration>) -> String {
+    match (attempts, left) {
+        (Some(attempts), _) => format!(" ({attempt} of {attempts})"),
+        (None, Some(left)) => format!(" (for {} at most)", super::units::time_ahead(left)),
+        (None, None) => format!(" ({attempt})"),
     }
 }
 
@@ -133,6 +150,13 @@ pub mod tests {
                 message: "no space left\nfree some".into(),
             },
             Event::RateLimit { bytes_per_s: 52_428_800 },
+            Event::Again {
+                reason: "the connection to db1 was lost: nothing was heard from it for 15 s".into(),
+                pause: Duration::from_secs(2),
+                attempt: 2,
+                attempts: Some(10),
+                left: None,
+            },
             Event::Notice("a word".into()),
         ]
     }
@@ -153,6 +177,7 @@ pub mod tests {
             haul: db1: run7/b: no space left
                   free some
             haul: rate limit: 52.4 MB/s from now on
+            haul: the connection to db1 was lost: nothing was heard from it for 15 s; trying again in 2 s (2 of 10)
             haul: a word
             12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3)
             way         10.10.1.155 -> 10.10.1.202 (tcp), 8 streams

@@ -40,6 +40,7 @@ fn source(operands: &[PathBuf], links: Links) -> Source {
         report_files: false,
         report_every_ms: 200,
         cpus: Cpus::default(),
+        silence_ms: 12_000,
     };
     let operands = operands.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect();
     let (storage, compression) = (StorageRequest::default(), Policy::Off);

@@ -21,6 +21,7 @@ use haul_proto::wire::request::TargetRequest;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use self::file::Incoming;
 use self::landing::Landing;
@@ -76,6 +77,10 @@ pub enum Item {
     File(Incoming),
 }
 
+/// How long a file that another run holds is waited for, from the beginning of this one. A worker of the same job whose
+/// controller was lost may be about to end, and the kernel lets go of its files only when their last write is over.
+const LEFTOVERS_END: Duration = Duration::from_secs(15);
+
 /// What the process was started with.
 pub struct Surroundings {
     /// The file mode creation mask.
@@ -96,7 +101,7 @@ impl Target {
             umask: surroundings.umask,
             state,
             outbox: Condvar::new(),
-            unfinished: Unfinished::default(),
+            unfinished: Unfinished::new(LEFTOVERS_END),
             policy: Policy::new(storage),
             sharing: Sharing::default(),
             nameless_files: AtomicBool::new(true),
