@@ -8,6 +8,7 @@ mod files;
 mod program;
 mod remote;
 mod sandbox;
+mod under_way;
 mod wait;
 
 pub use files::{chain, chain_file, contents, fifo, hidden_or_partial, listing, mode, mtime, set_mtime, stamp};
@@ -15,6 +16,7 @@ pub use haul_lab::{Attributes, Cgroup, Netns, Options, Running, Sshd, Tree, comp
 pub use program::{Haul, Run, haul_binary, shell};
 pub use remote::{Pair, Remote};
 pub use sandbox::{Mount, Sandbox};
+pub use under_way::{MEGABIT_PER_S, UnderWay, commands, goes_on, group_or_skip, pid};
 pub use wait::{eventually, within};
 
 use std::time::Duration;
