@@ -91,12 +91,20 @@ impl Remote {
 
     /// The processes of haul workers on this host.
     pub fn workers(&self) -> Vec<u32> {
-        let is_worker = |pid: &u32| {
-            let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let mut words = arguments.split(|&byte| byte == 0);
-            words.next().is_some_and(|program| program.ends_with(b"haul")) && words.next() == Some(b"worker")
-        };
-        self.sshd.session_pids().into_iter().filter(is_worker).collect()
+        let is_worker = |words: &[&str]| matches!(words, [program, "worker", ..] if program.ends_with("haul"));
+        self.processes(is_worker)
+    }
+
+    /// What sshd was asked to start on this host and still runs. Where a way was cut, sshd itself notices that much later.
+    pub fn commands(&self) -> Vec<u32> {
+        self.processes(|words| !matches!(words, [program, ..] if program.starts_with("sshd")))
+    }
+
+    /// The processes of sessions whose words are such.
+    fn processes(&self, wanted: impl Fn(&[&str]) -> bool) -> Vec<u32> {
+        let line = |pid: &u32| commands(&[*pid]).remove(0);
+        let is_wanted = |pid: &u32| wanted(&line(pid).split(' ').collect::<Vec<_>>());
+        self.sshd.session_pids().into_iter().filter(is_wanted).collect()
     }
 
     /// Fails the test unless every session of this host ends within 3 s.

@@ -1,6 +1,6 @@
 //! A copy over a slow cable, caught half done, for tests that interfere with it: with its processes, or with the way.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use haul_lab::{Cgroup, Running, descendants};
@@ -59,12 +59,12 @@ impl<'a> UnderWay<'a> {
     }
 
     fn has_some(&self) -> bool {
-        within(Duration::from_secs(20), || hidden_or_partial(&self.target, &["big"], SOME).is_some())
+        within(Duration::from_secs(20), || self.partial().is_some_and(|partial| size(&partial) > SOME))
     }
 
-    /// Where it goes.
-    pub fn target(&self) -> &PathBuf {
-        &self.target
+    /// What there is of the big file, under its temporary name.
+    pub fn partial(&self) -> Option<PathBuf> {
+        hidden_or_partial(&self.target, &["big", "little"], 0)
     }
 
     /// Signals the program and all that it started here.
@@ -115,7 +115,7 @@ impl<'a> UnderWay<'a> {
         let run = Run::of(self.running).succeeds();
         compare(&self.source, &self.target).unwrap();
         assert_eq!(listing(&self.target), ["big", "little"]);
-        let left = || (self.cgroup.pids(), self.pair.remote.sshd().session_pids());
+        let left = || (self.cgroup.pids(), self.pair.remote.commands());
         eventually("nothing is left running", || left() == (vec![], vec![]));
         run
     }
@@ -128,6 +128,10 @@ pub fn goes_on(sandbox: &Sandbox, pair: &Pair) {
     pair.haul(sandbox).arg("-r").arg(&source).arg(pair.at(&target)).run().succeeds();
     compare(&source, &target).unwrap();
     assert_eq!(listing(&target), ["big", "little"]);
+}
+
+fn size(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |meta| meta.len())
 }
 
 /// An id as the system calls take it.
