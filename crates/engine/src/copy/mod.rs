@@ -1,7 +1,7 @@
 //! The controller: starts a worker for each end, gives each its Request, finds a way between them, and tells the
 //! caller what happens. It is never an end itself.
 //!
-//! What is here is one attempt; [`repeat`] makes as many as it takes.
+//! What is here is one attempt; `repeat` makes as many as it takes.
 
 mod limit;
 mod repeat;
