@@ -1,6 +1,6 @@
 //! A copy over a slow cable, caught half done, for tests that interfere with it: with its processes, or with the way.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use haul_lab::{Cgroup, Running, descendants};
@@ -59,12 +59,7 @@ impl<'a> UnderWay<'a> {
     }
 
     fn has_some(&self) -> bool {
-        within(Duration::from_secs(20), || self.partial().is_some_and(|partial| size(&partial) > SOME))
-    }
-
-    /// What there is of the big file, under its temporary name.
-    pub fn partial(&self) -> Option<PathBuf> {
-        hidden_or_partial(&self.target, &["big", "little"], 0)
+        within(Duration::from_secs(20), || hidden_or_partial(&self.target, &["big", "little"], SOME).is_some())
     }
 
     /// Signals the program and all that it started here.
@@ -128,10 +123,6 @@ pub fn goes_on(sandbox: &Sandbox, pair: &Pair) {
     pair.haul(sandbox).arg("-r").arg(&source).arg(pair.at(&target)).run().succeeds();
     compare(&source, &target).unwrap();
     assert_eq!(listing(&target), ["big", "little"]);
-}
-
-fn size(path: &Path) -> u64 {
-    std::fs::metadata(path).map_or(0, |meta| meta.len())
 }
 
 /// An id as the system calls take it.

@@ -6,7 +6,7 @@ use haul_proto::compression::{Method, Policy};
 use haul_proto::cpus::Cpus;
 use haul_proto::ids::{EntryId, JobId, PathId, StreamId};
 use haul_proto::integrity::FrameLen;
-use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp};
+use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp, Version};
 use haul_proto::path::Name;
 use haul_proto::wire::compressed::{Codec, Compressed, encode_trailer};
 use haul_proto::wire::feature::Features;
@@ -52,9 +52,14 @@ fn source_messages() -> Vec<SourceMessage> {
         Meta { mode: 0o4755, uid: 1000, gid: u32::MAX, modified: Stamp { seconds: -1, nanoseconds: 999_999_999 } };
     let child = |name: &[u8]| Place::Child { parent: EntryId(300), name: Name::new(name).expect("a name") };
     let entries = vec![
-        Entry { place: Place::Operand(2), kind: Kind::Directory, meta },
-        Entry { place: child(b"file\xff\n"), kind: Kind::File { size: 1 << 40 }, meta },
-        Entry { place: child(b"link"), kind: Kind::Symlink { points_to: (*b"../x").into() }, meta },
+        Entry { place: Place::Operand(2), kind: Kind::Directory, meta, version: None },
+        Entry {
+            place: child(b"file\xff\n"),
+            kind: Kind::File { size: 1 << 40 },
+            meta,
+            version: Some(Version::default()),
+        },
+        Entry { place: child(b"link"), kind: Kind::Symlink { points_to: (*b"../x").into() }, meta, version: None },
     ];
     vec![
         SourceMessage::Offer { first: EntryId(1 << 33), entries },
@@ -72,7 +77,8 @@ fn target_messages() -> Vec<TargetMessage> {
         TargetMessage::Needs { first: EntryId(1 << 40), needs: vec![Need::Nothing; 512] },
         TargetMessage::Done { runs: vec![(EntryId(0), 300), (EntryId(400), 1)] },
         TargetMessage::TargetFailed { entry: EntryId(3) },
-        TargetMessage::ResendFrame { entry: EntryId(3), offset: 1 << 20 },
+        TargetMessage::Lacks { entry: EntryId(3), frames: vec![2..3, 9..1 << 40] },
+        TargetMessage::Holds { entry: EntryId(3), first: 1 << 20, values: vec![[7; 32]; 3], compare: true },
         TargetMessage::ResendPacked { entries: vec![EntryId(4), EntryId(500)] },
     ]
 }
@@ -125,6 +131,9 @@ fn controller_messages() -> Vec<ControllerMessage> {
             verify_memory: true,
             digest_existing: false,
             storage: StorageRequest::default(),
+            resume: true,
+            keep_partial: true,
+            journal_dir: b"/j".to_vec(),
         }),
         ControllerMessage::Listen,
         ControllerMessage::Connect { addresses: vec!["[::1]:5031".into(), "10.0.0.1:1".into()], timeout_ms: 3000 },
@@ -158,6 +167,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::Counters(counters),
         WorkerMessage::FileDone { path: b"a\xff".to_vec(), size: 1 << 40, digest: Some([4; 32]) },
         WorkerMessage::FileFailed { path: b"a".to_vec(), text: text() },
+        WorkerMessage::Resumed { path: b"a".to_vec(), size: 1 << 40, held: 1 << 30, damaged: 3, compared: true },
         WorkerMessage::Skipped { path: b"a".to_vec(), text: text() },
         WorkerMessage::Finished(Box::new(Final {
             counters,

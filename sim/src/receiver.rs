@@ -144,7 +144,7 @@ impl Receiver {
         let Some(message) = self.machine.poll_message() else { return false };
         let lost = match message {
             TargetMessage::Done { .. } => self.settings.plant == Plant::DropDone,
-            TargetMessage::ResendFrame { .. } | TargetMessage::ResendPacked { .. } => {
+            TargetMessage::Lacks { .. } | TargetMessage::ResendPacked { .. } => {
                 self.settings.plant == Plant::DropResend
             }
             _ => false,

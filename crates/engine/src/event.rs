@@ -56,6 +56,19 @@ pub enum Event {
         /// BLAKE3 of the whole file; absent for a file that was there already.
         digest: Option<[u8; 32]>,
     },
+    /// An earlier run had left a part of this file: it is gone on with.
+    Resumed {
+        /// Path as the user would name it. Bytes, not text.
+        path: Vec<u8>,
+        /// Bytes of the whole file.
+        size: u64,
+        /// Bytes that are there, read again and proven.
+        held: u64,
+        /// Frames that were not what the earlier run had recorded, and are sent again.
+        damaged: u64,
+        /// The source reads them, too, since it may have changed.
+        compared: bool,
+    },
     /// A file could not be copied. The others go on.
     FileFailed {
         /// Path as the user would name it. Bytes, not text.

@@ -11,6 +11,7 @@ pub mod compression;
 pub mod cpus;
 pub mod ids;
 pub mod integrity;
+pub mod journal;
 pub mod manifest;
 pub mod need;
 pub mod pacing;

@@ -74,6 +74,12 @@ fn line(event: &Event) -> Line {
         Event::FileDone { path, size, digest } => {
             Line::new("file").path(path).with("bytes", *size).with("blake3", digest.map(|digest| hex(&digest)))
         }
+        Event::Resumed { path, size, held, damaged, compared } => Line::new("resumed")
+            .path(path)
+            .with("bytes", *size)
+            .with("bytes_held", *held)
+            .with("frames_damaged", *damaged)
+            .with("compared", *compared),
         Event::FileFailed { path, host, message } => {
             Line::new("failed").path(path).with("host", host.as_str()).with("message", message.as_str())
         }

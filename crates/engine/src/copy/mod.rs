@@ -166,6 +166,9 @@ impl Copy<'_> {
             verify_memory: options.verify_memory,
             digest_existing: options.digest_existing,
             storage: StorageRequest { direct: options.direct_target, cache: options.cache },
+            resume: options.resume,
+            keep_partial: options.resume && options.keep_partial,
+            journal_dir: options.journal_dir.iter().flat_map(|dir| dir.as_os_str().as_bytes().to_vec()).collect(),
         };
         self.workers.send(Role::Target, &ControllerMessage::Target(target))?;
         let one = self.workers.is_one();
@@ -293,6 +296,9 @@ impl Copy<'_> {
             }
             WorkerMessage::Finished(last) => self.finished(role, *last)?,
             WorkerMessage::FileDone { path, size, digest } => self.tell(Event::FileDone { path, size, digest }),
+            WorkerMessage::Resumed { path, size, held, damaged, compared } => {
+                self.tell(Event::Resumed { path, size, held, damaged, compared });
+            }
             WorkerMessage::FileFailed { path, text } => {
                 self.failed += 1;
                 let host = host();

@@ -50,6 +50,7 @@ impl<'a> Told<'a> {
             Event::Deployed { .. }
             | Event::Connected { .. }
             | Event::Again { .. }
+            | Event::Resumed { .. }
             | Event::Progress(_)
             | Event::RateLimit { .. } => true,
         }

@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use haul_proto::manifest::{Meta, Stamp};
+use haul_proto::manifest::{Meta, Stamp, Version};
 use haul_proto::path::Name;
 use rustix::fs::{
     AtFlags, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, chownat, fchmod, fchown, fstat,
@@ -61,6 +61,8 @@ pub struct Look {
     pub meta: Meta,
     /// Which one it is.
     pub identity: Identity,
+    /// When anything of it changed last.
+    pub changed: Stamp,
 }
 
 impl Look {
@@ -75,6 +77,14 @@ impl Look {
     }
 }
 
+impl Look {
+    /// Which file it is, and since when it is unchanged.
+    pub fn version(&self) -> Version {
+        let Identity { device, inode } = self.identity;
+        Version { device, inode, changed: self.changed }
+    }
+}
+
 impl From<&Stat> for Look {
     fn from(stat: &Stat) -> Self {
         // The widths differ between architectures, and nanoseconds and mode bits always fit.
@@ -84,11 +94,14 @@ impl From<&Stat> for Look {
         let mode = (stat.st_mode & 0o7777) as u16;
         #[allow(clippy::unnecessary_cast)]
         let identity = Identity { device: stat.st_dev as u64, inode: stat.st_ino as u64 };
+        #[allow(clippy::unnecessary_cast, clippy::cast_possible_truncation)]
+        let changed = Stamp { seconds: stat.st_ctime as i64, nanoseconds: stat.st_ctime_nsec as u32 };
         Self {
             kind: FileType::from_raw_mode(stat.st_mode),
             size: u64::try_from(stat.st_size).unwrap_or(0),
             meta: Meta { mode, uid: stat.st_uid, gid: stat.st_gid, modified },
             identity,
+            changed,
         }
     }
 }

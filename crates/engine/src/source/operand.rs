@@ -1,6 +1,5 @@
 //! The operands: what the user named, looked at once.
 
-use haul_proto::manifest::Meta;
 use haul_proto::path::Name;
 use haul_proto::wire::request::Operand;
 use rustix::fs::FileType;
@@ -29,8 +28,8 @@ pub struct Root {
 pub enum RootKind {
     /// A directory.
     Directory(Dir),
-    /// A regular file: the directory that it is in, its name there, its size and metadata.
-    File(Dir, Name, u64, Meta),
+    /// A regular file: the directory that it is in, its name there, and what it was when it was looked at.
+    File(Dir, Name, Look),
     /// So many zeros.
     Null(u64),
 }
@@ -105,7 +104,7 @@ impl Looker {
             FileType::RegularFile => {
                 let no_name = || Refusal::Failed("this path does not end in a file's name".into());
                 let name = name.clone().ok_or_else(no_name)?;
-                RootKind::File(self.parent_of(path)?, name, look.size, look.meta)
+                RootKind::File(self.parent_of(path)?, name, look)
             }
             FileType::Fifo => return Err(Refusal::LeftOut("is a FIFO")),
             FileType::Socket => return Err(Refusal::LeftOut("is a socket")),

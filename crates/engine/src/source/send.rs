@@ -2,19 +2,19 @@
 
 use haul_proto::ids::{EntryId, StreamId};
 use haul_proto::integrity::{Digest, frame_crc};
+use haul_proto::journal::crc_value;
 use haul_proto::manifest::Stamp;
 use haul_proto::path::escape;
 use haul_proto::plan::{Piece, SmallFile, Stride, Work};
+use haul_proto::ranges::RangeSet;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Trailer};
 use haul_proto::wire::report::WorkerMessage;
-use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::Source;
-use super::item::{CHANGED, Item};
-use crate::fs::describe;
+use super::item::{Item, Trouble};
 use crate::pace::Pace;
 use crate::report::add;
 use crate::storage::Method;
@@ -26,7 +26,7 @@ use crate::stream::record::Record;
 
 /// How often a small file that changes while it is read is read again.
 const READS_MAX: usize = 3;
-/// Stands for a value that nobody asks for.
+/// Stands for a value that nobody asks for, of bytes that nobody read.
 pub const NO_VALUE: Digest = [0; 32];
 
 /// Where frames go: into a socket, or straight to a target in the same process.
@@ -60,10 +60,11 @@ pub(super) fn run(source: &Source, id: StreamId, outlet: &mut impl Outlet) -> Re
         match work {
             Work::Frames(piece) => {
                 let (begun, frames) = (Instant::now(), piece.frames.end - piece.frames.start);
-                send_piece(source, &piece, &mut reader, outlet)?;
+                send_piece(source, &piece, &[], &mut reader, outlet)?;
                 source.piece_done(piece.ticket);
                 stride.took(frames, begun.elapsed());
             }
+            Work::Compare(piece, held) => send_piece(source, &piece, &held, &mut reader, outlet)?,
             Work::Pack(files) => send_pack(source, &files, &mut reader, outlet)?,
         }
     }
@@ -84,27 +85,30 @@ fn next_work(
     Ok(source.wait_for_work(id, frames_max))
 }
 
+/// Sends the frames of a piece, without those that the target holds: `held` has their values, or none.
 fn send_piece(
     source: &Source,
     piece: &Piece<Item>,
+    held: &[Digest],
     reader: &mut Reader,
     outlet: &mut impl Outlet,
 ) -> Result<(), SendError> {
     let file = match piece.handle.open_shared() {
         Ok(file) => file,
         Err(reason) => {
-            source.fail(piece.entry, &piece.handle, &reason);
+            source.fail(piece.entry, &piece.handle, reason);
             return Ok(());
         }
     };
     let frame = source.request.settings.frame;
-    let may_share = !piece.handle.is_null() && !source.policy.is_forced();
+    let may_share = held.is_empty() && !piece.handle.is_null() && !source.policy.is_forced();
     if may_share && outlet.share(&file, piece.entry, piece.size, piece.frames.clone())? {
         let values: Vec<_> = piece.frames.clone().map(|index| (index, NO_VALUE)).collect();
-        conclude(source, piece, &file, &values);
+        conclude(source, piece, &file, &values, &RangeSet::new());
         return Ok(());
     }
-    let mut values = Vec::new();
+    let (mut values, mut same) = (Vec::new(), RangeSet::new());
+    let mut held = held.iter();
     begin(source, piece, &file, reader);
     for index in piece.frames.clone() {
         let offset = index * u64::from(frame.get());
@@ -112,38 +116,45 @@ fn send_piece(
         let record = match reader.next() {
             Some(Ok(record)) if record.payload().len() == len => record,
             Some(Ok(_)) | None => {
-                source.fail(piece.entry, &piece.handle, CHANGED);
+                source.fail(piece.entry, &piece.handle, Trouble::Changed);
                 return Ok(());
             }
             Some(Err(error)) => {
-                source.fail(piece.entry, &piece.handle, &describe(&error));
+                source.fail(piece.entry, &piece.handle, error.into());
                 return Ok(());
             }
         };
+        let crc = frame_crc(record.payload());
         let value = match outlet.wants_values() {
             true => frame.hash(piece.size, index, record.payload()),
-            false => NO_VALUE,
+            false => crc_value(crc),
         };
-        let crc = frame_crc(record.payload());
+        values.push((index, value));
+        if held.next() == Some(&value) {
+            same.insert(index);
+            reader.give_back(record);
+            continue;
+        }
         let job = source.request.settings.number;
         let trailer = Trailer::Data(DataFrame { job, entry: piece.entry, offset, crc, value });
         reader.give_back(outlet.put(record, &trailer, &source.pace)?);
-        values.push((index, value));
     }
     reader.end();
     add(&source.reporter.tally.bytes_direct, reader.take_direct_bytes());
-    conclude(source, piece, &file, &values);
+    conclude(source, piece, &file, &values, &same);
     Ok(())
 }
 
-/// All of a piece was handed over. It counts if the file is still what was offered.
-fn conclude(source: &Source, piece: &Piece<Item>, file: &Opened, values: &[(u64, Digest)]) {
+/// All of a piece was handed over, but for what is the `same` at the target. It counts if the file is still what was
+/// offered.
+fn conclude(source: &Source, piece: &Piece<Item>, file: &Opened, values: &[(u64, Digest)], same: &RangeSet) {
     match piece.handle.look(file.fd()) {
         Ok(now) if now == (piece.size, piece.handle.modified) => {
-            source.frames_read(piece.entry, values, piece.handle.modified);
+            source.same(piece.entry, same);
+            source.frames_read(piece.entry, values);
         }
-        Ok(_) => source.fail(piece.entry, &piece.handle, CHANGED),
-        Err(error) => source.fail(piece.entry, &piece.handle, &describe(&error)),
+        Ok(_) => source.fail(piece.entry, &piece.handle, Trouble::Changed),
+        Err(error) => source.fail(piece.entry, &piece.handle, error.into()),
     }
 }
 
@@ -181,7 +192,7 @@ fn send_pack(
                 used += len;
             }
             Ok(SmallRead::NoRoom(size)) => source.put_back(file.entry, size),
-            Err(reason) => source.fail(file.entry, &file.handle, &reason),
+            Err(reason) => source.fail(file.entry, &file.handle, reason),
         }
     }
     if packed.is_empty() {
@@ -210,9 +221,8 @@ enum SmallRead {
 /// Reads a whole small file. It is whole when as many bytes came as the file has, and size and time are the same
 /// before and after; else it is read again. `room` is what the pack has left for it; a file of more than `most` bytes
 /// is not small.
-fn read_small(item: &Item, room: &mut [u8], most: usize) -> Result<SmallRead, String> {
-    let failed = |error: io::Error| describe(&error);
-    let file = item.open().map_err(failed)?;
+fn read_small(item: &Item, room: &mut [u8], most: usize) -> Result<SmallRead, Trouble> {
+    let file = item.open()?;
     let (mut size, mut modified) = (item.size, item.modified);
     let room_len = room.len().min(most);
     for _ in 0..READS_MAX {
@@ -221,18 +231,18 @@ fn read_small(item: &Item, room: &mut [u8], most: usize) -> Result<SmallRead, St
         let tells_no_size = size == 0 && !item.is_null();
         let want = if tells_no_size { room_len } else { usize::try_from(size).unwrap_or(usize::MAX) };
         if want > most {
-            return Err(CHANGED.into());
+            return Err(Trouble::Changed);
         }
         let Some(room) = room.get_mut(..want) else { return Ok(SmallRead::NoRoom(size)) };
-        let read = read_at(&file, room, 0).map_err(failed)?;
-        if tells_no_size && read == want && read_at(&file, &mut [0], read as u64).map_err(failed)? > 0 {
-            return if want == most { Err(CHANGED.into()) } else { Ok(SmallRead::NoRoom(most as u64)) };
+        let read = read_at(&file, room, 0)?;
+        if tells_no_size && read == want && read_at(&file, &mut [0], read as u64)? > 0 {
+            return if want == most { Err(Trouble::Changed) } else { Ok(SmallRead::NoRoom(most as u64)) };
         }
-        let now = item.look(&file).map_err(failed)?;
+        let now = item.look(&file)?;
         if (tells_no_size || read == want) && now == (size, modified) {
             return Ok(SmallRead::Whole(read, modified));
         }
         (size, modified) = now;
     }
-    Err(CHANGED.into())
+    Err(Trouble::Changed)
 }

@@ -73,7 +73,7 @@ fn opened(source: &Source, count: usize) -> usize {
     let work = std::iter::from_fn(|| source.lock().machine.next_work(haul_proto::plan::PIECE_FRAMES_MAX));
     let files = work.map(|work| match work {
         Work::Pack(files) => files.iter().filter(|file| file.handle.open().is_ok()).count(),
-        Work::Frames(_) => 0,
+        Work::Frames(_) | Work::Compare(..) => 0,
     });
     files.sum()
 }
@@ -156,7 +156,8 @@ fn the_walk_goes_on_when_streams_find_that_nobody_wants_what_waits() {
     in_time(|| {
         let source = Arc::new(source(&[], Links::Keep));
         for at in 0..ENTRY_WINDOW {
-            let entry = Entry { place: Place::Operand(0), kind: Kind::File { size: 0 }, meta: Meta::default() };
+            let entry =
+                Entry { place: Place::Operand(0), kind: Kind::File { size: 0 }, meta: Meta::default(), version: None };
             source.lock().machine.offer(entry, Arc::new(Item::directory(0)));
             assert_eq!(source.lock().machine.window(), ENTRY_WINDOW - 1 - at);
         }

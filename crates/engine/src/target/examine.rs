@@ -3,6 +3,7 @@
 
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
+use haul_proto::journal::Header;
 use haul_proto::manifest::{Entry, Kind, Meta, Place};
 use haul_proto::need::{Decision, Existing, Refusal, decide};
 use haul_proto::path::Name;
@@ -14,11 +15,13 @@ use std::sync::Arc;
 
 use super::file::{Incoming, Spot};
 use super::landing::{LandingKind, cannot_remember};
+use super::proof::Claim;
 use super::temporary::temporary_name;
 use super::{Item, Target};
 use crate::fs::meta::{apply, apply_to_symlink};
 use crate::fs::{Dir, Keep, Links, Look, describe};
 use crate::report::add;
+use crate::source::CHANGED;
 
 /// Where an entry is to stand.
 struct Position {
@@ -33,11 +36,17 @@ struct Position {
 impl Target {
     /// Answers a whole Offer.
     pub(super) fn examine(&self, first: EntryId, entries: &[Entry]) {
+        let mut claims = Vec::new();
         for (id, entry) in (first.0..).map(EntryId).zip(entries) {
             let answer = self.answer(entry);
+            if let Answer::Partial(item) = &answer {
+                claims.push(Claim { entry: id, item: Arc::clone(item) });
+            }
             let next = self.lock().machine.answer(id, answer);
             self.finish(next);
         }
+        // What is there of a file can be told once all answers were.
+        claims.into_iter().for_each(|claim| self.claims.add(claim));
     }
 
     fn answer(&self, entry: &Entry) -> Answer<Item> {
@@ -50,7 +59,8 @@ impl Target {
                     .answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: *fresh, renamed: false }, entry),
                 Item::File(_) => Answer::Refused,
             },
-            (Parent::Open(_), Place::Operand(_)) => Answer::Refused,
+            (Parent::Again(item), Place::Again(_)) => self.answer_again(&item, entry),
+            (Parent::Open(_) | Parent::Again(_), _) => Answer::Refused,
         }
     }
 
@@ -74,6 +84,23 @@ impl Target {
             }
             (LandingKind::Special(path), _) => self.answer_special(path, entry),
             _ => self.refuse_operand(Refusal::IsDirectory),
+        }
+    }
+
+    /// A file that changed while it was being read is offered anew: what came of it goes.
+    fn answer_again(&self, item: &Item, entry: &Entry) -> Answer<Item> {
+        let Item::File(incoming) = item else { return Answer::Refused };
+        incoming.void();
+        incoming.discard(&self.unfinished);
+        match incoming.spot() {
+            Some(spot) => {
+                let (dir, name) = (spot.dir.clone(), spot.name.clone());
+                self.answer_at(Position { dir, name, fresh: false, renamed: false }, entry)
+            }
+            None => {
+                self.fail(incoming.path(&self.landing), CHANGED);
+                Answer::Refused
+            }
         }
     }
 
@@ -130,11 +157,12 @@ impl Target {
                 add(&self.reporter.tally.symlinks, 1);
                 Ok(Answer::Settled)
             }
-            Kind::File { size } => self.file(position, entry.meta, *size, decision),
+            Kind::File { size } => self.file(position, entry, *size, decision),
         }
     }
 
-    fn file(&self, position: &Position, meta: Meta, size: u64, decision: Decision) -> io::Result<Answer<Item>> {
+    fn file(&self, position: &Position, entry: &Entry, size: u64, decision: Decision) -> io::Result<Answer<Item>> {
+        let meta = entry.meta;
         let spot =
             Spot { dir: position.dir.clone(), name: position.name.clone(), replaces: decision == Decision::Replace };
         if decision == Decision::Keep {
@@ -143,10 +171,27 @@ impl Target {
             self.reporter.file_there(|| position.dir.path_of(position.name.as_bytes()), size, digest);
             return Ok(Answer::Settled);
         }
-        if let Some(text) = self.too_large(&spot.dir, size)? {
-            return Ok(self.refuse(position, text));
+        let Some((leaf, version)) = self.journals.place(&spot, size).zip(entry.version) else {
+            if let Some(text) = self.too_large(&spot.dir, size)? {
+                return Ok(self.refuse(position, text));
+            }
+            return Ok(Answer::Needed(Arc::new(Item::File(Incoming::new(spot, size, meta)))));
+        };
+        let frame = self.request.settings.frame;
+        let header = Header { name: spot.name.clone(), size, modified: meta.modified, version, frame };
+        match self.find_part(&spot, &leaf, &header) {
+            Ok(Some(part)) => {
+                let incoming = Incoming::resumed(spot, meta, leaf, header, part);
+                Ok(Answer::Partial(Arc::new(Item::File(incoming))))
+            }
+            Ok(None) => {
+                if let Some(text) = self.too_large(&spot.dir, size)? {
+                    return Ok(self.refuse(position, text));
+                }
+                Ok(Answer::Needed(Arc::new(Item::File(Incoming::recorded(spot, meta, leaf, header)))))
+            }
+            Err(text) => Ok(self.refuse(position, text)),
         }
-        Ok(Answer::Needed(Arc::new(Item::File(Incoming::new(spot, size, meta)))))
     }
 
     /// With `-p`, a file that is there already gets owner and mode all the same.

@@ -7,25 +7,32 @@
 mod deliver;
 mod examine;
 mod file;
+mod journal;
 mod landing;
 mod memory;
+mod proof;
 mod share;
 mod temporary;
 mod writer;
 
 pub use self::deliver::Direct;
+use haul_proto::path::escape;
 use haul_proto::session::target::{Finish, Step, Target as Machine};
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::message::SourceMessage;
 use haul_proto::wire::request::TargetRequest;
-use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use self::file::Incoming;
+use self::journal::Journals;
 use self::landing::Landing;
 pub use self::landing::Refused;
+use self::proof::Claims;
 use self::share::Sharing;
 use self::temporary::Unfinished;
 use crate::fs::meta::apply;
@@ -42,6 +49,11 @@ pub struct Target {
     state: Mutex<State>,
     outbox: Condvar,
     unfinished: Unfinished,
+    journals: Journals,
+    /// What earlier runs left, to be proven.
+    claims: Claims,
+    /// The source is in this process.
+    is_both_ends: AtomicBool,
     /// How files are written.
     policy: Policy,
     /// Whose blocks files cannot share.
@@ -89,11 +101,21 @@ pub struct Surroundings {
     pub state_dir: Option<PathBuf>,
 }
 
+fn journals(request: &TargetRequest) -> Result<Journals, Refused> {
+    let directory = Path::new(OsStr::from_bytes(&request.journal_dir));
+    let directory = (!request.journal_dir.is_empty()).then_some(directory);
+    Journals::new(request.resume, directory).map_err(|error| {
+        let text = format!("{} cannot hold the journals (-a): {}", escape(&request.journal_dir), describe(&error));
+        Refused { usage: true, text }
+    })
+}
+
 impl Target {
     /// Finds out where the data lands.
     pub fn prepare(request: TargetRequest, reporter: Reporter, surroundings: &Surroundings) -> Result<Self, Refused> {
         let landing = landing::find(&request, surroundings.state_dir.as_deref(), &reporter)?;
         let storage = request.storage;
+        let journals = journals(&request)?;
         let state = Mutex::new(State { machine: Machine::new(request.settings.frame), stopped: false });
         Ok(Self {
             request,
@@ -102,6 +124,9 @@ impl Target {
             state,
             outbox: Condvar::new(),
             unfinished: Unfinished::new(LEFTOVERS_END),
+            journals,
+            claims: Claims::default(),
+            is_both_ends: AtomicBool::new(false),
             policy: Policy::new(storage),
             sharing: Sharing::default(),
             nameless_files: AtomicBool::new(true),
@@ -129,6 +154,21 @@ impl Target {
         let _ = self.streams_wanted.set(Box::new(make));
     }
 
+    /// Source and target are one process. To be said before anything is offered.
+    pub fn joins_source(&self) {
+        self.is_both_ends.store(true, Ordering::Relaxed);
+    }
+
+    /// Nothing more is to be proven: everything is settled.
+    pub fn is_over(&self) {
+        self.claims.close();
+    }
+
+    /// Whether the source tells BLAKE3 values: within one process, only where somebody asks for them.
+    pub(self) fn wants_values(&self) -> bool {
+        !self.is_both_ends.load(Ordering::Relaxed) || self.request.verify_memory || self.request.settings.report_files
+    }
+
     /// Whether everything is settled.
     pub fn is_finished(&self) -> bool {
         self.lock().machine.is_finished()
@@ -154,7 +194,8 @@ impl Target {
     pub fn stop(&self) {
         self.lock().stopped = true;
         self.outbox.notify_all();
-        self.unfinished.remove_all();
+        self.claims.close();
+        self.unfinished.close(self.request.keep_partial);
     }
 
     /// Does what follows from a message or a frame.

@@ -17,6 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::file::Spot;
+use super::journal::Leaf;
 use crate::fs::{Dir, Links, Look, describe};
 use crate::worker::lock;
 
@@ -32,8 +33,7 @@ const STOPPED: &str = "the job was stopped";
 /// The temporary name that belongs to a final one; `what` keeps kinds apart. See [`Name::is_reserved`].
 pub fn temporary_name(name: &Name, what: &[u8]) -> Name {
     let digest = blake3::Hasher::new().update(what).update(b"\0").update(name.as_bytes()).finalize();
-    let text = format!(".haul-{}.part", &digest.to_hex()[..24]);
-    Name::new(text.as_bytes()).unwrap_or_else(|_| name.clone())
+    Name::reserved(&digest.to_hex()[..24], "part")
 }
 
 /// Temporary files that exist now, so that they can be removed when the job is stopped.
@@ -45,8 +45,14 @@ pub struct Unfinished {
 
 #[derive(Default)]
 struct Temporaries {
-    files: BTreeMap<(u64, u64, Name), Dir>,
+    files: BTreeMap<(u64, u64, Name), Temporary>,
     closed: bool,
+}
+
+struct Temporary {
+    dir: Dir,
+    /// Where it is recorded what is in it: then it stays for the next run to go on with.
+    journal: Option<Leaf>,
 }
 
 impl Unfinished {
@@ -55,12 +61,31 @@ impl Unfinished {
         Self { temporaries: Mutex::default(), patient_until: Instant::now() + patience }
     }
 
-    /// Opens the temporary file of a final name, empty: new, or what an earlier run left.
-    pub fn open(&self, spot: &Spot) -> Result<OwnedFd, String> {
+    /// Opens the temporary file of a final name, empty: new, or what an earlier run left. With a `journal`, it outlives
+    /// a job that is stopped.
+    pub fn open(&self, spot: &Spot, journal: Option<&Leaf>) -> Result<OwnedFd, String> {
+        let opened = self.lock(spot, OFlags::CREATE, journal)?;
+        let file = opened.ok_or_else(|| describe(&Errno::NOENT.into()))?;
+        ftruncate(&file, 0).map_err(|error| describe(&error.into()))?;
+        Ok(file)
+    }
+
+    /// Opens the temporary file of a final name as an earlier run left it; `None` where there is none.
+    pub fn take_over(&self, spot: &Spot, journal: &Leaf) -> Result<Option<OwnedFd>, String> {
+        self.lock(spot, OFlags::empty(), Some(journal))
+    }
+
+    /// The temporary file of a final name, to be read while it is being written.
+    pub fn open_to_read(spot: &Spot, file: &OwnedFd) -> io::Result<OwnedFd> {
+        let (opened, look) = spot.dir.open_file(&temporary_name(&spot.name, b"file"), Links::Itself)?;
+        if look.identity == Look::at_fd(file)?.identity { Ok(opened) } else { Err(Errno::STALE.into()) }
+    }
+
+    fn lock(&self, spot: &Spot, create: OFlags, journal: Option<&Leaf>) -> Result<Option<OwnedFd>, String> {
         let temporary = temporary_name(&spot.name, b"file");
         let text = |error: Errno| describe(&error.into());
         let dir = spot.dir.fd().map_err(|error| describe(&error))?;
-        let file = self.lock_file(spot, &dir, &temporary)?;
+        let Some(file) = self.lock_file(spot, &dir, &temporary, create)? else { return Ok(None) };
         let stat = fstat(&file).map_err(text)?;
         let ours = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
             && stat.st_nlink == 1
@@ -68,57 +93,29 @@ impl Unfinished {
         if !ours {
             return Err(format!("{temporary} is in the way, and was not made by haul\nremove it"));
         }
-        ftruncate(&file, 0).map_err(text)?;
-        if !self.add(&spot.dir, &temporary) {
-            remove(&spot.dir, &temporary);
+        if !self.add(&spot.dir, &temporary, journal) {
             return Err(STOPPED.into());
         }
-        Ok(file)
-    }
-
-    /// Gives a whole file its final name, after `prepare` has given it its metadata.
-    pub fn finish(&self, spot: &Spot, file: &OwnedFd, prepare: impl FnOnce() -> io::Result<()>) -> Result<(), String> {
-        let temporary = temporary_name(&spot.name, b"file");
-        // From here on nobody else removes the file: what is renamed is this one, and no other run's.
-        if !self.claim(&spot.dir, &temporary) {
-            return Err(STOPPED.into());
-        }
-        let finished = match stands_at(&spot.dir, &temporary, file) {
-            Ok(true) => prepare().and_then(|()| Ok(rename(spot, &temporary)?)),
-            Ok(false) => return Err("its temporary file was taken away while it was being written".into()),
-            Err(error) => Err(error),
-        };
-        if finished.is_err() {
-            remove(&spot.dir, &temporary);
-        }
-        finished.map_err(|error| describe(&error))
-    }
-
-    /// Removes the temporary file of a final name, if it is this job's.
-    pub fn discard(&self, spot: &Spot) {
-        let temporary = temporary_name(&spot.name, b"file");
-        if self.claim(&spot.dir, &temporary) {
-            remove(&spot.dir, &temporary);
-        }
-    }
-
-    /// Removes all temporary files, and lets no more be made. What cannot be removed stays for the next run to take over.
-    pub fn remove_all(&self) {
-        let mut temporaries = lock(&self.temporaries);
-        temporaries.closed = true;
-        for ((_, _, name), dir) in std::mem::take(&mut temporaries.files) {
-            remove(&dir, &name);
-        }
+        Ok(Some(file))
     }
 
     /// Opens and locks a temporary file, and makes sure that it still is the one of that name: between the two, the run
-    /// that held the lock may have given it its final name.
-    fn lock_file(&self, spot: &Spot, dir: &OwnedFd, temporary: &Name) -> Result<OwnedFd, String> {
+    /// that held the lock may have given it its final name. `None` where there is none and none is to be made.
+    fn lock_file(
+        &self,
+        spot: &Spot,
+        dir: &OwnedFd,
+        temporary: &Name,
+        create: OFlags,
+    ) -> Result<Option<OwnedFd>, String> {
         let text = |error: Errno| describe(&error.into());
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let flags = create | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let mut opens = 0;
         while opens < OPENS_MAX {
-            let file = openat(dir, temporary.as_bytes(), flags, Mode::from_raw_mode(0o600)).map_err(text)?;
+            let file = match openat(dir, temporary.as_bytes(), flags, Mode::from_raw_mode(0o600)) {
+                Err(Errno::NOENT) if create.is_empty() => return Ok(None),
+                file => file.map_err(text)?,
+            };
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) | Err(Errno::NOLCK | Errno::OPNOTSUPP) => opens += 1,
                 Err(Errno::WOULDBLOCK) if lock(&self.temporaries).closed => return Err(STOPPED.into()),
@@ -130,24 +127,76 @@ impl Unfinished {
                 Err(error) => return Err(text(error)),
             }
             if stands_at(&spot.dir, temporary, &file).map_err(|error| describe(&error))? {
-                return Ok(file);
+                return Ok(Some(file));
             }
         }
         Err(BUSY.into())
     }
 
-    /// `false` when the job has been stopped.
-    fn add(&self, dir: &Dir, name: &Name) -> bool {
+    /// Gives a whole file its final name, after `prepare` has given it its metadata.
+    pub fn finish(&self, spot: &Spot, file: &OwnedFd, prepare: impl FnOnce() -> io::Result<()>) -> Result<(), String> {
+        let temporary = temporary_name(&spot.name, b"file");
+        // From here on nobody else removes the file: what is renamed is this one, and no other run's.
+        let Some(claimed) = self.claim(&spot.dir, &temporary) else { return Err(STOPPED.into()) };
+        let finished = match stands_at(&spot.dir, &temporary, file) {
+            Ok(true) => prepare().and_then(|()| Ok(rename(spot, &temporary)?)),
+            Ok(false) => return Err("its temporary file was taken away while it was being written".into()),
+            Err(error) => Err(error),
+        };
+        match (&finished, &claimed.journal) {
+            (Ok(()), Some(journal)) => unlink(&journal.dir, &journal.name),
+            (Ok(()), None) => {}
+            (Err(_), _) => claimed.remove(&temporary),
+        }
+        finished.map_err(|error| describe(&error))
+    }
+
+    /// Removes the temporary file of a final name, if it is this job's, and what is recorded of it.
+    pub fn discard(&self, spot: &Spot) {
+        let temporary = temporary_name(&spot.name, b"file");
+        if let Some(claimed) = self.claim(&spot.dir, &temporary) {
+            claimed.remove(&temporary);
+        }
+    }
+
+    /// Lets no more temporary files be made, and removes those that are there; with `keep`, but for those that the next
+    /// run can go on with. What cannot be removed stays for the next run to take over.
+    pub fn close(&self, keep: bool) {
         let mut temporaries = lock(&self.temporaries);
-        if !temporaries.closed {
-            temporaries.files.insert(key(dir, name), dir.clone());
+        temporaries.closed = true;
+        for ((_, _, name), temporary) in std::mem::take(&mut temporaries.files) {
+            if !keep || temporary.journal.is_none() {
+                temporary.remove(&name);
+            }
+        }
+    }
+
+    /// `false` when the job has been stopped: then nothing is left of the file that the next run could not use.
+    fn add(&self, dir: &Dir, name: &Name, journal: Option<&Leaf>) -> bool {
+        let mut temporaries = lock(&self.temporaries);
+        if temporaries.closed {
+            if journal.is_none() {
+                unlink(dir, name);
+            }
+        } else {
+            let temporary = Temporary { dir: dir.clone(), journal: journal.cloned() };
+            temporaries.files.insert(key(dir, name), temporary);
         }
         !temporaries.closed
     }
 
-    /// `false` when the file is not there, or not this job's any more.
-    fn claim(&self, dir: &Dir, name: &Name) -> bool {
-        lock(&self.temporaries).files.remove(&key(dir, name)).is_some()
+    /// `None` when the file is not there, or not this job's any more.
+    fn claim(&self, dir: &Dir, name: &Name) -> Option<Temporary> {
+        lock(&self.temporaries).files.remove(&key(dir, name))
+    }
+}
+
+impl Temporary {
+    fn remove(&self, name: &Name) {
+        unlink(&self.dir, name);
+        if let Some(journal) = &self.journal {
+            unlink(&journal.dir, &journal.name);
+        }
     }
 }
 
@@ -157,7 +206,7 @@ fn key(dir: &Dir, name: &Name) -> (u64, u64, Name) {
 }
 
 /// Only tidies up: a file that cannot be removed is taken over by the next run.
-fn remove(dir: &Dir, name: &Name) {
+pub fn unlink(dir: &Dir, name: &Name) {
     let _ = dir.fd().map(|fd| unlinkat(&*fd, name.as_bytes(), AtFlags::empty()));
 }
 
@@ -212,8 +261,8 @@ mod tests {
     fn two_runs_do_not_write_one_file() {
         let place = tempfile::tempdir().unwrap();
         let (first, second) = (Unfinished::new(Duration::ZERO), Unfinished::new(Duration::ZERO));
-        let held = first.open(&spot(place.path(), false)).unwrap();
-        assert_eq!(second.open(&spot(place.path(), false)).unwrap_err(), BUSY);
+        let held = first.open(&spot(place.path(), false), None).unwrap();
+        assert_eq!(second.open(&spot(place.path(), false), None).unwrap_err(), BUSY);
         first.finish(&spot(place.path(), false), &held, || Ok(())).unwrap();
         assert!(place.path().join("final").exists());
     }
@@ -222,14 +271,14 @@ mod tests {
     fn what_another_run_holds_is_waited_for_with_patience_until_the_job_is_stopped() {
         for stopped in [false, true] {
             let place = tempfile::tempdir().unwrap();
-            let held = Unfinished::new(Duration::ZERO).open(&spot(place.path(), false)).unwrap();
+            let held = Unfinished::new(Duration::ZERO).open(&spot(place.path(), false), None).unwrap();
             let patient = Arc::new(Unfinished::new(Duration::from_secs(20)));
             let (root, waiter) = (place.path().to_owned(), Arc::clone(&patient));
-            let waiting = thread::spawn(move || waiter.open(&spot(&root, false)).map(drop));
+            let waiting = thread::spawn(move || waiter.open(&spot(&root, false), None).map(drop));
             thread::sleep(4 * BUSY_POLL);
             assert!(!waiting.is_finished());
             let _held = if stopped {
-                patient.remove_all();
+                patient.close(true);
                 Some(held)
             } else {
                 drop(held);
@@ -248,7 +297,7 @@ mod tests {
         let early = fs::File::options().write(true).open(place.path().join(temporary.to_string())).unwrap();
         fs::rename(place.path().join(temporary.to_string()), place.path().join("final")).unwrap();
         assert!(!stands_at(&spot.dir, &temporary, &early.into()).unwrap());
-        Unfinished::new(Duration::ZERO).open(&spot).unwrap();
+        Unfinished::new(Duration::ZERO).open(&spot, None).unwrap();
         assert_eq!(fs::read(place.path().join("final")).unwrap(), b"whole");
     }
 
@@ -256,10 +305,10 @@ mod tests {
     fn after_a_stop_nothing_gets_its_name_and_nothing_is_left() {
         let place = tempfile::tempdir().unwrap();
         let unfinished = Unfinished::new(Duration::ZERO);
-        let file = unfinished.open(&spot(place.path(), false)).unwrap();
-        unfinished.remove_all();
+        let file = unfinished.open(&spot(place.path(), false), None).unwrap();
+        unfinished.close(true);
         assert_eq!(unfinished.finish(&spot(place.path(), false), &file, || Ok(())).unwrap_err(), STOPPED);
-        assert_eq!(unfinished.open(&spot(place.path(), false)).unwrap_err(), STOPPED);
+        assert_eq!(unfinished.open(&spot(place.path(), false), None).unwrap_err(), STOPPED);
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
     }
 
@@ -268,7 +317,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let spot = spot(place.path(), false);
         let unfinished = Unfinished::new(Duration::ZERO);
-        let file = unfinished.open(&spot).unwrap();
+        let file = unfinished.open(&spot, None).unwrap();
         let temporary = place.path().join(temporary_name(&spot.name, b"file").to_string());
         fs::remove_file(&temporary).unwrap();
         fs::write(&temporary, "another's").unwrap();
@@ -282,7 +331,7 @@ mod tests {
         fs::write(place.path().join("final"), "old").unwrap();
         for replaces in [false, true] {
             let (unfinished, spot) = (Unfinished::new(Duration::ZERO), spot(place.path(), replaces));
-            let file = unfinished.open(&spot).unwrap();
+            let file = unfinished.open(&spot, None).unwrap();
             assert_eq!(unfinished.finish(&spot, &file, || Ok(())).is_ok(), replaces);
             drop(file);
             assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);

@@ -68,6 +68,19 @@ pub enum WorkerMessage {
         /// Its BLAKE3; `None` when it was there already.
         digest: Option<Digest>,
     },
+    /// An earlier run had left a part of this file.
+    Resumed {
+        /// Path from the operand down.
+        path: Vec<u8>,
+        /// Bytes of the whole file.
+        size: u64,
+        /// Bytes that are there, read again and proven.
+        held: u64,
+        /// Recorded frames that were not what had been recorded.
+        damaged: u64,
+        /// Whether the source reads them, too, since it may have changed.
+        compared: bool,
+    },
     /// An entry could not be copied.
     FileFailed {
         /// Path from the operand down.
@@ -139,6 +152,7 @@ mod kind {
     pub const FINISHED: u8 = 12;
     pub const FATAL: u8 = 13;
     pub const NOTICE: u8 = 14;
+    pub const RESUMED: u8 = 15;
 }
 
 impl WorkerMessage {
@@ -172,6 +186,9 @@ impl WorkerMessage {
                 digest.iter().for_each(|digest| {
                     out.raw(digest);
                 });
+            }
+            Self::Resumed { path, size, held, damaged, compared } => {
+                out.u8(kind::RESUMED).bytes(cut(path)).varint(*size).varint(*held).varint(*damaged).bool(*compared);
             }
             Self::FileFailed { path, text } => {
                 out.u8(kind::FILE_FAILED).bytes(cut(path)).text(text, TEXT_MAX);
@@ -219,6 +236,13 @@ impl WorkerMessage {
                 let digest = if reader.bool()? { Some(reader.array()?) } else { None };
                 Self::FileDone { path, size, digest }
             }
+            kind::RESUMED => Self::Resumed {
+                path: path(&mut reader)?,
+                size: reader.varint()?,
+                held: reader.varint()?,
+                damaged: reader.varint()?,
+                compared: reader.bool()?,
+            },
             kind::FILE_FAILED => Self::FileFailed { path: path(&mut reader)?, text: text(&mut reader)? },
             kind::SKIPPED => Self::Skipped { path: path(&mut reader)?, text: text(&mut reader)? },
             kind::NOTICE => Self::Notice { text: text(&mut reader)? },
@@ -304,6 +328,7 @@ mod tests {
             WorkerMessage::CannotConnect { text: "timed out".into() },
             WorkerMessage::Counters(counters),
             WorkerMessage::FileDone { path: b"a\xff".to_vec(), size: 1 << 40, digest: Some([4; 32]) },
+            WorkerMessage::Resumed { path: b"a".to_vec(), size: 9, held: 8, damaged: 1, compared: true },
             WorkerMessage::FileFailed { path: b"a".to_vec(), text: "no space".into() },
             WorkerMessage::Skipped { path: b"a".to_vec(), text: "is a FIFO".into() },
             WorkerMessage::Finished(Box::new(Final {

@@ -136,6 +136,12 @@ pub struct TargetRequest {
     pub digest_existing: bool,
     /// How files are written.
     pub storage: StorageRequest,
+    /// Go on with what an earlier run left, and record what the next one needs for that.
+    pub resume: bool,
+    /// What is not whole stays when the job fails.
+    pub keep_partial: bool,
+    /// Where records of partial files lie; empty: beside them.
+    pub journal_dir: Vec<u8>,
 }
 
 /// An operand, as the target needs to know it.
@@ -280,6 +286,7 @@ impl TargetRequest {
         out.bool(self.own_tree).bool(self.make_directory).bool(self.force).bool(self.preserve).bool(self.verify_memory);
         out.bool(self.digest_existing);
         self.storage.encode(out);
+        out.bool(self.resume).bool(self.keep_partial).bytes(&self.journal_dir);
     }
 
     fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
@@ -300,6 +307,9 @@ impl TargetRequest {
             verify_memory: reader.bool()?,
             digest_existing: reader.bool()?,
             storage: StorageRequest::decode(reader)?,
+            resume: reader.bool()?,
+            keep_partial: reader.bool()?,
+            journal_dir: reader.bytes(PATH_MAX, "a path")?.to_vec(),
         })
     }
 }
@@ -409,6 +419,9 @@ mod tests {
                 verify_memory: true,
                 digest_existing: false,
                 storage: StorageRequest::default(),
+                resume: true,
+                keep_partial: false,
+                journal_dir: b"/j".to_vec(),
             }),
             ControllerMessage::Listen,
             ControllerMessage::Connect { addresses: vec!["[::1]:5031".into()], timeout_ms: 3000 },
