@@ -218,6 +218,14 @@ pub mod tests {
     }
 
     #[test]
+    fn it_is_said_when_it_is_given_up() {
+        let (seconds, any) = (Duration::from_millis(598_100), None);
+        assert_eq!(until(2, Some(10), Some(seconds)), " (2 of 10)");
+        assert_eq!(until(2, any, Some(seconds)), " (for 9 min 59 s at most)");
+        assert_eq!(until(2, any, None), " (2)");
+    }
+
+    #[test]
     fn quiet_says_what_failed_and_nothing_else() {
         assert_eq!(said(Level::Errors, &Ok(example())), "haul: db1: run7/b: no space left\n      free some\n");
         let error = said(Level::Errors, &Err(Error::Connect("db1: connection refused\nis sshd running there?".into())));
