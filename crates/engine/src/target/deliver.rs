@@ -213,3 +213,7 @@ impl Outlet for Direct<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "damage_tests.rs"]
+mod tests;

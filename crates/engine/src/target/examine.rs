@@ -16,7 +16,7 @@ use std::sync::Arc;
 use super::file::{Incoming, Spot};
 use super::landing::{LandingKind, cannot_remember};
 use super::proof::Claim;
-use super::temporary::temporary_name;
+use super::temporary::{rename_new, temporary_name};
 use super::{Item, Target};
 use crate::fs::meta::{apply, apply_to_symlink};
 use crate::fs::{Dir, Keep, Links, Look, describe};
@@ -222,23 +222,38 @@ impl Target {
 
     fn directory(&self, position: &Position, meta: Meta, create: bool) -> io::Result<Answer<Item>> {
         if create {
-            // Ours alone until it is complete, and always writable for us.
-            let mode = if self.request.preserve { 0o700 } else { u32::from(meta.mode & 0o777) | 0o700 };
-            mkdirat(&*position.dir.fd()?, position.name.as_bytes(), Mode::from_raw_mode(mode))?;
+            self.make_directory(position, meta)?;
         }
         let child = position.dir.child(&position.name)?;
         let dir = if position.renamed {
-            if let Some(memory) = self.landing.memory.as_ref().filter(|_| create)
-                && memory.keep(child.identity()).is_err()
-            {
-                self.reporter.send(&cannot_remember(&self.landing));
-            }
             // The tree's own root from here on: what is shown begins below it.
             Dir::from_fd(rustix::io::fcntl_dupfd_cloexec(&*child.fd()?, 0)?)?
         } else {
             child
         };
         Ok(Answer::Needed(Arc::new(Item::Directory { dir, fresh: create, meta })))
+    }
+
+    fn make_directory(&self, position: &Position, meta: Meta) -> io::Result<()> {
+        // Ours alone until it is complete, and always writable for us.
+        let mode = if self.request.preserve { 0o700 } else { u32::from(meta.mode & 0o777) | 0o700 };
+        let mode = Mode::from_raw_mode(mode);
+        let parent = position.dir.fd()?;
+        let Some(memory) = self.landing.memory.as_ref().filter(|_| position.renamed) else {
+            return Ok(mkdirat(&*parent, position.name.as_bytes(), mode)?);
+        };
+        // It is remembered before it has its name: or a run that is killed in between would leave a directory that the
+        // next one takes for somebody else's, and copies into instead of going on in it.
+        let temporary = temporary_name(&position.name, b"directory");
+        match mkdirat(&*parent, temporary.as_bytes(), mode) {
+            // A run that was killed here has left it.
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if memory.keep(position.dir.child(&temporary)?.identity()).is_err() {
+            self.reporter.send(&cannot_remember(&self.landing));
+        }
+        Ok(rename_new(&parent, &temporary, &position.name)?)
     }
 
     fn refuse(&self, position: &Position, text: impl Into<String>) -> Answer<Item> {

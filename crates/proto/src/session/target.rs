@@ -63,8 +63,8 @@ enum State<H> {
     Examining { kind: Kind },
     /// Needed, comes in a pack. Next: Finishing, settled.
     Small { handle: Arc<H> },
-    /// Needed, comes in frames. Next: Finishing, settled.
-    Large(Large<H>),
+    /// Needed, comes in frames. Next: Finishing, settled. Boxed, since there are few of these and many of the others.
+    Large(Box<Large<H>>),
     /// Whole; the engine gives it its name. Next: settled.
     Finishing,
     /// A directory. Next: Finishing, once it has ended and all children are settled.
@@ -239,7 +239,7 @@ impl<H> Target<H> {
     pub fn resend_frame(&mut self, entry: EntryId, offset: u64) -> bool {
         let frame = u64::from(self.frame.get());
         match self.entries.get_mut(&entry) {
-            Some(Tracked { state: State::Large(Large { in_order: Some(_), .. }), .. }) => false,
+            Some(Tracked { state: State::Large(large), .. }) if large.in_order.is_some() => false,
             Some(Tracked { state: State::Large(large), .. }) => {
                 large.in_hand.remove(&(offset / frame));
                 let index = offset / frame;
@@ -396,7 +396,8 @@ impl<H> Target<H> {
         self.tracked(old)?;
         let Some(tracked) = self.entries.get_mut(&old) else { return Ok(None) };
         let handle = match &tracked.state {
-            State::Small { handle } | State::Large(Large { handle, .. }) => Arc::clone(handle),
+            State::Small { handle } => Arc::clone(handle),
+            State::Large(large) => Arc::clone(&large.handle),
             State::Finishing => return Ok(None),
             State::Examining { .. } | State::Directory { .. } => return Err(ProtocolFault::OutOfTurn("an offer")),
         };
@@ -434,7 +435,7 @@ impl<H> Target<H> {
             return Ok(Step::None);
         }
         match self.entries.get_mut(&entry) {
-            Some(Tracked { state: State::Large(large @ Large { end: None, .. }), .. }) => {
+            Some(Tracked { state: State::Large(large), .. }) if large.end.is_none() => {
                 large.end = Some((modified, digest))
             }
             _ => return Err(ProtocolFault::OutOfTurn("the end of a file")),
@@ -469,7 +470,8 @@ impl<H> Target<H> {
         }
         let Some(tracked) = self.entries.get_mut(&entry) else { return Ok(Step::None) };
         let handle = match &tracked.state {
-            State::Small { handle } | State::Large(Large { handle, .. }) => Some(Arc::clone(handle)),
+            State::Small { handle } => Some(Arc::clone(handle)),
+            State::Large(large) => Some(Arc::clone(&large.handle)),
             // Whole and proven before the source gave it up: what is there is what was sent.
             State::Finishing => None,
             _ => return Err(ProtocolFault::OutOfTurn("a failure")),
@@ -575,7 +577,15 @@ fn receiving<H>(frame: FrameLen, handle: Arc<H>, size: u64, in_order: Option<u64
         return State::Small { handle };
     }
     let tree = FrameTree::new(frame.frames(size));
-    State::Large(Large { handle, size, tree, in_hand: HashSet::new(), end: None, unsure: BTreeMap::new(), in_order })
+    State::Large(Box::new(Large {
+        handle,
+        size,
+        tree,
+        in_hand: HashSet::new(),
+        end: None,
+        unsure: BTreeMap::new(),
+        in_order,
+    }))
 }
 
 #[cfg(test)]
