@@ -2,7 +2,8 @@
 //! offered.
 //!
 //! - A directory that exists: operands go into it, under their own names. One exception: if this very tree made it
-//!   (see [`super::memory`]), a rerun goes on in it instead of nesting a second copy inside.
+//!   (see [`super::memory`]), a rerun goes on in it instead of nesting a second copy inside; so does a job that is
+//!   begun again after it lost a connection.
 //! - Nothing there: the one operand gets this name.
 //! - A file: the one operand, a file, meets it. A device, FIFO or socket: it is written to.
 
@@ -145,7 +146,9 @@ fn into_directory(
 ) -> Landing {
     let label = path.as_os_str().as_bytes().to_vec();
     let goes_on = match &request.operands[..] {
-        [Operand { directory: true, name: Some(_), .. }] => memory::made_by(state_dir, path, identity, &request.origin),
+        [Operand { directory: true, name: Some(_), .. }] => {
+            request.own_tree || memory::made_by(state_dir, path, identity, &request.origin)
+        }
         [Operand { directory: true, name: None, .. }] => true,
         _ => false,
     };
@@ -278,6 +281,12 @@ fn cannot(path: &[u8], error: &io::Error) -> Refused {
 }
 
 impl super::Target {
+    /// Whether the one operand, a directory, becomes one under another name, which does not exist yet.
+    pub fn begins_tree(&self) -> bool {
+        let is_directory = matches!(&self.request.operands[..], [Operand { directory: true, .. }]);
+        is_directory && matches!(self.landing.kind, LandingKind::As(..))
+    }
+
     /// The directory in which the data lands; `None` where it goes into a device, FIFO or socket.
     pub fn landing_identity(&self) -> Option<Identity> {
         match &self.landing.kind {

@@ -28,6 +28,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use self::file::Incoming;
 use self::journal::Journals;
@@ -91,6 +92,10 @@ pub enum Item {
     File(Incoming),
 }
 
+/// How long a file that another run holds is waited for, from the beginning of this one. A worker of the same job whose
+/// controller was lost may be about to end, and the kernel lets go of its files only when their last write is over.
+const LEFTOVERS_END: Duration = Duration::from_secs(15);
+
 /// What the process was started with.
 pub struct Surroundings {
     /// The file mode creation mask.
@@ -121,7 +126,7 @@ impl Target {
             umask: surroundings.umask,
             state,
             outbox: Condvar::new(),
-            unfinished: Unfinished::default(),
+            unfinished: Unfinished::new(LEFTOVERS_END),
             journals,
             claims: Claims::default(),
             is_both_ends: AtomicBool::new(false),
