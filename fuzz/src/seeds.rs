@@ -16,7 +16,7 @@ use haul_proto::wire::link::{Channel, encode_header};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::report::{Counters, Final, Hello, PathFigures, Windows, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
-use haul_proto::wire::storage::StorageRequest;
+use haul_proto::wire::storage::{Fsync, StorageRequest};
 
 use crate::wire::JOB;
 
@@ -123,6 +123,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             verify_memory: true,
             digest_existing: false,
             storage: StorageRequest::default(),
+            fsync: Fsync::Data,
         }),
         ControllerMessage::Listen,
         ControllerMessage::Connect { addresses: vec!["[::1]:5031".into(), "10.0.0.1:1".into()], timeout_ms: 3000 },
@@ -163,6 +164,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
             peak_bytes: 6,
             direct_bytes: 7,
             cloned_bytes: 8,
+            durable: true,
             path: PathFigures::default(),
             compression: Some(Method::Lz4),
         })),

@@ -182,4 +182,7 @@ pub struct Summary {
     pub target_direct_bytes: u64,
     /// Of [`Self::bytes`], those that were not copied: the files share their blocks with the source's (reflink).
     pub cloned_bytes: u64,
+    /// Whether all files that were copied in this run are on the target's disk, with their names, so that they outlast a
+    /// loss of power.
+    pub durable: bool,
 }

@@ -19,7 +19,7 @@ use haul_proto::wire::link::{Channel, encode_header};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::report::{Hello, Windows, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
-use haul_proto::wire::storage::{CacheUse, DirectIo, StorageRequest};
+use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, StorageRequest};
 
 const TEXT: &str = include_str!("../../../docs/PROTOCOL.md");
 const LIMITS: &str = include_str!("../src/wire/limits.rs");
@@ -156,6 +156,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         verify_memory: false,
         digest_existing: false,
         storage: StorageRequest { direct: DirectIo::Never, cache: CacheUse::Drop },
+        fsync: Fsync::Full,
     };
     vec![
         ("Source", ControllerMessage::Source(source)),

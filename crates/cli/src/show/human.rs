@@ -154,7 +154,7 @@ pub mod tests {
                   free some
             haul: rate limit: 52.4 MB/s from now on
             haul: a word
-            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3)
+            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3), durable
             way         10.10.1.155 -> 10.10.1.202 (tcp), 8 streams
             cpu         source 12.3 s, target 14.1 s
             "#);

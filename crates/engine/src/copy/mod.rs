@@ -131,6 +131,7 @@ impl Copy<'_> {
             verify_memory: options.verify_memory,
             digest_existing: options.digest_existing,
             storage: StorageRequest { direct: options.direct_target, cache: options.cache },
+            fsync: options.fsync,
         };
         self.workers.send(Role::Target, &ControllerMessage::Target(target))?;
         let one = self.workers.is_one();
@@ -336,6 +337,7 @@ impl Copy<'_> {
             source_direct_bytes: source.direct_bytes,
             target_direct_bytes: target.direct_bytes,
             cloned_bytes: target.cloned_bytes,
+            durable: target.durable,
         }
     }
 

@@ -9,6 +9,7 @@
 use haul_proto::path::{Name, escape};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{Operand, TargetRequest};
+use haul_proto::wire::storage::Fsync;
 use rustix::fs::FileType;
 use std::ffi::OsStr;
 use std::io;
@@ -73,13 +74,27 @@ pub fn find(request: &TargetRequest, state_dir: Option<&Path>, reporter: &Report
     let typed = if request.path.is_empty() { &b"."[..] } else { &request.path[..] };
     let path = Path::new(OsStr::from_bytes(typed));
     if request.make_directory {
-        std::fs::create_dir_all(path).map_err(|error| cannot(typed, &error))?;
+        make_directories(path, request.fsync).map_err(|error| cannot(typed, &error))?;
     }
     match rustix::fs::stat(path) {
         Ok(stat) => onto_existing(request, path, &Look::from(&stat), state_dir),
         Err(rustix::io::Errno::NOENT) => onto_nothing(request, path, state_dir, reporter),
         Err(error) => Err(cannot(typed, &error.into())),
     }
+}
+
+/// Makes a directory and those above it, and puts the names that this makes on the disk where that is asked for.
+fn make_directories(path: &Path, fsync: Fsync) -> io::Result<()> {
+    let exists = |path: &&Path| path.as_os_str().is_empty() || rustix::fs::stat(*path).is_ok();
+    let made: Vec<_> = path.ancestors().take_while(|path| !exists(path)).collect();
+    std::fs::create_dir_all(path)?;
+    for parent in made.iter().filter(|_| fsync == Fsync::Full).filter_map(|path| path.parent()) {
+        // One that may not be listed cannot be opened for that either.
+        if let Ok(dir) = Dir::open_root(if parent.as_os_str().is_empty() { Path::new(".") } else { parent }) {
+            rustix::fs::fsync(&*dir.fd()?)?;
+        }
+    }
+    Ok(())
 }
 
 fn onto_existing(

@@ -64,15 +64,15 @@ impl Unfinished {
         Ok(file)
     }
 
-    /// Gives a whole file its final name, after `prepare` has given it its metadata.
-    pub fn finish(&self, spot: &Spot, file: &OwnedFd, prepare: impl FnOnce() -> io::Result<()>) -> Result<(), String> {
+    /// Gives a whole file its final name.
+    pub fn finish(&self, spot: &Spot, file: &OwnedFd) -> Result<(), String> {
         let temporary = temporary_name(&spot.name, b"file");
         // From here on nobody else removes the file: what is renamed is this one, and no other run's.
         if !self.claim(&spot.dir, &temporary) {
             return Err(STOPPED.into());
         }
         let finished = match stands_at(&spot.dir, &temporary, file) {
-            Ok(true) => prepare().and_then(|()| Ok(rename(spot, &temporary)?)),
+            Ok(true) => rename(spot, &temporary).map_err(io::Error::from),
             Ok(false) => return Err("its temporary file was taken away while it was being written".into()),
             Err(error) => Err(error),
         };
@@ -195,7 +195,7 @@ mod tests {
         let (first, second) = (Unfinished::default(), Unfinished::default());
         let held = first.open(&spot(place.path(), false)).unwrap();
         assert_eq!(second.open(&spot(place.path(), false)).unwrap_err(), BUSY);
-        first.finish(&spot(place.path(), false), &held, || Ok(())).unwrap();
+        first.finish(&spot(place.path(), false), &held).unwrap();
         assert!(place.path().join("final").exists());
     }
 
@@ -218,7 +218,7 @@ mod tests {
         let unfinished = Unfinished::default();
         let file = unfinished.open(&spot(place.path(), false)).unwrap();
         unfinished.remove_all();
-        assert_eq!(unfinished.finish(&spot(place.path(), false), &file, || Ok(())).unwrap_err(), STOPPED);
+        assert_eq!(unfinished.finish(&spot(place.path(), false), &file).unwrap_err(), STOPPED);
         assert_eq!(unfinished.open(&spot(place.path(), false)).unwrap_err(), STOPPED);
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
     }
@@ -232,7 +232,7 @@ mod tests {
         let temporary = place.path().join(temporary_name(&spot.name, b"file").to_string());
         fs::remove_file(&temporary).unwrap();
         fs::write(&temporary, "another's").unwrap();
-        assert!(unfinished.finish(&spot, &file, || Ok(())).is_err());
+        assert!(unfinished.finish(&spot, &file).is_err());
         assert!(!place.path().join("final").exists() && temporary.exists());
     }
 
@@ -243,7 +243,7 @@ mod tests {
         for replaces in [false, true] {
             let (unfinished, spot) = (Unfinished::default(), spot(place.path(), replaces));
             let file = unfinished.open(&spot).unwrap();
-            assert_eq!(unfinished.finish(&spot, &file, || Ok(())).is_ok(), replaces);
+            assert_eq!(unfinished.finish(&spot, &file).is_ok(), replaces);
             drop(file);
             assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
         }

@@ -4,7 +4,7 @@
 use super::fault::ProtocolFault;
 use super::handshake::Suite;
 use super::limits::{ADDRESSES_MAX, CONGESTION_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX, TEXT_MAX};
-use super::storage::StorageRequest;
+use super::storage::{Fsync, StorageRequest};
 use crate::codec::{Decoded, Reader, Writer};
 use crate::compression::Policy;
 use crate::cpus::Cpus;
@@ -132,6 +132,8 @@ pub struct TargetRequest {
     pub digest_existing: bool,
     /// How files are written.
     pub storage: StorageRequest,
+    /// What is waited for before a file counts as copied.
+    pub fsync: Fsync,
 }
 
 /// An operand, as the target needs to know it.
@@ -276,6 +278,7 @@ impl TargetRequest {
         out.bool(self.make_directory).bool(self.force).bool(self.preserve).bool(self.verify_memory);
         out.bool(self.digest_existing);
         self.storage.encode(out);
+        self.fsync.encode(out);
     }
 
     fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
@@ -295,6 +298,7 @@ impl TargetRequest {
             verify_memory: reader.bool()?,
             digest_existing: reader.bool()?,
             storage: StorageRequest::decode(reader)?,
+            fsync: Fsync::decode(reader)?,
         })
     }
 }
@@ -400,6 +404,7 @@ mod tests {
                 verify_memory: true,
                 digest_existing: false,
                 storage: StorageRequest::default(),
+                fsync: Fsync::Data,
             }),
             ControllerMessage::Listen,
             ControllerMessage::Connect { addresses: vec!["[::1]:5031".into()], timeout_ms: 3000 },
