@@ -11,7 +11,7 @@ mod sandbox;
 mod wait;
 
 pub use files::{chain, chain_file, contents, fifo, hidden_or_partial, listing, mode, mtime, set_mtime, stamp};
-pub use haul_lab::{Attributes, Cgroup, Netns, Options, Running, Sshd, Tree, compare, compare_with};
+pub use haul_lab::{Attributes, Cgroup, Cut, Disk, Netns, Options, Running, Sshd, Tree, apart, compare, compare_with};
 pub use program::{Haul, Run, haul_binary, shell};
 pub use remote::{Pair, Remote};
 pub use sandbox::{Mount, Sandbox};

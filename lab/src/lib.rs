@@ -1,7 +1,8 @@
 //! Test hosts on this machine, for the end-to-end tests and the benchmarks.
 //!
 //! What a test needs in order to watch haul at work between "hosts": an OpenSSH
-//! server of its own ([`Sshd`]), networks of its own ([`Netns`]), long links between them ([`Wan`]), data that is the
+//! server of its own ([`Sshd`]), networks of its own ([`Netns`]), long links between them ([`Wan`]), disks whose power can be
+//! cut ([`Disk`]), data that is the
 //! same every time ([`Tree`], [`compare`]) and a way to run a program under a
 //! time limit while counting what it uses ([`run_with_timeout`]).
 //!
@@ -13,6 +14,7 @@
 mod cgroup;
 mod compare;
 mod netns;
+mod power;
 mod process;
 mod run;
 mod sshd;
@@ -22,6 +24,7 @@ mod wan;
 pub use cgroup::Cgroup;
 pub use compare::{Attributes, compare, compare_with};
 pub use netns::Netns;
+pub use power::{Cut, Disk, apart};
 pub use process::{descendants, end_tree, tree_cpu, tree_memory_bytes};
 pub use run::{Finished, Running, run_with_timeout, start};
 pub use sshd::{Options, Sshd};
