@@ -143,6 +143,22 @@ fn nothing_is_waited_for_where_nothing_is_to_be() {
     assert!(trace.contains("syncfs(") && of_directories == trace.matches("syncfs(").count(), "{}", run.account());
 }
 
+#[test]
+fn directories_that_are_made_on_the_way_are_on_the_disk_too() {
+    let sandbox = Sandbox::new();
+    let Some(mount) = disk(&sandbox) else { return };
+    sandbox.file("source/inner/file", "content");
+    let haul = "exec strace -f -qq -o trace -y -e trace=fsync,syncfs $0 -A -r source ext4/one/two/";
+    shell(&sandbox, haul).run().succeeds().says(["durable"]);
+    compare(&sandbox.path("source"), &mount.path().join("one/two/source")).unwrap();
+    let trace = String::from_utf8(contents(&sandbox.path("trace"))).unwrap();
+    for made_in in ["", "one", "one/two", "one/two/source", "one/two/source/inner"] {
+        let place = mount.path().join(made_in);
+        let place = place.to_str().unwrap().trim_end_matches('/');
+        assert!(trace.contains(&format!("<{place}>)")), "{place}:\n{trace}");
+    }
+}
+
 /// Makes a call of the thread that settles fail, always or at one of its times.
 fn failing(call: &str, when: &str) -> String {
     format!("-e trace={call} -e inject={call}:error=EIO:when={when}")
