@@ -35,6 +35,15 @@ pub struct FileSystem {
     cannot: AtomicBool,
 }
 
+/// What is to be put on the disk.
+#[derive(Debug, Clone, Copy)]
+pub enum Thing<'t> {
+    /// A file, with its metadata.
+    File(&'t OwnedFd),
+    /// A directory, with the names in it.
+    Directory(&'t Dir),
+}
+
 /// What is known of a kind of file system (statfs(2), linux/magic.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -67,17 +76,20 @@ impl FileSystem {
         !self.cannot.load(Ordering::Relaxed)
     }
 
-    /// Puts files with their metadata on the disk; for each, what came of it.
-    pub fn sync_files(&self, files: &[&OwnedFd]) -> Vec<io::Result<()>> {
-        self.sync(files, |file| self.sync_one(file), |file| write_back_error(file))
+    /// Puts all of it on the disk; for each, what came of it.
+    fn sync(&self, things: &[Thing<'_>]) -> Vec<io::Result<()>> {
+        let one = |thing: &Thing<'_>| match thing {
+            Thing::File(file) => self.sync_one(file),
+            Thing::Directory(dir) => self.sync_one(&*dir.fd()?),
+        };
+        let own_error = |thing: &Thing<'_>| match thing {
+            Thing::File(file) => write_back_error(file),
+            Thing::Directory(_) => Ok(()),
+        };
+        self.sync_by(things, one, own_error)
     }
 
-    /// The same for directories and the names in them.
-    pub fn sync_directories(&self, directories: &[&Dir]) -> Vec<io::Result<()>> {
-        self.sync(directories, |dir| self.sync_one(&*dir.fd()?), |_| Ok(()))
-    }
-
-    fn sync<T>(
+    fn sync_by<T>(
         &self,
         all: &[T],
         one: impl Fn(&T) -> io::Result<()>,
@@ -105,6 +117,20 @@ impl FileSystem {
             result => Ok(result?),
         }
     }
+}
+
+/// Puts all of it on the disks that it belongs to; for each, what came of it.
+pub fn sync_all(things: &[(&Arc<FileSystem>, Thing<'_>)]) -> Vec<io::Result<()>> {
+    let mut results: Vec<_> = things.iter().map(|_| Ok(())).collect();
+    let mut left: Vec<usize> = (0..things.len()).collect();
+    while let Some(first) = left.first() {
+        let disk = things[*first].0;
+        let (here, elsewhere): (Vec<_>, _) = left.into_iter().partition(|at| Arc::ptr_eq(things[*at].0, disk));
+        let all: Vec<_> = here.iter().map(|at| things[*at].1).collect();
+        here.into_iter().zip(disk.sync(&all)).for_each(|(at, result)| results[at] = result);
+        left = elsewhere;
+    }
+    results
 }
 
 /// The file systems of a job, by device number; `None` stands for those in memory. A job meets few.
@@ -158,7 +184,8 @@ mod tests {
                 asked.borrow_mut().push((*thing, singly));
                 Ok(())
             };
-            let results = of_kind(kind, place.path()).sync(&all, |thing| ask(thing, true), |thing| ask(thing, false));
+            let results =
+                of_kind(kind, place.path()).sync_by(&all, |thing| ask(thing, true), |thing| ask(thing, false));
             assert!(results.len() == count && results.iter().all(Result::is_ok));
             assert_eq!(asked.into_inner(), all.iter().map(|thing| (*thing, singly)).collect::<Vec<_>>(), "{kind:?}");
         }
@@ -173,7 +200,7 @@ mod tests {
         let dir = Dir::open_root(std::env::current_exe().unwrap().parent().unwrap()).unwrap();
         let (first, second) = (systems.of(&dir).unwrap().unwrap(), systems.of(&dir).unwrap().unwrap());
         assert!(Arc::ptr_eq(&first, &second));
-        assert!(first.sync_directories(&[&dir]).iter().all(Result::is_ok) && first.is_sure());
+        assert!(first.sync(&[Thing::Directory(&dir)]).iter().all(Result::is_ok) && first.is_sure());
     }
 
     #[test]
@@ -181,6 +208,20 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let system = of_kind(Kind::Other, place.path());
         let (pipe, _) = rustix::pipe::pipe().unwrap();
-        assert!(system.sync_files(&[&pipe])[0].is_ok() && !system.is_sure());
+        assert!(system.sync(&[Thing::File(&pipe)])[0].is_ok() && !system.is_sure());
+    }
+
+    #[test]
+    fn each_disk_is_asked_for_what_is_on_it() {
+        let place = tempfile::tempdir().unwrap();
+        let disks = [Kind::Other, Kind::Journal].map(|kind| Arc::new(of_kind(kind, place.path())));
+        let (pipe, _) = rustix::pipe::pipe().unwrap();
+        let file = tempfile::tempfile().unwrap().into();
+        let things =
+            [(&disks[0], Thing::File(&file)), (&disks[1], Thing::File(&pipe)), (&disks[0], Thing::File(&file))];
+        let results = sync_all(&things);
+        assert!(results.len() == 3 && results.iter().all(Result::is_ok));
+        assert_eq!([disks[0].is_sure(), disks[1].is_sure()], [true, false]);
+        assert!(sync_all(&[]).is_empty());
     }
 }

@@ -42,8 +42,8 @@ struct Queue {
 pub enum Pending {
     /// A whole file.
     File(Whole),
-    /// One that is settled already; nobody waits for it before the job's end.
-    Directory(Dir),
+    /// One that is settled already, and its disk; nobody waits for it before the job's end.
+    Directory(Dir, Arc<FileSystem>),
 }
 
 impl Settling {
@@ -92,8 +92,12 @@ impl Settling {
         }
     }
 
-    /// Adds files that have a disk to reach.
+    /// Adds files.
+    ///
+    /// # Panics
+    /// If one has no disk to reach: a mistake in this program.
     pub fn add(&self, files: Vec<Whole>) {
+        assert!(files.iter().all(|file| file.disk.is_some()), "a file that has nothing to wait for");
         self.put(|gathering| {
             for file in files {
                 let bytes = file.unwritten_bytes();
@@ -103,9 +107,10 @@ impl Settling {
     }
 
     /// Adds directories.
-    pub fn add_directories<'d>(&self, directories: impl IntoIterator<Item = &'d Dir>) {
+    pub fn add_directories<'d>(&self, directories: impl IntoIterator<Item = &'d Dir>, disk: &Arc<FileSystem>) {
         self.put(|gathering| {
-            directories.into_iter().for_each(|dir| gathering.add_patient(Pending::Directory(dir.clone())));
+            let pending = |dir: &Dir| Pending::Directory(dir.clone(), Arc::clone(disk));
+            directories.into_iter().for_each(|dir| gathering.add_patient(pending(dir)));
         });
     }
 
@@ -138,17 +143,17 @@ impl Settling {
         }
     }
 
-    /// The next group; `None` when there will be none.
-    pub fn next(&self) -> Option<Vec<Pending>> {
+    /// The next group; `None` when there will be none. Waits for one, unless `at_once`: then it may have nothing in it.
+    pub fn next(&self, at_once: bool) -> Option<Vec<Pending>> {
         let mut queue = lock(&self.queue);
         loop {
             if queue.stopped {
                 return None;
             }
-            if queue.gathering.is_due() || queue.ended {
+            if queue.gathering.is_due() || queue.ended || at_once {
                 let group = queue.gathering.take();
                 self.room.notify_all();
-                return Some(group).filter(|group| !group.is_empty());
+                return Some(group).filter(|group| at_once || !group.is_empty());
             }
             queue.idle = true;
             queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,6 @@
 //! From whole files to settled entries. Files that have to be on the disk first go there in groups: contents and
-//! metadata, then they get their names, then the names are put on the disk, then the machine is told of all at once, while
-//! the next group gathers. Files for which nothing is waited for get their names at once, by the same steps.
+//! metadata, then they get their names; the next group's wait brings the names there, and then the machine is told of all
+//! at once. Meanwhile more gather. Files for which nothing is waited for get their names at once, by the same steps.
 //!
 //! The thread that carries groups waits for the disk and for writing to the link, and for nobody else.
 
@@ -13,10 +13,10 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
-use super::durable::FileSystem;
+use super::durable::{FileSystem, Thing, sync_all};
 use super::landing::LandingKind;
 use super::queue::Pending;
-use super::whole::{Fate, Whole};
+use super::whole::{Fate, Named, Whole};
 use super::{Item, Target};
 use crate::fs::{Dir, Identity, describe};
 use crate::report::add;
@@ -31,23 +31,23 @@ pub struct Ends {
 impl Target {
     /// Carries groups to the disk until the job is over.
     pub fn settle_groups(&self) {
-        while let Some(group) = self.settling.next() {
-            self.carry(group);
+        let mut named = Vec::new();
+        while let Some(group) = self.settling.next(!named.is_empty()) {
+            named = self.carry(group, named);
         }
     }
 
     /// A directory has its metadata, and all in it its names. Both have to be on the disk at the job's end; so has the
     /// name of one that was made.
     pub(super) fn settle_directory(&self, dir: &Dir, made: bool) -> io::Result<()> {
-        if !self.settling.is_full() || self.settling.disk_of(Some(dir))?.is_none() {
-            return Ok(());
-        }
+        let disk = if self.settling.is_full() { self.settling.disk_of(Some(dir))? } else { None };
+        let Some(disk) = disk else { return Ok(()) };
         let landing = match &self.landing.kind {
             LandingKind::As(parent, _) => Some(parent),
             _ => None,
         };
         let parent = dir.parent().or(landing).filter(|_| made);
-        self.settling.add_directories([Some(dir), parent].into_iter().flatten());
+        self.settling.add_directories([Some(dir), parent].into_iter().flatten(), &disk);
         Ok(())
     }
 
@@ -76,100 +76,95 @@ impl Target {
         self.conclude(whole, fate, ends);
     }
 
-    fn carry(&self, group: Vec<Pending>) {
+    /// Puts a group on the disk and gives its files their names. The same wait brings those names to the disk that the
+    /// group before got: these files are settled, and those of this group returned.
+    fn carry(&self, group: Vec<Pending>, named: Vec<Named>) -> Vec<Named> {
         let (mut files, mut directories) = (Vec::new(), HashMap::new());
         for pending in group {
             match pending {
                 Pending::File(whole) => files.push(whole),
-                Pending::Directory(dir) => drop(directories.insert(dir.identity(), (dir, true))),
+                Pending::Directory(dir, disk) => drop(directories.insert(dir.identity(), (dir, disk, true))),
             }
         }
-        let mut fates = self.name_durably(files);
-        if self.settling.is_full() {
-            for (whole, fate) in &fates {
-                if let (Fate::Named, Some(dir)) = (fate, whole.dir()) {
-                    directories.entry(dir.identity()).or_insert_with(|| (dir.clone(), false));
-                }
-            }
-            let failed = self.sync_directories(directories);
-            for (whole, fate) in &mut fates {
-                let text = whole.dir().and_then(|dir| failed.get(&dir.identity()));
-                if let (Fate::Named, Some(text)) = (&fate, text) {
-                    *fate = Fate::Failed(text.clone());
-                }
+        for named in &named {
+            if let (Some(dir), Some(disk)) = (named.incoming().dir(), &named.disk) {
+                let directory = || (dir.clone(), Arc::clone(disk), false);
+                directories.entry(dir.identity()).or_insert_with(directory);
             }
         }
+        let directories: Vec<_> = directories.into_values().collect();
+        let contents = files.iter().filter_map(|whole| Some((whole.disk.as_ref()?, Thing::File(whole.fd()))));
+        let names = directories.iter().map(|(dir, disk, _)| (disk, Thing::Directory(dir)));
+        let mut results = sync_all(&contents.chain(names).collect::<Vec<_>>()).into_iter();
+        if self.settling.is_stopped() {
+            return Vec::new();
+        }
+        let results_of_files: Vec<_> = results.by_ref().take(files.len()).collect();
         let mut ends = Ends::default();
-        for (whole, fate) in fates {
-            let durable = matches!(fate, Fate::Named) && whole.disk.as_ref().is_some_and(|disk| disk.is_sure());
-            add(&self.reporter.tally.files_durable, u64::from(durable && self.settling.is_full()));
-            self.conclude(whole, fate, &mut ends);
-        }
+        self.conclude_named(named, &self.lost_names(&directories, results), &mut ends);
+        let named = self.name_all(files.into_iter().zip(results_of_files), &mut ends);
         self.settle_ends(ends);
+        named
     }
 
-    /// Gives those files their names whose contents are on the disk.
-    fn name_durably(&self, files: Vec<Whole>) -> Vec<(Whole, Fate)> {
-        let mut by_disk: HashMap<_, (Arc<FileSystem>, Vec<Whole>)> = HashMap::new();
-        for whole in files {
-            if let Some(disk) = &whole.disk {
-                by_disk.entry(Arc::as_ptr(disk)).or_insert_with(|| (Arc::clone(disk), Vec::new())).1.push(whole);
-            }
-        }
-        let mut fates = Vec::new();
-        for (disk, files) in by_disk.into_values() {
-            let results = disk.sync_files(&files.iter().map(Whole::fd).collect::<Vec<_>>());
-            if self.settling.is_stopped() {
-                return Vec::new();
-            }
-            for (whole, synced) in files.into_iter().zip(results) {
-                let fate = match synced {
-                    Ok(()) => whole.give_name(self),
-                    Err(error) => Fate::Lost(format!("it did not reach the disk: {}", describe(&error))),
-                };
-                fates.push((whole, fate));
-            }
-        }
-        fates
-    }
-
-    /// Puts directories on the disk. Returns those for which that failed, and tells of them where nobody else will:
-    /// where they are here for themselves, and not for a file.
-    fn sync_directories(&self, directories: HashMap<Identity, (Dir, bool)>) -> HashMap<Identity, String> {
-        let mut by_disk: HashMap<_, (Arc<FileSystem>, Vec<(Dir, bool)>)> = HashMap::new();
-        let mut failed = HashMap::new();
-        let mut fail = |dir: &Dir, for_itself: bool, error: &io::Error| {
-            let text = format!("its name did not reach the disk: {}", describe(error));
-            if for_itself {
+    /// Directories that did not reach the disk. Tells of those of which nobody else will: which are here for themselves,
+    /// and not for a file.
+    fn lost_names(
+        &self,
+        directories: &[(Dir, Arc<FileSystem>, bool)],
+        results: impl Iterator<Item = io::Result<()>>,
+    ) -> HashMap<Identity, String> {
+        let mut lost = HashMap::new();
+        for ((dir, _, for_itself), result) in directories.iter().zip(results) {
+            let Err(error) = result else { continue };
+            let text = format!("its name did not reach the disk: {}", describe(&error));
+            if *for_itself {
                 self.fail(self.landing.path(&dir.path_bytes()), text.clone());
             }
-            failed.insert(dir.identity(), text);
-        };
-        for (dir, for_itself) in directories.into_values() {
-            match self.settling.disk_of(Some(&dir)) {
-                Ok(Some(disk)) => {
-                    by_disk.entry(Arc::as_ptr(&disk)).or_insert((disk, Vec::new())).1.push((dir, for_itself))
+            lost.insert(dir.identity(), text);
+        }
+        lost
+    }
+
+    /// Settles files whose names are on the disk now, but for those in directories that are not.
+    fn conclude_named(&self, named: Vec<Named>, lost: &HashMap<Identity, String>, ends: &mut Ends) {
+        for named in named {
+            match named.incoming().dir().and_then(|dir| lost.get(&dir.identity())) {
+                Some(text) => self.give_up(named.entry, &named.item, text.clone(), ends),
+                None => {
+                    let is_sure = named.disk.as_ref().is_some_and(|disk| disk.is_sure());
+                    add(&self.reporter.tally.files_durable, u64::from(is_sure));
+                    self.succeed(named, ends);
                 }
-                Ok(None) => {}
-                Err(error) => fail(&dir, for_itself, &error),
             }
         }
-        for (disk, directories) in by_disk.into_values() {
-            let results = disk.sync_directories(&directories.iter().map(|(dir, _)| dir).collect::<Vec<_>>());
-            for ((dir, for_itself), result) in directories.iter().zip(results) {
-                result.err().iter().for_each(|error| fail(dir, *for_itself, error));
+    }
+
+    /// Gives those files their names whose contents are on the disk. Returns those whose names have to get there, too.
+    fn name_all(&self, files: impl Iterator<Item = (Whole, io::Result<()>)>, ends: &mut Ends) -> Vec<Named> {
+        let mut named = Vec::new();
+        for (whole, synced) in files {
+            let fate = match synced {
+                Ok(()) => whole.give_name(self),
+                Err(error) => Fate::Lost(format!("it did not reach the disk: {}", describe(&error))),
+            };
+            match fate {
+                Fate::Named if self.settling.is_full() => named.push(whole.into()),
+                fate => self.conclude(whole, fate, ends),
             }
         }
-        failed
+        named
+    }
+
+    fn succeed(&self, named: Named, ends: &mut Ends) {
+        self.reporter.file_done(|| named.incoming().relative(), named.size, named.digest);
+        ends.settled.push((named.entry, true));
     }
 
     /// Tells what became of a whole file.
     fn conclude(&self, whole: Whole, fate: Fate, ends: &mut Ends) {
         match fate {
-            Fate::Named => {
-                self.reporter.file_done(|| whole.incoming().relative(), whole.size, whole.digest);
-                ends.settled.push((whole.entry, true));
-            }
+            Fate::Named => self.succeed(whole.into(), ends),
             Fate::Lost(text) if whole.packed => ends.lost.push((whole, text)),
             Fate::Lost(text) | Fate::Failed(text) => self.give_up(whole.entry, &whole.item, text, ends),
         }

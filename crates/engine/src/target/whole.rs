@@ -42,6 +42,20 @@ pub struct Whole {
     pub packed: bool,
 }
 
+/// A file that has its name, and is closed.
+pub struct Named {
+    /// The entry.
+    pub entry: EntryId,
+    /// What it is known by; a file.
+    pub item: Arc<Item>,
+    /// Bytes.
+    pub size: u64,
+    /// BLAKE3, as far as the source was asked for it.
+    pub digest: Digest,
+    /// The disk that its name has to reach.
+    pub disk: Option<Arc<FileSystem>>,
+}
+
 /// Where the bytes of a whole file are.
 pub enum Bytes {
     /// In a file without a name.
@@ -62,14 +76,8 @@ pub enum Fate {
 
 impl Whole {
     /// What is known of it as a file.
-    ///
-    /// # Panics
-    /// If it is a directory: a mistake in this program.
     pub fn incoming(&self) -> &Incoming {
-        match &*self.item {
-            Item::File(incoming) => incoming,
-            Item::Directory { .. } => unreachable!("directories are never whole files"),
-        }
+        incoming(&self.item)
     }
 
     /// The open file.
@@ -78,11 +86,6 @@ impl Whole {
             Bytes::Nameless(file) => file,
             Bytes::Open(file) => file.fd(),
         }
-    }
-
-    /// The directory that it gets its name in; `None` for what is no file.
-    pub fn dir(&self) -> Option<&Dir> {
-        self.incoming().dir()
     }
 
     /// Bytes that the disk may still have to be given: the kernel was told early of those of a large file.
@@ -107,6 +110,28 @@ impl Whole {
                 Err(error) => Fate::Failed(describe(&error)),
             },
         }
+    }
+}
+
+impl Named {
+    /// What is known of it as a file.
+    pub fn incoming(&self) -> &Incoming {
+        incoming(&self.item)
+    }
+}
+
+impl From<Whole> for Named {
+    fn from(Whole { entry, item, size, digest, disk, .. }: Whole) -> Self {
+        Self { entry, item, size, digest, disk }
+    }
+}
+
+/// # Panics
+/// If it is a directory: a mistake in this program.
+fn incoming(item: &Item) -> &Incoming {
+    match item {
+        Item::File(incoming) => incoming,
+        Item::Directory { .. } => unreachable!("directories are never whole files"),
     }
 }
 
