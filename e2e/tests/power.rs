@@ -145,6 +145,7 @@ fn without_fsync_names_lie() {
     for kind in ["xfs", "ext4"] {
         let Some(failures) = cut_again_and_again(kind, cuts, "--fsync=none") else { return };
         println!("without fsync, {} of {cuts} cuts left something wrong on {kind}", failures.len());
-        assert!(!failures.is_empty(), "nothing was lost in {cuts} cuts");
+        // ext4 allocates at once what replaces something, so that it loses less.
+        assert!(kind != "xfs" || !failures.is_empty(), "nothing was lost in {cuts} cuts");
     }
 }
