@@ -6,7 +6,8 @@ use haul_proto::compression::{Method, Policy};
 use haul_proto::cpus::Cpus;
 use haul_proto::ids::{EntryId, JobId, PathId, StreamId};
 use haul_proto::integrity::FrameLen;
-use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp};
+use haul_proto::journal::{HEADER_BYTES, Header, Record, encode_slot};
+use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp, Version};
 use haul_proto::path::Name;
 use haul_proto::wire::compressed::{Codec, Compressed, encode_trailer};
 use haul_proto::wire::feature::Features;
@@ -16,9 +17,10 @@ use haul_proto::wire::link::{Channel, encode_header};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::report::{Counters, Final, Hello, PathFigures, Windows, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
+use haul_proto::wire::sandbox::{Confinement, Sandbox};
 use haul_proto::wire::storage::{Fsync, StorageRequest};
 
-use crate::wire::JOB;
+use crate::wire::{CRC_BYTES, JOB};
 
 /// Seeds of the target of this name; none for a name that there is not.
 pub fn of(target: &str) -> Vec<Vec<u8>> {
@@ -30,6 +32,7 @@ pub fn of(target: &str) -> Vec<Vec<u8>> {
         "trailer" => trailers().iter().flat_map(|(payload, trailer)| records(*payload, trailer)).collect(),
         "compressed_payload" => compressed_payloads(),
         "handshake" => vec![handshake()],
+        "journal" => journals(),
         "link_header" => link_headers(),
         "name" => {
             [&b"a"[..], b"..", b"a/b", b"caf\xc3\xa9\n\xff\\", b"\xe2\x80\xaegpj", &[b'x'; 256]].map(Vec::from).into()
@@ -52,9 +55,14 @@ fn source_messages() -> Vec<SourceMessage> {
         Meta { mode: 0o4755, uid: 1000, gid: u32::MAX, modified: Stamp { seconds: -1, nanoseconds: 999_999_999 } };
     let child = |name: &[u8]| Place::Child { parent: EntryId(300), name: Name::new(name).expect("a name") };
     let entries = vec![
-        Entry { place: Place::Operand(2), kind: Kind::Directory, meta },
-        Entry { place: child(b"file\xff\n"), kind: Kind::File { size: 1 << 40 }, meta },
-        Entry { place: child(b"link"), kind: Kind::Symlink { points_to: (*b"../x").into() }, meta },
+        Entry { place: Place::Operand(2), kind: Kind::Directory, meta, version: None },
+        Entry {
+            place: child(b"file\xff\n"),
+            kind: Kind::File { size: 1 << 40 },
+            meta,
+            version: Some(Version::default()),
+        },
+        Entry { place: child(b"link"), kind: Kind::Symlink { points_to: (*b"../x").into() }, meta, version: None },
     ];
     vec![
         SourceMessage::Offer { first: EntryId(1 << 33), entries },
@@ -72,7 +80,8 @@ fn target_messages() -> Vec<TargetMessage> {
         TargetMessage::Needs { first: EntryId(1 << 40), needs: vec![Need::Nothing; 512] },
         TargetMessage::Done { runs: vec![(EntryId(0), 300), (EntryId(400), 1)] },
         TargetMessage::TargetFailed { entry: EntryId(3) },
-        TargetMessage::ResendFrame { entry: EntryId(3), offset: 1 << 20 },
+        TargetMessage::Lacks { entry: EntryId(3), frames: vec![2..3, 9..1 << 40] },
+        TargetMessage::Holds { entry: EntryId(3), first: 1 << 20, values: vec![[7; 32]; 3], compare: true },
         TargetMessage::ResendPacked { entries: vec![EntryId(4), EntryId(500)] },
     ]
 }
@@ -123,6 +132,9 @@ fn controller_messages() -> Vec<ControllerMessage> {
             verify_memory: true,
             digest_existing: false,
             storage: StorageRequest::default(),
+            resume: true,
+            keep_partial: true,
+            journal_dir: b"/j".to_vec(),
             fsync: Fsync::Data,
         }),
         ControllerMessage::Listen,
@@ -157,6 +169,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::Counters(counters),
         WorkerMessage::FileDone { path: b"a\xff".to_vec(), size: 1 << 40, digest: Some([4; 32]) },
         WorkerMessage::FileFailed { path: b"a".to_vec(), text: text() },
+        WorkerMessage::Resumed { path: b"a".to_vec(), size: 1 << 40, held: 1 << 30, damaged: 3, compared: true },
         WorkerMessage::Skipped { path: b"a".to_vec(), text: text() },
         WorkerMessage::Finished(Box::new(Final {
             counters,
@@ -168,6 +181,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
             path: PathFigures::default(),
             compression: Some(Method::Lz4),
         })),
+        WorkerMessage::Confined(Sandbox { confinement: Confinement::Partial, reason: text() }),
         WorkerMessage::Fatal { text: text() },
     ]
 }
@@ -194,6 +208,19 @@ fn records(payload: usize, trailer: &Trailer) -> Vec<Vec<u8>> {
     };
     let compressed = codecs.into_iter().filter(|_| payload > 0);
     [(payload, None)].into_iter().chain(compressed).map(record).collect()
+}
+
+/// Of a file of one frame and of a file of many, with a slot each.
+fn journals() -> Vec<Vec<u8>> {
+    let modified = Stamp { seconds: 1_700_000_000, nanoseconds: 5 };
+    let journal = |(name, size): (&[u8], u64)| {
+        let name = Name::new(name).expect("a name");
+        let version = Version { device: 2049, inode: 12, changed: modified };
+        let header = Header { name, size, modified, version, frame: FrameLen::DEFAULT }.encode();
+        let slot = encode_slot(7, &Record { crc: size, value: (size > 1).then_some([3; 32]) });
+        [&header[..HEADER_BYTES - CRC_BYTES], &slot].concat()
+    };
+    [(&b"run7.db"[..], 1), (&[b'x'; 255], 1 << 40)].map(journal).into()
 }
 
 /// Text under each codec, behind its right length and a wrong one.

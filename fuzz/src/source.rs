@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::FrameLen;
-use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp};
+use haul_proto::manifest::{Entry, Kind, Meta, Place};
 use haul_proto::path::Name;
 use haul_proto::plan::Work;
+use haul_proto::ranges::RangeSet;
 use haul_proto::session::source::Source;
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::limits::{ENTRY_WINDOW, PACK_FILES_MAX};
@@ -79,7 +80,7 @@ impl Session {
             None => Place::Operand(0),
         };
         let directory = kind == Kind::Directory;
-        let id = self.source.offer(Entry { place, kind, meta: Meta::default() }, Arc::new(self.offered));
+        let id = self.source.offer(Entry { place, kind, meta: Meta::default(), version: None }, Arc::new(self.offered));
         assert_eq!(id.0, self.offered);
         self.offered += 1;
         if directory {
@@ -102,41 +103,57 @@ impl Session {
                 assert!(!files.is_empty() && files.len() <= PACK_FILES_MAX);
                 assert!(files.iter().map(|file| file.size).sum::<u64>() <= FRAME.into());
             }
+            Some(Work::Compare(piece, values)) => {
+                assert_eq!(piece.frames.end - piece.frames.start, values.len() as u64);
+                let same: Vec<_> = piece.frames.clone().zip(values).collect();
+                self.source.frames_read(piece.entry, &same);
+                let mut frames = RangeSet::new();
+                same.iter().for_each(|(index, _)| assert!(frames.insert(*index)));
+                self.source.same(piece.entry, &frames);
+            }
             Some(Work::Frames(piece)) => {
                 assert!(!piece.frames.is_empty() && piece.frames.end <= self.frame.frames(piece.size));
                 assert_eq!(*piece.handle, piece.entry.0);
                 let values: Vec<_> = piece.frames.take(64).map(|index| (index, [bytes.u8(); 32])).collect();
-                self.source.frames_read(piece.entry, &values, Stamp::default());
+                self.source.frames_read(piece.entry, &values);
             }
         }
     }
 
     fn read(&mut self, bytes: &mut Bytes<'_>) {
         let (entry, index) = (EntryId(bytes.number()), bytes.number());
-        self.source.frames_read(entry, &[(index, [1; 32])], Stamp::default());
+        self.source.frames_read(entry, &[(index, [1; 32])]);
     }
 }
 
 /// A message from a target, out of few bytes.
 fn message(bytes: &mut Bytes<'_>) -> TargetMessage {
     let entry = EntryId(bytes.number());
-    match bytes.u8() % 5 {
+    match bytes.u8() % 6 {
         0 => {
             let needs = bytes.block().iter().map(|byte| need(*byte)).collect();
             TargetMessage::Needs { first: entry, needs }
         }
         1 => TargetMessage::Done { runs: vec![(entry, bytes.number()), (EntryId(bytes.number()), bytes.number())] },
         2 => TargetMessage::TargetFailed { entry },
-        3 => TargetMessage::ResendFrame { entry, offset: bytes.number().wrapping_mul(FRAME.into()) },
+        3 => {
+            let start = bytes.number();
+            TargetMessage::Lacks { entry, frames: vec![start..start.saturating_add(bytes.number())] }
+        }
+        4 => {
+            let (first, values) = (bytes.number(), vec![[2; 32]; bytes.u8().into()]);
+            TargetMessage::Holds { entry, first, values, compare: bytes.u8().is_multiple_of(2) }
+        }
         _ => TargetMessage::ResendPacked { entries: vec![entry, EntryId(bytes.number())] },
     }
 }
 
 fn need(byte: u8) -> Need {
-    match byte % 4 {
+    match byte % 5 {
         0 => Need::All,
         1 => Need::Nothing,
         2 => Need::InOrder,
+        3 => Need::Rest,
         _ => Need::Refused,
     }
 }

@@ -225,6 +225,7 @@ fn message(next: u64, bytes: &mut Bytes<'_>) -> SourceMessage {
 fn entry(kind: u8, parent: u8) -> Entry {
     let place = match parent {
         0 => Place::Operand(0),
+        n @ 200.. => Place::Again(EntryId(u64::from(n) - 200)),
         n => Place::Child { parent: EntryId(u64::from(n) - 1), name: Name::new(b"x").expect("a name") },
     };
     let kind = match kind % 8 {
@@ -234,5 +235,5 @@ fn entry(kind: u8, parent: u8) -> Entry {
         5 => Kind::File { size: u64::MAX },
         n => Kind::File { size: u64::from(FRAME) * u64::from(n - 5) + u64::from(kind >> 3) },
     };
-    Entry { place, kind, meta: Meta::default() }
+    Entry { place, kind, meta: Meta::default(), version: None }
 }

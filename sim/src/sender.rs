@@ -14,9 +14,9 @@ use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use crate::Plant;
 use crate::content::{Block, frame_len};
 use crate::net::{Net, Record};
-use crate::rng::Rng;
 use crate::tree::{Tree, Trouble, Visit, What};
 use crate::world::Rates;
+use haul_lab::Rng;
 
 /// The job in every message.
 pub const JOB: JobNumber = JobNumber(7);
@@ -127,7 +127,7 @@ impl Sender {
             },
         };
         let meta = Meta { modified: node.stamp, ..Meta::default() };
-        let entry = self.machine.offer(Entry { place, kind: node.offered_kind(), meta }, Arc::new(id));
+        let entry = self.machine.offer(Entry { place, kind: node.offered_kind(), meta, version: None }, Arc::new(id));
         self.offered.insert(id, (entry, node.stamp));
     }
 
@@ -164,6 +164,7 @@ impl Sender {
             return false;
         }
         let record = match self.streams[stream].work.take() {
+            Some(Work::Compare(..)) => unreachable!("no simulated target has a part of a file"),
             Some(Work::Frames(piece)) => self.read_frame(stream, piece, tree, rng),
             Some(Work::Pack(files)) => self.read_pack(&files, tree, rng),
             None => match self.machine.next_work(haul_proto::plan::PIECE_FRAMES_MAX) {
@@ -210,7 +211,7 @@ impl Sender {
             // Some look before they send, some after.
             return rng.chance(500).then(|| data_record(entry, index, block, value));
         }
-        self.machine.frames_read(entry, &[(index, value)], modified);
+        self.machine.frames_read(entry, &[(index, value)]);
         piece.frames.start += 1;
         if piece.frames.is_empty() {
             self.machine.piece_done(piece.ticket);

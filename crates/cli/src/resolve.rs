@@ -121,6 +121,9 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, U
         cpus: values.numbers("cpus", CPUS_END)?,
         report_files: per_file,
         digest_existing: checksums.is_some(),
+        resume: !values.flag("no-resume"),
+        keep_partial: !values.flag("no-keep"),
+        journal_dir: values.last("append").filter(|dir| !dir.is_empty()).map(PathBuf::from),
         verify_memory: values.choice("verify", &[("memory", ())])?.is_some(),
         progress_every: match progress_s {
             Some(seconds) => Duration::from_secs(seconds.into()),

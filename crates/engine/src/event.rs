@@ -1,6 +1,7 @@
 //! What a running job tells its caller. The library never prints; whoever runs a job observes these.
 
 use haul_proto::wire::report::PathFigures;
+pub use haul_proto::wire::sandbox::{Confinement, Sandbox};
 use std::time::Duration;
 
 use haul_proto::wire::report::Counters;
@@ -42,6 +43,19 @@ pub enum Event {
         size: u64,
         /// BLAKE3 of the whole file; absent for a file that was there already.
         digest: Option<[u8; 32]>,
+    },
+    /// An earlier run had left a part of this file: it is gone on with.
+    Resumed {
+        /// Path as the user would name it. Bytes, not text.
+        path: Vec<u8>,
+        /// Bytes of the whole file.
+        size: u64,
+        /// Bytes that are there, read again and proven.
+        held: u64,
+        /// Frames that were not what the earlier run had recorded, and are sent again.
+        damaged: u64,
+        /// The source reads them, too, since it may have changed.
+        compared: bool,
     },
     /// A file could not be copied. The others go on.
     FileFailed {
@@ -185,4 +199,8 @@ pub struct Summary {
     /// Whether all files that were copied in this run are on the target's disk, with their names, so that they outlast a
     /// loss of power.
     pub durable: bool,
+    /// How far the source's kernel held it to what it was to read; `None` where it did not come to that.
+    pub source_sandbox: Option<Sandbox>,
+    /// How far the target's kernel held it to where it was to write; `None` where it did not come to that.
+    pub target_sandbox: Option<Sandbox>,
 }

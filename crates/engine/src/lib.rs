@@ -27,5 +27,7 @@ pub mod spec;
 mod storage;
 mod stream;
 mod target;
+#[cfg(test)]
+mod testing;
 mod tuning;
 pub mod worker;

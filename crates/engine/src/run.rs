@@ -174,11 +174,18 @@ fn start_source(shared: &Arc<Shared>, source: &Arc<Source>) {
     }
 }
 
+/// It ends with the job: whoever waits for it is the source, for what it has not said yet.
+fn start_proof(shared: &Arc<Shared>, target: &Arc<Target>) {
+    let proving = Arc::clone(target);
+    shared.spawn("haul-proof", move |_| proving.prove_claims());
+}
+
 fn start_target(shared: &Arc<Shared>, target: &Arc<Target>) -> SyncSender<Vec<u8>> {
     let (inbox, messages) = sync_channel(INBOX_MAX);
     let examining = Arc::clone(target);
     // It ends with the link, not with the job: it is not waited for.
     shared.spawn("haul-manifest", move |shared| take_messages(shared, &examining, &messages));
+    start_proof(shared, target);
     let sending = Arc::clone(target);
     shared.work("haul-control", move |shared| send_messages(shared, || sending.wait_for_messages()));
     start_settling(shared, target);
@@ -201,7 +208,9 @@ fn start_settling(shared: &Arc<Shared>, target: &Arc<Target>) {
 }
 
 fn start_both(shared: &Arc<Shared>, source: &Arc<Source>, target: &Arc<Target>) {
+    target.joins_source();
     start_walk(shared, source);
+    start_proof(shared, target);
     let (from, to) = (Arc::clone(source), Arc::clone(target));
     shared.work("haul-offers", move |_| pass_on(|| from.wait_for_messages(), |message| to.handle_peer(message)));
     let (from, to) = (Arc::clone(target), Arc::clone(source));
@@ -380,6 +389,7 @@ impl Shared {
             return;
         }
         self.end_reports();
+        self.target.iter().for_each(|target| target.is_over());
         if !self.failed.load(Ordering::SeqCst) {
             self.finished.store(true, Ordering::SeqCst);
             let path = self.lanes.figures();

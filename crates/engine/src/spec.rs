@@ -100,6 +100,12 @@ pub struct Options {
     pub digest_existing: bool,
     /// The target hashes with BLAKE3 what it writes, too.
     pub verify_memory: bool,
+    /// `--no-resume` clears it: go on with what an earlier run left, and leave what the next one can go on with.
+    pub resume: bool,
+    /// `--no-keep` clears it: what is not whole stays when the job fails.
+    pub keep_partial: bool,
+    /// `-a`: where the target records what is in partial files; `None`: beside them.
+    pub journal_dir: Option<PathBuf>,
     /// How often progress is reported.
     pub progress_every: Duration,
     /// Two workers and loopback sockets even where both ends are local: for the demonstration and for tests.
@@ -159,6 +165,9 @@ impl Default for Options {
             report_files: false,
             digest_existing: false,
             verify_memory: false,
+            resume: true,
+            keep_partial: true,
+            journal_dir: None,
             progress_every: Duration::from_millis(200),
             sockets: false,
             rate_bytes_per_s: None,

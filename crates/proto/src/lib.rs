@@ -12,6 +12,7 @@ pub mod cpus;
 pub mod group;
 pub mod ids;
 pub mod integrity;
+pub mod journal;
 pub mod manifest;
 pub mod need;
 pub mod pacing;

@@ -24,6 +24,18 @@ pub struct Meta {
     pub modified: Stamp,
 }
 
+/// Which file it is and since when it is unchanged, as far as the source's system tells: what a partial copy is good for
+/// only while it stays the same. It means nothing to the target but that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Version {
+    /// `st_dev`; another after some file systems are mounted again.
+    pub device: u64,
+    /// `st_ino`.
+    pub inode: u64,
+    /// `st_ctime`: bytes or metadata changed.
+    pub changed: Stamp,
+}
+
 /// What an entry is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
@@ -53,6 +65,8 @@ pub enum Place {
         /// The name in it.
         name: Name,
     },
+    /// Where this file was to stand, which has changed while it was being read, and is offered anew.
+    Again(crate::ids::EntryId),
 }
 
 /// One line of the manifest.
@@ -64,4 +78,6 @@ pub struct Entry {
     pub kind: Kind,
     /// Its metadata.
     pub meta: Meta,
+    /// Of a large file that has one.
+    pub version: Option<Version>,
 }

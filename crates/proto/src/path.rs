@@ -44,10 +44,21 @@ impl Name {
         Ok(Self(bytes.into()))
     }
 
-    /// A name of the form that targets give to files that are not whole yet: `.haul-`, 24 hexadecimal digits, `.part`.
-    /// Such names are never copied.
+    /// The name of something that is not whole yet, or belongs to it: see [`Self::is_reserved`].
+    ///
+    /// # Panics
+    /// If that is no name of this form: a programmer's error.
+    pub fn reserved(digits: &str, what: &str) -> Self {
+        let name = Self(format!(".haul-{digits}.{what}").into_bytes().into());
+        assert!(name.is_reserved(), "{name} is no reserved name");
+        name
+    }
+
+    /// A name of the form that targets give to files that are not whole yet and to what is known of them: `.haul-`, 24
+    /// hexadecimal digits, `.part` or `.journal`. Such names are never copied.
     pub fn is_reserved(&self) -> bool {
-        let digits = self.0.strip_prefix(b".haul-").and_then(|rest| rest.strip_suffix(b".part"));
+        let rest = self.0.strip_prefix(b".haul-").unwrap_or_default();
+        let digits = rest.strip_suffix(b".part").or_else(|| rest.strip_suffix(b".journal"));
         digits.is_some_and(|digits| digits.len() == 24 && digits.iter().all(u8::is_ascii_hexdigit))
     }
 
@@ -78,7 +89,7 @@ pub fn escape(bytes: &[u8]) -> String {
         for c in piece.valid().chars() {
             match c {
                 '\\' => shown.push_str("\\\\"),
-                c if c.is_control() || is_bidi_control(c) => shown.extend(c.escape_default()),
+                c if disturbs(c) => shown.extend(c.escape_default()),
                 c => shown.push(c),
             }
         }
@@ -89,9 +100,11 @@ pub fn escape(bytes: &[u8]) -> String {
     shown
 }
 
-/// Characters that change the direction of the text after them (Unicode UAX #9).
-fn is_bidi_control(c: char) -> bool {
-    matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+/// Whether a character could disturb a terminal: a control character, or one that changes the direction of the text
+/// after it (Unicode UAX #9).
+pub fn disturbs(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

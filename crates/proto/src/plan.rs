@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ids::EntryId;
-use crate::integrity::FrameLen;
+use crate::integrity::{Digest, FrameLen};
 use crate::wire::limits::{LARGE_IN_FLIGHT_MAX, PACK_FILES_MAX};
 
 /// Most frames that a stream takes at a time.
@@ -24,6 +24,8 @@ pub enum Work<H> {
     Frames(Piece<H>),
     /// Send these small files in one pack.
     Pack(Vec<SmallFile<H>>),
+    /// The target has these frames of one file, with these BLAKE3 values: read them, and send those that differ.
+    Compare(Piece<H>, Vec<Digest>),
 }
 
 /// Frames of a file.
@@ -91,6 +93,7 @@ pub struct Plan<H> {
     frame: FrameLen,
     streams: u64,
     again: VecDeque<Piece<H>>,
+    compare: VecDeque<(Piece<H>, Vec<Digest>)>,
     small: VecDeque<SmallFile<H>>,
     small_bytes: u64,
     large: VecDeque<Large<H>>,
@@ -114,6 +117,7 @@ impl<H> Plan<H> {
             frame,
             streams: u64::from(streams.max(1)),
             again: VecDeque::new(),
+            compare: VecDeque::new(),
             small: VecDeque::new(),
             small_bytes: 0,
             large: VecDeque::new(),
@@ -134,19 +138,29 @@ impl<H> Plan<H> {
         }
     }
 
+    /// Adds frames of a large file: what the target lacks of one that it has a part of, or has to be sent again. Where
+    /// the file is under way already, they go first.
+    pub fn add_frames(&mut self, piece: Piece<H>) {
+        if self.in_flight.contains(&piece.entry) {
+            self.again.push_back(piece);
+        } else {
+            self.large.push_back(Large { piece, in_order: false });
+        }
+    }
+
+    /// Adds frames of a large file that the target has, and that are to be compared.
+    pub fn add_compare(&mut self, piece: Piece<H>, values: Vec<Digest>) {
+        self.compare.push_back((piece, values));
+    }
+
     /// Files that are not handed out, or not wholly; those that a target gave up meanwhile are among them.
     pub fn waiting(&self) -> usize {
         self.small.len() + self.large.len()
     }
 
-    /// Frames that have to be sent again and are not handed out.
-    pub fn waiting_again(&self) -> usize {
-        self.again.len()
-    }
-
-    /// Adds one frame that has to be sent again; it goes first.
-    pub fn add_again(&mut self, piece: Piece<H>) {
-        self.again.push_back(piece);
+    /// Runs of frames that were asked for and are not handed out.
+    pub fn waiting_runs(&self) -> usize {
+        self.again.len() + self.large.len()
     }
 
     /// A file is settled: one more large one may begin.
@@ -158,6 +172,7 @@ impl<H> Plan<H> {
     pub fn forget(&mut self, entry: EntryId) {
         self.settle(entry);
         self.again.retain(|piece| piece.entry != entry);
+        self.compare.retain(|(piece, _)| piece.entry != entry);
         self.large.retain(|large| large.piece.entry != entry);
     }
 
@@ -170,8 +185,11 @@ impl<H> Plan<H> {
     /// not full: so packs fill up, and small files do not wait until the large ones are through. While
     /// [`LARGE_IN_FLIGHT_MAX`] large files are under way no other is begun; what has to be sent again is not held up.
     pub fn take(&mut self, frames_max: u64) -> Option<Work<H>> {
-        if let Some(piece) = self.again.pop_front() {
+        if let Some(piece) = self.take_again(frames_max) {
             return Some(Work::Frames(piece));
+        }
+        if let Some((piece, values)) = self.compare.pop_front() {
+            return Some(Work::Compare(piece, values));
         }
         let full = self.small_bytes >= u64::from(self.frame.get()) || self.small.len() >= PACK_FILES_MAX;
         if full {
@@ -234,15 +252,33 @@ impl<H> Plan<H> {
             }
             self.in_flight.insert(large.piece.entry);
         }
-        let left = large.piece.frames.end - large.piece.frames.start;
-        let share = (left / (2 * self.streams)).clamp(1, frames_max.clamp(1, PIECE_FRAMES_MAX));
-        if large.in_order || share >= left {
-            return self.large.pop_front().map(|large| (large.piece, large.in_order));
+        if large.in_order {
+            return self.large.pop_front().map(|large| (large.piece, true));
         }
-        let start = large.piece.frames.start;
-        large.piece.frames.start += share;
-        Some((Piece { frames: start..start + share, ..large.piece.clone() }, false))
+        let piece = split(&mut large.piece, self.streams, frames_max);
+        if large.piece.frames.is_empty() {
+            self.large.pop_front();
+        }
+        Some((piece, false))
     }
+
+    fn take_again(&mut self, frames_max: u64) -> Option<Piece<H>> {
+        let rest = self.again.front_mut()?;
+        let piece = split(rest, self.streams, frames_max);
+        if rest.frames.is_empty() {
+            self.again.pop_front();
+        }
+        Some(piece)
+    }
+}
+
+/// Takes from the beginning of what is left what one of `streams` streams is to have of it.
+fn split<H>(rest: &mut Piece<H>, streams: u64, frames_max: u64) -> Piece<H> {
+    let left = rest.frames.end - rest.frames.start;
+    let share = (left / (2 * streams)).clamp(1, frames_max.clamp(1, PIECE_FRAMES_MAX)).min(left);
+    let start = rest.frames.start;
+    rest.frames.start += share;
+    Piece { frames: start..start + share, ..rest.clone() }
 }
 
 #[cfg(test)]
@@ -348,7 +384,7 @@ mod tests {
             assert!(matches!(plan.take(PIECE_FRAMES_MAX), Some(Work::Frames(piece)) if piece.entry == EntryId(id)));
         }
         assert!(plan.take(PIECE_FRAMES_MAX).is_none());
-        plan.add_again(one(0, F));
+        plan.add_frames(one(0, F));
         assert!(
             matches!(plan.take(PIECE_FRAMES_MAX), Some(Work::Frames(piece)) if piece.entry == EntryId(0)),
             "sent again"
@@ -385,11 +421,21 @@ mod tests {
     #[test]
     fn what_must_go_again_goes_first_and_what_failed_never() {
         let mut plan = plan(2);
+        let frames = |frames| Piece { entry: EntryId(2), handle: Arc::new(()), size: 99 * F, frames, ticket: 0 };
+        let next = |plan: &mut Plan<()>| match plan.take(PIECE_FRAMES_MAX) {
+            Some(Work::Frames(piece)) => piece.frames,
+            other => panic!("{other:?}"),
+        };
         plan.add(EntryId(1), Arc::new(()), 10, false);
-        plan.add(EntryId(2), Arc::new(()), 9 * F, false);
-        plan.add_again(Piece { entry: EntryId(3), handle: Arc::new(()), size: 9 * F, frames: 4..5, ticket: 0 });
-        assert!(matches!(plan.take(PIECE_FRAMES_MAX), Some(Work::Frames(piece)) if piece.entry == EntryId(3)));
+        plan.add_frames(frames(0..1));
+        assert_eq!(next(&mut plan), 0..1, "a part of a file that is not under way is a file like any other");
+        plan.add_frames(frames(4..12));
+        plan.add(EntryId(3), Arc::new(()), 9 * F, false);
+        assert_eq!([next(&mut plan), next(&mut plan)], [4..6, 6..7], "shared as any other");
         plan.forget(EntryId(2));
+        plan.forget(EntryId(3));
+        plan.add_compare(frames(0..1), vec![[0; 32]]);
+        assert!(matches!(plan.take(1), Some(Work::Compare(..))));
         assert!(matches!(plan.take(PIECE_FRAMES_MAX), Some(Work::Pack(files)) if files[0].entry == EntryId(1)));
         assert!(plan.take(PIECE_FRAMES_MAX).is_none());
     }

@@ -8,7 +8,7 @@ use haul_proto::compression::Policy;
 use haul_proto::cpus::Cpus;
 use haul_proto::ids::{EntryId, JobId, JobNumber, PathId, StreamId};
 use haul_proto::integrity::{FrameLen, FrameTree, frame_crc};
-use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp};
+use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp, Version};
 use haul_proto::path::Name;
 use haul_proto::wire::compressed::{Codec, Compressed, decode_trailer, encode_trailer};
 use haul_proto::wire::feature::Features;
@@ -66,11 +66,18 @@ fn name(text: &str) -> Name {
 
 fn source_messages() -> Vec<(&'static str, SourceMessage)> {
     let meta = |mode| Meta { mode, uid: 1000, gid: 100, modified: NOON };
+    let version = Version { device: 2049, inode: 300, changed: NOON };
     let child = |text| Place::Child { parent: EntryId(0), name: name(text) };
     let entries = vec![
-        Entry { place: Place::Operand(0), kind: Kind::Directory, meta: meta(0o755) },
-        Entry { place: child("a"), kind: Kind::File { size: 3 }, meta: meta(0o644) },
-        Entry { place: child("l"), kind: Kind::Symlink { points_to: (*b"a").into() }, meta: meta(0o777) },
+        Entry { place: Place::Operand(0), kind: Kind::Directory, meta: meta(0o755), version: None },
+        Entry { place: child("a"), kind: Kind::File { size: 3 }, meta: meta(0o644), version: None },
+        Entry { place: child("b"), kind: Kind::File { size: 1 << 30 }, meta: meta(0o644), version: Some(version) },
+        Entry {
+            place: child("l"),
+            kind: Kind::Symlink { points_to: (*b"a").into() },
+            meta: meta(0o777),
+            version: None,
+        },
     ];
     vec![
         ("Offer", SourceMessage::Offer { first: EntryId(0), entries }),
@@ -78,6 +85,7 @@ fn source_messages() -> Vec<(&'static str, SourceMessage)> {
         ("FileEnd", SourceMessage::FileEnd { entry: EntryId(300), modified: NOON, digest: [0xd1; 32] }),
         ("SourceFailed", SourceMessage::SourceFailed { entry: EntryId(300), reason: "gone".into() }),
         ("OffersEnd", SourceMessage::OffersEnd),
+        ("Same", SourceMessage::Same { entry: EntryId(300), frames: vec![2..3] }),
         ("Streams", SourceMessage::Streams { count: 64 }),
     ]
 }
@@ -90,7 +98,8 @@ fn target_messages() -> Vec<(&'static str, TargetMessage)> {
         ("Needs, from 300", TargetMessage::Needs { first: EntryId(300), needs: others }),
         ("Done", TargetMessage::Done { runs: vec![(EntryId(1), 1), (EntryId(300), 2)] }),
         ("TargetFailed", TargetMessage::TargetFailed { entry: EntryId(300) }),
-        ("ResendFrame", TargetMessage::ResendFrame { entry: EntryId(300), offset: 512 << 10 }),
+        ("Lacks", TargetMessage::Lacks { entry: EntryId(300), frames: vec![1..2, 7..300] }),
+        ("Holds", TargetMessage::Holds { entry: EntryId(300), first: 2, values: vec![[0xd1; 32]], compare: true }),
         ("ResendPacked", TargetMessage::ResendPacked { entries: vec![EntryId(1), EntryId(300)] }),
     ]
 }
@@ -156,6 +165,9 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         verify_memory: false,
         digest_existing: false,
         storage: StorageRequest { direct: DirectIo::Never, cache: CacheUse::Drop },
+        resume: true,
+        keep_partial: true,
+        journal_dir: b"/var/j".to_vec(),
         fsync: Fsync::Full,
     };
     vec![
@@ -303,7 +315,7 @@ macro_rules! check_limits {
 #[test]
 fn limits_are_in_the_table() {
     let checked = check_limits!(
-        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX RESENDS_MAX LARGE_IN_FLIGHT_MAX SYMLINK_MAX TEXT_MAX PATH_MAX OPERANDS_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX RATE_MIN CPUS_MAX
+        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX FRAME_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX LARGE_IN_FLIGHT_MAX SYMLINK_MAX TEXT_MAX PATH_MAX OPERANDS_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX RATE_MIN CPUS_MAX
     );
     let there = LIMITS.lines().filter_map(|line| line.strip_prefix("pub const ")?.split(':').next());
     assert_eq!(there.collect::<Vec<_>>(), checked);

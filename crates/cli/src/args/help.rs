@@ -77,7 +77,7 @@ pub fn signature(row: &Row) -> String {
     match row.takes {
         Takes::Nothing | Takes::Repeats => {}
         Takes::One(name) | Takes::Each(name) => shown.push_str(&format!(" {name}")),
-        Takes::Perhaps(name) | Takes::Word { name, .. } => shown.push_str(&format!(" [{name}]")),
+        Takes::Perhaps(name) | Takes::Place(name) | Takes::Word { name, .. } => shown.push_str(&format!(" [{name}]")),
     }
     shown
 }
@@ -147,6 +147,10 @@ mod tests {
               -p, --preserve            keep mode, owner, group (times are always kept)
               -A, --mkdir               make the target directory if it is missing
               -@, --symlinks MODE       links in directories: keep (default), follow, ignore
+              -a, --append [DIR]        where the target records what is in unfinished
+                                        files (default: beside them)
+                  --no-resume           begin anew, and record nothing of unfinished files
+                  --no-keep             remove unfinished files when the copy fails
 
             Moving data:
               -s, --streams N           parallel streams, 1 to 256 (default: automatic)

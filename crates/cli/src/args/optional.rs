@@ -1,7 +1,8 @@
 //! Options whose argument may be left out, and then means what the table says: `-c`, `-c 3`, `-rc`, `--compress=zstd`.
 //!
 //! The word behind such an option is its argument only if it is one of the words that the option knows; else it is an
-//! operand, as in `haul -c run7.tar db1:`. clap cannot tell, so that the words are completed before it sees them.
+//! operand, as in `haul -c run7.tar db1:`; one that takes a directory takes an absolute path with a slash at its end, as
+//! in `-a /home/u/`. clap cannot tell, so that the words are completed before it sees them.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -18,35 +19,37 @@ pub fn complete(table: &[Row], words: Vec<OsString>) -> Vec<OsString> {
             completed.extend(words);
             break;
         }
-        let Some((known, absent)) = without_argument(table, &word) else {
-            completed.push(word);
-            continue;
-        };
-        let given = words.next_if(|next| known.iter().any(|word| next == word));
-        let argument = given.unwrap_or_else(|| absent.into());
-        completed.push(attached(word, &argument));
+        completed.push(match without_argument(table, &word) {
+            Some(Takes::Word { known, absent, .. }) => {
+                let given = words.next_if(|next| known.iter().any(|word| next == word));
+                attached(word, &given.unwrap_or_else(|| absent.into()))
+            }
+            Some(Takes::Place(_)) => match words.next_if(|next| is_place(next)) {
+                Some(place) => OsString::from_vec([word.as_bytes(), b"=", place.as_bytes()].concat()),
+                None => word,
+            },
+            _ => word,
+        });
     }
     completed
 }
 
-/// The words that an option knows, and what it means without one, where `word` ends with such an option.
-fn without_argument(table: &[Row], word: &OsStr) -> Option<(&'static [&'static str], &'static str)> {
+fn is_place(word: &OsStr) -> bool {
+    let bytes = word.as_bytes();
+    bytes.starts_with(b"/") && bytes.ends_with(b"/")
+}
+
+/// How the option takes its argument that `word` ends with.
+fn without_argument(table: &[Row], word: &OsStr) -> Option<Takes> {
     let bytes = word.as_bytes();
     if let Some(long) = bytes.strip_prefix(b"--") {
-        return table.iter().find(|row| row.long && row.id.as_bytes() == long).and_then(optional);
+        return table.iter().find(|row| row.long && row.id.as_bytes() == long).map(|row| row.takes);
     }
     let (last, before) = bytes.strip_prefix(b"-")?.split_last()?;
     let row = |letter: &u8| table.iter().find(|row| row.letter == Some(char::from(*letter)));
     // Behind a letter that takes an argument, what follows is that.
     let flags = |letter: &u8| row(letter).is_some_and(|row| matches!(row.takes, Takes::Nothing | Takes::Repeats));
-    before.iter().all(flags).then(|| row(last).and_then(optional)).flatten()
-}
-
-fn optional(row: &Row) -> Option<(&'static [&'static str], &'static str)> {
-    match row.takes {
-        Takes::Word { known, absent, .. } => Some((known, absent)),
-        _ => None,
-    }
+    before.iter().all(flags).then(|| row(last).map(|row| row.takes)).flatten()
 }
 
 /// `--compress=3` or `-rc3`.
@@ -78,6 +81,8 @@ mod tests {
             ("--compress a b", "--compress=auto a b"),
             ("-rfc 19 a b", "-rfc19 a b"),
             ("-rc -p a b", "-rcauto -p a b"),
+            ("-k -a /home/u/ -r a b", "-k -a=/home/u/ -r a b"),
+            ("--append /j/ a b", "--append=/j/ a b"),
         ] {
             assert_eq!(completed(typed), meant, "{typed}");
         }
@@ -85,9 +90,20 @@ mod tests {
 
     #[test]
     fn what_has_an_argument_or_is_another_s_is_left_alone() {
-        for typed in
-            ["-c3 a b", "--compress=zstd 3 b", "-ic 3 b", "-s 3 a b", "- 3 b", "a 3", "-r -- -c 3", "-C 3 b", "-cr 3"]
-        {
+        for typed in [
+            "-c3 a b",
+            "--compress=zstd 3 b",
+            "-ic 3 b",
+            "-s 3 a b",
+            "- 3 b",
+            "a 3",
+            "-r -- -c 3",
+            "-C 3 b",
+            "-cr 3",
+            "-a a b",
+            "-a /a b",
+            "-a",
+        ] {
             assert_eq!(completed(typed), typed);
         }
     }

@@ -180,6 +180,9 @@ fn argument(row: &Row) -> Arg {
         Takes::Repeats => arg.action(ArgAction::Count),
         Takes::One(name) | Takes::Word { name, .. } => arg.value_name(name).value_parser(words),
         Takes::Each(name) => arg.value_name(name).value_parser(words).action(ArgAction::Append),
+        Takes::Place(name) => {
+            arg.value_name(name).value_parser(words).num_args(0..=1).require_equals(true).default_missing_value("")
+        }
         Takes::Perhaps(name) => arg.value_name(name).value_parser(words).num_args(0..=1).default_missing_value(""),
     }
 }

@@ -34,6 +34,8 @@ pub enum Takes {
     Each(&'static str),
     /// One or none.
     Perhaps(&'static str),
+    /// A directory or none: see [`super::optional`].
+    Place(&'static str),
     /// One of a few words, or none.
     Word {
         /// What it is called in the help.
@@ -93,7 +95,10 @@ pub const COPY: &[Row] = &[
     row("preserve", Some('p'), Takes::Nothing, Section::Copying, "keep mode, owner, group (times are always kept)").essential(),
     row("mkdir", Some('A'), Takes::Nothing, Section::Copying, "make the target directory if it is missing"),
     row("symlinks", Some('@'), Takes::One("MODE"), Section::Copying, "links in directories: keep (default), follow, ignore"),
-    row("keep", Some('k'), Takes::Nothing, Section::Unlisted, "accepted: what is whole is always kept"),
+    row("append", Some('a'), Takes::Place("DIR"), Section::Copying, "where the target records what is in unfinished\nfiles (default: beside them)"),
+    row("keep", Some('k'), Takes::Nothing, Section::Unlisted, "accepted: unfinished files are always kept"),
+    row("no-resume", None, Takes::Nothing, Section::Copying, "begin anew, and record nothing of unfinished files"),
+    row("no-keep", None, Takes::Nothing, Section::Copying, "remove unfinished files when the copy fails"),
     row("streams", Some('s'), Takes::One("N"), Section::Moving, "parallel streams, 1 to 256 (default: automatic)").essential(),
     row("congestion", None, Takes::One("NAME"), Section::Moving, "congestion control (default: by the path)"),
     row("windowsz", Some('w'), Takes::One("SIZE"), Section::Moving, "socket buffers (default: the kernel's tuning)"),

@@ -35,9 +35,11 @@ impl Human {
     pub fn speaks_of(&self, event: &Event) -> bool {
         match event {
             Event::FileFailed { .. } => true,
-            Event::Deployed { .. } | Event::Skipped { .. } | Event::Notice(_) | Event::RateLimit { .. } => {
-                self.level >= Level::Normal
-            }
+            Event::Deployed { .. }
+            | Event::Skipped { .. }
+            | Event::Resumed { .. }
+            | Event::Notice(_)
+            | Event::RateLimit { .. } => self.level >= Level::Normal,
             Event::Connected { .. } => self.level >= Level::Verbose,
             Event::Progress(_) | Event::FileDone { .. } => false,
         }
@@ -54,6 +56,18 @@ impl Observer for Human {
             Event::Deployed { host, path } => self.text.notice(&format!("{host} had no haul: put it there as {path}")),
             Event::Skipped { path, reason } => {
                 self.text.notice(&format!("{}: left out: {reason}", haul_proto::path::escape(path)));
+            }
+            Event::Resumed { path, size, held, damaged, compared } => {
+                let part = super::units::part_of(*held, *size);
+                let compared = if *compared { ", and the source compares it" } else { "" };
+                let damaged = match damaged {
+                    0 => String::new(),
+                    frames => {
+                        format!("; {} damaged and sent again", super::units::counted(*frames, "frame is", "frames are"))
+                    }
+                };
+                let path = haul_proto::path::escape(path);
+                self.text.notice(&format!("{path}: goes on, {part} are there and proven{compared}{damaged}"));
             }
             Event::Notice(line) => self.text.notice(line),
             Event::RateLimit { bytes_per_s } => {

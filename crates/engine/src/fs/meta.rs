@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use haul_proto::manifest::{Meta, Stamp};
+use haul_proto::manifest::{Meta, Stamp, Version};
 use haul_proto::path::Name;
 use rustix::fs::{
     AtFlags, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, chownat, fchmod, fchown, fstat,
@@ -12,9 +12,10 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// Permission bits that give the file's owner or group to whoever runs it.
-const SETUID: u16 = 0o4000;
-const SETGID: u16 = 0o2000;
+/// The permission bit that gives the rights of a file's owner to whoever runs it.
+pub const SETUID: u16 = 0o4000;
+/// The one that gives those of its group.
+pub const SETGID: u16 = 0o2000;
 
 /// Which file or directory something is, as far as the system tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -61,6 +62,8 @@ pub struct Look {
     pub meta: Meta,
     /// Which one it is.
     pub identity: Identity,
+    /// When anything of it changed last.
+    pub changed: Stamp,
 }
 
 impl Look {
@@ -73,6 +76,19 @@ impl Look {
     pub fn at_name(dir: impl AsFd, name: &Name, links: Links) -> io::Result<Self> {
         Ok(Self::from(&statat(dir, name.as_bytes(), links.at_flags())?))
     }
+
+    /// Whether it is a device, FIFO or socket.
+    pub fn is_special(&self) -> bool {
+        !matches!(self.kind, FileType::RegularFile | FileType::Directory | FileType::Symlink)
+    }
+}
+
+impl Look {
+    /// Which file it is, and since when it is unchanged.
+    pub fn version(&self) -> Version {
+        let Identity { device, inode } = self.identity;
+        Version { device, inode, changed: self.changed }
+    }
 }
 
 impl From<&Stat> for Look {
@@ -84,11 +100,14 @@ impl From<&Stat> for Look {
         let mode = (stat.st_mode & 0o7777) as u16;
         #[allow(clippy::unnecessary_cast)]
         let identity = Identity { device: stat.st_dev as u64, inode: stat.st_ino as u64 };
+        #[allow(clippy::unnecessary_cast, clippy::cast_possible_truncation)]
+        let changed = Stamp { seconds: stat.st_ctime as i64, nanoseconds: stat.st_ctime_nsec as u32 };
         Self {
             kind: FileType::from_raw_mode(stat.st_mode),
             size: u64::try_from(stat.st_size).unwrap_or(0),
             meta: Meta { mode, uid: stat.st_uid, gid: stat.st_gid, modified },
             identity,
+            changed,
         }
     }
 }

@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 
-use haul_proto::manifest::Meta;
+use haul_proto::manifest::{Meta, Version};
 use haul_proto::path::Name;
 use rustix::fs::{FileType, readlinkat};
 use rustix::io::Errno;
@@ -55,8 +55,8 @@ pub enum Found {
         size: u64,
         /// Its metadata.
         meta: Meta,
-        /// Which file it is.
-        identity: Identity,
+        /// Which file it is, and since when it is unchanged.
+        version: Version,
     },
     /// A symbolic link (only with [`Symlinks::Keep`]).
     Symlink {
@@ -127,8 +127,7 @@ impl Level {
     }
 
     fn found_file(&self, name: Name, links: Links, look: &Look) -> Found {
-        let Look { size, meta, identity, .. } = *look;
-        Found::File { parent: self.dir.clone(), name, links, size, meta, identity }
+        Found::File { parent: self.dir.clone(), name, links, size: look.size, meta: look.meta, version: look.version() }
     }
 
     fn left_out(&self, name: Name, reason: &'static str) -> Found {

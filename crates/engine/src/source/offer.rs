@@ -1,7 +1,7 @@
 //! The source's walk: what is found becomes entries, as fast as the window of unsettled entries allows.
 
 use haul_proto::ids::EntryId;
-use haul_proto::manifest::{Entry, Kind, Meta, Place as EntryPlace, Stamp};
+use haul_proto::manifest::{Entry, Kind, Meta, Place as EntryPlace, Stamp, Version};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -26,10 +26,10 @@ pub(super) fn walk(source: &Source) {
     for (root, number) in source.roots.iter().zip(0u32..) {
         let finished = match root.as_ref().map(|root| &root.kind) {
             None => Some(()),
-            Some(RootKind::File(parent, name, size, meta)) => {
+            Some(RootKind::File(parent, name, look)) => {
                 let place =
                     Place { parent: parent.clone(), name: name.clone(), links: OPERAND_LINKS, is_operand: true };
-                offers.file(number, EntryPlace::Operand(number), place, *size, *meta)
+                offers.file(number, EntryPlace::Operand(number), place, look.size, look.meta, look.version())
             }
             Some(RootKind::Null(size)) => offers.null(number, *size),
             Some(RootKind::Directory(dir)) => offers.tree(number, dir.clone()),
@@ -83,7 +83,8 @@ impl Offers<'_> {
             }
             Found::EnterDir { dir, meta } => {
                 let place = self.place_of(operand, dir.name());
-                let id = self.offer(place, Kind::Directory, meta, Item::directory(operand))?;
+                let id =
+                    self.offer(Entry { place, kind: Kind::Directory, meta, version: None }, Item::directory(operand))?;
                 self.open.push(id);
             }
             Found::LeaveDir { complete, .. } => {
@@ -99,16 +100,17 @@ impl Offers<'_> {
                     "was left by a haul that was interrupted",
                 );
             }
-            Found::File { parent, name, links, size, meta, .. } => {
+            Found::File { parent, name, links, size, meta, version } => {
                 let entry_place = self.place_of(operand, Some(&name));
                 let place = Place { parent, name, links, is_operand: false };
-                self.file(operand, entry_place, place, size, meta)?;
+                self.file(operand, entry_place, place, size, meta, version)?;
             }
             Found::Symlink { parent, name, points_to, meta } => {
                 let entry_place = self.place_of(operand, Some(&name));
                 let place = Place { parent, name, links: crate::fs::Links::Itself, is_operand: false };
                 let item = Item::new(operand, place, 0, meta.modified);
-                self.offer(entry_place, Kind::Symlink { points_to }, meta, item)?;
+                let kind = Kind::Symlink { points_to };
+                self.offer(Entry { place: entry_place, kind, meta, version: None }, item)?;
             }
             Found::LeftOut { parent, name, reason } => {
                 reporter.left_out(below(typed(), &parent.path_of(name.as_bytes())), reason);
@@ -131,10 +133,19 @@ impl Offers<'_> {
         refused
     }
 
-    fn file(&mut self, operand: u32, entry_place: EntryPlace, place: Place, size: u64, meta: Meta) -> Option<()> {
+    fn file(
+        &mut self,
+        operand: u32,
+        entry_place: EntryPlace,
+        place: Place,
+        size: u64,
+        meta: Meta,
+        version: Version,
+    ) -> Option<()> {
         self.source.count_found(size);
         let item = Item::new(operand, place, size, meta.modified);
-        self.offer(entry_place, Kind::File { size }, meta, item).map(|_| ())
+        let version = (size > self.source.request.settings.frame.pack_file_max()).then_some(version);
+        self.offer(Entry { place: entry_place, kind: Kind::File { size }, meta, version }, item).map(|_| ())
     }
 
     /// Zeros have the mode of an ordinary file, this process's owner, and no time.
@@ -143,7 +154,8 @@ impl Offers<'_> {
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let meta = Meta { mode: 0o644, uid, gid, modified: Stamp::default() };
         let item = Item::null(operand, size, meta.modified);
-        self.offer(EntryPlace::Operand(operand), Kind::File { size }, meta, item).map(|_| ())
+        let place = EntryPlace::Operand(operand);
+        self.offer(Entry { place, kind: Kind::File { size }, meta, version: None }, item).map(|_| ())
     }
 
     fn place_of(&self, operand: u32, name: Option<&haul_proto::path::Name>) -> EntryPlace {
@@ -154,10 +166,10 @@ impl Offers<'_> {
     }
 
     /// Offers an entry, when the window allows.
-    fn offer(&mut self, place: EntryPlace, kind: Kind, meta: Meta, item: Item) -> Option<EntryId> {
+    fn offer(&mut self, entry: Entry, item: Item) -> Option<EntryId> {
         let source = self.source;
         let mut state = wait_for_window(source)?;
-        let id = state.machine.offer(Entry { place, kind, meta }, Arc::new(item));
+        let id = state.machine.offer(entry, Arc::new(item));
         self.batch += 1;
         if self.batch >= self.batch_target || self.since.elapsed() > BATCH_AGE_MAX {
             state.machine.flush_offers();

@@ -2,6 +2,7 @@
 
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::frame_crc;
+use haul_proto::journal;
 use haul_proto::path::escape;
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Trailer};
@@ -75,6 +76,11 @@ impl Target {
         match written {
             Ok(()) => {
                 add(&self.reporter.tally.bytes_written, len as u64);
+                if let Item::File(incoming) = item {
+                    let index = frame.offset / u64::from(self.request.settings.frame.get());
+                    let value = self.wants_values().then_some(frame.value);
+                    incoming.record(index, &journal::Record { crc: frame.crc, value });
+                }
                 let step = self.lock().machine.frame_written(frame.entry, frame.offset, frame.value);
                 self.take(step);
             }
@@ -145,11 +151,14 @@ impl Target {
         Ok(Whole { entry, item, size, digest, bytes: written, disk, packed: true })
     }
 
-    fn fail_file(&self, entry: EntryId, item: &Item, text: &str) {
+    pub(super) fn fail_file(&self, entry: EntryId, item: &Item, text: &str) {
         if let Item::File(incoming) = item {
-            incoming.discard(&self.unfinished);
             let mut state = self.lock();
             let known = state.machine.is_known(entry);
+            // What belongs to an entry that was offered anew is not this one's to remove.
+            if known {
+                incoming.give_up(self);
+            }
             let next = state.machine.settle(entry, false);
             drop(state);
             if known {
@@ -190,7 +199,7 @@ impl Outlet for Direct<'_> {
     }
 
     fn wants_values(&self) -> bool {
-        self.target.request.verify_memory || self.target.request.settings.report_files
+        self.target.wants_values()
     }
 
     fn share(&mut self, file: &Opened, entry: EntryId, size: u64, frames: Range<u64>) -> Result<bool, SendError> {
@@ -202,3 +211,7 @@ impl Outlet for Direct<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "damage_tests.rs"]
+mod tests;

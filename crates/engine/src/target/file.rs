@@ -1,5 +1,6 @@
 //! A file on its way in, until its last byte is there: `whole` says what follows then.
 
+use haul_proto::journal::{Header, Record};
 use haul_proto::manifest::Meta;
 use haul_proto::path::Name;
 use rustix::fs::{CWD, FallocateFlags, FileType, Mode, OFlags, SeekFrom, fallocate, openat, seek};
@@ -12,7 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::Target;
+use super::journal::{Journal, Leaf};
 use super::landing::Landing;
+use super::proof::Part;
 use super::temporary::Unfinished;
 use crate::fs::{Dir, Look, describe};
 use crate::os::clone_range::clone_range;
@@ -35,6 +38,17 @@ pub struct Incoming {
     writing: Mutex<DropBehind>,
     /// It was found that it cannot share blocks with its source.
     unshared: AtomicBool,
+    /// How a broken run can be gone on with.
+    recording: Option<Box<Recording>>,
+}
+
+/// What is recorded of a file while it grows.
+struct Recording {
+    leaf: Leaf,
+    header: Header,
+    journal: OnceLock<Option<Journal>>,
+    /// What an earlier run left is to be compared with the source.
+    compare: bool,
 }
 
 /// Where a file goes.
@@ -68,6 +82,21 @@ impl Incoming {
         Self::at(Place::Spot(spot), size, meta, OnceLock::new())
     }
 
+    /// The same, with a journal of what is written, which begins with `header`.
+    pub fn recorded(spot: Spot, meta: Meta, leaf: Leaf, header: Header) -> Self {
+        let size = header.size;
+        let recording = Recording { leaf, header, journal: OnceLock::new(), compare: false };
+        Self { recording: Some(Box::new(recording)), ..Self::new(spot, size, meta) }
+    }
+
+    /// The same, of which an earlier run left a part.
+    pub fn resumed(spot: Spot, meta: Meta, leaf: Leaf, header: Header, part: Part) -> Self {
+        let size = header.size;
+        let recording = Recording { leaf, header, journal: OnceLock::from(Some(part.journal)), compare: part.compare };
+        let opened = OnceLock::from(Ok(part.file));
+        Self { recording: Some(Box::new(recording)), ..Self::at(Place::Spot(spot), size, meta, opened) }
+    }
+
     /// A device, FIFO or socket. Says whether frames may be written to it in any order.
     pub fn special(path: &Path, size: u64) -> io::Result<(Self, bool)> {
         let kind = Look::from(&rustix::fs::stat(path)?).kind;
@@ -91,6 +120,32 @@ impl Incoming {
             room: OnceLock::new(),
             writing: Mutex::default(),
             unshared: AtomicBool::new(false),
+            recording: None,
+        }
+    }
+
+    /// The journal, once there is one.
+    pub fn journal(&self) -> Option<&Journal> {
+        self.recording.as_ref()?.journal.get()?.as_ref()
+    }
+
+    /// Whether what an earlier run left is to be compared with the source.
+    pub fn is_to_be_compared(&self) -> bool {
+        self.recording.as_ref().is_some_and(|recording| recording.compare)
+    }
+
+    /// A frame is written.
+    pub fn record(&self, index: u64, record: &Record) {
+        if let Some(journal) = self.journal() {
+            journal.record(index, record);
+        }
+    }
+
+    /// What was written so far, to be read.
+    pub fn open_to_read(&self) -> io::Result<OwnedFd> {
+        match (&self.place, self.opened.get()) {
+            (Place::Spot(spot), Some(Ok(file))) => Unfinished::open_to_read(spot, file.fd()),
+            _ => Err(io::Error::from(Errno::BADF)),
         }
     }
 
@@ -130,6 +185,14 @@ impl Incoming {
     /// Whether it is a device, FIFO or socket.
     pub fn is_special(&self) -> bool {
         matches!(self.place, Place::Special { .. })
+    }
+
+    /// Where it goes, if that is a name in a directory.
+    pub fn spot(&self) -> Option<&Spot> {
+        match &self.place {
+            Place::Spot(spot) => Some(spot),
+            Place::Special { .. } => None,
+        }
     }
 
     /// From the landing down.
@@ -204,6 +267,18 @@ impl Incoming {
         shared
     }
 
+    /// Nothing more is written: a stream that has not opened it yet is not to.
+    pub fn void(&self) {
+        let _ = self.opened.set(Err("it was offered anew".into()));
+    }
+
+    /// It cannot be finished now. What the next run can go on with stays, if it is to.
+    pub fn give_up(&self, target: &Target) {
+        if !target.request.keep_partial || self.journal().is_none() {
+            self.discard(&target.unfinished);
+        }
+    }
+
     /// Removes what there is of it.
     pub fn discard(&self, unfinished: &Unfinished) {
         let Place::Spot(spot) = &self.place else { return };
@@ -213,7 +288,14 @@ impl Incoming {
     fn open(&self, target: &Target) -> Result<OwnedFd, String> {
         match &self.place {
             Place::Special { path, .. } => open_special(path).map_err(|error| describe(&error)),
-            Place::Spot(spot) => target.unfinished.open(spot),
+            Place::Spot(spot) => {
+                let file = target.unfinished.open(spot, self.recording.as_ref().map(|recording| &recording.leaf))?;
+                if let Some(Recording { leaf, header, journal, .. }) = self.recording.as_deref() {
+                    // Without a journal a broken run begins anew; that is no reason not to copy.
+                    journal.get_or_init(|| Journal::create(leaf, header).ok());
+                }
+                Ok(file)
+            }
         }
     }
 }

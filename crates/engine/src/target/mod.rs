@@ -8,9 +8,13 @@ mod deliver;
 mod durable;
 mod examine;
 mod file;
+mod journal;
 mod landing;
 mod memory;
+mod proof;
 mod queue;
+#[cfg(test)]
+mod race_tests;
 mod settle;
 mod share;
 mod temporary;
@@ -18,22 +22,28 @@ mod whole;
 mod writer;
 
 pub use self::deliver::Direct;
+use haul_proto::path::escape;
 use haul_proto::session::target::{Finish, Step, Target as Machine};
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::message::SourceMessage;
 use haul_proto::wire::request::TargetRequest;
-use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use self::file::Incoming;
+use self::journal::Journals;
 use self::landing::Landing;
 pub use self::landing::Refused;
+use self::proof::Claims;
 use self::queue::Settling;
 use self::share::Sharing;
 use self::temporary::Unfinished;
 use crate::fs::meta::apply;
 use crate::fs::{Dir, Keep, Look, describe, mode_without_preserve};
+use crate::os::confine::Bounds;
 use crate::report::{Reporter, add};
 use crate::storage::policy::Policy;
 use haul_proto::manifest::Meta;
@@ -46,6 +56,11 @@ pub struct Target {
     state: Mutex<State>,
     outbox: Condvar,
     unfinished: Unfinished,
+    journals: Journals,
+    /// What earlier runs left, to be proven.
+    claims: Claims,
+    /// The source is in this process.
+    is_both_ends: AtomicBool,
     /// How files are written.
     policy: Policy,
     /// Whose blocks files cannot share.
@@ -91,11 +106,21 @@ pub struct Surroundings {
     pub state_dir: Option<PathBuf>,
 }
 
+fn journals(request: &TargetRequest) -> Result<Journals, Refused> {
+    let directory = Path::new(OsStr::from_bytes(&request.journal_dir));
+    let directory = (!request.journal_dir.is_empty()).then_some(directory);
+    Journals::new(request.resume, directory).map_err(|error| {
+        let text = format!("{} cannot hold the journals (-a): {}", escape(&request.journal_dir), describe(&error));
+        Refused { usage: true, text }
+    })
+}
+
 impl Target {
     /// Finds out where the data lands.
     pub fn prepare(request: TargetRequest, reporter: Reporter, surroundings: &Surroundings) -> Result<Self, Refused> {
         let landing = landing::find(&request, surroundings.state_dir.as_deref(), &reporter)?;
         let storage = request.storage;
+        let journals = journals(&request)?;
         let settling = Settling::new(request.fsync, &request.settings);
         let state = Mutex::new(State { machine: Machine::new(request.settings.frame), stopped: false });
         Ok(Self {
@@ -105,6 +130,9 @@ impl Target {
             state,
             outbox: Condvar::new(),
             unfinished: Unfinished::default(),
+            journals,
+            claims: Claims::default(),
+            is_both_ends: AtomicBool::new(false),
             policy: Policy::new(storage),
             sharing: Sharing::default(),
             settling,
@@ -112,6 +140,12 @@ impl Target {
             streams_wanted: OnceLock::new(),
             reporter,
         })
+    }
+
+    /// What it writes to: where the data lands, where journals lie, and what remembers a tree.
+    pub fn allow(&self, bounds: &mut Bounds) {
+        self.landing.allow(bounds);
+        self.journals.allow(bounds);
     }
 
     /// What both ends agreed on.
@@ -131,6 +165,21 @@ impl Target {
     /// Says what is to be done when the source wants more streams. Only the first call counts.
     pub fn when_streams_are_wanted(&self, make: impl Fn(u16) + Send + Sync + 'static) {
         let _ = self.streams_wanted.set(Box::new(make));
+    }
+
+    /// Source and target are one process. To be said before anything is offered.
+    pub fn joins_source(&self) {
+        self.is_both_ends.store(true, Ordering::Relaxed);
+    }
+
+    /// Nothing more is to be proven: everything is settled.
+    pub fn is_over(&self) {
+        self.claims.close();
+    }
+
+    /// Whether the source tells BLAKE3 values: within one process, only where somebody asks for them.
+    pub(self) fn wants_values(&self) -> bool {
+        !self.is_both_ends.load(Ordering::Relaxed) || self.request.verify_memory || self.request.settings.report_files
     }
 
     /// Whether everything is settled.
@@ -161,7 +210,8 @@ impl Target {
         self.lock().stopped = true;
         self.outbox.notify_all();
         self.settling.stop();
-        self.unfinished.remove_all();
+        self.claims.close();
+        self.unfinished.close(self.request.keep_partial);
     }
 
     /// Does what follows from a message or a frame.

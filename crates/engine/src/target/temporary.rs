@@ -5,8 +5,8 @@
 
 use haul_proto::path::Name;
 use rustix::fs::{
-    AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, flock, fstat, ftruncate, linkat, openat, renameat,
-    renameat_with, statat, unlinkat,
+    AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, fchmod, flock, fstat, ftruncate, linkat, openat,
+    renameat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -15,11 +15,14 @@ use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 
 use super::file::Spot;
+use super::journal::Leaf;
 use crate::fs::{Dir, Links, Look, describe};
 use crate::worker::lock;
 
 /// How often a temporary file is opened that another run renames under our hands.
 const OPENS_MAX: usize = 8;
+/// An unfinished file is its owner's alone.
+const UNFINISHED_MODE: u32 = 0o600;
 /// Said when another run has the file.
 const BUSY: &str = "another haul is writing this file now\nwait for it, or end it";
 /// Said when the job ended meanwhile.
@@ -28,8 +31,7 @@ const STOPPED: &str = "the job was stopped";
 /// The temporary name that belongs to a final one; `what` keeps kinds apart. See [`Name::is_reserved`].
 pub fn temporary_name(name: &Name, what: &[u8]) -> Name {
     let digest = blake3::Hasher::new().update(what).update(b"\0").update(name.as_bytes()).finalize();
-    let text = format!(".haul-{}.part", &digest.to_hex()[..24]);
-    Name::new(text.as_bytes()).unwrap_or_else(|_| name.clone())
+    Name::reserved(&digest.to_hex()[..24], "part")
 }
 
 /// Temporary files that exist now, so that they can be removed when the job is stopped.
@@ -38,17 +40,42 @@ pub struct Unfinished(Mutex<Temporaries>);
 
 #[derive(Default)]
 struct Temporaries {
-    files: BTreeMap<(u64, u64, Name), Dir>,
+    files: BTreeMap<(u64, u64, Name), Temporary>,
     closed: bool,
 }
 
+struct Temporary {
+    dir: Dir,
+    /// Where it is recorded what is in it: then it stays for the next run to go on with.
+    journal: Option<Leaf>,
+}
+
 impl Unfinished {
-    /// Opens the temporary file of a final name, empty: new, or what an earlier run left.
-    pub fn open(&self, spot: &Spot) -> Result<OwnedFd, String> {
+    /// Opens the temporary file of a final name, empty: new, or what an earlier run left. With a `journal`, it outlives
+    /// a job that is stopped.
+    pub fn open(&self, spot: &Spot, journal: Option<&Leaf>) -> Result<OwnedFd, String> {
+        let opened = self.lock(spot, OFlags::CREATE, journal)?;
+        let file = opened.ok_or_else(|| describe(&Errno::NOENT.into()))?;
+        ftruncate(&file, 0).map_err(|error| describe(&error.into()))?;
+        Ok(file)
+    }
+
+    /// Opens the temporary file of a final name as an earlier run left it; `None` where there is none.
+    pub fn take_over(&self, spot: &Spot, journal: &Leaf) -> Result<Option<OwnedFd>, String> {
+        self.lock(spot, OFlags::empty(), Some(journal))
+    }
+
+    /// The temporary file of a final name, to be read while it is being written.
+    pub fn open_to_read(spot: &Spot, file: &OwnedFd) -> io::Result<OwnedFd> {
+        let (opened, look) = spot.dir.open_file(&temporary_name(&spot.name, b"file"), Links::Itself)?;
+        if look.identity == Look::at_fd(file)?.identity { Ok(opened) } else { Err(Errno::STALE.into()) }
+    }
+
+    fn lock(&self, spot: &Spot, create: OFlags, journal: Option<&Leaf>) -> Result<Option<OwnedFd>, String> {
         let temporary = temporary_name(&spot.name, b"file");
         let text = |error: Errno| describe(&error.into());
         let dir = spot.dir.fd().map_err(|error| describe(&error))?;
-        let file = lock_file(spot, &dir, &temporary)?;
+        let Some(file) = lock_file(spot, &dir, &temporary, create)? else { return Ok(None) };
         let stat = fstat(&file).map_err(text)?;
         let ours = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
             && stat.st_nlink == 1
@@ -56,61 +83,81 @@ impl Unfinished {
         if !ours {
             return Err(format!("{temporary} is in the way, and was not made by haul\nremove it"));
         }
-        ftruncate(&file, 0).map_err(text)?;
-        if !self.add(&spot.dir, &temporary) {
-            remove(&spot.dir, &temporary);
+        if stat.st_mode & 0o7777 != UNFINISHED_MODE {
+            // A run that was killed after it had given the file its mode may have left it readable by all, or set-id.
+            // Where that cannot be changed, there are no modes.
+            let _ = fchmod(&file, Mode::from_raw_mode(UNFINISHED_MODE));
+        }
+        if !self.add(&spot.dir, &temporary, journal) {
             return Err(STOPPED.into());
         }
-        Ok(file)
+        Ok(Some(file))
     }
 
     /// Gives a whole file its final name.
     pub fn finish(&self, spot: &Spot, file: &OwnedFd) -> Result<(), String> {
         let temporary = temporary_name(&spot.name, b"file");
         // From here on nobody else removes the file: what is renamed is this one, and no other run's.
-        if !self.claim(&spot.dir, &temporary) {
-            return Err(STOPPED.into());
-        }
+        let Some(claimed) = self.claim(&spot.dir, &temporary) else { return Err(STOPPED.into()) };
         let finished = match stands_at(&spot.dir, &temporary, file) {
             Ok(true) => rename(spot, &temporary).map_err(io::Error::from),
             Ok(false) => return Err("its temporary file was taken away while it was being written".into()),
             Err(error) => Err(error),
         };
-        if finished.is_err() {
-            remove(&spot.dir, &temporary);
+        match (&finished, &claimed.journal) {
+            (Ok(()), Some(journal)) => unlink(&journal.dir, &journal.name),
+            (Ok(()), None) => {}
+            (Err(_), _) => claimed.remove(&temporary),
         }
         finished.map_err(|error| describe(&error))
     }
 
-    /// Removes the temporary file of a final name, if it is this job's.
+    /// Removes the temporary file of a final name, if it is this job's, and what is recorded of it.
     pub fn discard(&self, spot: &Spot) {
         let temporary = temporary_name(&spot.name, b"file");
-        if self.claim(&spot.dir, &temporary) {
-            remove(&spot.dir, &temporary);
+        if let Some(claimed) = self.claim(&spot.dir, &temporary) {
+            claimed.remove(&temporary);
         }
     }
 
-    /// Removes all temporary files, and lets no more be made. What cannot be removed stays for the next run to take over.
-    pub fn remove_all(&self) {
+    /// Lets no more temporary files be made, and removes those that are there; with `keep`, but for those that the next
+    /// run can go on with. What cannot be removed stays for the next run to take over.
+    pub fn close(&self, keep: bool) {
         let mut temporaries = lock(&self.0);
         temporaries.closed = true;
-        for ((_, _, name), dir) in std::mem::take(&mut temporaries.files) {
-            remove(&dir, &name);
+        for ((_, _, name), temporary) in std::mem::take(&mut temporaries.files) {
+            if !keep || temporary.journal.is_none() {
+                temporary.remove(&name);
+            }
         }
     }
 
-    /// `false` when the job has been stopped.
-    fn add(&self, dir: &Dir, name: &Name) -> bool {
+    /// `false` when the job has been stopped: then nothing is left of the file that the next run could not use.
+    fn add(&self, dir: &Dir, name: &Name, journal: Option<&Leaf>) -> bool {
         let mut temporaries = lock(&self.0);
-        if !temporaries.closed {
-            temporaries.files.insert(key(dir, name), dir.clone());
+        if temporaries.closed {
+            if journal.is_none() {
+                unlink(dir, name);
+            }
+        } else {
+            let temporary = Temporary { dir: dir.clone(), journal: journal.cloned() };
+            temporaries.files.insert(key(dir, name), temporary);
         }
         !temporaries.closed
     }
 
-    /// `false` when the file is not there, or not this job's any more.
-    fn claim(&self, dir: &Dir, name: &Name) -> bool {
-        lock(&self.0).files.remove(&key(dir, name)).is_some()
+    /// `None` when the file is not there, or not this job's any more.
+    fn claim(&self, dir: &Dir, name: &Name) -> Option<Temporary> {
+        lock(&self.0).files.remove(&key(dir, name))
+    }
+}
+
+impl Temporary {
+    fn remove(&self, name: &Name) {
+        unlink(&self.dir, name);
+        if let Some(journal) = &self.journal {
+            unlink(&journal.dir, &journal.name);
+        }
     }
 }
 
@@ -120,24 +167,27 @@ fn key(dir: &Dir, name: &Name) -> (u64, u64, Name) {
 }
 
 /// Only tidies up: a file that cannot be removed is taken over by the next run.
-fn remove(dir: &Dir, name: &Name) {
+pub fn unlink(dir: &Dir, name: &Name) {
     let _ = dir.fd().map(|fd| unlinkat(&*fd, name.as_bytes(), AtFlags::empty()));
 }
 
 /// Opens and locks a temporary file, and makes sure that it still is the one of that name: between the two, the run
-/// that held the lock may have given it its final name.
-fn lock_file(spot: &Spot, dir: &OwnedFd, temporary: &Name) -> Result<OwnedFd, String> {
+/// that held the lock may have given it its final name. `None` where there is none and none is to be made.
+fn lock_file(spot: &Spot, dir: &OwnedFd, temporary: &Name, create: OFlags) -> Result<Option<OwnedFd>, String> {
     let text = |error: Errno| describe(&error.into());
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let flags = create | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     for _ in 0..OPENS_MAX {
-        let file = openat(dir, temporary.as_bytes(), flags, Mode::from_raw_mode(0o600)).map_err(text)?;
+        let file = match openat(dir, temporary.as_bytes(), flags, Mode::from_raw_mode(UNFINISHED_MODE)) {
+            Err(Errno::NOENT) if create.is_empty() => return Ok(None),
+            file => file.map_err(text)?,
+        };
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) | Err(Errno::NOLCK | Errno::OPNOTSUPP) => {}
             Err(Errno::WOULDBLOCK) => return Err(BUSY.into()),
             Err(error) => return Err(text(error)),
         }
         if stands_at(&spot.dir, temporary, &file).map_err(|error| describe(&error))? {
-            return Ok(file);
+            return Ok(Some(file));
         }
     }
     Err(BUSY.into())
@@ -154,12 +204,16 @@ fn stands_at(dir: &Dir, name: &Name, file: &OwnedFd) -> io::Result<bool> {
 
 fn rename(spot: &Spot, temporary: &Name) -> Result<(), Errno> {
     let dir = spot.dir.fd().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-    let flags = if spot.replaces { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
-    match renameat_with(&*dir, temporary.as_bytes(), &*dir, spot.name.as_bytes(), flags) {
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if spot.replaces => {
-            renameat(&*dir, temporary.as_bytes(), &*dir, spot.name.as_bytes())
-        }
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => rename_without_promise(&dir, temporary, &spot.name),
+    if spot.replaces {
+        return renameat(&*dir, temporary.as_bytes(), &*dir, spot.name.as_bytes());
+    }
+    rename_new(&dir, temporary, &spot.name)
+}
+
+/// Renames what must not replace anything.
+pub fn rename_new(dir: &OwnedFd, temporary: &Name, name: &Name) -> Result<(), Errno> {
+    match renameat_with(dir, temporary.as_bytes(), dir, name.as_bytes(), RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => rename_without_promise(dir, temporary, name),
         result => result,
     }
 }
@@ -193,8 +247,8 @@ mod tests {
     fn two_runs_do_not_write_one_file() {
         let place = tempfile::tempdir().unwrap();
         let (first, second) = (Unfinished::default(), Unfinished::default());
-        let held = first.open(&spot(place.path(), false)).unwrap();
-        assert_eq!(second.open(&spot(place.path(), false)).unwrap_err(), BUSY);
+        let held = first.open(&spot(place.path(), false), None).unwrap();
+        assert_eq!(second.open(&spot(place.path(), false), None).unwrap_err(), BUSY);
         first.finish(&spot(place.path(), false), &held).unwrap();
         assert!(place.path().join("final").exists());
     }
@@ -208,18 +262,31 @@ mod tests {
         let early = fs::File::options().write(true).open(place.path().join(temporary.to_string())).unwrap();
         fs::rename(place.path().join(temporary.to_string()), place.path().join("final")).unwrap();
         assert!(!stands_at(&spot.dir, &temporary, &early.into()).unwrap());
-        Unfinished::default().open(&spot).unwrap();
+        Unfinished::default().open(&spot, None).unwrap();
         assert_eq!(fs::read(place.path().join("final")).unwrap(), b"whole");
+    }
+
+    #[test]
+    fn what_is_taken_over_is_nobody_elses_to_read() {
+        use std::os::unix::fs::PermissionsExt;
+        let place = tempfile::tempdir().unwrap();
+        let spot = spot(place.path(), false);
+        let temporary = place.path().join(temporary_name(&spot.name, b"file").to_string());
+        fs::write(&temporary, "left").unwrap();
+        fs::set_permissions(&temporary, fs::Permissions::from_mode(0o4755)).unwrap();
+        Unfinished::default().open(&spot, None).unwrap();
+        let meta = fs::metadata(&temporary).unwrap();
+        assert_eq!((meta.permissions().mode() & 0o7777, meta.len()), (0o600, 0));
     }
 
     #[test]
     fn after_a_stop_nothing_gets_its_name_and_nothing_is_left() {
         let place = tempfile::tempdir().unwrap();
         let unfinished = Unfinished::default();
-        let file = unfinished.open(&spot(place.path(), false)).unwrap();
-        unfinished.remove_all();
+        let file = unfinished.open(&spot(place.path(), false), None).unwrap();
+        unfinished.close(true);
         assert_eq!(unfinished.finish(&spot(place.path(), false), &file).unwrap_err(), STOPPED);
-        assert_eq!(unfinished.open(&spot(place.path(), false)).unwrap_err(), STOPPED);
+        assert_eq!(unfinished.open(&spot(place.path(), false), None).unwrap_err(), STOPPED);
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
     }
 
@@ -228,7 +295,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let spot = spot(place.path(), false);
         let unfinished = Unfinished::default();
-        let file = unfinished.open(&spot).unwrap();
+        let file = unfinished.open(&spot, None).unwrap();
         let temporary = place.path().join(temporary_name(&spot.name, b"file").to_string());
         fs::remove_file(&temporary).unwrap();
         fs::write(&temporary, "another's").unwrap();
@@ -242,7 +309,7 @@ mod tests {
         fs::write(place.path().join("final"), "old").unwrap();
         for replaces in [false, true] {
             let (unfinished, spot) = (Unfinished::default(), spot(place.path(), replaces));
-            let file = unfinished.open(&spot).unwrap();
+            let file = unfinished.open(&spot, None).unwrap();
             assert_eq!(unfinished.finish(&spot, &file).is_ok(), replaces);
             drop(file);
             assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);

@@ -6,6 +6,7 @@
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
 use haul_proto::manifest::{Meta, Stamp};
+use haul_proto::path::Name;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, linkat, openat};
 use rustix::io::Errno;
 use std::io;
@@ -101,7 +102,7 @@ impl Whole {
                 Ok(()) => Fate::Named,
                 Err(text) => Fate::Failed(text),
             },
-            Bytes::Nameless(file) => match link(spot, file) {
+            Bytes::Nameless(file) => match spot.dir.fd().and_then(|dir| give_name(file, &dir, &spot.name)) {
                 Ok(()) => Fate::Named,
                 Err(error) if is_unsupported(&error) => {
                     target.nameless_files.store(false, Ordering::Relaxed);
@@ -192,14 +193,13 @@ impl Incoming {
     }
 }
 
-/// Gives a file without a name its final one. It replaces nothing.
-fn link(spot: &Spot, file: &OwnedFd) -> io::Result<()> {
-    let dir = spot.dir.fd()?;
-    match linkat(file, c"", &*dir, spot.name.as_bytes(), AtFlags::EMPTY_PATH) {
+/// Gives a file that has none a name, where nothing has it.
+pub(super) fn give_name(file: &OwnedFd, dir: &OwnedFd, name: &Name) -> io::Result<()> {
+    match linkat(file, c"", dir, name.as_bytes(), AtFlags::EMPTY_PATH) {
         // Before Linux 6.10 that takes a capability; through proc(5) it never did.
         Err(Errno::NOENT) => {
             let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-            Ok(linkat(CWD, path, &*dir, spot.name.as_bytes(), AtFlags::SYMLINK_FOLLOW)?)
+            Ok(linkat(CWD, path, dir, name.as_bytes(), AtFlags::SYMLINK_FOLLOW)?)
         }
         linked => Ok(linked?),
     }

@@ -11,7 +11,8 @@ use crate::ids::EntryId;
 use crate::integrity::FrameLen;
 use crate::manifest::{Entry, Kind, Meta, Place, Stamp};
 use crate::path::Name;
-use crate::plan::{PIECE_FRAMES_MAX, Work};
+use crate::plan::{PIECE_FRAMES_MAX, Piece, Work};
+use crate::ranges::RangeSet;
 use crate::wire::frame::PackedFile;
 use crate::wire::limits::ENTRY_WINDOW;
 use crate::wire::message::{SourceMessage, TargetMessage};
@@ -27,7 +28,7 @@ fn child(parent: Option<u64>, kind: Kind) -> Entry {
         Some(parent) => Place::Child { parent: EntryId(parent), name: Name::new(b"x").unwrap() },
         None => Place::Operand(0),
     };
-    Entry { place, kind, meta: Meta::default() }
+    Entry { place, kind, meta: Meta::default(), version: None }
 }
 
 fn packed(entry: EntryId) -> PackedFile {
@@ -41,6 +42,8 @@ struct Pair {
     to_target: VecDeque<SourceMessage>,
     to_source: VecDeque<TargetMessage>,
     work: Vec<Work<u64>>,
+    /// Files that an earlier run left a part of, and their frames.
+    parts: Vec<(EntryId, u64)>,
     /// Entries by what became of them: kept or made at once, done, failed, refused.
     outcome: [u64; 4],
     pick: u64,
@@ -78,6 +81,7 @@ impl Pair {
                     let finish = self.target.answer(id, answer);
                     self.finish(finish);
                 }
+                self.say_what_is_there();
             }
             Step::Abandon(entry, ..) => {
                 self.outcome[2] += 1;
@@ -100,7 +104,43 @@ impl Pair {
             self.outcome[0] += 1;
             return Answer::Settled;
         }
-        Answer::Needed(Arc::new(id.0))
+        match entry.kind {
+            Kind::File { size } if size > frame_len().pack_file_max() && self.pick(2) == 0 => {
+                self.parts.push((id, frame_len().frames(size)));
+                Answer::Partial(Arc::new(id.0))
+            }
+            _ => Answer::Needed(Arc::new(id.0)),
+        }
+    }
+
+    /// Once an Offer is answered: of each file that an earlier run left a part of, some frames are there.
+    fn say_what_is_there(&mut self) {
+        for (entry, frames) in std::mem::take(&mut self.parts) {
+            for index in 0..frames {
+                let step = match self.pick(3) {
+                    0 => {
+                        self.target.lacks(entry, &[index..index + 1]);
+                        Step::None
+                    }
+                    choice => self.target.holds(entry, index, &[[1; 32]], choice == 1),
+                };
+                assert!(matches!(step, Step::None), "the source has not ended it");
+            }
+        }
+    }
+
+    /// Frames that the target has: some turn out to differ.
+    fn compare(&mut self, piece: &Piece<u64>, values: &[[u8; 32]]) {
+        let mut same = RangeSet::new();
+        for (index, value) in piece.frames.clone().zip(values) {
+            if self.pick(3) == 0 {
+                self.carry_frame(piece.entry, piece.size, index);
+            } else {
+                assert!(same.insert(index));
+                self.source.frames_read(piece.entry, &[(index, *value)]);
+            }
+        }
+        self.source.same(piece.entry, &same);
     }
 
     /// Settles this and every directory that is complete by it.
@@ -126,6 +166,7 @@ impl Pair {
                     self.finish(handle.map(|handle| Finish { entry: file.entry, handle, end: None }));
                 }
             }
+            Work::Compare(piece, values) => self.compare(&piece, &values),
             Work::Frames(piece) => {
                 if self.pick(8) == 0 {
                     self.source.fail(piece.entry, "unreadable");
@@ -141,7 +182,7 @@ impl Pair {
     fn carry_frame(&mut self, entry: EntryId, size: u64, index: u64) {
         let len = frame_len().frame_len(size, index).unwrap();
         let offset = index * F;
-        self.source.frames_read(entry, &[(index, [1; 32])], Stamp::default());
+        self.source.frames_read(entry, &[(index, [1; 32])]);
         if self.target.admit_frame(entry, offset, len).unwrap().is_none() {
             return;
         }
@@ -170,6 +211,7 @@ proptest! {
             to_target: VecDeque::new(),
             to_source: VecDeque::new(),
             work: Vec::new(),
+            parts: Vec::new(),
             outcome: [0; 4],
             pick: seed,
         };

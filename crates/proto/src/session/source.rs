@@ -1,12 +1,14 @@
 //! The source's machine: offers entries, learns what is needed, hands out work, settles what is done.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::ids::EntryId;
 use crate::integrity::{Digest, FrameLen, FrameTree};
-use crate::manifest::{Entry, Kind, Stamp};
+use crate::manifest::{Entry, Kind, Place, Stamp};
 use crate::plan::{Piece, Plan, Work};
+use crate::ranges::RangeSet;
 use crate::wire::fault::ProtocolFault;
 use crate::wire::limits::{ENTRY_WINDOW, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_MAX, RESENDS_MAX};
 use crate::wire::message::{Need, SourceMessage, TargetMessage};
@@ -41,13 +43,23 @@ struct Tracked<H> {
 #[derive(Debug)]
 enum State {
     /// From Offer to Needs. Next: Small, Large, settled.
-    Offered { kind: Kind },
+    Offered { kind: Kind, modified: Stamp },
     /// A directory, from its Offer until it has ended and is settled.
     Directory { ended: bool, refused: bool },
     /// Needed and packed. Next: settled.
     Small { size: u64 },
     /// Needed, frame by frame. Next: settled.
-    Large { size: u64, tree: FrameTree, ended: bool },
+    Large(Large),
+}
+
+#[derive(Debug)]
+struct Large {
+    size: u64,
+    modified: Stamp,
+    tree: FrameTree,
+    ended: bool,
+    /// The target has a part of it, and may say so.
+    rest: bool,
 }
 
 impl<H> Source<H> {
@@ -120,7 +132,7 @@ impl<H> Source<H> {
             State::Directory { ended: false, refused: false }
         } else {
             self.in_window += 1;
-            State::Offered { kind: entry.kind.clone() }
+            State::Offered { kind: entry.kind.clone(), modified: entry.meta.modified }
         };
         self.entries.insert(id, Tracked { handle, state });
         self.batch_bytes += 300 + if let Kind::Symlink { points_to } = &entry.kind { points_to.len() } else { 0 };
@@ -193,7 +205,10 @@ impl<H> Source<H> {
                 self.check_offered(entry)?;
                 self.settle(entry);
             }
-            TargetMessage::ResendFrame { entry, offset } => self.handle_resend_frame(entry, offset)?,
+            TargetMessage::Lacks { entry, frames } => self.handle_lacks(entry, frames)?,
+            TargetMessage::Holds { entry, first, values, compare } => {
+                self.handle_holds(entry, first, values, compare)?;
+            }
             TargetMessage::ResendPacked { entries } => {
                 entries.into_iter().try_for_each(|entry| self.handle_resend_packed(entry))?;
             }
@@ -214,8 +229,10 @@ impl<H> Source<H> {
     pub fn next_work(&mut self, frames_max: u64) -> Option<Work<H>> {
         loop {
             match self.plan.take(frames_max)? {
-                Work::Frames(piece) if !self.entries.contains_key(&piece.entry) => self.plan.forget(piece.entry),
-                Work::Frames(piece) => return Some(Work::Frames(piece)),
+                Work::Frames(piece) | Work::Compare(piece, _) if !self.entries.contains_key(&piece.entry) => {
+                    self.plan.forget(piece.entry);
+                }
+                work @ (Work::Frames(_) | Work::Compare(..)) => return Some(work),
                 Work::Pack(mut files) => {
                     files.retain(|file| self.entries.contains_key(&file.entry));
                     if !files.is_empty() {
@@ -231,17 +248,31 @@ impl<H> Source<H> {
         self.offers_ended && self.entries.is_empty() && self.outbox.is_empty()
     }
 
-    /// These frames of a file were read and have these BLAKE3 values; `modified` is the file's time as it was then.
-    pub fn frames_read(&mut self, entry: EntryId, values: &[(u64, Digest)], modified: Stamp) {
-        let Some(Tracked { state: State::Large { tree, ended, .. }, .. }) = self.entries.get_mut(&entry) else {
+    /// These frames of a file were read and have these BLAKE3 values; the file is still what was offered.
+    pub fn frames_read(&mut self, entry: EntryId, values: &[(u64, Digest)]) {
+        let Some(Tracked { state: State::Large(large), .. }) = self.entries.get_mut(&entry) else {
             return;
         };
         for (index, value) in values {
-            tree.insert(*index, *value);
+            large.tree.insert(*index, *value);
         }
-        if !*ended && let Some(digest) = tree.digest() {
-            *ended = true;
-            self.outbox.push_back(SourceMessage::FileEnd { entry, modified, digest });
+        self.end_if_read(entry);
+    }
+
+    /// Of the frames that were to be compared, these are the same at both ends.
+    pub fn same(&mut self, entry: EntryId, frames: &RangeSet) {
+        if self.entries.contains_key(&entry) && !frames.is_empty() {
+            self.outbox.push_back(SourceMessage::Same { entry, frames: frames.iter().collect() });
+        }
+    }
+
+    fn end_if_read(&mut self, entry: EntryId) {
+        let Some(Tracked { state: State::Large(large), .. }) = self.entries.get_mut(&entry) else { return };
+        if !large.ended
+            && let Some(digest) = large.tree.digest()
+        {
+            large.ended = true;
+            self.outbox.push_back(SourceMessage::FileEnd { entry, modified: large.modified, digest });
         }
     }
 
@@ -257,12 +288,31 @@ impl<H> Source<H> {
     /// The source cannot deliver this file. `false`, and nothing happens, if it is not needed: not yet, or not any more.
     pub fn fail(&mut self, entry: EntryId, reason: &str) -> bool {
         let state = self.entries.get(&entry).map(|tracked| &tracked.state);
-        let needed = matches!(state, Some(State::Small { .. } | State::Large { .. }));
+        let needed = matches!(state, Some(State::Small { .. } | State::Large(_)));
         if needed {
             self.settle(entry);
             self.outbox.push_back(SourceMessage::SourceFailed { entry, reason: reason.into() });
         }
         needed
+    }
+
+    /// A file is not what it was when it was offered: offers it anew, as it is now, in its own place. What came of it so
+    /// far is void. `None`, and nothing happens, if it is not needed: not yet, or not any more.
+    pub fn offer_again(&mut self, entry: EntryId, now: Entry, handle: Arc<H>) -> Option<EntryId> {
+        let needed = matches!(self.entries.get(&entry)?.state, State::Small { .. } | State::Large(_));
+        if !needed {
+            return None;
+        }
+        self.flush_offers();
+        self.settle(entry);
+        let id = EntryId(self.next);
+        self.next += 1;
+        self.in_window += 1;
+        let state = State::Offered { kind: now.kind.clone(), modified: now.meta.modified };
+        self.entries.insert(id, Tracked { handle, state });
+        let now = Entry { place: Place::Again(entry), ..now };
+        self.outbox.push_back(SourceMessage::Offer { first: id, entries: vec![now] });
+        Some(id)
     }
 
     fn handle_need(&mut self, entry: EntryId, need: Need) -> Result<(), ProtocolFault> {
@@ -277,30 +327,39 @@ impl<H> Source<H> {
                         self.settle(entry);
                     }
                 }
-                Need::Nothing | Need::InOrder => {
+                Need::Nothing | Need::InOrder | Need::Rest => {
                     return Err(ProtocolFault::Invalid("a need that a directory cannot have"));
                 }
             },
-            State::Offered { kind } => match (need, kind.clone()) {
-                (Need::Nothing | Need::Refused, _) => {
+            State::Offered { kind, modified } => match (need, kind.clone(), *modified) {
+                (Need::Nothing | Need::Refused, ..) => {
                     self.settle(entry);
                 }
-                (Need::All | Need::InOrder, Kind::File { size }) => self.need_file(entry, size, need == Need::InOrder),
+                (Need::Rest, Kind::File { size }, _) if size <= self.frame.pack_file_max() => {
+                    return Err(ProtocolFault::Invalid("a need that a small file cannot have"));
+                }
+                (Need::All | Need::InOrder | Need::Rest, Kind::File { size }, modified) => {
+                    self.need_file(entry, size, modified, need);
+                }
                 _ => return Err(ProtocolFault::Invalid("a need that a link cannot have")),
             },
-            State::Small { .. } | State::Large { .. } => return Err(ProtocolFault::OutOfTurn("a second answer")),
+            State::Small { .. } | State::Large(_) => return Err(ProtocolFault::OutOfTurn("a second answer")),
         }
         Ok(())
     }
 
-    fn need_file(&mut self, entry: EntryId, size: u64, in_order: bool) {
+    fn need_file(&mut self, entry: EntryId, size: u64, modified: Stamp, need: Need) {
         let Some(tracked) = self.entries.get_mut(&entry) else { return };
         tracked.state = if size <= self.frame.pack_file_max() {
             State::Small { size }
         } else {
-            State::Large { size, tree: FrameTree::new(self.frame.frames(size)), ended: false }
+            let tree = FrameTree::new(self.frame.frames(size));
+            State::Large(Large { size, modified, tree, ended: false, rest: need == Need::Rest })
         };
-        self.plan.add(entry, Arc::clone(&tracked.handle), size, in_order);
+        // Of the rest, the target says what it is.
+        if need != Need::Rest {
+            self.plan.add(entry, Arc::clone(&tracked.handle), size, need == Need::InOrder);
+        }
     }
 
     fn handle_done(&mut self, first: EntryId, count: u64) -> Result<(), ProtocolFault> {
@@ -317,20 +376,47 @@ impl<H> Source<H> {
         Ok(())
     }
 
-    fn handle_resend_frame(&mut self, entry: EntryId, offset: u64) -> Result<(), ProtocolFault> {
+    fn handle_lacks(&mut self, entry: EntryId, frames: Vec<Range<u64>>) -> Result<(), ProtocolFault> {
         self.check_offered(entry)?;
-        let Some(tracked) = self.entries.get(&entry) else { return Ok(()) };
-        let State::Large { size, .. } = tracked.state else {
-            return Err(ProtocolFault::Unasked("a frame of what has none"));
+        let Some(Tracked { handle, state }) = self.entries.get(&entry) else { return Ok(()) };
+        let State::Large(Large { size, .. }) = state else {
+            return Err(ProtocolFault::Unasked("frames of what has none"));
         };
-        let index = offset / u64::from(self.frame.get());
-        let len = self.frame.frame_len(size, index).ok_or(ProtocolFault::Misplaced)?;
-        self.frame.index_of(size, offset, len)?;
-        if self.plan.waiting_again() >= RESENDS_MAX {
+        if self.plan.waiting_runs() + frames.len() > RESENDS_MAX {
             return Err(ProtocolFault::OverLimit("frames to be sent again"));
         }
-        let handle = Arc::clone(&tracked.handle);
-        self.plan.add_again(Piece { entry, handle, size, frames: index..index + 1, ticket: 0 });
+        for frames in frames {
+            check_frames(self.frame, *size, &frames)?;
+            self.plan.add_frames(Piece { entry, handle: Arc::clone(handle), size: *size, frames, ticket: 0 });
+        }
+        Ok(())
+    }
+
+    fn handle_holds(
+        &mut self,
+        entry: EntryId,
+        first: u64,
+        values: Vec<Digest>,
+        compare: bool,
+    ) -> Result<(), ProtocolFault> {
+        self.check_offered(entry)?;
+        let Some(Tracked { handle, state }) = self.entries.get_mut(&entry) else { return Ok(()) };
+        let State::Large(large @ Large { rest: true, .. }) = state else {
+            return Err(ProtocolFault::Unasked("frames that are there of what is needed whole"));
+        };
+        let frames = first..first.saturating_add(values.len() as u64);
+        check_frames(self.frame, large.size, &frames)?;
+        if compare {
+            let (handle, size) = (Arc::clone(handle), large.size);
+            self.plan.add_compare(Piece { entry, handle, size, frames, ticket: 0 }, values);
+            return Ok(());
+        }
+        for (index, value) in frames.zip(values) {
+            if !large.tree.insert(index, value) {
+                return Err(ProtocolFault::Unasked("a frame that is there twice"));
+            }
+        }
+        self.end_if_read(entry);
         Ok(())
     }
 
@@ -363,6 +449,11 @@ impl<H> Source<H> {
         self.in_window -= usize::from(known);
         known
     }
+}
+
+/// Frames that a file of `size` bytes has.
+fn check_frames(frame: FrameLen, size: u64, frames: &Range<u64>) -> Result<(), ProtocolFault> {
+    if frames.start < frames.end && frames.end <= frame.frames(size) { Ok(()) } else { Err(ProtocolFault::Misplaced) }
 }
 
 #[cfg(test)]

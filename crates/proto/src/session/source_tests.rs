@@ -1,7 +1,7 @@
 //! The source's machine against targets that are late, wrong or hostile.
 
 use super::*;
-use crate::manifest::{Meta, Place};
+use crate::manifest::Meta;
 use crate::path::Name;
 use crate::plan::PIECE_FRAMES_MAX;
 use crate::wire::limits::LARGE_IN_FLIGHT_MAX;
@@ -17,7 +17,7 @@ fn entry(parent: Option<EntryId>, kind: Kind) -> Entry {
         Some(parent) => Place::Child { parent, name: Name::new(b"x").unwrap() },
         None => Place::Operand(0),
     };
-    Entry { place, kind, meta: Meta::default() }
+    Entry { place, kind, meta: Meta::default(), version: None }
 }
 
 fn file(size: u64) -> Entry {
@@ -68,10 +68,11 @@ fn a_tree_goes_through() {
             Work::Frames(piece) => {
                 for index in piece.frames {
                     frames += 1;
-                    source.frames_read(large, &[(index, [1; 32])], Stamp::default());
+                    source.frames_read(large, &[(index, [1; 32])]);
                 }
             }
             Work::Pack(files) => packed.extend(files.into_iter().map(|file| file.entry)),
+            Work::Compare(..) => panic!("nothing is to be compared"),
         }
     }
     assert_eq!((frames, packed), (2, vec![small]));
@@ -93,7 +94,8 @@ fn answers_about_what_was_not_offered_are_faults() {
         done(0, 2),
         done(u64::MAX, 2),
         TargetMessage::TargetFailed { entry: EntryId(1) },
-        TargetMessage::ResendFrame { entry: EntryId(u64::MAX), offset: 0 },
+        TargetMessage::Lacks { entry: EntryId(u64::MAX), frames: vec![0..1] },
+        TargetMessage::Holds { entry: EntryId(u64::MAX), first: 0, values: vec![[0; 32]], compare: false },
         TargetMessage::ResendPacked { entries: vec![EntryId(1)] },
     ] {
         let mut source = source();
@@ -167,14 +169,35 @@ fn what_comes_late_is_ignored() {
     for message in [
         done(0, 2),
         TargetMessage::TargetFailed { entry: ids[0] },
-        TargetMessage::ResendFrame { entry: ids[1], offset: F },
+        TargetMessage::Lacks { entry: ids[1], frames: vec![1..2] },
+        TargetMessage::Holds { entry: ids[1], first: 0, values: vec![[0; 32]], compare: true },
         TargetMessage::ResendPacked { entries: vec![ids[0]] },
     ] {
         assert_eq!(source.handle(message), Ok(()));
     }
-    source.frames_read(ids[1], &[(0, [0; 32]), (1, [0; 32])], Stamp::default());
+    source.frames_read(ids[1], &[(0, [0; 32]), (1, [0; 32])]);
     assert!(source.next_work(PIECE_FRAMES_MAX).is_none() && source.poll_message().is_none());
     assert_eq!(source.window(), ENTRY_WINDOW);
+}
+
+#[test]
+fn a_file_that_changed_is_offered_anew_in_its_place() {
+    let mut source = source();
+    let ids = offered(&mut source, vec![file(5), file(3 * F)]);
+    assert_eq!(source.offer_again(ids[0], file(6), Arc::new(())), None, "not needed yet");
+    source.handle(needs(0, &[Need::All; 2])).unwrap();
+    source.end_offers();
+    drain(&mut source);
+    assert_eq!(source.offer_again(ids[1], file(2 * F), Arc::new(())), Some(EntryId(2)));
+    assert_eq!(source.offer_again(ids[1], file(2 * F), Arc::new(())), None, "once");
+    let again = Entry { place: Place::Again(ids[1]), ..file(2 * F) };
+    assert_eq!(drain(&mut source), [SourceMessage::Offer { first: EntryId(2), entries: vec![again] }]);
+    assert!(matches!(source.next_work(PIECE_FRAMES_MAX), Some(Work::Pack(_))));
+    assert!(source.next_work(PIECE_FRAMES_MAX).is_none(), "what it was is not sent any more");
+    source.handle(needs(2, &[Need::All])).unwrap();
+    assert!(matches!(source.next_work(PIECE_FRAMES_MAX), Some(Work::Frames(piece)) if piece.size == 2 * F));
+    source.handle(done(0, 3)).unwrap();
+    assert!(source.is_finished());
 }
 
 #[test]
@@ -192,23 +215,81 @@ fn a_frame_can_only_be_asked_for_again_where_one_is() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(2 * F + 1), file(5), entry(None, Kind::Directory), file(F)]);
     source.handle(needs(0, &[Need::All, Need::All, Need::All])).unwrap();
-    let resend = |entry, offset| TargetMessage::ResendFrame { entry, offset };
-    for offset in [1, F - 1, 3 * F, u64::MAX] {
-        assert_eq!(source.handle(resend(ids[0], offset)), Err(ProtocolFault::Misplaced));
+    let resend = |entry, frames| TargetMessage::Lacks { entry, frames: vec![frames] };
+    for frames in [3..4, 0..4, u64::MAX - 1..u64::MAX] {
+        assert_eq!(source.handle(resend(ids[0], frames)), Err(ProtocolFault::Misplaced));
     }
     for entry in &ids[1..] {
-        assert!(matches!(source.handle(resend(*entry, 0)), Err(ProtocolFault::Unasked(_))));
+        assert!(matches!(source.handle(resend(*entry, 0..1)), Err(ProtocolFault::Unasked(_))));
     }
     for entry in [ids[0], ids[2], ids[3]] {
         let packed = TargetMessage::ResendPacked { entries: vec![entry] };
         assert!(matches!(source.handle(packed), Err(ProtocolFault::Unasked(_))));
     }
     while source.next_work(PIECE_FRAMES_MAX).is_some() {}
-    source.handle(resend(ids[0], 2 * F)).unwrap();
+    source.handle(resend(ids[0], 2..3)).unwrap();
     let Some(Work::Frames(piece)) = source.next_work(PIECE_FRAMES_MAX) else { panic!("the frame again") };
     assert_eq!((piece.entry, piece.frames), (ids[0], 2..3));
     source.handle(TargetMessage::ResendPacked { entries: vec![ids[1]] }).unwrap();
     assert!(matches!(source.next_work(PIECE_FRAMES_MAX), Some(Work::Pack(files)) if files[0].entry == ids[1]));
+}
+
+/// A file of five frames of which the target has a part.
+fn with_a_part(source: &mut Source<()>) -> EntryId {
+    let id = offered(source, vec![file(5 * F)])[0];
+    source.handle(needs(id.0, &[Need::Rest])).unwrap();
+    assert!(source.next_work(PIECE_FRAMES_MAX).is_none(), "the target has not said what it lacks");
+    id
+}
+
+#[test]
+fn of_a_part_that_is_there_only_the_rest_is_sent() {
+    let mut source = source();
+    let entry = with_a_part(&mut source);
+    source.handle(TargetMessage::Lacks { entry, frames: vec![1..2, 4..5] }).unwrap();
+    let mut sent = Vec::new();
+    while let Some(Work::Frames(piece)) = source.next_work(PIECE_FRAMES_MAX) {
+        let values: Vec<_> = piece.frames.clone().map(|index| (index, [1; 32])).collect();
+        source.frames_read(entry, &values);
+        sent.extend(piece.frames);
+    }
+    assert_eq!(sent, [1, 4]);
+    let holds = |first, values| TargetMessage::Holds { entry, first, values, compare: false };
+    source.handle(holds(2, vec![[1; 32]; 2])).unwrap();
+    assert_eq!(drain(&mut source), []);
+    source.handle(holds(0, vec![[1; 32]])).unwrap();
+    assert!(matches!(drain(&mut source)[..], [SourceMessage::FileEnd { .. }]), "every frame is accounted for");
+    assert_eq!(source.handle(holds(0, vec![[1; 32]])), Err(ProtocolFault::Unasked("a frame that is there twice")));
+}
+
+#[test]
+fn what_may_have_changed_is_compared() {
+    let mut source = source();
+    let entry = with_a_part(&mut source);
+    source.handle(TargetMessage::Holds { entry, first: 1, values: vec![[1; 32], [2; 32]], compare: true }).unwrap();
+    let Some(Work::Compare(piece, values)) = source.next_work(1) else { panic!("to be compared") };
+    assert_eq!((piece.frames, values), (1..3, vec![[1; 32], [2; 32]]));
+    source.frames_read(entry, &[(1, [1; 32]), (2, [9; 32])]);
+    let mut same = RangeSet::new();
+    assert!(same.insert(1));
+    source.same(entry, &same);
+    source.same(entry, &RangeSet::new());
+    assert_eq!(drain(&mut source), [SourceMessage::Same { entry, frames: vec![1..2] }]);
+}
+
+#[test]
+fn parts_are_claimed_only_of_what_can_have_them() {
+    let mut source = source();
+    let ids = offered(&mut source, vec![file(2 * F), file(5), file(2 * F)]);
+    assert!(source.handle(needs(1, &[Need::Rest])).is_err(), "a small file");
+    source.handle(needs(0, &[Need::All])).unwrap();
+    source.handle(needs(2, &[Need::Rest])).unwrap();
+    let holds =
+        |entry, first, count| TargetMessage::Holds { entry, first, values: vec![[0; 32]; count], compare: false };
+    assert!(matches!(source.handle(holds(ids[0], 0, 1)), Err(ProtocolFault::Unasked(_))), "it was needed whole");
+    for (first, count) in [(2, 1), (1, 2), (0, 0), (u64::MAX, 1)] {
+        assert_eq!(source.handle(holds(ids[2], first, count)), Err(ProtocolFault::Misplaced));
+    }
 }
 
 #[test]
@@ -216,7 +297,8 @@ fn asking_again_and_again_meets_a_limit() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(F), file(0)]);
     source.handle(needs(0, &[Need::All; 2])).unwrap();
-    let frame = TargetMessage::ResendFrame { entry: ids[0], offset: 0 };
+    assert!(source.next_work(PIECE_FRAMES_MAX).is_some());
+    let frame = TargetMessage::Lacks { entry: ids[0], frames: vec![0..1] };
     let asked = (0..=RESENDS_MAX).take_while(|_| source.handle(frame.clone()).is_ok()).count();
     assert_eq!(asked, RESENDS_MAX);
     let packed = TargetMessage::ResendPacked { entries: vec![ids[1]; 512] };
@@ -343,9 +425,9 @@ fn a_file_ends_once() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(2 * F)]);
     source.handle(needs(0, &[Need::All])).unwrap();
-    source.frames_read(ids[0], &[(1, [1; 32]), (7, [0; 32])], Stamp::default());
+    source.frames_read(ids[0], &[(1, [1; 32]), (7, [0; 32])]);
     assert_eq!(source.poll_message(), None, "half of it, and a frame that there is not");
-    source.frames_read(ids[0], &[(0, [1; 32])], Stamp::default());
-    source.frames_read(ids[0], &[(0, [2; 32])], Stamp::default());
+    source.frames_read(ids[0], &[(0, [1; 32])]);
+    source.frames_read(ids[0], &[(0, [2; 32])]);
     assert!(matches!(drain(&mut source)[..], [SourceMessage::FileEnd { .. }]));
 }

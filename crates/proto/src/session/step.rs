@@ -13,6 +13,8 @@ pub enum Parent<H> {
     Operand(u32),
     /// They go in here.
     Open(Arc<H>),
+    /// The entry takes the place of this file, of which nothing is needed any more: remove what came of it.
+    Again(Arc<H>),
     /// It was refused, and so are they.
     Refused,
 }
@@ -24,6 +26,9 @@ pub enum Answer<H> {
     Settled,
     /// A file: send it. A directory: send its children.
     Needed(Arc<H>),
+    /// A large file: an earlier run left a part of it. What is proven of it, and what is lacking, follows by
+    /// [`super::target::Target::holds`] and [`super::target::Target::lacks`].
+    Partial(Arc<H>),
     /// A file: send it from its beginning to its end.
     NeededInOrder(Arc<H>),
     /// It cannot be taken; the engine has reported it, unless a directory above it was.

@@ -5,7 +5,8 @@
 //! is no directory, a frame off its place or of something not needed ends the session with a
 //! [`ProtocolFault`]. What is merely late (about an entry that is settled) is discarded.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::ids::EntryId;
@@ -14,7 +15,7 @@ use crate::manifest::{Entry, Kind, Place, Stamp};
 use crate::ranges::RangeSet;
 use crate::wire::fault::ProtocolFault;
 use crate::wire::frame::PackedFile;
-use crate::wire::limits::{ENTRY_WINDOW, OPEN_DIRECTORIES_MAX, PACK_FILES_MAX};
+use crate::wire::limits::{ENTRY_WINDOW, FRAME_RUNS_MAX, HELD_VALUES_MAX, OPEN_DIRECTORIES_MAX, PACK_FILES_MAX};
 use crate::wire::message::{Need, SourceMessage, TargetMessage};
 
 pub use super::step::{Answer, Finish, Parent, Step};
@@ -37,6 +38,8 @@ pub struct Target<H> {
     /// Answers to the Offer that is being examined.
     needs: Vec<Need>,
     needs_first: EntryId,
+    /// Files that are offered anew and not answered yet, by their new ids: the old ones.
+    again: HashMap<EntryId, (EntryId, Arc<H>)>,
     done: RangeSet,
     outbox: VecDeque<TargetMessage>,
     /// Requests to send again that are in the outbox.
@@ -62,8 +65,8 @@ enum State<H> {
     Examining { kind: Kind },
     /// Needed, comes in a pack. Next: Finishing, settled.
     Small { handle: Arc<H> },
-    /// Needed, comes in frames. Next: Finishing, settled.
-    Large(Large<H>),
+    /// Needed, comes in frames. Next: Finishing, settled. Boxed, since there are few of these and many of the others.
+    Large(Box<Large<H>>),
     /// Whole; the engine gives it its name. Next: settled; Small, once, if it was lost on the way to the disk.
     Finishing,
     /// A directory. Next: Finishing, once it has ended and all children are settled.
@@ -79,6 +82,8 @@ struct Large<H> {
     /// file that is whole. At most one for each stream.
     in_hand: HashSet<u64>,
     end: Option<(Stamp, Digest)>,
+    /// Frames that an earlier run left, and that the source is to compare.
+    unsure: BTreeMap<u64, Digest>,
     /// The next frame, where only that one may come.
     in_order: Option<u64>,
 }
@@ -92,6 +97,7 @@ impl<H> Target<H> {
             next: 0,
             needs: Vec::new(),
             needs_first: EntryId(0),
+            again: HashMap::new(),
             done: RangeSet::new(),
             outbox: VecDeque::new(),
             outbox_resends: 0,
@@ -106,7 +112,7 @@ impl<H> Target<H> {
         if self.outbox.len() > OUTBOX_MAX {
             return Err(ProtocolFault::OverLimit("answers that are not read"));
         }
-        if self.offers_ended && matches!(message, SourceMessage::Offer { .. } | SourceMessage::OffersEnd) {
+        if self.offers_ended && is_new(&message) {
             return Err(ProtocolFault::OutOfTurn("an offer"));
         }
         match message {
@@ -114,6 +120,7 @@ impl<H> Target<H> {
             SourceMessage::DirectoryEnd { entry, .. } => self.handle_directory_end(entry),
             SourceMessage::FileEnd { entry, modified, digest } => self.handle_file_end(entry, modified, digest),
             SourceMessage::SourceFailed { entry, reason } => self.handle_source_failed(entry, reason),
+            SourceMessage::Same { entry, frames } => self.handle_same(entry, &frames),
             SourceMessage::OffersEnd => {
                 if self.open_directories > 0 {
                     return Err(ProtocolFault::OutOfTurn("the end of all offers"));
@@ -135,6 +142,10 @@ impl<H> Target<H> {
                 }
                 _ => Parent::Refused,
             },
+            Place::Again(entry) => match self.again.values().find(|(old, _)| old == entry) {
+                Some((_, handle)) => Parent::Again(Arc::clone(handle)),
+                None => Parent::Refused,
+            },
         }
     }
 
@@ -143,10 +154,18 @@ impl<H> Target<H> {
     /// # Panics
     /// If `entry` is not the next one, or cannot have this answer: programmer's errors.
     pub fn answer(&mut self, entry: EntryId, answer: Answer<H>) -> Option<Finish<H>> {
+        let finish = self.answer_entry(entry, answer);
+        // A directory in which a file was offered anew is not complete before that is answered.
+        let old = self.again.remove(&entry).and_then(|(old, _)| self.forget(old));
+        finish.or(old)
+    }
+
+    fn answer_entry(&mut self, entry: EntryId, answer: Answer<H>) -> Option<Finish<H>> {
         assert_eq!(entry.0, self.needs_first.0 + self.needs.len() as u64, "answers in order");
         let need = match answer {
             Answer::Settled => Need::Nothing,
             Answer::Needed(_) => Need::All,
+            Answer::Partial(_) => Need::Rest,
             Answer::NeededInOrder(_) => Need::InOrder,
             Answer::Refused => Need::Refused,
         };
@@ -160,7 +179,7 @@ impl<H> Target<H> {
         match (answer, &mut tracked.state) {
             (Answer::Needed(directory), State::Directory { handle, .. }) => *handle = Some(directory),
             (Answer::Refused, State::Directory { .. }) => {}
-            (Answer::Needed(handle), State::Examining { kind: Kind::File { size } }) => {
+            (Answer::Needed(handle) | Answer::Partial(handle), State::Examining { kind: Kind::File { size } }) => {
                 tracked.state = receiving(frame, handle, *size, None);
             }
             (Answer::NeededInOrder(handle), State::Examining { kind: Kind::File { size } }) => {
@@ -202,6 +221,7 @@ impl<H> Target<H> {
         if let Some(Tracked { state: State::Large(large), .. }) = self.entries.get_mut(&entry) {
             let index = offset / frame;
             large.in_hand.remove(&index);
+            large.unsure.remove(&index);
             large.tree.insert(index, value);
             large.in_order = large.in_order.map(|_| index + 1);
         }
@@ -221,15 +241,43 @@ impl<H> Target<H> {
     pub fn resend_frame(&mut self, entry: EntryId, offset: u64) -> bool {
         let frame = u64::from(self.frame.get());
         match self.entries.get_mut(&entry) {
-            Some(Tracked { state: State::Large(Large { in_order: Some(_), .. }), .. }) => false,
+            Some(Tracked { state: State::Large(large), .. }) if large.in_order.is_some() => false,
             Some(Tracked { state: State::Large(large), .. }) => {
                 large.in_hand.remove(&(offset / frame));
-                self.outbox_resends += 1;
-                self.outbox.push_back(TargetMessage::ResendFrame { entry, offset });
+                let index = offset / frame;
+                self.lacks(entry, &[index..index + 1]);
                 true
             }
             // It was settled while the frame was on its way.
             _ => true,
+        }
+    }
+
+    /// Frames of a file that was answered by [`Answer::Partial`] are here: read again, they have these values. With
+    /// `compare`, the source is to read them, too. To be called after the whole Offer was answered.
+    pub fn holds(&mut self, entry: EntryId, first: u64, values: &[Digest], compare: bool) -> Step<H> {
+        let Some(Tracked { state: State::Large(large), .. }) = self.entries.get_mut(&entry) else { return Step::None };
+        for (index, value) in (first..).zip(values) {
+            if compare {
+                large.unsure.insert(index, *value);
+            } else {
+                large.tree.insert(index, *value);
+            }
+        }
+        for (first, values) in (first..).step_by(HELD_VALUES_MAX).zip(values.chunks(HELD_VALUES_MAX)) {
+            self.outbox.push_back(TargetMessage::Holds { entry, first, values: values.to_vec(), compare });
+        }
+        self.finish_if_whole(entry)
+    }
+
+    /// These frames of a file have to be sent, or sent again.
+    pub fn lacks(&mut self, entry: EntryId, frames: &[Range<u64>]) {
+        if !self.entries.contains_key(&entry) {
+            return;
+        }
+        for frames in frames.chunks(FRAME_RUNS_MAX) {
+            self.outbox_resends += 1;
+            self.outbox.push_back(TargetMessage::Lacks { entry, frames: frames.to_vec() });
         }
     }
 
@@ -305,7 +353,7 @@ impl<H> Target<H> {
     /// The next message for the source.
     pub fn poll_message(&mut self) -> Option<TargetMessage> {
         if let Some(message) = self.outbox.pop_front() {
-            let resend = matches!(message, TargetMessage::ResendFrame { .. } | TargetMessage::ResendPacked { .. });
+            let resend = matches!(message, TargetMessage::Lacks { .. } | TargetMessage::ResendPacked { .. });
             self.outbox_resends -= usize::from(resend);
             return Some(message);
         }
@@ -330,7 +378,10 @@ impl<H> Target<H> {
             return Err(ProtocolFault::OutOfTurn("an offer"));
         }
         for (id, entry) in (first.0..).map(EntryId).zip(&entries) {
-            let parent = self.adopt(&entry.place)?;
+            let parent = match entry.place {
+                Place::Again(old) => self.replace(id, old, &entry.kind)?,
+                _ => self.adopt(&entry.place)?,
+            };
             let directory = entry.kind == Kind::Directory;
             self.open_directories += usize::from(directory);
             self.in_window += usize::from(!directory);
@@ -359,6 +410,31 @@ impl<H> Target<H> {
         }
     }
 
+    /// A file gives its place to another entry: what was offered of it is void. Returns its parent.
+    fn replace(&mut self, new: EntryId, old: EntryId, kind: &Kind) -> Result<Option<EntryId>, ProtocolFault> {
+        if !matches!(kind, Kind::File { .. }) {
+            return Err(ProtocolFault::Invalid("something else in the place of a file"));
+        }
+        self.tracked(old)?;
+        let Some(tracked) = self.entries.get_mut(&old) else { return Ok(None) };
+        let handle = match &tracked.state {
+            State::Small { handle } => Arc::clone(handle),
+            State::Large(large) => Arc::clone(&large.handle),
+            State::Finishing => return Ok(None),
+            State::Examining { .. } | State::Directory { .. } => return Err(ProtocolFault::OutOfTurn("an offer")),
+        };
+        tracked.state = State::Finishing;
+        self.in_window -= usize::from(!std::mem::replace(&mut tracked.released, true));
+        let parent = tracked.parent;
+        if let Some(Tracked { state: State::Directory { children, .. }, .. }) =
+            parent.and_then(|parent| self.entries.get_mut(&parent))
+        {
+            *children += 1;
+        }
+        self.again.insert(new, (old, handle));
+        Ok(parent)
+    }
+
     fn check_window(&self) -> Result<(), ProtocolFault> {
         if self.in_window > ENTRY_WINDOW || self.open_directories > OPEN_DIRECTORIES_MAX {
             return Err(ProtocolFault::OverLimit("entries that are not settled"));
@@ -381,10 +457,31 @@ impl<H> Target<H> {
             return Ok(Step::None);
         }
         match self.entries.get_mut(&entry) {
-            Some(Tracked { state: State::Large(large @ Large { end: None, .. }), .. }) => {
+            Some(Tracked { state: State::Large(large), .. }) if large.end.is_none() => {
                 large.end = Some((modified, digest))
             }
             _ => return Err(ProtocolFault::OutOfTurn("the end of a file")),
+        }
+        Ok(self.finish_if_whole(entry))
+    }
+
+    /// What the source finds the same at both ends is proven.
+    fn handle_same(&mut self, entry: EntryId, frames: &[Range<u64>]) -> Result<Step<H>, ProtocolFault> {
+        self.tracked(entry)?;
+        let large = match self.entries.get_mut(&entry).map(|tracked| &mut tracked.state) {
+            Some(State::Large(large)) => large,
+            Some(State::Finishing) | None => return Ok(Step::None),
+            Some(_) => return Err(ProtocolFault::OutOfTurn("a comparison")),
+        };
+        for frames in frames {
+            let same: Vec<_> = large.unsure.range(frames.clone()).map(|(index, value)| (*index, *value)).collect();
+            if same.len() as u64 != frames.end - frames.start {
+                return Err(ProtocolFault::Unasked("a comparison of other frames"));
+            }
+            for (index, value) in same {
+                large.unsure.remove(&index);
+                large.tree.insert(index, value);
+            }
         }
         Ok(self.finish_if_whole(entry))
     }
@@ -395,7 +492,8 @@ impl<H> Target<H> {
         }
         let Some(tracked) = self.entries.get_mut(&entry) else { return Ok(Step::None) };
         let handle = match &tracked.state {
-            State::Small { handle } | State::Large(Large { handle, .. }) => Some(Arc::clone(handle)),
+            State::Small { handle } => Some(Arc::clone(handle)),
+            State::Large(large) => Some(Arc::clone(&large.handle)),
             // Whole and proven before the source gave it up: what is there is what was sent.
             State::Finishing => None,
             _ => return Err(ProtocolFault::OutOfTurn("a failure")),
@@ -488,12 +586,28 @@ impl<H> Target<H> {
     }
 }
 
+/// Whether a message offers something that was not offered before.
+fn is_new(message: &SourceMessage) -> bool {
+    match message {
+        SourceMessage::Offer { entries, .. } => entries.iter().any(|entry| !matches!(entry.place, Place::Again(_))),
+        message => matches!(message, SourceMessage::OffersEnd),
+    }
+}
+
 fn receiving<H>(frame: FrameLen, handle: Arc<H>, size: u64, in_order: Option<u64>) -> State<H> {
     if size <= frame.pack_file_max() {
         return State::Small { handle };
     }
     let tree = FrameTree::new(frame.frames(size));
-    State::Large(Large { handle, size, tree, in_hand: HashSet::new(), end: None, in_order })
+    State::Large(Box::new(Large {
+        handle,
+        size,
+        tree,
+        in_hand: HashSet::new(),
+        end: None,
+        unsure: BTreeMap::new(),
+        in_order,
+    }))
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ fn child(parent: Option<u64>, kind: Kind) -> Entry {
         Some(parent) => Place::Child { parent: EntryId(parent), name: Name::new(b"x").unwrap() },
         None => Place::Operand(0),
     };
-    Entry { place, kind, meta: Meta::default() }
+    Entry { place, kind, meta: Meta::default(), version: None }
 }
 
 fn file(size: u64) -> Entry {
@@ -150,6 +150,73 @@ fn of_two_copies_of_a_frame_one_is_written() {
     assert!(admit(&mut target), "it was damaged");
     target.frame_written(EntryId(0), 2 * F, [0; 32]);
     assert!(!admit(&mut target));
+}
+
+/// A file of three frames, the last of one byte, of which an earlier run left a part; and its digest.
+fn with_a_part(target: &mut Target<u64>) -> Digest {
+    target.handle(offer(0, vec![file(2 * F + 1)])).unwrap();
+    target.answer(EntryId(0), Answer::Partial(Arc::new(0)));
+    assert_eq!(drain(target), [TargetMessage::Needs { first: EntryId(0), needs: vec![Need::Rest] }]);
+    let mut tree = FrameTree::new(3);
+    (0..3).for_each(|index| assert!(tree.insert(index, [1; 32])));
+    tree.digest().unwrap()
+}
+
+#[test]
+fn a_part_from_an_earlier_run_counts_and_is_told() {
+    let mut target = target();
+    let digest = with_a_part(&mut target);
+    target.lacks(EntryId(0), &[2..3]);
+    assert!(matches!(target.holds(EntryId(0), 0, &[[1; 32]; 2], false), Step::None));
+    let holds = TargetMessage::Holds { entry: EntryId(0), first: 0, values: vec![[1; 32]; 2], compare: false };
+    assert_eq!(drain(&mut target), [TargetMessage::Lacks { entry: EntryId(0), frames: vec![2..3] }, holds]);
+    assert_eq!(target.admit_frame(EntryId(0), 0, frame_len().bytes()), Ok(None), "it is there");
+    target.handle(SourceMessage::FileEnd { entry: EntryId(0), modified: Stamp::default(), digest }).unwrap();
+    assert!(target.admit_frame(EntryId(0), 2 * F, 1).unwrap().is_some());
+    assert!(matches!(target.frame_written(EntryId(0), 2 * F, [1; 32]), Step::Finish(_)));
+}
+
+#[test]
+fn a_part_that_is_to_be_compared_counts_when_it_was() {
+    let mut target = target();
+    let digest = with_a_part(&mut target);
+    assert!(matches!(target.holds(EntryId(0), 0, &[[1; 32]; 3], true), Step::None));
+    target.handle(SourceMessage::FileEnd { entry: EntryId(0), modified: Stamp::default(), digest }).unwrap();
+    let same = |frames| SourceMessage::Same { entry: EntryId(0), frames: vec![frames] };
+    for frames in [0..4, 3..9, 0..u64::MAX] {
+        assert!(matches!(target.handle(same(frames)), Err(ProtocolFault::Unasked(_))));
+    }
+    assert!(matches!(target.handle(same(1..3)), Ok(Step::None)));
+    assert!(target.admit_frame(EntryId(0), 0, frame_len().bytes()).unwrap().is_some(), "the source has another one");
+    assert!(matches!(target.frame_written(EntryId(0), 0, [1; 32]), Step::Finish(_)));
+}
+
+#[test]
+fn a_file_that_is_offered_anew_takes_the_place_of_what_it_was() {
+    let mut target = target();
+    offered(&mut target, vec![dir(), child(Some(0), Kind::File { size: 2 * F })]);
+    target.handle(SourceMessage::DirectoryEnd { entry: EntryId(0), complete: true }).unwrap();
+    target.handle(SourceMessage::OffersEnd).unwrap();
+    let again = |old| Entry { place: Place::Again(EntryId(old)), ..file(3 * F) };
+    assert!(target.handle(offer(2, vec![file(1)])).is_err(), "nothing else is offered any more");
+    assert!(target.handle(offer(2, vec![again(0)])).is_err(), "a directory");
+    assert!(target.handle(offer(2, vec![again(2)])).is_err(), "itself");
+    assert!(target.admit_frame(EntryId(1), 0, frame_len().bytes()).unwrap().is_some());
+    let Step::Examine(..) = target.handle(offer(2, vec![again(1)])).unwrap() else { panic!("to be examined") };
+    assert!(matches!(target.parent(&Place::Again(EntryId(1))), Parent::Again(_)));
+    assert!(target.answer(EntryId(2), Answer::Needed(Arc::new(7))).is_none());
+    assert!(matches!(target.frame_written(EntryId(1), 0, [0; 32]), Step::None), "late");
+    assert_eq!(target.admit_frame(EntryId(1), F, frame_len().bytes()), Ok(None), "late");
+    assert_eq!(target.admit_frame(EntryId(2), 0, frame_len().bytes()), Ok(Some(Arc::new(7))));
+    target.release_frame(EntryId(2), 0);
+    target.handle(offer(3, vec![again(2)])).unwrap();
+    let complete = target.answer(EntryId(3), Answer::Refused);
+    assert!(matches!(complete, Some(Finish { entry: EntryId(0), .. })), "the directory");
+    assert!(target.settle(EntryId(0), true).is_none());
+    drain(&mut target);
+    assert!(target.is_finished());
+    target.handle(offer(4, vec![again(1)])).unwrap();
+    assert!(matches!(target.parent(&Place::Again(EntryId(1))), Parent::Refused), "it is settled");
 }
 
 #[test]

@@ -17,7 +17,11 @@ pub const OFFER_ENTRIES_MAX: usize = 512;
 pub const ENTRY_WINDOW: usize = 16_384;
 /// Most directories that are open at once: the depth of a tree.
 pub const OPEN_DIRECTORIES_MAX: usize = 1 << 18;
-/// Most frames that were asked for again and are not under way yet: more were never in flight.
+/// Most runs of frames in one message.
+pub const FRAME_RUNS_MAX: usize = 4096;
+/// Most values of frames in one message.
+pub const HELD_VALUES_MAX: usize = 2048;
+/// Most runs of frames that were asked for and are not under way yet: more were never in flight.
 pub const RESENDS_MAX: usize = 1 << 16;
 /// Most files that travel in frames and are begun and not settled: each is open at both ends. At 1,024 descriptors,
 /// which a process has unless it is given more, directories and streams still have theirs.

@@ -4,12 +4,16 @@
 
 use super::fault::ProtocolFault;
 use super::frame::{decode_stamp, encode_stamp};
-use super::limits::{ENTRY_WINDOW, OFFER_ENTRIES_MAX, OPERANDS_MAX, PACK_FILES_MAX, SYMLINK_MAX, TEXT_MAX};
+use super::limits::{
+    ENTRY_WINDOW, FRAME_RUNS_MAX, HELD_VALUES_MAX, OFFER_ENTRIES_MAX, OPERANDS_MAX, PACK_FILES_MAX, SYMLINK_MAX,
+    TEXT_MAX,
+};
 use crate::codec::{Decoded, Reader, Writer};
 use crate::ids::{EntryId, JobNumber};
 use crate::integrity::Digest;
-use crate::manifest::{Entry, Kind, Meta, Place, Stamp};
+use crate::manifest::{Entry, Kind, Meta, Place, Stamp, Version};
 use crate::path::{MAX_NAME, Name};
+use std::ops::Range;
 
 /// From source to target.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +50,13 @@ pub enum SourceMessage {
     },
     /// Nothing more will be offered at all.
     OffersEnd,
+    /// These frames, which the target has from an earlier run and asked about, are what the source has now.
+    Same {
+        /// The file.
+        entry: EntryId,
+        /// Indices of the frames.
+        frames: Vec<Range<u64>>,
+    },
     /// To a target that makes the data connections: all streams with ids below `count` are wanted.
     Streams {
         /// At most the session's `streams_max`.
@@ -73,12 +84,23 @@ pub enum TargetMessage {
         /// The entry.
         entry: EntryId,
     },
-    /// What arrived was not what was sent: send this frame again.
-    ResendFrame {
+    /// These frames of a file are not here: what arrived was not what was sent, or an earlier run left the others.
+    Lacks {
         /// The file.
         entry: EntryId,
-        /// Offset of the frame in bytes.
-        offset: u64,
+        /// Indices of the frames.
+        frames: Vec<Range<u64>>,
+    },
+    /// These frames of a file are here, left and recorded by an earlier run, and were read and hashed again.
+    Holds {
+        /// The file.
+        entry: EntryId,
+        /// Index of the first frame.
+        first: u64,
+        /// Their BLAKE3 values.
+        values: Vec<Digest>,
+        /// Whether the source may have changed since, so that it is to read them, too, and compare.
+        compare: bool,
     },
     /// What arrived was not what was sent: send these small files again.
     ResendPacked {
@@ -96,6 +118,8 @@ pub enum Need {
     All,
     /// All of it, by one stream, from its beginning to its end.
     InOrder,
+    /// What is said to be lacking, in any order: an earlier run left a part of it here.
+    Rest,
     /// The target will not take it (and has told the user why, if that was not already told of a directory above).
     Refused,
 }
@@ -107,15 +131,19 @@ mod kind {
     pub const SOURCE_FAILED: u8 = 4;
     pub const OFFERS_END: u8 = 5;
     pub const STREAMS: u8 = 6;
+    pub const SAME: u8 = 7;
     pub const NEEDS: u8 = 16;
     pub const DONE: u8 = 17;
     pub const TARGET_FAILED: u8 = 18;
-    pub const RESEND_FRAME: u8 = 19;
+    pub const LACKS: u8 = 19;
     pub const RESEND_PACKED: u8 = 20;
+    pub const HOLDS: u8 = 21;
 
     pub const DIRECTORY: u8 = 1;
     pub const FILE: u8 = 2;
     pub const SYMLINK: u8 = 3;
+    pub const FILE_WITH_VERSION: u8 = 4;
+    pub const AGAIN: u8 = 0x40;
     pub const OPERAND: u8 = 0x80;
 }
 
@@ -141,6 +169,9 @@ impl SourceMessage {
             }
             SourceMessage::OffersEnd => {
                 opening(&mut out, kind::OFFERS_END, job);
+            }
+            SourceMessage::Same { entry, frames } => {
+                encode_runs(opening(&mut out, kind::SAME, job).varint(entry.0), frames);
             }
             SourceMessage::Streams { count } => {
                 opening(&mut out, kind::STREAMS, job).u16(*count);
@@ -172,6 +203,7 @@ impl SourceMessage {
                 reason: reader.text(TEXT_MAX, "a reason")?,
             },
             kind::OFFERS_END => SourceMessage::OffersEnd,
+            kind::SAME => SourceMessage::Same { entry: EntryId(reader.varint()?), frames: decode_runs(&mut reader)? },
             kind::STREAMS => SourceMessage::Streams { count: reader.u16()? },
             value => return Err(ProtocolFault::Unknown { what: "message from a source", value: value.into() }),
         };
@@ -201,8 +233,14 @@ impl TargetMessage {
             TargetMessage::TargetFailed { entry } => {
                 opening(&mut out, kind::TARGET_FAILED, job).varint(entry.0);
             }
-            TargetMessage::ResendFrame { entry, offset } => {
-                opening(&mut out, kind::RESEND_FRAME, job).varint(entry.0).u64(*offset);
+            TargetMessage::Lacks { entry, frames } => {
+                encode_runs(opening(&mut out, kind::LACKS, job).varint(entry.0), frames);
+            }
+            TargetMessage::Holds { entry, first, values, compare } => {
+                opening(&mut out, kind::HOLDS, job).varint(entry.0).varint(*first).bool(*compare).count(values.len());
+                values.iter().for_each(|value| {
+                    out.raw(value);
+                });
             }
             TargetMessage::ResendPacked { entries } => {
                 opening(&mut out, kind::RESEND_PACKED, job).count(entries.len());
@@ -226,8 +264,13 @@ impl TargetMessage {
                 TargetMessage::Done { runs }
             }
             kind::TARGET_FAILED => TargetMessage::TargetFailed { entry: EntryId(reader.varint()?) },
-            kind::RESEND_FRAME => {
-                TargetMessage::ResendFrame { entry: EntryId(reader.varint()?), offset: reader.u64()? }
+            kind::LACKS => TargetMessage::Lacks { entry: EntryId(reader.varint()?), frames: decode_runs(&mut reader)? },
+            kind::HOLDS => {
+                let (entry, first) = (EntryId(reader.varint()?), reader.varint()?);
+                let compare = reader.bool()?;
+                let count = reader.count(HELD_VALUES_MAX, "values of frames")?;
+                let values = (0..count).map(|_| reader.array()).collect::<Decoded<_>>()?;
+                TargetMessage::Holds { entry, first, values, compare }
             }
             kind::RESEND_PACKED => {
                 let count = reader.count(PACK_FILES_MAX, "files in a pack")?;
@@ -248,6 +291,7 @@ impl Need {
             Need::All => 1,
             Need::InOrder => 2,
             Need::Refused => 3,
+            Need::Rest => 4,
         }
     }
 
@@ -257,6 +301,7 @@ impl Need {
             1 => Ok(Need::All),
             2 => Ok(Need::InOrder),
             3 => Ok(Need::Refused),
+            4 => Ok(Need::Rest),
             value => Err(ProtocolFault::Unknown { what: "kind of need", value: value.into() }),
         }
     }
@@ -273,6 +318,25 @@ fn decode_needs(reader: &mut Reader<'_>) -> Decoded<Vec<Need>> {
     Ok(needs)
 }
 
+/// Each run as its first number and its length.
+fn encode_runs(out: &mut Writer, runs: &[Range<u64>]) {
+    out.count(runs.len());
+    runs.iter().for_each(|run| {
+        out.varint(run.start).varint(run.end - run.start);
+    });
+}
+
+fn decode_runs(reader: &mut Reader<'_>) -> Decoded<Vec<Range<u64>>> {
+    let count = reader.count(FRAME_RUNS_MAX, "runs of frames")?;
+    let mut runs = Vec::new();
+    for _ in 0..count {
+        let (start, len) = (reader.varint()?, reader.varint()?);
+        let end = start.checked_add(len).filter(|_| len > 0).ok_or(ProtocolFault::Invalid("a run of frames"))?;
+        runs.push(start..end);
+    }
+    Ok(runs)
+}
+
 fn opening(out: &mut Writer, kind: u8, job: JobNumber) -> &mut Writer {
     out.u8(kind).u32(job.0)
 }
@@ -285,12 +349,14 @@ fn read_opening(reader: &mut Reader<'_>, job: JobNumber) -> Decoded<u8> {
 fn encode_entry(out: &mut Writer, entry: &Entry) {
     let kind = match entry.kind {
         Kind::Directory => kind::DIRECTORY,
+        Kind::File { .. } if entry.version.is_some() => kind::FILE_WITH_VERSION,
         Kind::File { .. } => kind::FILE,
         Kind::Symlink { .. } => kind::SYMLINK,
     };
     match &entry.place {
         Place::Operand(number) => out.u8(kind | kind::OPERAND).varint(u64::from(*number)),
         Place::Child { parent, name } => out.u8(kind).varint(parent.0).bytes(name.as_bytes()),
+        Place::Again(entry) => out.u8(kind | kind::AGAIN).varint(entry.0),
     };
     match &entry.kind {
         Kind::Directory => {}
@@ -303,6 +369,10 @@ fn encode_entry(out: &mut Writer, entry: &Entry) {
     }
     out.u16(entry.meta.mode).varint(entry.meta.uid.into()).varint(entry.meta.gid.into());
     encode_stamp(out, entry.meta.modified);
+    if let (Kind::File { .. }, Some(version)) = (&entry.kind, entry.version) {
+        out.varint(version.device).varint(version.inode);
+        encode_stamp(out, version.changed);
+    }
 }
 
 fn decode_entry(reader: &mut Reader<'_>) -> Decoded<Entry> {
@@ -310,18 +380,27 @@ fn decode_entry(reader: &mut Reader<'_>) -> Decoded<Entry> {
     let place = if tag & kind::OPERAND != 0 {
         let number = reader.count(OPERANDS_MAX - 1, "operands")?;
         Place::Operand(u32::try_from(number).unwrap_or(u32::MAX))
+    } else if tag & kind::AGAIN != 0 {
+        Place::Again(EntryId(reader.varint()?))
     } else {
         let parent = EntryId(reader.varint()?);
         let name = reader.bytes(MAX_NAME, "a name")?;
         Place::Child { parent, name: Name::new(name).map_err(|_| ProtocolFault::Invalid("a name that cannot be one"))? }
     };
-    let kind = match tag & !kind::OPERAND {
+    let kind = match tag & !(kind::OPERAND | kind::AGAIN) {
         kind::DIRECTORY => Kind::Directory,
-        kind::FILE => Kind::File { size: reader.varint()? },
+        kind::FILE | kind::FILE_WITH_VERSION => Kind::File { size: reader.varint()? },
         kind::SYMLINK => Kind::Symlink { points_to: decode_link(reader)? },
         value => return Err(ProtocolFault::Unknown { what: "kind of entry", value: value.into() }),
     };
-    Ok(Entry { place, kind, meta: decode_meta(reader)? })
+    let meta = decode_meta(reader)?;
+    let has_version = tag & !(kind::OPERAND | kind::AGAIN) == kind::FILE_WITH_VERSION;
+    let version = if has_version { Some(decode_version(reader)?) } else { None };
+    Ok(Entry { place, kind, meta, version })
+}
+
+fn decode_version(reader: &mut Reader<'_>) -> Decoded<Version> {
+    Ok(Version { device: reader.varint()?, inode: reader.varint()?, changed: decode_stamp(reader)? })
 }
 
 fn decode_link(reader: &mut Reader<'_>) -> Decoded<Box<[u8]>> {

@@ -16,6 +16,7 @@ fn name() -> impl Strategy<Value = Name> {
 fn entry() -> impl Strategy<Value = Entry> {
     let place = prop_oneof![
         (0u32..1000).prop_map(Place::Operand),
+        any::<u64>().prop_map(|entry| Place::Again(EntryId(entry))),
         (any::<u64>(), name()).prop_map(|(parent, name)| Place::Child { parent: EntryId(parent), name }),
     ];
     let kind = prop_oneof![
@@ -29,11 +30,16 @@ fn entry() -> impl Strategy<Value = Entry> {
         gid,
         modified,
     });
-    (place, kind, meta).prop_map(|(place, kind, meta)| Entry { place, kind, meta })
+    let version =
+        (any::<u64>(), any::<u64>(), stamp()).prop_map(|(device, inode, changed)| Version { device, inode, changed });
+    (place, kind, meta, proptest::option::of(version)).prop_map(|(place, kind, meta, version)| {
+        let version = version.filter(|_| matches!(kind, Kind::File { .. }));
+        Entry { place, kind, meta, version }
+    })
 }
 
 fn need() -> impl Strategy<Value = Need> {
-    prop_oneof![Just(Need::Nothing), Just(Need::All), Just(Need::InOrder), Just(Need::Refused)]
+    prop_oneof![Just(Need::Nothing), Just(Need::All), Just(Need::InOrder), Just(Need::Refused), Just(Need::Rest)]
 }
 
 proptest! {
@@ -70,6 +76,7 @@ fn short_messages_come_back() {
         SourceMessage::FileEnd { entry: EntryId(1 << 50), modified: Stamp::default(), digest: [7; 32] },
         SourceMessage::SourceFailed { entry: EntryId(0), reason: "gone".into() },
         SourceMessage::OffersEnd,
+        SourceMessage::Same { entry: EntryId(7), frames: vec![0..9] },
         SourceMessage::Streams { count: 256 },
     ] {
         assert_eq!(SourceMessage::decode(&message.encode(JOB), JOB), Ok(message));
@@ -77,7 +84,8 @@ fn short_messages_come_back() {
     for message in [
         TargetMessage::Done { runs: vec![(EntryId(0), 3), (EntryId(9), 1)] },
         TargetMessage::TargetFailed { entry: EntryId(3) },
-        TargetMessage::ResendFrame { entry: EntryId(3), offset: 1 << 20 },
+        TargetMessage::Lacks { entry: EntryId(3), frames: vec![0..1, 7..u64::MAX] },
+        TargetMessage::Holds { entry: EntryId(3), first: 7, values: vec![[1; 32], [2; 32]], compare: true },
         TargetMessage::ResendPacked { entries: vec![EntryId(4), EntryId(5)] },
     ] {
         assert_eq!(TargetMessage::decode(&message.encode(JOB), JOB), Ok(message));
@@ -95,7 +103,7 @@ fn a_name_that_climbs_is_a_fault() {
     let place = Place::Child { parent: EntryId(0), name: Name::new(b"ab").unwrap() };
     let offer = SourceMessage::Offer {
         first: EntryId(1),
-        entries: vec![Entry { place, kind: Kind::Directory, meta: Meta::default() }],
+        entries: vec![Entry { place, kind: Kind::Directory, meta: Meta::default(), version: None }],
     };
     let mut bytes = offer.encode(JOB);
     let at = bytes.windows(2).position(|pair| pair == b"ab").unwrap();

@@ -4,6 +4,7 @@ pub use super::counters::{Counters, Final, PathFigures};
 use super::fault::ProtocolFault;
 use super::feature::Features;
 use super::limits::{OPERANDS_MAX, PATH_MAX, TEXT_MAX};
+use super::sandbox::Sandbox;
 use crate::codec::{Decoded, Reader, Writer};
 use crate::integrity::Digest;
 use crate::wire::request::Operand;
@@ -66,6 +67,19 @@ pub enum WorkerMessage {
         /// Its BLAKE3; `None` when it was there already.
         digest: Option<Digest>,
     },
+    /// An earlier run had left a part of this file.
+    Resumed {
+        /// Path from the operand down.
+        path: Vec<u8>,
+        /// Bytes of the whole file.
+        size: u64,
+        /// Bytes that are there, read again and proven.
+        held: u64,
+        /// Recorded frames that were not what had been recorded.
+        damaged: u64,
+        /// Whether the source reads them, too, since it may have changed.
+        compared: bool,
+    },
     /// An entry could not be copied.
     FileFailed {
         /// Path from the operand down.
@@ -85,6 +99,8 @@ pub enum WorkerMessage {
         /// One line.
         text: String,
     },
+    /// From here on, this end touches no more than its Request names, as far as its kernel sees to that.
+    Confined(Sandbox),
     /// This end did all it had to.
     Finished(Box<Final>),
     /// This end cannot go on.
@@ -137,6 +153,8 @@ mod kind {
     pub const FINISHED: u8 = 12;
     pub const FATAL: u8 = 13;
     pub const NOTICE: u8 = 14;
+    pub const RESUMED: u8 = 15;
+    pub const CONFINED: u8 = 16;
 }
 
 impl WorkerMessage {
@@ -171,6 +189,9 @@ impl WorkerMessage {
                     out.raw(digest);
                 });
             }
+            Self::Resumed { path, size, held, damaged, compared } => {
+                out.u8(kind::RESUMED).bytes(cut(path)).varint(*size).varint(*held).varint(*damaged).bool(*compared);
+            }
             Self::FileFailed { path, text } => {
                 out.u8(kind::FILE_FAILED).bytes(cut(path)).text(text, TEXT_MAX);
             }
@@ -180,6 +201,7 @@ impl WorkerMessage {
             Self::Notice { text } => {
                 out.u8(kind::NOTICE).text(text, TEXT_MAX);
             }
+            Self::Confined(sandbox) => sandbox.encode(out.u8(kind::CONFINED)),
             Self::Finished(last) => last.encode(out.u8(kind::FINISHED)),
             Self::Fatal { text } => {
                 out.u8(kind::FATAL).text(text, TEXT_MAX);
@@ -214,9 +236,17 @@ impl WorkerMessage {
                 let digest = if reader.bool()? { Some(reader.array()?) } else { None };
                 Self::FileDone { path, size, digest }
             }
+            kind::RESUMED => Self::Resumed {
+                path: path(&mut reader)?,
+                size: reader.varint()?,
+                held: reader.varint()?,
+                damaged: reader.varint()?,
+                compared: reader.bool()?,
+            },
             kind::FILE_FAILED => Self::FileFailed { path: path(&mut reader)?, text: text(&mut reader)? },
             kind::SKIPPED => Self::Skipped { path: path(&mut reader)?, text: text(&mut reader)? },
             kind::NOTICE => Self::Notice { text: text(&mut reader)? },
+            kind::CONFINED => Self::Confined(Sandbox::decode(&mut reader)?),
             kind::FINISHED => Self::Finished(Box::new(Final::decode(&mut reader)?)),
             kind::FATAL => Self::Fatal { text: text(&mut reader)? },
             value => return Err(ProtocolFault::Unknown { what: "message from a worker", value: value.into() }),
@@ -273,6 +303,7 @@ mod tests {
     use super::*;
     use crate::compression::Method;
     use crate::path::Name;
+    use crate::wire::sandbox::Confinement;
 
     #[test]
     fn messages_come_back_and_short_ones_are_faults() {
@@ -299,6 +330,7 @@ mod tests {
             WorkerMessage::CannotConnect { text: "timed out".into() },
             WorkerMessage::Counters(counters),
             WorkerMessage::FileDone { path: b"a\xff".to_vec(), size: 1 << 40, digest: Some([4; 32]) },
+            WorkerMessage::Resumed { path: b"a".to_vec(), size: 9, held: 8, damaged: 1, compared: true },
             WorkerMessage::FileFailed { path: b"a".to_vec(), text: "no space".into() },
             WorkerMessage::Skipped { path: b"a".to_vec(), text: "is a FIFO".into() },
             WorkerMessage::Finished(Box::new(Final {
@@ -312,6 +344,7 @@ mod tests {
                 compression: Some(Method::Zstd(3)),
             })),
             WorkerMessage::Notice { text: "by the way".into() },
+            WorkerMessage::Confined(Sandbox { confinement: Confinement::Partial, reason: "an old kernel".into() }),
             WorkerMessage::Fatal { text: "why".into() },
         ] {
             let bytes = message.encode();

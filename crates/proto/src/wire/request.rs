@@ -132,6 +132,12 @@ pub struct TargetRequest {
     pub digest_existing: bool,
     /// How files are written.
     pub storage: StorageRequest,
+    /// Go on with what an earlier run left, and record what the next one needs for that.
+    pub resume: bool,
+    /// What is not whole stays when the job fails.
+    pub keep_partial: bool,
+    /// Where records of partial files lie; empty: beside them.
+    pub journal_dir: Vec<u8>,
     /// What is waited for before a file counts as copied.
     pub fsync: Fsync,
 }
@@ -278,6 +284,7 @@ impl TargetRequest {
         out.bool(self.make_directory).bool(self.force).bool(self.preserve).bool(self.verify_memory);
         out.bool(self.digest_existing);
         self.storage.encode(out);
+        out.bool(self.resume).bool(self.keep_partial).bytes(&self.journal_dir);
         self.fsync.encode(out);
     }
 
@@ -298,6 +305,9 @@ impl TargetRequest {
             verify_memory: reader.bool()?,
             digest_existing: reader.bool()?,
             storage: StorageRequest::decode(reader)?,
+            resume: reader.bool()?,
+            keep_partial: reader.bool()?,
+            journal_dir: reader.bytes(PATH_MAX, "a path")?.to_vec(),
             fsync: Fsync::decode(reader)?,
         })
     }
@@ -404,6 +414,9 @@ mod tests {
                 verify_memory: true,
                 digest_existing: false,
                 storage: StorageRequest::default(),
+                resume: true,
+                keep_partial: false,
+                journal_dir: b"/j".to_vec(),
                 fsync: Fsync::Data,
             }),
             ControllerMessage::Listen,

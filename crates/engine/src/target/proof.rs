@@ -1,0 +1,298 @@
+//! What an earlier run left of a file: found, and proven frame by frame before it counts. Its journal says which frames
+//! there are; what the disk returns says whether that is so.
+
+use haul_proto::ids::EntryId;
+use haul_proto::integrity::{Digest, frame_crc};
+use haul_proto::journal::{self, Header, Kinship, crc_value};
+use haul_proto::path::escape;
+use haul_proto::ranges::RangeSet;
+use haul_proto::wire::limits::FRAME_RUNS_MAX;
+use haul_proto::wire::report::WorkerMessage;
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use super::file::{Incoming, Spot};
+use super::journal::{Journal, Leaf};
+use super::{Item, Target};
+use crate::fs::describe;
+use crate::report::add;
+use crate::storage::Access;
+use crate::storage::Method;
+use crate::storage::file::Opened;
+use crate::storage::policy::Way;
+use crate::storage::read::Reader;
+use crate::worker::lock;
+
+/// Slots that are read at a time.
+const SLOTS_AT_A_TIME: u64 = 4096;
+/// Frames after which the source is told.
+const TOLD_EVERY: usize = 64;
+
+/// A file of which a part is there, and what is to be made of it.
+pub struct Part {
+    /// The partial file, locked.
+    pub file: Arc<Opened>,
+    /// What is recorded of it.
+    pub journal: Journal,
+    /// Whether the source is to compare what is proven here.
+    pub compare: bool,
+}
+
+/// A part that is answered, and to be proven.
+pub struct Claim {
+    /// The entry.
+    pub entry: EntryId,
+    /// The file.
+    pub item: Arc<Item>,
+}
+
+/// Claims that wait to be proven. As many as large files may be under way at the source, and the source's window bounds
+/// them.
+#[derive(Default)]
+pub struct Claims {
+    waiting: Mutex<(VecDeque<Claim>, bool)>,
+    wake: Condvar,
+}
+
+impl Claims {
+    /// One more.
+    pub fn add(&self, claim: Claim) {
+        lock(&self.waiting).0.push_back(claim);
+        self.wake.notify_one();
+    }
+
+    /// There will be no more, and what waits is forgotten.
+    pub fn close(&self) {
+        lock(&self.waiting).1 = true;
+        self.wake.notify_all();
+    }
+
+    fn next(&self) -> Option<Claim> {
+        let mut waiting = lock(&self.waiting);
+        loop {
+            if waiting.1 {
+                return None;
+            }
+            if let Some(claim) = waiting.0.pop_front() {
+                return Some(claim);
+            }
+            waiting = self.wake.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// What was found of one file.
+struct Finding {
+    entry: EntryId,
+    compare: bool,
+    first: u64,
+    values: Vec<Digest>,
+    held_bytes: u64,
+    damaged: u64,
+}
+
+impl Target {
+    /// What an earlier run left of the file that `header` offers; `None` where there is nothing to go on with. The user
+    /// is told of what cannot be used. An error is that of a file that cannot be taken now.
+    pub(super) fn find_part(&self, spot: &Spot, leaf: &Leaf, header: &Header) -> Result<Option<Part>, String> {
+        let Some((journal, found)) = Journal::open(leaf).unwrap_or_default() else { return Ok(None) };
+        let path = || escape(&self.landing.path(&spot.dir.path_of(spot.name.as_bytes())));
+        let compare = match found.kinship(header) {
+            Kinship::Same => false,
+            Kinship::Likely => true,
+            Kinship::Other => {
+                let text = format!("{}: the source has changed since a part of it was copied: it begins anew", path());
+                self.reporter.send(&WorkerMessage::Notice { text });
+                return Ok(None);
+            }
+            Kinship::Unusable => {
+                let text = format!("{}: the part that is there was copied with other settings: it begins anew", path());
+                self.reporter.send(&WorkerMessage::Notice { text });
+                return Ok(None);
+            }
+        };
+        let Some(file) = self.unfinished.take_over(spot, leaf)? else { return Ok(None) };
+        let file = Opened::new(file, Access::Write).map_err(|error| describe(&error))?;
+        Ok(Some(Part { file: Arc::new(file), journal, compare }))
+    }
+
+    /// Proves what was claimed, one file after the other, until the job is over.
+    pub fn prove_claims(&self) {
+        while let Some(claim) = self.claims.next() {
+            let Item::File(incoming) = &*claim.item else { continue };
+            if let Err(error) = self.prove(&claim, incoming) {
+                self.fail_file(claim.entry, &claim.item, &describe(&error));
+            }
+        }
+    }
+
+    fn prove(&self, claim: &Claim, incoming: &Incoming) -> io::Result<()> {
+        let Some(journal) = incoming.journal() else { return Err(io::Error::other("its journal is gone")) };
+        let frames = self.request.settings.frame.frames(incoming.size());
+        let recorded = recorded(journal, frames)?;
+        // What is not even recorded can be on its way while the rest is being read.
+        let gaps = gaps(&recorded, frames);
+        self.lock().machine.lacks(claim.entry, &gaps);
+        self.outbox.notify_all();
+        let mut finding = Finding {
+            entry: claim.entry,
+            compare: incoming.is_to_be_compared(),
+            first: 0,
+            values: Vec::new(),
+            held_bytes: 0,
+            damaged: 0,
+        };
+        let file = Arc::new(Opened::new(incoming.open_to_read()?, Access::Read)?);
+        let mut reader = Reader::new(self.request.settings.frame.bytes());
+        // What is asked for is not proven as well.
+        let is_asked_for = |run: &Range<u64>| gaps.last().is_some_and(|last| last.contains(&run.start));
+        for run in recorded.iter().filter(|run| !is_asked_for(run)) {
+            if !self.prove_run(&mut finding, &mut reader, &file, incoming, journal, run)? {
+                return Ok(());
+            }
+        }
+        let path = incoming.path(&self.landing);
+        let (size, held, damaged) = (incoming.size(), finding.held_bytes, finding.damaged);
+        self.reporter.send(&WorkerMessage::Resumed { path, size, held, damaged, compared: finding.compare });
+        // This may be all that the file lacks, and the file all that the job does: then nothing is heard any more.
+        finding.tell(self);
+        Ok(())
+    }
+
+    /// Frames that are recorded, one behind the other. `false` when the job is over.
+    fn prove_run(
+        &self,
+        finding: &mut Finding,
+        reader: &mut Reader,
+        file: &Arc<Opened>,
+        incoming: &Incoming,
+        journal: &Journal,
+        run: Range<u64>,
+    ) -> io::Result<bool> {
+        let frame = self.request.settings.frame;
+        let frame_bytes = u64::from(frame.get());
+        let way = Way { method: Method::Buffered, trial: None, drop: false, cached: false };
+        reader.add(Arc::clone(file), way, run.start * frame_bytes, (run.end * frame_bytes).min(incoming.size()));
+        let mut index = run.start;
+        while index < run.end {
+            if self.lock().stopped {
+                return Ok(false);
+            }
+            finding.tell(self);
+            let count = (run.end - index).min(TOLD_EVERY as u64);
+            for recorded in journal.records(index, usize::try_from(count).unwrap_or(TOLD_EVERY))? {
+                let record = reader.next().ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))??;
+                let len = frame.frame_len(incoming.size(), index);
+                let value = recorded
+                    .filter(|_| len == Some(record.payload().len()))
+                    .and_then(|recorded| self.proven(&recorded, incoming.size(), index, record.payload()));
+                reader.give_back(record);
+                match value {
+                    Some(value) => finding.hold(self, index, value, len.unwrap_or(0) as u64),
+                    None => finding.lack(self, index),
+                }
+                index += 1;
+            }
+        }
+        reader.end();
+        Ok(true)
+    }
+}
+
+impl Target {
+    /// The value that a frame has in this session, if it is what was recorded.
+    fn proven(&self, recorded: &journal::Record, size: u64, index: u64, payload: &[u8]) -> Option<Digest> {
+        let crc = frame_crc(payload);
+        let wanted = self.wants_values() || recorded.value.is_some();
+        let value = wanted.then(|| self.request.settings.frame.hash(size, index, payload));
+        let is_same = crc == recorded.crc && recorded.value.is_none_or(|recorded| Some(recorded) == value);
+        is_same.then(|| value.filter(|_| self.wants_values()).unwrap_or_else(|| crc_value(crc)))
+    }
+}
+
+impl Finding {
+    fn hold(&mut self, target: &Target, index: u64, value: Digest, len: u64) {
+        if self.first + self.values.len() as u64 != index {
+            self.tell(target);
+            self.first = index;
+        }
+        self.values.push(value);
+        self.held_bytes += len;
+        add(&target.reporter.tally.bytes_skipped, len);
+    }
+
+    fn lack(&mut self, target: &Target, index: u64) {
+        self.damaged += 1;
+        target.lock().machine.lacks(self.entry, std::slice::from_ref(&(index..index + 1)));
+        target.outbox.notify_all();
+    }
+
+    /// Tells the source of the frames that were proven since it was told last.
+    fn tell(&mut self, target: &Target) {
+        let values = std::mem::take(&mut self.values);
+        let first = self.first;
+        self.first += values.len() as u64;
+        if values.is_empty() {
+            return;
+        }
+        let step = target.lock().machine.holds(self.entry, first, &values, self.compare);
+        target.take(step);
+        target.outbox.notify_all();
+    }
+}
+
+/// The frames that are recorded.
+fn recorded(journal: &Journal, frames: u64) -> io::Result<RangeSet> {
+    let mut recorded = RangeSet::new();
+    let mut first = 0;
+    while first < frames {
+        let count = (frames - first).min(SLOTS_AT_A_TIME);
+        let records = journal.records(first, usize::try_from(count).unwrap_or(0))?;
+        for (index, record) in (first..).zip(records) {
+            if record.is_some() {
+                recorded.insert(index);
+            }
+        }
+        first += count;
+    }
+    Ok(recorded)
+}
+
+/// What is between the frames that are recorded. Where there are more gaps than a source is asked for at a time,
+/// everything from the last one on is one.
+fn gaps(recorded: &RangeSet, frames: u64) -> Vec<Range<u64>> {
+    let mut gaps: Vec<Range<u64>> = Vec::new();
+    let mut from = 0;
+    for run in recorded.iter().chain(std::iter::once(frames..frames)) {
+        if from < run.start {
+            gaps.push(from..run.start);
+        }
+        from = run.end;
+        if gaps.len() == FRAME_RUNS_MAX {
+            gaps.iter_mut().last().into_iter().for_each(|last| last.end = frames);
+            break;
+        }
+    }
+    gaps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_recorded_is_lacking() {
+        let mut recorded = RangeSet::new();
+        [2, 3, 7].iter().for_each(|index| assert!(recorded.insert(*index)));
+        assert_eq!(gaps(&recorded, 10), [0..2, 4..7, 8..10]);
+        assert_eq!(gaps(&recorded, 8), [0..2, 4..7]);
+        assert_eq!(gaps(&RangeSet::new(), 3), [0..3]);
+        assert_eq!(gaps(&RangeSet::new(), 0), []);
+        let mut every_second = RangeSet::new();
+        (0..10_000).filter(|index| index % 2 == 1).for_each(|index| assert!(every_second.insert(index)));
+        let gaps = gaps(&every_second, 10_000);
+        assert_eq!((gaps.len(), gaps.last()), (FRAME_RUNS_MAX, Some(&(2 * (FRAME_RUNS_MAX as u64 - 1)..10_000))));
+    }
+}

@@ -1,0 +1,216 @@
+//! The journal of a partial file: of which version of which file it is a part, and what each frame in it is.
+//!
+//! Each frame has a slot at a fixed place, so that frames are recorded in whatever order they are written, none
+//! waits for another, and a slot that is torn or lost costs one frame. A record is a claim, not a proof: before it is
+//! believed, the frame is read and hashed again. So the order in which a crash let bytes reach the disk does not matter.
+
+use crate::codec::{Decoded, Reader, Writer};
+use crate::integrity::{Digest, FrameLen, frame_crc};
+use crate::manifest::{Stamp, Version};
+use crate::path::{MAX_NAME, Name};
+use crate::wire::fault::ProtocolFault;
+use crate::wire::frame::{decode_stamp, encode_stamp};
+
+/// What stands at the beginning, with the number of this format.
+const MAGIC: [u8; 16] = *b"haul journal 1\n\0";
+/// Length of what stands before the first slot.
+pub const HEADER_BYTES: usize = 1024;
+/// Length of a slot: value, CRC of the frame, CRC of the slot.
+pub const SLOT_BYTES: usize = 48;
+const CRC_BYTES: usize = 8;
+/// Stands for a value that is not known: no bytes are known whose BLAKE3 this is.
+const UNKNOWN: Digest = [0; 32];
+
+/// What is recorded of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record {
+    /// CRC of its bytes: see [`frame_crc`].
+    pub crc: u64,
+    /// Its BLAKE3 value: see [`FrameLen::hash`]. Within one machine, where nobody asks for it, it is not known.
+    pub value: Option<Digest>,
+}
+
+/// Of what the file beside the journal is a part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    /// The name that it gets when it is whole.
+    pub name: Name,
+    /// Bytes of the whole file.
+    pub size: u64,
+    /// Its time of last modification at the source.
+    pub modified: Stamp,
+    /// Which file it is at the source.
+    pub version: Version,
+    /// How it is cut into frames.
+    pub frame: FrameLen,
+}
+
+/// What a part is worth to a file that is offered now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kinship {
+    /// It is a part of that very file.
+    Same,
+    /// It may be: device or change time are others, as after a reboot or a chmod. The source is to compare.
+    Likely,
+    /// The file is another one now.
+    Other,
+    /// It cannot be gone on with: it is cut into other frames.
+    Unusable,
+}
+
+/// A CRC as a frame's value.
+pub fn crc_value(crc: u64) -> Digest {
+    let mut value = [0; 32];
+    value[..CRC_BYTES].copy_from_slice(&crc.to_le_bytes());
+    value
+}
+
+/// Where the slot of a frame begins.
+pub fn slot_offset(index: u64) -> u64 {
+    (HEADER_BYTES as u64).saturating_add(index.saturating_mul(SLOT_BYTES as u64))
+}
+
+impl Header {
+    /// The bytes in front of the slots.
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut out = Writer::new();
+        out.raw(&MAGIC).bytes(self.name.as_bytes()).u64(self.size);
+        encode_stamp(&mut out, self.modified);
+        out.u64(self.version.device).u64(self.version.inode);
+        encode_stamp(&mut out, self.version.changed);
+        out.u32(self.frame.get());
+        let mut bytes = [0; HEADER_BYTES];
+        let fields = out.into_bytes();
+        bytes[..fields.len()].copy_from_slice(&fields);
+        let crc = frame_crc(&bytes[..HEADER_BYTES - CRC_BYTES]);
+        bytes[HEADER_BYTES - CRC_BYTES..].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// Reads what [`Self::encode`] wrote; anything else is an error.
+    pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Decoded<Self> {
+        let (fields, crc) = bytes.split_at(HEADER_BYTES - CRC_BYTES);
+        if frame_crc(fields).to_le_bytes() != crc {
+            return Err(ProtocolFault::Invalid("a journal that is damaged"));
+        }
+        let mut reader = Reader::new(fields);
+        if reader.array()? != MAGIC {
+            return Err(ProtocolFault::Invalid("no journal, or one of another version"));
+        }
+        let name = reader.bytes(MAX_NAME, "a name")?;
+        let name = Name::new(name).map_err(|_| ProtocolFault::Invalid("a name that cannot be one"))?;
+        let (size, modified) = (reader.u64()?, decode_stamp(&mut reader)?);
+        let version = Version { device: reader.u64()?, inode: reader.u64()?, changed: decode_stamp(&mut reader)? };
+        let frame = FrameLen::new(reader.u32()?)?;
+        Ok(Self { name, size, modified, version, frame })
+    }
+
+    /// What a part with this header is worth to a file with the header `offered`.
+    pub fn kinship(&self, offered: &Self) -> Kinship {
+        let same_file = (&self.name, self.size, self.modified, self.version.inode)
+            == (&offered.name, offered.size, offered.modified, offered.version.inode);
+        match (same_file, self.version == offered.version) {
+            (false, _) => Kinship::Other,
+            (true, _) if self.frame != offered.frame => Kinship::Unusable,
+            (true, true) => Kinship::Same,
+            (true, false) => Kinship::Likely,
+        }
+    }
+
+    /// Frames of the whole file.
+    pub fn frames(&self) -> u64 {
+        self.frame.frames(self.size)
+    }
+}
+
+/// The slot of frame `index`.
+pub fn encode_slot(index: u64, record: &Record) -> [u8; SLOT_BYTES] {
+    let mut slot = [0; SLOT_BYTES];
+    let (fields, crc) = slot.split_at_mut(SLOT_BYTES - CRC_BYTES);
+    fields[..32].copy_from_slice(&record.value.unwrap_or(UNKNOWN));
+    fields[32..].copy_from_slice(&record.crc.to_le_bytes());
+    crc.copy_from_slice(&slot_crc(index, fields));
+    slot
+}
+
+/// What was recorded of frame `index`; `None` where nothing was, or not wholly.
+pub fn decode_slot(index: u64, slot: &[u8; SLOT_BYTES]) -> Option<Record> {
+    let (fields, crc) = slot.split_at(SLOT_BYTES - CRC_BYTES);
+    if crc != slot_crc(index, fields) {
+        return None;
+    }
+    let mut reader = Reader::new(fields);
+    let value: Digest = reader.array().ok()?;
+    Some(Record { value: (value != UNKNOWN).then_some(value), crc: reader.u64().ok()? })
+}
+
+/// Of the fields and their place, so that a slot says nothing elsewhere. One of zeros is none.
+fn slot_crc(index: u64, fields: &[u8]) -> [u8; CRC_BYTES] {
+    let mut bytes = [0; SLOT_BYTES];
+    bytes[..CRC_BYTES].copy_from_slice(&index.to_le_bytes());
+    bytes[CRC_BYTES..].copy_from_slice(fields);
+    (frame_crc(&bytes) | 1).to_le_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn header() -> Header {
+        Header {
+            name: Name::new(&[b'n'; MAX_NAME]).unwrap(),
+            size: u64::MAX,
+            modified: Stamp { seconds: -1, nanoseconds: 7 },
+            version: Version { device: 1, inode: 2, changed: Stamp { seconds: i64::MAX, nanoseconds: 999_999_999 } },
+            frame: FrameLen::DEFAULT,
+        }
+    }
+
+    #[test]
+    fn a_header_comes_back_and_a_damaged_one_does_not() {
+        assert_eq!(Header::decode(&header().encode()), Ok(header()));
+        for byte in 0..HEADER_BYTES {
+            let mut bytes = header().encode();
+            bytes[byte] ^= 1;
+            assert!(Header::decode(&bytes).is_err(), "byte {byte}");
+        }
+        assert!(Header::decode(&[0; HEADER_BYTES]).is_err());
+    }
+
+    #[test]
+    fn what_a_part_is_worth() {
+        let (part, other) = (header(), Stamp::default());
+        let of = |offered: Header| part.kinship(&offered);
+        assert_eq!(of(header()), Kinship::Same);
+        let version = |version| Header { version, ..header() };
+        assert_eq!(of(version(Version { device: 9, ..part.version })), Kinship::Likely);
+        assert_eq!(of(version(Version { changed: other, ..part.version })), Kinship::Likely);
+        assert_eq!(of(version(Version { inode: 9, ..part.version })), Kinship::Other);
+        assert_eq!(of(Header { size: 1, ..header() }), Kinship::Other);
+        assert_eq!(of(Header { modified: other, ..header() }), Kinship::Other);
+        assert_eq!(of(Header { name: Name::new(b"other").unwrap(), ..header() }), Kinship::Other);
+        assert_eq!(of(Header { frame: FrameLen::new(1 << 20).unwrap(), ..header() }), Kinship::Unusable);
+    }
+
+    #[test]
+    fn an_empty_slot_records_nothing() {
+        assert_eq!(decode_slot(0, &[0; SLOT_BYTES]), None);
+        assert_eq!(slot_offset(u64::MAX), u64::MAX);
+    }
+
+    proptest! {
+        #[test]
+        fn a_slot_comes_back_only_whole_and_in_its_place(
+            index: u64, crc: u64, value in proptest::option::of(any::<[u8; 32]>()), bit in 0..SLOT_BYTES * 8,
+        ) {
+            let record = Record { crc, value };
+            let slot = encode_slot(index, &record);
+            prop_assert_eq!(decode_slot(index, &slot), Some(record));
+            prop_assert_eq!(decode_slot(index ^ 2, &slot), None);
+            let mut damaged = slot;
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            prop_assert_eq!(decode_slot(index, &damaged), None);
+        }
+    }
+}
