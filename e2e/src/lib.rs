@@ -9,6 +9,7 @@ mod program;
 mod remote;
 mod sandbox;
 mod stream;
+mod under_way;
 mod wait;
 mod worker;
 
@@ -21,6 +22,7 @@ pub use program::{Haul, Run, haul_binary, shell, strace_arguments};
 pub use remote::{Pair, Remote};
 pub use sandbox::{Mount, Sandbox};
 pub use stream::{RawStream, SUITE};
+pub use under_way::{MEGABIT_PER_S, UnderWay, commands, goes_on, group_or_skip, pid};
 pub use wait::{eventually, within};
 pub use worker::Worker;
 

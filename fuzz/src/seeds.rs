@@ -102,6 +102,7 @@ fn settings() -> SessionSettings {
         report_files: true,
         report_every_ms: 200,
         cpus: Cpus::default(),
+        silence_ms: 12_000,
     }
 }
 
@@ -126,6 +127,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             operands: vec![operand(), Operand { name: None, ..operand() }],
             source_boot: [5; 16],
             origin: [6; 32],
+            own_tree: false,
             make_directory: false,
             force: true,
             preserve: false,
@@ -161,7 +163,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
             windows: Windows { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 },
         }),
         WorkerMessage::SourceReady { operands: vec![None, Some(operand())], origin: [2; 32] },
-        WorkerMessage::TargetReady { boot: [1; 16], device: 1, inode: 2 },
+        WorkerMessage::TargetReady { boot: [1; 16], device: 1, inode: 2, new_tree: false },
         WorkerMessage::Refused { usage: true, text: text() },
         WorkerMessage::Listening { port: 5031 },
         WorkerMessage::Connected { from: text(), to: text(), streams: 8 },

@@ -22,6 +22,7 @@ pub mod rate;
 mod report;
 mod run;
 mod shown;
+mod silence;
 mod source;
 pub mod spec;
 mod storage;

@@ -27,6 +27,8 @@ use crate::worker::lock;
 const INBOX_MAX: usize = 1024;
 /// How often a full inbox is tried again.
 const INBOX_POLL: Duration = Duration::from_millis(5);
+/// When counters are first reported.
+const FIRST_REPORT: Duration = Duration::from_millis(10);
 /// How often a thread that waits for streams looks whether the job is over.
 const STREAMS_POLL: Duration = Duration::from_millis(100);
 
@@ -264,9 +266,12 @@ fn take_messages(shared: &Shared, target: &Target, messages: &Receiver<Vec<u8>>)
     }
 }
 
+/// Often at first: of a job that breaks early, something is to be known as well.
 fn report(shared: &Shared, every: Duration) {
-    while shared.pause(every) {
+    let mut pause = FIRST_REPORT.min(every);
+    while shared.pause(pause) {
         shared.reporters().for_each(crate::report::Reporter::progress);
+        pause = (2 * pause).min(every);
     }
 }
 

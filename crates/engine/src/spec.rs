@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use haul_proto::wire::limits::SILENCE_MS;
+
 pub use crate::storage::null::{NOTHING as NULL_TARGET, is_null, names_null};
 pub use haul_proto::compression::{Method, Policy};
 pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync};
@@ -44,8 +46,8 @@ pub enum Host {
     },
 }
 
-/// How remote hosts are reached.
-#[derive(Debug, Clone, Default)]
+/// How remote hosts are reached, and for how long.
+#[derive(Debug, Clone)]
 pub struct Access {
     /// `-i`: the identity file (a relative path is relative to the working directory).
     pub identity: Option<PathBuf>,
@@ -59,6 +61,54 @@ pub struct Access {
     pub target_command: Option<String>,
     /// Whether haul may put a copy of itself on a host that has none.
     pub deploy: bool,
+    /// `--silence`: an end from which nothing is heard for so long is gone. At least [`SILENCE_MIN`].
+    pub silence: Duration,
+    /// How long ssh may take to connect; `None` leaves that to its configuration and to whoever types passwords.
+    pub connect_timeout: Option<Duration>,
+    /// When a job whose connection was lost is begun again.
+    pub retries: Retries,
+}
+
+/// An end beats three times in this time.
+pub const SILENCE_MIN: Duration = Duration::from_secs(3);
+
+impl Default for Access {
+    fn default() -> Self {
+        Self {
+            identity: None,
+            port: None,
+            ssh_options: Vec::new(),
+            source_command: None,
+            target_command: None,
+            deploy: false,
+            silence: Duration::from_millis(SILENCE_MS),
+            connect_timeout: None,
+            retries: Retries::default(),
+        }
+    }
+}
+
+/// When a job whose connection was lost is begun again. Whatever limits there are begin anew whenever an attempt has come
+/// further than all before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retries {
+    /// `--retries`: at most so many times; `None` for no such limit.
+    pub times: Option<u32>,
+    /// `--retry-for`: no longer than this; `None` for no such limit.
+    pub time: Option<Duration>,
+    /// Also where the hosts could not be reached at all.
+    pub from_the_start: bool,
+}
+
+impl Retries {
+    /// Not at all.
+    pub const NEVER: Self = Self { times: Some(0), time: None, from_the_start: false };
+}
+
+impl Default for Retries {
+    fn default() -> Self {
+        Self { times: None, time: Some(Duration::from_secs(600)), from_the_start: false }
+    }
 }
 
 /// How files are copied.

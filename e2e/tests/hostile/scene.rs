@@ -208,6 +208,7 @@ fn settings() -> SessionSettings {
         report_files: true,
         report_every_ms: 200,
         cpus: Cpus::default(),
+        silence_ms: 60_000,
     }
 }
 
@@ -219,6 +220,7 @@ fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng
         operands: vec![operand(b"tree", true), operand(b"note", false)],
         source_boot: [9; 16],
         origin: [0; 32],
+        own_tree: false,
         make_directory: false,
         force,
         preserve: rng.chance(500),

@@ -21,6 +21,9 @@ pub fn summary(summary: &Summary, verbose: bool) -> String {
     if summary.left_out > 0 {
         add("left out", format!("{}, on purpose", counted(summary.left_out, "entry", "entries")));
     }
+    if summary.restarts > 0 {
+        add("begun again", format!("{} after a lost connection", counted(summary.restarts.into(), "time", "times")));
+    }
     if summary.frames_resent > 0 {
         add("sent again", counted(summary.frames_resent, "damaged frame", "damaged frames"));
     }
@@ -166,6 +169,7 @@ pub mod tests {
             bytes: 333_149_000_000,
             bytes_skipped: 0,
             elapsed: Duration::from_secs(284),
+            restarts: 0,
             way: Way::Tcp { from: "10.10.1.155:40312".into(), to: "10.10.1.202:35011".into(), instead_of: None },
             streams: 8,
             cipher: Some(Cipher::Aes256Gcm),
@@ -208,6 +212,7 @@ pub mod tests {
             left_out: 1,
             rate_limit_bytes_per_s: Some(1_250_000_000),
             hints: vec!["db1: TCP's receive window, at most 6291456 bytes, held the streams back 43 % of the time; sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864' there lifts that".into()],
+            restarts: 1,
             frames_resent: 3,
             compression: Some(Compression { method: Method::Zstd(3), ratio: 3.12 }),
             way,
@@ -219,6 +224,7 @@ pub mod tests {
             failed      2 entries, each named above
             skipped     1 file, 999 bytes: there already
             left out    1 entry, on purpose
+            begun again 1 time after a lost connection
             sent again  3 damaged frames
             compressed  3.1 to 1 (zstd 3)
             also        341 directories, 1 symbolic link

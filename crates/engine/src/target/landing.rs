@@ -2,7 +2,8 @@
 //! offered.
 //!
 //! - A directory that exists: operands go into it, under their own names. One exception: if this very tree made it
-//!   (see [`super::memory`]), a rerun goes on in it instead of nesting a second copy inside.
+//!   (see [`super::memory`]), a rerun goes on in it instead of nesting a second copy inside; so does a job that is
+//!   begun again after it lost a connection.
 //! - Nothing there: the one operand gets this name.
 //! - A file: the one operand, a file, meets it. A device, FIFO or socket: it is written to.
 
@@ -68,6 +69,14 @@ impl Landing {
     /// A path below the landing, as it is shown.
     pub fn path(&self, relative: &[u8]) -> Vec<u8> {
         below(&self.label, relative)
+    }
+
+    /// The directory in which it lands; `None` where it goes into a device, FIFO or socket.
+    pub fn dir(&self) -> Option<&Dir> {
+        match &self.kind {
+            LandingKind::Into(dir) | LandingKind::As(dir, _) | LandingKind::Contents(dir) => Some(dir),
+            LandingKind::Special(_) => None,
+        }
     }
 
     /// Lets all of it be written.
@@ -160,7 +169,9 @@ fn into_directory(
 ) -> Landing {
     let label = path.as_os_str().as_bytes().to_vec();
     let goes_on = match &request.operands[..] {
-        [Operand { directory: true, name: Some(_), .. }] => memory::made_by(state_dir, path, identity, &request.origin),
+        [Operand { directory: true, name: Some(_), .. }] => {
+            request.own_tree || memory::made_by(state_dir, path, identity, &request.origin)
+        }
         [Operand { directory: true, name: None, .. }] => true,
         _ => false,
     };
@@ -293,11 +304,14 @@ fn cannot(path: &[u8], error: &io::Error) -> Refused {
 }
 
 impl super::Target {
-    /// The directory in which the data lands; `None` where it goes into a device, FIFO or socket.
+    /// Whether the one operand, a directory, becomes one under another name, which does not exist yet.
+    pub fn begins_tree(&self) -> bool {
+        let is_directory = matches!(&self.request.operands[..], [Operand { directory: true, .. }]);
+        is_directory && matches!(self.landing.kind, LandingKind::As(..))
+    }
+
+    /// Which directory the data lands in; `None` where it goes into a device, FIFO or socket.
     pub fn landing_identity(&self) -> Option<Identity> {
-        match &self.landing.kind {
-            LandingKind::Into(dir) | LandingKind::As(dir, _) | LandingKind::Contents(dir) => Some(dir.identity()),
-            LandingKind::Special(_) => None,
-        }
+        self.landing.dir().map(Dir::identity)
     }
 }

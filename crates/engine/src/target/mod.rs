@@ -32,6 +32,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use self::file::Incoming;
 use self::journal::Journals;
@@ -98,6 +99,10 @@ pub enum Item {
     File(Incoming),
 }
 
+/// How long a file that another run holds is waited for, from the beginning of this one. A worker of the same job whose
+/// controller was lost may be about to end, and the kernel lets go of its files only when their last write is over.
+const LEFTOVERS_END: Duration = Duration::from_secs(15);
+
 /// What the process was started with.
 pub struct Surroundings {
     /// The file mode creation mask.
@@ -129,7 +134,7 @@ impl Target {
             umask: surroundings.umask,
             state,
             outbox: Condvar::new(),
-            unfinished: Unfinished::default(),
+            unfinished: Unfinished::new(LEFTOVERS_END),
             journals,
             claims: Claims::default(),
             is_both_ends: AtomicBool::new(false),
@@ -196,9 +201,12 @@ impl Target {
                 drop(state);
                 return Some(messages.iter().map(|message| message.encode(self.request.settings.number)).collect());
             }
-            if state.stopped || state.machine.is_finished() {
+            if state.stopped {
+                return None;
+            }
+            if state.machine.is_finished() {
                 drop(state);
-                self.settling.end();
+                self.settle_landing();
                 return None;
             }
             state = self.outbox.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -281,7 +289,7 @@ impl Target {
             let foreign = !fresh && !self.request.preserve && applied.as_ref().is_err_and(examine::is_not_ours);
             if foreign { Ok(()) } else { applied.map(|_| ()) }
         });
-        let settled = made.and_then(|()| self.settle_directory(dir, fresh));
+        let settled = made.and_then(|()| self.settle_directory(dir));
         dir.keep_parent_open();
         match settled {
             Ok(()) => {

@@ -106,12 +106,9 @@ impl Settling {
         });
     }
 
-    /// Adds directories.
-    pub fn add_directories<'d>(&self, directories: impl IntoIterator<Item = &'d Dir>, disk: &Arc<FileSystem>) {
-        self.put(|gathering| {
-            let pending = |dir: &Dir| Pending::Directory(dir.clone(), Arc::clone(disk));
-            directories.into_iter().for_each(|dir| gathering.add_patient(pending(dir)));
-        });
+    /// Adds a directory that is on this disk.
+    pub fn add_directory(&self, dir: &Dir, disk: &Arc<FileSystem>) {
+        self.put(|gathering| gathering.add_patient(Pending::Directory(dir.clone(), Arc::clone(disk))));
     }
 
     /// Nothing more will be added: the thread ends when it has carried what there is.

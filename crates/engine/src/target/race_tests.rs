@@ -56,17 +56,17 @@ const OPERATIONS: [(&str, Held, ByPath); 12] = [
 ];
 
 fn create(dir: &Dir, _: &Arena) -> io::Result<bool> {
-    Unfinished::default().open(&spot(dir), None).map(|_| false).map_err(io::Error::other)
+    Unfinished::new(Duration::ZERO).open(&spot(dir), None).map(|_| false).map_err(io::Error::other)
 }
 
 fn rename(dir: &Dir, _: &Arena) -> io::Result<bool> {
-    let (unfinished, spot) = (Unfinished::default(), spot(dir));
+    let (unfinished, spot) = (Unfinished::new(Duration::ZERO), spot(dir));
     let renamed = unfinished.open(&spot, None).and_then(|file| unfinished.finish(&spot, &file));
     renamed.map(|()| false).map_err(io::Error::other)
 }
 
 fn unlink(dir: &Dir, _: &Arena) -> io::Result<bool> {
-    let (unfinished, spot) = (Unfinished::default(), spot(dir));
+    let (unfinished, spot) = (Unfinished::new(Duration::ZERO), spot(dir));
     unfinished.open(&spot, None).map_err(io::Error::other)?;
     unfinished.discard(&spot);
     Ok(false)

@@ -14,7 +14,6 @@ use std::io;
 use std::sync::Arc;
 
 use super::durable::{FileSystem, Thing, sync_all};
-use super::landing::LandingKind;
 use super::queue::Pending;
 use super::whole::{Fate, Named, Whole};
 use super::{Item, Target};
@@ -37,18 +36,25 @@ impl Target {
         }
     }
 
-    /// A directory has its metadata, and all in it its names. Both have to be on the disk at the job's end; so has the
-    /// name of one that was made.
-    pub(super) fn settle_directory(&self, dir: &Dir, made: bool) -> io::Result<()> {
-        let disk = if self.settling.is_full() { self.settling.disk_of(Some(dir))? } else { None };
-        let Some(disk) = disk else { return Ok(()) };
-        let landing = match &self.landing.kind {
-            LandingKind::As(parent, _) => Some(parent),
-            _ => None,
-        };
-        let parent = dir.parent().or(landing).filter(|_| made);
-        self.settling.add_directories([Some(dir), parent].into_iter().flatten(), &disk);
+    /// A directory has its metadata, and all in it has its name. Both have to be on the disk at the job's end.
+    pub(super) fn settle_directory(&self, dir: &Dir) -> io::Result<()> {
+        if self.settling.is_full()
+            && let Some(disk) = self.settling.disk_of(Some(dir))?
+        {
+            self.settling.add_directory(dir, &disk);
+        }
         Ok(())
+    }
+
+    /// Everything is settled. What was made in the directory that it all landed in has to be on the disk as well: now,
+    /// or from an earlier run of the job that did not come to its end.
+    pub(super) fn settle_landing(&self) {
+        if let Some(dir) = self.landing.dir()
+            && let Err(error) = self.settle_directory(dir)
+        {
+            self.fail(self.landing.path(b""), describe(&error));
+        }
+        self.settling.end();
     }
 
     /// A large file is whole.

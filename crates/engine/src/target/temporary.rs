@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::file::Spot;
 use super::journal::Leaf;
@@ -23,6 +25,8 @@ use crate::worker::lock;
 const OPENS_MAX: usize = 8;
 /// An unfinished file is its owner's alone.
 const UNFINISHED_MODE: u32 = 0o600;
+/// How often a file is tried again that another run holds.
+const BUSY_POLL: Duration = Duration::from_millis(50);
 /// Said when another run has the file.
 const BUSY: &str = "another haul is writing this file now\nwait for it, or end it";
 /// Said when the job ended meanwhile.
@@ -35,8 +39,11 @@ pub fn temporary_name(name: &Name, what: &[u8]) -> Name {
 }
 
 /// Temporary files that exist now, so that they can be removed when the job is stopped.
-#[derive(Default)]
-pub struct Unfinished(Mutex<Temporaries>);
+pub struct Unfinished {
+    temporaries: Mutex<Temporaries>,
+    /// Until then, a file that another run holds is waited for.
+    patient_until: Instant,
+}
 
 #[derive(Default)]
 struct Temporaries {
@@ -51,6 +58,11 @@ struct Temporary {
 }
 
 impl Unfinished {
+    /// None yet. What another run holds is waited for as long as `patience` from now.
+    pub fn new(patience: Duration) -> Self {
+        Self { temporaries: Mutex::default(), patient_until: Instant::now() + patience }
+    }
+
     /// Opens the temporary file of a final name, empty: new, or what an earlier run left. With a `journal`, it outlives
     /// a job that is stopped.
     pub fn open(&self, spot: &Spot, journal: Option<&Leaf>) -> Result<OwnedFd, String> {
@@ -75,7 +87,7 @@ impl Unfinished {
         let temporary = temporary_name(&spot.name, b"file");
         let text = |error: Errno| describe(&error.into());
         let dir = spot.dir.fd().map_err(|error| describe(&error))?;
-        let Some(file) = lock_file(spot, &dir, &temporary, create)? else { return Ok(None) };
+        let Some(file) = self.lock_file(spot, &dir, &temporary, create)? else { return Ok(None) };
         let stat = fstat(&file).map_err(text)?;
         let ours = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
             && stat.st_nlink == 1
@@ -92,6 +104,40 @@ impl Unfinished {
             return Err(STOPPED.into());
         }
         Ok(Some(file))
+    }
+
+    /// Opens and locks a temporary file, and makes sure that it still is the one of that name: between the two, the run
+    /// that held the lock may have given it its final name. `None` where there is none and none is to be made.
+    fn lock_file(
+        &self,
+        spot: &Spot,
+        dir: &OwnedFd,
+        temporary: &Name,
+        create: OFlags,
+    ) -> Result<Option<OwnedFd>, String> {
+        let text = |error: Errno| describe(&error.into());
+        let flags = create | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let mut opens = 0;
+        while opens < OPENS_MAX {
+            let file = match openat(dir, temporary.as_bytes(), flags, Mode::from_raw_mode(UNFINISHED_MODE)) {
+                Err(Errno::NOENT) if create.is_empty() => return Ok(None),
+                file => file.map_err(text)?,
+            };
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) | Err(Errno::NOLCK | Errno::OPNOTSUPP) => opens += 1,
+                Err(Errno::WOULDBLOCK) if lock(&self.temporaries).closed => return Err(STOPPED.into()),
+                Err(Errno::WOULDBLOCK) if Instant::now() < self.patient_until => {
+                    thread::sleep(BUSY_POLL);
+                    continue;
+                }
+                Err(Errno::WOULDBLOCK) => return Err(BUSY.into()),
+                Err(error) => return Err(text(error)),
+            }
+            if stands_at(&spot.dir, temporary, &file).map_err(|error| describe(&error))? {
+                return Ok(Some(file));
+            }
+        }
+        Err(BUSY.into())
     }
 
     /// Gives a whole file its final name.
@@ -123,7 +169,7 @@ impl Unfinished {
     /// Lets no more temporary files be made, and removes those that are there; with `keep`, but for those that the next
     /// run can go on with. What cannot be removed stays for the next run to take over.
     pub fn close(&self, keep: bool) {
-        let mut temporaries = lock(&self.0);
+        let mut temporaries = lock(&self.temporaries);
         temporaries.closed = true;
         for ((_, _, name), temporary) in std::mem::take(&mut temporaries.files) {
             if !keep || temporary.journal.is_none() {
@@ -134,7 +180,7 @@ impl Unfinished {
 
     /// `false` when the job has been stopped: then nothing is left of the file that the next run could not use.
     fn add(&self, dir: &Dir, name: &Name, journal: Option<&Leaf>) -> bool {
-        let mut temporaries = lock(&self.0);
+        let mut temporaries = lock(&self.temporaries);
         if temporaries.closed {
             if journal.is_none() {
                 unlink(dir, name);
@@ -148,7 +194,7 @@ impl Unfinished {
 
     /// `None` when the file is not there, or not this job's any more.
     fn claim(&self, dir: &Dir, name: &Name) -> Option<Temporary> {
-        lock(&self.0).files.remove(&key(dir, name))
+        lock(&self.temporaries).files.remove(&key(dir, name))
     }
 }
 
@@ -169,28 +215,6 @@ fn key(dir: &Dir, name: &Name) -> (u64, u64, Name) {
 /// Only tidies up: a file that cannot be removed is taken over by the next run.
 pub fn unlink(dir: &Dir, name: &Name) {
     let _ = dir.fd().map(|fd| unlinkat(&*fd, name.as_bytes(), AtFlags::empty()));
-}
-
-/// Opens and locks a temporary file, and makes sure that it still is the one of that name: between the two, the run
-/// that held the lock may have given it its final name. `None` where there is none and none is to be made.
-fn lock_file(spot: &Spot, dir: &OwnedFd, temporary: &Name, create: OFlags) -> Result<Option<OwnedFd>, String> {
-    let text = |error: Errno| describe(&error.into());
-    let flags = create | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    for _ in 0..OPENS_MAX {
-        let file = match openat(dir, temporary.as_bytes(), flags, Mode::from_raw_mode(UNFINISHED_MODE)) {
-            Err(Errno::NOENT) if create.is_empty() => return Ok(None),
-            file => file.map_err(text)?,
-        };
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) | Err(Errno::NOLCK | Errno::OPNOTSUPP) => {}
-            Err(Errno::WOULDBLOCK) => return Err(BUSY.into()),
-            Err(error) => return Err(text(error)),
-        }
-        if stands_at(&spot.dir, temporary, &file).map_err(|error| describe(&error))? {
-            return Ok(Some(file));
-        }
-    }
-    Err(BUSY.into())
 }
 
 /// Whether this open file is the one that has this name.
@@ -238,6 +262,7 @@ fn rename_without_promise(dir: &OwnedFd, temporary: &Name, name: &Name) -> Resul
 mod tests {
     use super::*;
     use std::fs;
+    use std::sync::Arc;
 
     fn spot(place: &std::path::Path, replaces: bool) -> Spot {
         Spot { dir: Dir::open_root(place).unwrap(), name: Name::new(b"final").unwrap(), replaces }
@@ -246,11 +271,32 @@ mod tests {
     #[test]
     fn two_runs_do_not_write_one_file() {
         let place = tempfile::tempdir().unwrap();
-        let (first, second) = (Unfinished::default(), Unfinished::default());
+        let (first, second) = (Unfinished::new(Duration::ZERO), Unfinished::new(Duration::ZERO));
         let held = first.open(&spot(place.path(), false), None).unwrap();
         assert_eq!(second.open(&spot(place.path(), false), None).unwrap_err(), BUSY);
         first.finish(&spot(place.path(), false), &held).unwrap();
         assert!(place.path().join("final").exists());
+    }
+
+    #[test]
+    fn what_another_run_holds_is_waited_for_with_patience_until_the_job_is_stopped() {
+        for stopped in [false, true] {
+            let place = tempfile::tempdir().unwrap();
+            let held = Unfinished::new(Duration::ZERO).open(&spot(place.path(), false), None).unwrap();
+            let patient = Arc::new(Unfinished::new(Duration::from_secs(20)));
+            let (root, waiter) = (place.path().to_owned(), Arc::clone(&patient));
+            let waiting = thread::spawn(move || waiter.open(&spot(&root, false), None).map(drop));
+            thread::sleep(4 * BUSY_POLL);
+            assert!(!waiting.is_finished());
+            let _held = if stopped {
+                patient.close(true);
+                Some(held)
+            } else {
+                drop(held);
+                None
+            };
+            assert_eq!(waiting.join().unwrap(), if stopped { Err(STOPPED.into()) } else { Ok(()) });
+        }
     }
 
     #[test]
@@ -262,7 +308,7 @@ mod tests {
         let early = fs::File::options().write(true).open(place.path().join(temporary.to_string())).unwrap();
         fs::rename(place.path().join(temporary.to_string()), place.path().join("final")).unwrap();
         assert!(!stands_at(&spot.dir, &temporary, &early.into()).unwrap());
-        Unfinished::default().open(&spot, None).unwrap();
+        Unfinished::new(Duration::ZERO).open(&spot, None).unwrap();
         assert_eq!(fs::read(place.path().join("final")).unwrap(), b"whole");
     }
 
@@ -274,7 +320,7 @@ mod tests {
         let temporary = place.path().join(temporary_name(&spot.name, b"file").to_string());
         fs::write(&temporary, "left").unwrap();
         fs::set_permissions(&temporary, fs::Permissions::from_mode(0o4755)).unwrap();
-        Unfinished::default().open(&spot, None).unwrap();
+        Unfinished::new(Duration::ZERO).open(&spot, None).unwrap();
         let meta = fs::metadata(&temporary).unwrap();
         assert_eq!((meta.permissions().mode() & 0o7777, meta.len()), (0o600, 0));
     }
@@ -282,7 +328,7 @@ mod tests {
     #[test]
     fn after_a_stop_nothing_gets_its_name_and_nothing_is_left() {
         let place = tempfile::tempdir().unwrap();
-        let unfinished = Unfinished::default();
+        let unfinished = Unfinished::new(Duration::ZERO);
         let file = unfinished.open(&spot(place.path(), false), None).unwrap();
         unfinished.close(true);
         assert_eq!(unfinished.finish(&spot(place.path(), false), &file).unwrap_err(), STOPPED);
@@ -294,7 +340,7 @@ mod tests {
     fn another_runs_file_is_not_renamed() {
         let place = tempfile::tempdir().unwrap();
         let spot = spot(place.path(), false);
-        let unfinished = Unfinished::default();
+        let unfinished = Unfinished::new(Duration::ZERO);
         let file = unfinished.open(&spot, None).unwrap();
         let temporary = place.path().join(temporary_name(&spot.name, b"file").to_string());
         fs::remove_file(&temporary).unwrap();
@@ -308,7 +354,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         fs::write(place.path().join("final"), "old").unwrap();
         for replaces in [false, true] {
-            let (unfinished, spot) = (Unfinished::default(), spot(place.path(), replaces));
+            let (unfinished, spot) = (Unfinished::new(Duration::ZERO), spot(place.path(), replaces));
             let file = unfinished.open(&spot, None).unwrap();
             assert_eq!(unfinished.finish(&spot, &file).is_ok(), replaces);
             drop(file);

@@ -75,6 +75,8 @@ pub struct SessionSettings {
     pub report_every_ms: u32,
     /// CPUs to keep to, where an end has them; empty: any.
     pub cpus: Cpus,
+    /// How long a worker hears nothing on its link before it gives its controller up, in milliseconds.
+    pub silence_ms: u32,
 }
 
 /// What the source is to read.
@@ -120,6 +122,8 @@ pub struct TargetRequest {
     pub source_boot: [u8; 16],
     /// Names the source and its operands over all runs.
     pub origin: [u8; 32],
+    /// A directory at the path, where one becomes the one operand, is what an earlier attempt of this job made of it.
+    pub own_tree: bool,
     /// Make the target directory.
     pub make_directory: bool,
     /// Replace what exists.
@@ -281,7 +285,7 @@ impl TargetRequest {
         out.bytes(&self.path).count(self.operands.len());
         self.operands.iter().for_each(|operand| operand.encode(out));
         out.raw(&self.source_boot).raw(&self.origin);
-        out.bool(self.make_directory).bool(self.force).bool(self.preserve).bool(self.verify_memory);
+        out.bool(self.own_tree).bool(self.make_directory).bool(self.force).bool(self.preserve).bool(self.verify_memory);
         out.bool(self.digest_existing);
         self.storage.encode(out);
         out.bool(self.resume).bool(self.keep_partial).bytes(&self.journal_dir);
@@ -299,6 +303,7 @@ impl TargetRequest {
             operands,
             source_boot: reader.array()?,
             origin: reader.array()?,
+            own_tree: reader.bool()?,
             make_directory: reader.bool()?,
             force: reader.bool()?,
             preserve: reader.bool()?,
@@ -337,6 +342,7 @@ impl SessionSettings {
         out.u32(self.window_bytes).u64(self.rekey_bytes);
         out.bool(self.report_files).u32(self.report_every_ms);
         self.cpus.encode(out);
+        out.u32(self.silence_ms);
     }
 
     fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
@@ -355,6 +361,7 @@ impl SessionSettings {
             report_files: reader.bool()?,
             report_every_ms: reader.u32()?,
             cpus: Cpus::decode(reader)?,
+            silence_ms: reader.u32()?,
         };
         if !(1..=settings.streams_max).contains(&settings.streams) || settings.streams_max > STREAMS_MAX {
             return Err(ProtocolFault::OverLimit("streams"));
@@ -386,6 +393,7 @@ mod tests {
             report_files: true,
             report_every_ms: 200,
             cpus: Cpus::default(),
+            silence_ms: 12_000,
         }
     }
 
@@ -408,6 +416,7 @@ mod tests {
                 operands: vec![operand, contents],
                 source_boot: [5; 16],
                 origin: [6; 32],
+                own_tree: true,
                 make_directory: false,
                 force: true,
                 preserve: false,
