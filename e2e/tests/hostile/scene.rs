@@ -17,7 +17,7 @@ use haul_proto::wire::link::Channel;
 use haul_proto::wire::message::{Need, TargetMessage};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{ControllerMessage, Operand, SessionSettings, TargetRequest};
-use haul_proto::wire::storage::StorageRequest;
+use haul_proto::wire::storage::{Fsync, StorageRequest};
 
 use crate::raw;
 
@@ -230,6 +230,7 @@ fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng
         resume: true,
         keep_partial: rng.chance(500),
         journal_dir: Vec::new(),
+        fsync: Fsync::Full,
     }
 }
 

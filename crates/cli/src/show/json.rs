@@ -136,6 +136,7 @@ fn summary_line(summary: &Summary, status: u8) -> Line {
         .with("source_direct_bytes", summary.source_direct_bytes)
         .with("target_direct_bytes", summary.target_direct_bytes)
         .with("cloned_bytes", summary.cloned_bytes)
+        .with("durable", summary.durable)
         .with("source_sandbox", summary.source_sandbox.as_ref().map(sandbox))
         .with("target_sandbox", summary.target_sandbox.as_ref().map(sandbox))
         .with("status", status)

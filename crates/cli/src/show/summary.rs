@@ -107,11 +107,12 @@ fn proof(summary: &Summary) -> String {
         Some(Cipher::AuthenticateOnly) => "not encrypted; aes-256-gmac, blake3".to_owned(),
         Some(cipher) => format!("{}, blake3", names::cipher(cipher)),
     };
-    match summary.cloned_bytes {
+    let proof = match summary.cloned_bytes {
         0 => format!("every byte verified ({proof})"),
         cloned if cloned >= summary.bytes => "all of it shared and nothing copied".to_owned(),
         _ => format!("every copied byte verified ({proof})"),
-    }
+    };
+    if summary.durable { format!("{proof}, durable") } else { proof }
 }
 
 /// Where most bytes went past the page cache.
@@ -186,6 +187,7 @@ pub mod tests {
             source_direct_bytes: 0,
             target_direct_bytes: 0,
             cloned_bytes: 0,
+            durable: true,
             source_sandbox: Some(Sandbox { confinement: Confinement::Full, reason: String::new() }),
             target_sandbox: Some(Sandbox { confinement: Confinement::Full, reason: String::new() }),
         }
@@ -194,7 +196,7 @@ pub mod tests {
     #[test]
     fn a_good_run() {
         insta::assert_snapshot!(summary(&example(), false), @r#"
-            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3)
+            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3), durable
             way         10.10.1.155 -> 10.10.1.202 (tcp), 8 streams
             cpu         source 12.3 s, target 14.1 s
             "#);
@@ -218,7 +220,7 @@ pub mod tests {
             ..example()
         };
         insta::assert_snapshot!(summary(&run, true), @r#"
-            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3)
+            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3), durable
             failed      2 entries, each named above
             skipped     1 file, 999 bytes: there already
             left out    1 entry, on purpose
@@ -242,6 +244,7 @@ pub mod tests {
             cipher: None,
             files_copied: 1,
             bytes: 1,
+            durable: false,
             elapsed: Duration::from_millis(4),
             ..example()
         };
@@ -252,7 +255,7 @@ pub mod tests {
         let lines = [local, clear, again, failed].map(|run| summary(&run, false).lines().next().unwrap().to_owned());
         insta::assert_snapshot!(lines.join("\n"), @r#"
             1 file, 1 byte in 0.00 s: 250 B/s, every byte verified (blake3)
-            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (not encrypted; aes-256-gmac, blake3)
+            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (not encrypted; aes-256-gmac, blake3), durable
             nothing left to copy: 12,408 files, 333.1 GB there already; looked through in 4 min 44 s
             no file copied in 4 min 44 s
             "#);
@@ -289,15 +292,15 @@ pub mod tests {
             summary(&shared, false).lines().take(3).collect::<Vec<_>>().join("\n")
         };
         insta::assert_snapshot!([0, 1_500_000, 2_000_000].map(first_lines).join("\n\n"), @r"
-        12,408 files, 2.00 MB in 4 min 44 s: 7.04 kB/s, every byte verified (crc-64)
+        12,408 files, 2.00 MB in 4 min 44 s: 7.04 kB/s, every byte verified (crc-64), durable
         way         within this machine, 8 streams
         cpu         source 12.3 s, target 14.1 s
 
-        12,408 files, 2.00 MB in 4 min 44 s: 7.04 kB/s, every copied byte verified (crc-64)
+        12,408 files, 2.00 MB in 4 min 44 s: 7.04 kB/s, every copied byte verified (crc-64), durable
         way         within this machine, 8 streams
         shared      1.50 MB with the source, not copied (reflink)
 
-        12,408 files, 2.00 MB in 4 min 44 s: 7.04 kB/s, all of it shared and nothing copied
+        12,408 files, 2.00 MB in 4 min 44 s: 7.04 kB/s, all of it shared and nothing copied, durable
         way         within this machine, 8 streams
         shared      2.00 MB with the source, not copied (reflink)
         ");

@@ -173,6 +173,7 @@ impl Copy<'_> {
             resume: options.resume,
             keep_partial: options.resume && options.keep_partial,
             journal_dir: options.journal_dir.iter().flat_map(|dir| dir.as_os_str().as_bytes().to_vec()).collect(),
+            fsync: options.fsync,
         };
         self.workers.send(Role::Target, &ControllerMessage::Target(target))?;
         let one = self.workers.is_one();
@@ -389,6 +390,7 @@ impl Copy<'_> {
             source_direct_bytes: source.direct_bytes,
             target_direct_bytes: target.direct_bytes,
             cloned_bytes: target.cloned_bytes,
+            durable: target.durable,
             source_sandbox,
             target_sandbox,
         }

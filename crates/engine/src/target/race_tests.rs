@@ -17,8 +17,9 @@ use haul_proto::path::Name;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps, openat, renameat_with, unlinkat};
 
 use super::examine::{make_directory, make_link};
-use super::file::{Spot, give_name};
+use super::file::Spot;
 use super::temporary::{Unfinished, temporary_name};
+use super::whole::give_name;
 use crate::fs::meta::{apply, apply_to_symlink};
 use crate::fs::testing::{KEEP, in_time, name};
 use crate::fs::{Dir, FdCache, Found, Keep, Links, Look, Walker};
@@ -60,7 +61,7 @@ fn create(dir: &Dir, _: &Arena) -> io::Result<bool> {
 
 fn rename(dir: &Dir, _: &Arena) -> io::Result<bool> {
     let (unfinished, spot) = (Unfinished::new(Duration::ZERO), spot(dir));
-    let renamed = unfinished.open(&spot, None).and_then(|file| unfinished.finish(&spot, &file, || Ok(())));
+    let renamed = unfinished.open(&spot, None).and_then(|file| unfinished.finish(&spot, &file));
     renamed.map(|()| false).map_err(io::Error::other)
 }
 

@@ -140,13 +140,13 @@ impl Unfinished {
         Err(BUSY.into())
     }
 
-    /// Gives a whole file its final name, after `prepare` has given it its metadata.
-    pub fn finish(&self, spot: &Spot, file: &OwnedFd, prepare: impl FnOnce() -> io::Result<()>) -> Result<(), String> {
+    /// Gives a whole file its final name.
+    pub fn finish(&self, spot: &Spot, file: &OwnedFd) -> Result<(), String> {
         let temporary = temporary_name(&spot.name, b"file");
         // From here on nobody else removes the file: what is renamed is this one, and no other run's.
         let Some(claimed) = self.claim(&spot.dir, &temporary) else { return Err(STOPPED.into()) };
         let finished = match stands_at(&spot.dir, &temporary, file) {
-            Ok(true) => prepare().and_then(|()| Ok(rename(spot, &temporary)?)),
+            Ok(true) => rename(spot, &temporary).map_err(io::Error::from),
             Ok(false) => return Err("its temporary file was taken away while it was being written".into()),
             Err(error) => Err(error),
         };
@@ -274,7 +274,7 @@ mod tests {
         let (first, second) = (Unfinished::new(Duration::ZERO), Unfinished::new(Duration::ZERO));
         let held = first.open(&spot(place.path(), false), None).unwrap();
         assert_eq!(second.open(&spot(place.path(), false), None).unwrap_err(), BUSY);
-        first.finish(&spot(place.path(), false), &held, || Ok(())).unwrap();
+        first.finish(&spot(place.path(), false), &held).unwrap();
         assert!(place.path().join("final").exists());
     }
 
@@ -331,7 +331,7 @@ mod tests {
         let unfinished = Unfinished::new(Duration::ZERO);
         let file = unfinished.open(&spot(place.path(), false), None).unwrap();
         unfinished.close(true);
-        assert_eq!(unfinished.finish(&spot(place.path(), false), &file, || Ok(())).unwrap_err(), STOPPED);
+        assert_eq!(unfinished.finish(&spot(place.path(), false), &file).unwrap_err(), STOPPED);
         assert_eq!(unfinished.open(&spot(place.path(), false), None).unwrap_err(), STOPPED);
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
     }
@@ -345,7 +345,7 @@ mod tests {
         let temporary = place.path().join(temporary_name(&spot.name, b"file").to_string());
         fs::remove_file(&temporary).unwrap();
         fs::write(&temporary, "another's").unwrap();
-        assert!(unfinished.finish(&spot, &file, || Ok(())).is_err());
+        assert!(unfinished.finish(&spot, &file).is_err());
         assert!(!place.path().join("final").exists() && temporary.exists());
     }
 
@@ -356,7 +356,7 @@ mod tests {
         for replaces in [false, true] {
             let (unfinished, spot) = (Unfinished::new(Duration::ZERO), spot(place.path(), replaces));
             let file = unfinished.open(&spot, None).unwrap();
-            assert_eq!(unfinished.finish(&spot, &file, || Ok(())).is_ok(), replaces);
+            assert_eq!(unfinished.finish(&spot, &file).is_ok(), replaces);
             drop(file);
             assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
         }

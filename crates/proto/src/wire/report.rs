@@ -344,6 +344,7 @@ mod tests {
                 peak_bytes: 6,
                 direct_bytes: 7,
                 cloned_bytes: 8,
+                durable: true,
                 path,
                 compression: Some(Method::Zstd(3)),
             })),
