@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 
 use self::item::{Item, Trouble};
 use self::operand::Root;
+use crate::cancel::Cancel;
 use crate::fs::{Identity, Look};
 use crate::os::confine::Bounds;
 use crate::pace::Pace;
@@ -46,6 +47,8 @@ pub struct Source {
     /// Where the data lands, if that is on this host: never walked into.
     landing: OnceLock<Identity>,
     state: Mutex<State>,
+    /// Ends the walk.
+    walking: Cancel,
     /// How files are read.
     policy: Policy,
     /// There may be work for streams.
@@ -84,7 +87,8 @@ impl Source {
         let (work, window, outbox) = (Condvar::new(), Condvar::new(), Condvar::new());
         let pace = Pace::new(request.rate_bytes_per_s);
         let policy = Policy::new(request.storage);
-        Self { request, roots, landing: OnceLock::new(), state, policy, work, window, outbox, pace, reporter }
+        let walking = Cancel::new();
+        Self { request, roots, landing: OnceLock::new(), state, walking, policy, work, window, outbox, pace, reporter }
     }
 
     /// The operands as the target needs to know them.
@@ -210,6 +214,7 @@ impl Source {
     /// Stops all threads at their next step.
     pub fn stop(&self) {
         self.lock().stopped = true;
+        self.walking.cancel();
         // What is half sent is not waited for.
         self.pace.set(0);
         self.notify();
