@@ -8,6 +8,7 @@ use haul_proto::manifest::{Entry, Kind, Meta, Place};
 use haul_proto::need::{Decision, Existing, Refusal, decide};
 use haul_proto::path::Name;
 use haul_proto::session::target::{Answer, Parent};
+use haul_proto::wire::request::Operand;
 use rustix::fs::{AtFlags, FileType, Mode, RenameFlags, mkdirat, readlinkat, renameat_with, symlinkat, unlinkat};
 use rustix::io::Errno;
 use std::io;
@@ -70,7 +71,7 @@ impl Target {
         if is_directory != operand.directory || matches!(entry.kind, Kind::Symlink { .. }) {
             return self.refuse_operand(Refusal::NotAsked);
         }
-        match (&self.landing.kind, &operand.name) {
+        let answer = match (&self.landing.kind, &operand.name) {
             (LandingKind::Contents(dir), _) | (LandingKind::Into(dir), None) if entry.kind == Kind::Directory => {
                 Answer::Needed(Arc::new(Item::Directory { dir: dir.clone(), fresh: false, meta: entry.meta }))
             }
@@ -82,6 +83,22 @@ impl Target {
             }
             (LandingKind::Special(path), _) => self.answer_special(path, entry),
             _ => self.refuse_operand(Refusal::IsDirectory),
+        };
+        self.unless_another_run_has_it(answer, operand)
+    }
+
+    /// Two runs do not copy into one directory as the same operand's.
+    fn unless_another_run_has_it(&self, answer: Answer<Item>, operand: &Operand) -> Answer<Item> {
+        let Answer::Needed(item) = &answer else { return answer };
+        let Item::Directory { dir, .. } = &**item else { return answer };
+        match self.rivals.enter(dir) {
+            Ok(()) => answer,
+            Err(text) => {
+                let own_name = matches!(self.landing.kind, LandingKind::Into(_)).then_some(operand.name.as_ref());
+                let relative = own_name.flatten().map_or(&b""[..], |name| name.as_bytes());
+                self.fail(self.landing.path(relative), text);
+                Answer::Refused
+            }
         }
     }
 
@@ -165,6 +182,10 @@ impl Target {
                 let incoming = Incoming::resumed(spot, meta, leaf, header, part);
                 Ok(Answer::Partial(Arc::new(Item::File(incoming))))
             }
+            // Another run had a part of it, and has just given it its name.
+            Ok(None) if decision == Decision::Create && self.is_there_by_now(position)? => {
+                self.try_answer(position, entry)
+            }
             Ok(None) => {
                 if let Some(text) = self.too_large(&spot.dir, size)? {
                     return Ok(self.refuse(position, text));
@@ -173,6 +194,10 @@ impl Target {
             }
             Err(text) => Ok(self.refuse(position, text)),
         }
+    }
+
+    fn is_there_by_now(&self, position: &Position) -> io::Result<bool> {
+        Ok(!position.fresh && existing(position)? != Existing::Absent)
     }
 
     /// With `-p`, a file that is there already gets owner and mode all the same.
@@ -205,7 +230,11 @@ impl Target {
         if create {
             // Ours alone until it is complete, and always writable for us.
             let mode = if self.request.preserve { 0o700 } else { u32::from(meta.mode & 0o777) | 0o700 };
-            mkdirat(&*position.dir.fd()?, position.name.as_bytes(), Mode::from_raw_mode(mode))?;
+            match mkdirat(&*position.dir.fd()?, position.name.as_bytes(), Mode::from_raw_mode(mode)) {
+                // Another run was faster: whose it is shows when it is entered.
+                Err(Errno::EXIST) => return self.directory(position, meta, false),
+                made => made?,
+            }
         }
         let child = position.dir.child(&position.name)?;
         let dir = if position.renamed {

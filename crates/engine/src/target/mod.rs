@@ -6,13 +6,14 @@
 
 mod deliver;
 mod examine;
-mod file;
-mod journal;
+pub(crate) mod file;
+pub(crate) mod journal;
 mod landing;
 mod memory;
 mod proof;
+pub(crate) mod rivals;
 mod share;
-mod temporary;
+pub(crate) mod temporary;
 mod writer;
 
 pub use self::deliver::Direct;
@@ -32,6 +33,7 @@ use self::journal::Journals;
 use self::landing::Landing;
 pub use self::landing::Refused;
 use self::proof::Claims;
+use self::rivals::Rivals;
 use self::share::Sharing;
 use self::temporary::Unfinished;
 use crate::fs::meta::apply;
@@ -48,6 +50,7 @@ pub struct Target {
     state: Mutex<State>,
     outbox: Condvar,
     unfinished: Unfinished,
+    rivals: Rivals,
     journals: Journals,
     /// What earlier runs left, to be proven.
     claims: Claims,
@@ -119,6 +122,7 @@ impl Target {
             state,
             outbox: Condvar::new(),
             unfinished: Unfinished::default(),
+            rivals: Rivals::default(),
             journals,
             claims: Claims::default(),
             is_both_ends: AtomicBool::new(false),
@@ -190,6 +194,7 @@ impl Target {
         self.lock().stopped = true;
         self.outbox.notify_all();
         self.claims.close();
+        self.rivals.close();
         self.unfinished.close(self.request.keep_partial);
     }
 

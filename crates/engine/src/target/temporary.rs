@@ -5,7 +5,7 @@
 
 use haul_proto::path::Name;
 use rustix::fs::{
-    AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, flock, fstat, ftruncate, linkat, openat, renameat,
+    AtFlags, FileType, Mode, OFlags, RenameFlags, fstat, ftruncate, linkat, openat, renameat,
     renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
@@ -16,13 +16,12 @@ use std::sync::Mutex;
 
 use super::file::Spot;
 use super::journal::Leaf;
+use super::rivals::{Rival, Rivals};
 use crate::fs::{Dir, Links, Look, describe};
 use crate::worker::lock;
 
 /// How often a temporary file is opened that another run renames under our hands.
 const OPENS_MAX: usize = 8;
-/// Said when another run has the file.
-const BUSY: &str = "another haul is writing this file now\nwait for it, or end it";
 /// Said when the job ended meanwhile.
 const STOPPED: &str = "the job was stopped";
 
@@ -51,16 +50,16 @@ struct Temporary {
 impl Unfinished {
     /// Opens the temporary file of a final name, empty: new, or what an earlier run left. With a `journal`, it outlives
     /// a job that is stopped.
-    pub fn open(&self, spot: &Spot, journal: Option<&Leaf>) -> Result<OwnedFd, String> {
-        let opened = self.lock(spot, OFlags::CREATE, journal)?;
+    pub fn open(&self, spot: &Spot, journal: Option<&Leaf>, rivals: &Rivals) -> Result<OwnedFd, String> {
+        let opened = self.lock(spot, OFlags::WRONLY | OFlags::CREATE, journal, rivals)?;
         let file = opened.ok_or_else(|| describe(&Errno::NOENT.into()))?;
         ftruncate(&file, 0).map_err(|error| describe(&error.into()))?;
         Ok(file)
     }
 
     /// Opens the temporary file of a final name as an earlier run left it; `None` where there is none.
-    pub fn take_over(&self, spot: &Spot, journal: &Leaf) -> Result<Option<OwnedFd>, String> {
-        self.lock(spot, OFlags::empty(), Some(journal))
+    pub fn take_over(&self, spot: &Spot, journal: &Leaf, rivals: &Rivals) -> Result<Option<OwnedFd>, String> {
+        self.lock(spot, OFlags::WRONLY, Some(journal), rivals)
     }
 
     /// The temporary file of a final name, to be read while it is being written.
@@ -69,16 +68,17 @@ impl Unfinished {
         if look.identity == Look::at_fd(file)?.identity { Ok(opened) } else { Err(Errno::STALE.into()) }
     }
 
-    fn lock(&self, spot: &Spot, create: OFlags, journal: Option<&Leaf>) -> Result<Option<OwnedFd>, String> {
+    fn lock(
+        &self,
+        spot: &Spot,
+        flags: OFlags,
+        journal: Option<&Leaf>,
+        rivals: &Rivals,
+    ) -> Result<Option<OwnedFd>, String> {
         let temporary = temporary_name(&spot.name, b"file");
-        let text = |error: Errno| describe(&error.into());
-        let dir = spot.dir.fd().map_err(|error| describe(&error))?;
-        let Some(file) = lock_file(spot, &dir, &temporary, create)? else { return Ok(None) };
-        let stat = fstat(&file).map_err(text)?;
-        let ours = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
-            && stat.st_nlink == 1
-            && stat.st_uid == rustix::process::geteuid().as_raw();
-        if !ours {
+        let locked = lock_file(&spot.dir, &temporary, flags, rivals).map_err(Denied::into_text)?;
+        let Some(file) = locked else { return Ok(None) };
+        if !is_ours(&file).map_err(|error| describe(&error))? {
             return Err(format!("{temporary} is in the way, and was not made by haul\nremove it"));
         }
         if !self.add(&spot.dir, &temporary, journal) {
@@ -146,11 +146,12 @@ impl Unfinished {
 }
 
 impl Temporary {
+    /// The journal first: as long as the part has its name, it is locked, and no other run begins a journal.
     fn remove(&self, name: &Name) {
-        unlink(&self.dir, name);
         if let Some(journal) = &self.journal {
             unlink(&journal.dir, &journal.name);
         }
+        unlink(&self.dir, name);
     }
 }
 
@@ -164,26 +165,52 @@ pub fn unlink(dir: &Dir, name: &Name) {
     let _ = dir.fd().map(|fd| unlinkat(&*fd, name.as_bytes(), AtFlags::empty()));
 }
 
-/// Opens and locks a temporary file, and makes sure that it still is the one of that name: between the two, the run
-/// that held the lock may have given it its final name. `None` where there is none and none is to be made.
-fn lock_file(spot: &Spot, dir: &OwnedFd, temporary: &Name, create: OFlags) -> Result<Option<OwnedFd>, String> {
-    let text = |error: Errno| describe(&error.into());
-    let flags = create | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    for _ in 0..OPENS_MAX {
-        let file = match openat(dir, temporary.as_bytes(), flags, Mode::from_raw_mode(0o600)) {
-            Err(Errno::NOENT) if create.is_empty() => return Ok(None),
-            file => file.map_err(text)?,
-        };
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) | Err(Errno::NOLCK | Errno::OPNOTSUPP) => {}
-            Err(Errno::WOULDBLOCK) => return Err(BUSY.into()),
-            Err(error) => return Err(text(error)),
+/// Why a temporary file cannot be had.
+#[derive(Debug)]
+pub enum Denied {
+    /// Another run has it.
+    Held(Rival),
+    /// The system refuses.
+    Failed(io::Error),
+}
+
+impl Denied {
+    fn into_text(self) -> String {
+        match self {
+            Self::Held(rival) => rival.writes(),
+            Self::Failed(error) => describe(&error),
         }
-        if stands_at(&spot.dir, temporary, &file).map_err(|error| describe(&error))? {
+    }
+}
+
+impl<E: Into<io::Error>> From<E> for Denied {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// Opens and locks a temporary file, and makes sure that it still is the one of that name: between the two, the run
+/// that held the lock may have given it its final name. `None` where there is none and `flags` do not say to make one.
+pub fn lock_file(dir: &Dir, temporary: &Name, flags: OFlags, rivals: &Rivals) -> Result<Option<OwnedFd>, Denied> {
+    let all_flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    for _ in 0..OPENS_MAX {
+        let file = match openat(&*dir.fd()?, temporary.as_bytes(), all_flags, Mode::from_raw_mode(0o600)) {
+            Err(Errno::NOENT) if !flags.contains(OFlags::CREATE) => return Ok(None),
+            file => file?,
+        };
+        rivals.lock(&file).map_err(Denied::Held)?;
+        if stands_at(dir, temporary, &file)? {
             return Ok(Some(file));
         }
     }
-    Err(BUSY.into())
+    Err(Denied::Held(Rival { process: None }))
+}
+
+/// Nothing else is taken for a file that haul has begun: no device, no file of somebody else, none with a second name.
+pub fn is_ours(file: &OwnedFd) -> io::Result<bool> {
+    let stat = fstat(file)?;
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    Ok(is_file && stat.st_nlink == 1 && stat.st_uid == rustix::process::geteuid().as_raw())
 }
 
 /// Whether this open file is the one that has this name.
@@ -227,6 +254,11 @@ fn rename_without_promise(dir: &OwnedFd, temporary: &Name, name: &Name) -> Resul
 mod tests {
     use super::*;
     use std::fs;
+    use std::time::Duration;
+
+    fn hasty() -> Rivals {
+        Rivals::with_patience(Duration::ZERO)
+    }
 
     fn spot(place: &std::path::Path, replaces: bool) -> Spot {
         Spot { dir: Dir::open_root(place).unwrap(), name: Name::new(b"final").unwrap(), replaces }
@@ -236,8 +268,9 @@ mod tests {
     fn two_runs_do_not_write_one_file() {
         let place = tempfile::tempdir().unwrap();
         let (first, second) = (Unfinished::default(), Unfinished::default());
-        let held = first.open(&spot(place.path(), false), None).unwrap();
-        assert_eq!(second.open(&spot(place.path(), false), None).unwrap_err(), BUSY);
+        let held = first.open(&spot(place.path(), false), None, &hasty()).unwrap();
+        let me = Rival { process: Some(std::process::id()) }.writes();
+        assert_eq!(second.open(&spot(place.path(), false), None, &hasty()).unwrap_err(), me);
         first.finish(&spot(place.path(), false), &held, || Ok(())).unwrap();
         assert!(place.path().join("final").exists());
     }
@@ -251,7 +284,7 @@ mod tests {
         let early = fs::File::options().write(true).open(place.path().join(temporary.to_string())).unwrap();
         fs::rename(place.path().join(temporary.to_string()), place.path().join("final")).unwrap();
         assert!(!stands_at(&spot.dir, &temporary, &early.into()).unwrap());
-        Unfinished::default().open(&spot, None).unwrap();
+        Unfinished::default().open(&spot, None, &hasty()).unwrap();
         assert_eq!(fs::read(place.path().join("final")).unwrap(), b"whole");
     }
 
@@ -259,10 +292,10 @@ mod tests {
     fn after_a_stop_nothing_gets_its_name_and_nothing_is_left() {
         let place = tempfile::tempdir().unwrap();
         let unfinished = Unfinished::default();
-        let file = unfinished.open(&spot(place.path(), false), None).unwrap();
+        let file = unfinished.open(&spot(place.path(), false), None, &hasty()).unwrap();
         unfinished.close(true);
         assert_eq!(unfinished.finish(&spot(place.path(), false), &file, || Ok(())).unwrap_err(), STOPPED);
-        assert_eq!(unfinished.open(&spot(place.path(), false), None).unwrap_err(), STOPPED);
+        assert_eq!(unfinished.open(&spot(place.path(), false), None, &hasty()).unwrap_err(), STOPPED);
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
     }
 
@@ -271,7 +304,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let spot = spot(place.path(), false);
         let unfinished = Unfinished::default();
-        let file = unfinished.open(&spot, None).unwrap();
+        let file = unfinished.open(&spot, None, &hasty()).unwrap();
         let temporary = place.path().join(temporary_name(&spot.name, b"file").to_string());
         fs::remove_file(&temporary).unwrap();
         fs::write(&temporary, "another's").unwrap();
@@ -285,7 +318,7 @@ mod tests {
         fs::write(place.path().join("final"), "old").unwrap();
         for replaces in [false, true] {
             let (unfinished, spot) = (Unfinished::default(), spot(place.path(), replaces));
-            let file = unfinished.open(&spot, None).unwrap();
+            let file = unfinished.open(&spot, None, &hasty()).unwrap();
             assert_eq!(unfinished.finish(&spot, &file, || Ok(())).is_ok(), replaces);
             drop(file);
             assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
