@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::fs::{Dir, Found, WalkOptions, Walker, describe};
 use crate::shown::below;
@@ -19,19 +19,26 @@ use crate::target::journal::{Journal, Journals, Leaf};
 use crate::target::rivals::{Rival, Rivals};
 use crate::target::temporary::{Denied, is_ours, lock_file, temporary_name};
 
-/// Something that a copy has left, or is at work on.
+/// Something that a copy has left, or is at work on: what is to be told of it, and where it is.
 pub struct Partial {
+    /// What is to be told of it.
+    pub about: About,
+    dir: Dir,
+    name: Name,
+    journal: Option<Leaf>,
+}
+
+/// What is to be told of a [`Partial`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct About {
     /// The path that it gets when it is whole; where that is not known, the path that it has.
     pub path: Vec<u8>,
     /// What it is.
     pub state: State,
     /// Space that it takes, its journal's included.
     pub disk_bytes: u64,
-    /// When it was written last.
-    pub modified: Stamp,
-    dir: Dir,
-    name: Name,
-    journal: Option<Leaf>,
+    /// How long nothing has been written to it.
+    pub idle: Duration,
 }
 
 /// What a [`Partial`] is.
@@ -172,16 +179,18 @@ impl Finder {
             return Ok(None);
         }
         let mut partial = Partial {
-            path: below(&self.label, &dir.path_of(name.as_bytes())),
-            state: State::Unrecorded,
-            disk_bytes: disk_bytes(&stat),
-            modified: crate::fs::Look::from(&stat).meta.modified,
+            about: About {
+                path: below(&self.label, &dir.path_of(name.as_bytes())),
+                state: State::Unrecorded,
+                disk_bytes: disk_bytes(&stat),
+                idle: idle_since(crate::fs::Look::from(&stat).meta.modified),
+            },
             dir: dir.clone(),
             name: name.clone(),
             journal: None,
         };
         if stat.st_uid != rustix::process::geteuid().as_raw() {
-            partial.state = State::Foreign { uid: stat.st_uid };
+            partial.about.state = State::Foreign { uid: stat.st_uid };
             return Ok(Some(partial));
         }
         let is_known = if what == "part" { self.look_at_part(&mut partial)? } else { look_at_journal(&mut partial)? };
@@ -197,7 +206,7 @@ impl Finder {
             Err(Denied::Failed(error)) => return Err(error),
         };
         let extent = self.find_journal(partial)?;
-        partial.state = match (rival, extent) {
+        partial.about.state = match (rival, extent) {
             (Some(Rival { process }), extent) => State::Busy { extent, process },
             (None, Some(extent)) => State::Part(extent),
             (None, None) => State::Unrecorded,
@@ -220,8 +229,8 @@ impl Finder {
             let bytes = |index: u64| index.saturating_mul(frame).min(header.size);
             let recorded = journal.recorded(header.frames())?;
             let recorded = recorded.iter().map(|run| bytes(run.end) - bytes(run.start)).sum();
-            partial.path = below(&self.label, &partial.dir.path_of(header.name.as_bytes()));
-            partial.disk_bytes += space_of(&leaf).unwrap_or(0);
+            partial.about.path = below(&self.label, &partial.dir.path_of(header.name.as_bytes()));
+            partial.about.disk_bytes += space_of(&leaf).unwrap_or(0);
             partial.journal = Some(leaf);
             return Ok(Some(Extent { recorded, size: header.size }));
         }
@@ -238,7 +247,7 @@ fn look_at_journal(partial: &mut Partial) -> io::Result<bool> {
     }
     let of_another = |name| temporary_name(name, b"file") != part;
     let header = Journal::open(&leaf, Access::Read)?.map(|(_, header)| header);
-    partial.state = match header {
+    partial.about.state = match header {
         Some(header) if of_another(&header.name) => State::Elsewhere,
         _ => State::Journal,
     };
@@ -248,12 +257,12 @@ fn look_at_journal(partial: &mut Partial) -> io::Result<bool> {
 impl Partial {
     /// Removes it, unless a copy is at work on it. What is removed is locked before, so that none begins meanwhile.
     pub fn remove(&mut self) -> io::Result<Removal> {
-        match self.state {
+        match self.about.state {
             State::Elsewhere | State::Foreign { .. } => return Ok(Removal::Kept),
             State::Journal => return self.remove_journal(),
             State::Part(_) | State::Busy { .. } | State::Unrecorded => {}
         }
-        let extent = match self.state {
+        let extent = match self.about.state {
             State::Part(extent) => Some(extent),
             State::Busy { extent, .. } => extent,
             _ => None,
@@ -262,7 +271,7 @@ impl Partial {
             Ok(Some(file)) => file,
             Ok(None) => return Ok(Removal::Vanished),
             Err(Denied::Held(Rival { process })) => {
-                self.state = State::Busy { extent, process };
+                self.about.state = State::Busy { extent, process };
                 return Ok(Removal::Kept);
             }
             Err(Denied::Failed(error)) => return Err(error),
@@ -287,13 +296,11 @@ impl Partial {
         unlink(&leaf)?;
         Ok(Removal::Removed)
     }
+}
 
-    /// How long nothing has been written to it.
-    pub fn idle(&self) -> Duration {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        let then = Duration::new(u64::try_from(self.modified.seconds).unwrap_or(0), self.modified.nanoseconds);
-        now.saturating_sub(then)
-    }
+fn idle_since(then: Stamp) -> Duration {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    now.saturating_sub(Duration::new(u64::try_from(then.seconds).unwrap_or(0), then.nanoseconds))
 }
 
 /// What looks and cleans up waits for no copy.

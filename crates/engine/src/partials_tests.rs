@@ -42,10 +42,10 @@ impl Place {
 
     fn found_at(&self, name: &str, journals: Option<&str>) -> Vec<(String, State)> {
         let mut found = self.partials(name, journals);
-        found.sort_by(|a, b| a.path.cmp(&b.path));
+        found.sort_by(|a, b| a.about.path.cmp(&b.about.path));
         let root = self.0.path().to_str().unwrap().to_owned() + "/";
         let shown = |path: Vec<u8>| String::from_utf8(path).unwrap().strip_prefix(&root).unwrap().to_owned();
-        found.into_iter().map(|partial| (shown(partial.path), partial.state)).collect()
+        found.into_iter().map(|partial| (shown(partial.about.path), partial.about.state)).collect()
     }
 
     fn partials(&self, name: &str, journals: Option<&str>) -> Vec<Partial> {
@@ -119,7 +119,7 @@ fn what_is_being_written_is_named_and_stays() {
     assert_eq!(place.found_at("a", None), [("a/big".to_owned(), busy)]);
     // It was begun after it had been looked at.
     assert!(matches!(early.remove().unwrap(), Removal::Kept));
-    assert_eq!(early.state, busy);
+    assert_eq!(early.about.state, busy);
     assert_eq!(fs::read_dir(place.path("a")).unwrap().count(), 2);
     drop(part);
     assert!(matches!(early.remove().unwrap(), Removal::Removed));

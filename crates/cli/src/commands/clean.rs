@@ -13,9 +13,9 @@ use crate::show::partials::Fate;
 /// Removes what is unfinished at `paths`, but for what a running copy writes.
 pub fn run(values: &Values, paths: &[OsString]) -> anyhow::Result<Exit> {
     visit("clean", values, paths, |account, mut partial| match partial.remove() {
-        Ok(Removal::Removed) => account.tell(&partial, Fate::Removed),
-        Ok(Removal::Kept) => account.tell(&partial, Fate::Kept),
+        Ok(Removal::Removed) => account.tell(&partial.about, Fate::Removed),
+        Ok(Removal::Kept) => account.tell(&partial.about, Fate::Kept),
         Ok(Removal::Vanished) => {}
-        Err(error) => account.fail(&partial.path, &describe(&error)),
+        Err(error) => account.fail(&partial.about.path, &describe(&error)),
     })
 }

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use haul_engine::fs::describe;
-use haul_engine::partials::{Partial, find};
+use haul_engine::partials::{About, Partial, find};
 use haul_engine::spec::{Host, Location};
 use haul_proto::path::escape;
 
@@ -49,7 +49,7 @@ pub fn visit(
         for partial in found {
             match partial {
                 Ok(partial) => {
-                    account.found.add(&partial);
+                    account.found.add(&partial.about);
                     each(&mut account, partial);
                 }
                 Err(unreadable) => account.fail(&unreadable.path, &unreadable.text),
@@ -67,11 +67,11 @@ pub fn visit(
 
 impl Account {
     /// Says what became of one.
-    pub fn tell(&mut self, partial: &Partial, fate: Fate) {
+    pub fn tell(&mut self, about: &About, fate: Fate) {
         if fate == Fate::Removed {
-            self.removed.add(partial);
+            self.removed.add(about);
         }
-        self.say(&self.form.line(partial, fate));
+        self.say(&self.form.line(about, fate));
     }
 
     /// Names something that could not be looked at or removed.

@@ -9,5 +9,5 @@ use crate::show::partials::Fate;
 
 /// Shows what is unfinished at `paths`.
 pub fn run(values: &Values, paths: &[OsString]) -> anyhow::Result<Exit> {
-    visit("status", values, paths, |account, partial| account.tell(&partial, Fate::Shown))
+    visit("status", values, paths, |account, partial| account.tell(&partial.about, Fate::Shown))
 }

@@ -71,19 +71,18 @@ impl Target {
         if is_directory != operand.directory || matches!(entry.kind, Kind::Symlink { .. }) {
             return self.refuse_operand(Refusal::NotAsked);
         }
-        let answer = match (&self.landing.kind, &operand.name) {
-            (LandingKind::Contents(dir), _) | (LandingKind::Into(dir), None) if entry.kind == Kind::Directory => {
-                Answer::Needed(Arc::new(Item::Directory { dir: dir.clone(), fresh: false, meta: entry.meta }))
-            }
-            (LandingKind::Into(dir), Some(name)) => {
-                self.answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: false, renamed: false }, entry)
-            }
-            (LandingKind::As(dir, name), _) => {
-                self.answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: false, renamed: true }, entry)
-            }
-            (LandingKind::Special(path), _) => self.answer_special(path, entry),
-            _ => self.refuse_operand(Refusal::IsDirectory),
-        };
+        let answer =
+            match (&self.landing.kind, &operand.name) {
+                (LandingKind::Contents(dir), _) | (LandingKind::Into(dir), None) if entry.kind == Kind::Directory => {
+                    Answer::Needed(Arc::new(Item::Directory { dir: dir.clone(), fresh: false, meta: entry.meta }))
+                }
+                (LandingKind::Into(dir), Some(name)) => self
+                    .answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: false, renamed: false }, entry),
+                (LandingKind::As(dir, name), _) => self
+                    .answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: false, renamed: true }, entry),
+                (LandingKind::Special(path), _) => self.answer_special(path, entry),
+                _ => self.refuse_operand(Refusal::IsDirectory),
+            };
         self.unless_another_run_has_it(answer, operand)
     }
 

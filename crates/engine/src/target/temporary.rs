@@ -5,8 +5,8 @@
 
 use haul_proto::path::Name;
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RenameFlags, fstat, ftruncate, linkat, openat, renameat,
-    renameat_with, statat, unlinkat,
+    AtFlags, FileType, Mode, OFlags, RenameFlags, fstat, ftruncate, linkat, openat, renameat, renameat_with, statat,
+    unlinkat,
 };
 use rustix::io::Errno;
 use std::collections::BTreeMap;
