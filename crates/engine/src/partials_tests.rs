@@ -82,12 +82,15 @@ fn what_belongs_to_nothing_is_told_apart() {
     fs::remove_file(unrecorded.with_extension("journal")).unwrap();
     let torn = place.part("a/torn", None);
     fs::write(torn.with_extension("journal"), vec![1; 4000]).unwrap();
+    let misled = place.part("a/misled", None);
+    fs::copy(place.part("b/big", None).with_extension("journal"), misled.with_extension("journal")).unwrap();
     let orphan = place.part("a/orphan", None);
     fs::remove_file(&orphan).unwrap();
     let own = |path: &Path| path.strip_prefix(place.0.path()).unwrap().to_str().unwrap().to_owned();
     let mut expected = vec![
         (own(&unrecorded), State::Unrecorded),
         (own(&torn), State::Unrecorded),
+        (own(&misled), State::Unrecorded),
         (own(&orphan.with_extension("journal")), State::Journal),
     ];
     expected.sort_by(|a, b| a.0.cmp(&b.0));

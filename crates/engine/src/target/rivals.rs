@@ -153,6 +153,7 @@ impl Rivals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fs::testing::in_time;
     use std::path::Path;
 
     fn hasty() -> Rivals {
@@ -183,28 +184,32 @@ mod tests {
 
     #[test]
     fn a_lock_that_becomes_free_in_time_is_taken() {
-        let place = tempfile::tempdir().unwrap();
-        let first = hasty();
-        first.enter(&dir(place.path(), "a")).unwrap();
-        let second = Rivals::with_patience(Duration::from_secs(3600));
-        std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| second.enter(&dir(place.path(), "a")));
-            while lock(&second.state).until.is_none() {
-                std::thread::yield_now();
-            }
-            drop(first);
-            waiting.join().unwrap().unwrap();
+        in_time(|| {
+            let place = tempfile::tempdir().unwrap();
+            let first = hasty();
+            first.enter(&dir(place.path(), "a")).unwrap();
+            let second = Rivals::with_patience(Duration::from_secs(3600));
+            std::thread::scope(|scope| {
+                let waiting = scope.spawn(|| second.enter(&dir(place.path(), "a")));
+                while lock(&second.state).until.is_none() {
+                    std::thread::yield_now();
+                }
+                drop(first);
+                waiting.join().unwrap().unwrap();
+            });
         });
     }
 
     #[test]
     fn a_job_that_is_over_waits_for_nothing() {
-        let place = tempfile::tempdir().unwrap();
-        let first = hasty();
-        first.enter(&dir(place.path(), "a")).unwrap();
-        let second = Rivals::with_patience(Duration::from_secs(3600));
-        second.close();
-        assert!(second.enter(&dir(place.path(), "a")).is_err());
+        in_time(|| {
+            let place = tempfile::tempdir().unwrap();
+            let first = hasty();
+            first.enter(&dir(place.path(), "a")).unwrap();
+            let second = Rivals::with_patience(Duration::from_secs(3600));
+            second.close();
+            assert!(second.enter(&dir(place.path(), "a")).is_err());
+        });
     }
 
     #[test]
