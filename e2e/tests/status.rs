@@ -250,15 +250,21 @@ fn of_many_runs_of_one_job_one_wins_and_the_others_say_which() {
     compare(&sandbox.path("tree"), &place.join("tree")).unwrap();
     assert_eq!(listing(&place), ["tree"]);
 
+    // Under another name, which the runs race to make. A rerun goes on in it.
+    one_wins(&sandbox, &["-r", "tree", "place/copy"], "copying into it");
+    sandbox.haul(["-r", "tree", "place/copy"]).run().succeeds();
+    compare(&sandbox.path("tree"), &place.join("copy")).unwrap();
+    assert_eq!(listing(&place), ["copy", "tree"]);
+
     sandbox.big_file("large", 20_000_000);
     one_wins(&sandbox, &["large", "place/large"], "writing this file now");
     compare(&sandbox.path("large"), &place.join("large")).unwrap();
-    assert_eq!(listing(&place), ["large", "tree"]);
+    assert_eq!(listing(&place), ["copy", "large", "tree"]);
 
     let files: Vec<_> = (0..RUNS).map(|n| sandbox.big_file(format!("file{n}"), 1_500_000 + n as u64)).collect();
     let running: Vec<_> = files.iter().map(|file| sandbox.haul([file.as_os_str(), "place".as_ref()]).start()).collect();
     running.into_iter().for_each(|run| drop(Run::of(run).succeeds()));
     files.iter().for_each(|file| compare(file, &place.join(file.file_name().unwrap())).unwrap());
-    assert_eq!(listing(&place).len(), RUNS + 2);
+    assert_eq!(listing(&place).len(), RUNS + 3);
     println!("COUNT concurrent-runs {RUNS}");
 }

@@ -6,6 +6,7 @@ use haul_proto::compression::{Method, Policy};
 use haul_proto::cpus::Cpus;
 use haul_proto::ids::{EntryId, JobId, PathId, StreamId};
 use haul_proto::integrity::FrameLen;
+use haul_proto::journal::{HEADER_BYTES, Header, Record, encode_slot};
 use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp, Version};
 use haul_proto::path::Name;
 use haul_proto::wire::compressed::{Codec, Compressed, encode_trailer};
@@ -18,7 +19,7 @@ use haul_proto::wire::report::{Counters, Final, Hello, PathFigures, Windows, Wor
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
 use haul_proto::wire::storage::StorageRequest;
 
-use crate::wire::JOB;
+use crate::wire::{CRC_BYTES, JOB};
 
 /// Seeds of the target of this name; none for a name that there is not.
 pub fn of(target: &str) -> Vec<Vec<u8>> {
@@ -30,6 +31,7 @@ pub fn of(target: &str) -> Vec<Vec<u8>> {
         "trailer" => trailers().iter().flat_map(|(payload, trailer)| records(*payload, trailer)).collect(),
         "compressed_payload" => compressed_payloads(),
         "handshake" => vec![handshake()],
+        "journal" => journals(),
         "link_header" => link_headers(),
         "name" => {
             [&b"a"[..], b"..", b"a/b", b"caf\xc3\xa9\n\xff\\", b"\xe2\x80\xaegpj", &[b'x'; 256]].map(Vec::from).into()
@@ -202,6 +204,19 @@ fn records(payload: usize, trailer: &Trailer) -> Vec<Vec<u8>> {
     };
     let compressed = codecs.into_iter().filter(|_| payload > 0);
     [(payload, None)].into_iter().chain(compressed).map(record).collect()
+}
+
+/// Of a file of one frame and of a file of many, with a slot each.
+fn journals() -> Vec<Vec<u8>> {
+    let modified = Stamp { seconds: 1_700_000_000, nanoseconds: 5 };
+    let journal = |(name, size): (&[u8], u64)| {
+        let name = Name::new(name).expect("a name");
+        let version = Version { device: 2049, inode: 12, changed: modified };
+        let header = Header { name, size, modified, version, frame: FrameLen::DEFAULT }.encode();
+        let slot = encode_slot(7, &Record { crc: size, value: (size > 1).then_some([3; 32]) });
+        [&header[..HEADER_BYTES - CRC_BYTES], &slot].concat()
+    };
+    [(&b"run7.db"[..], 1), (&[b'x'; 255], 1 << 40)].map(journal).into()
 }
 
 /// Text under each codec, behind its right length and a wrong one.

@@ -12,18 +12,26 @@
 
 mod cgroup;
 mod compare;
+mod count;
 mod netns;
 mod process;
+mod proxy;
+mod rng;
 mod run;
 mod sshd;
+mod strangers;
 mod tree;
 mod wan;
 
 pub use cgroup::Cgroup;
 pub use compare::{Attributes, compare, compare_with};
-pub use netns::Netns;
-pub use process::{descendants, end_tree, tree_cpu, tree_memory_bytes};
+pub use count::{cases, count};
+pub use netns::{Inside, Netns};
+pub use process::{descendants, end_tree, peak_memory_bytes, tree_cpu, tree_memory_bytes};
+pub use proxy::{Flip, Proxy, Seen, Towards};
+pub use rng::Rng;
 pub use run::{Finished, Running, run_with_timeout, start};
 pub use sshd::{Options, Sshd};
+pub use strangers::{Answers, Loiterers, knock};
 pub use tree::Tree;
 pub use wan::{Congestion, Count, Wan, WanSettings};

@@ -16,9 +16,9 @@ use crate::Plant;
 use crate::content::{Block, Content, frame_len};
 use crate::disk::{Disk, Standing, existing};
 use crate::net::Net;
-use crate::rng::Rng;
 use crate::sender::JOB;
 use crate::world::Rates;
+use haul_lab::Rng;
 
 /// What became of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

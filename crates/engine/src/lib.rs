@@ -28,5 +28,7 @@ pub mod spec;
 mod storage;
 mod stream;
 mod target;
+#[cfg(test)]
+mod testing;
 mod tuning;
 pub mod worker;

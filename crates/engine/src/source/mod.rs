@@ -10,20 +10,23 @@ mod send;
 #[cfg(test)]
 mod tests;
 
-use haul_proto::ids::StreamId;
+use haul_proto::ids::{EntryId, StreamId};
+use haul_proto::manifest::{Entry, Kind, Place};
+use haul_proto::path::escape;
 use haul_proto::plan::Work;
 use haul_proto::ranges::RangeSet;
 use haul_proto::session::source::Source as Machine;
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::message::TargetMessage;
+use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{Operand, SourceRequest};
 use std::sync::atomic::Ordering;
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use self::item::Item;
+use self::item::{Item, Trouble};
 use self::operand::Root;
-use crate::fs::Identity;
+use crate::fs::{Identity, Look};
 use crate::pace::Pace;
 use crate::report::Reporter;
 use crate::report::add;
@@ -31,6 +34,7 @@ use crate::storage::policy::Policy;
 use crate::stream::Stream;
 use crate::stream::compress::Compressing;
 
+pub use self::item::CHANGED;
 pub use self::send::{NO_VALUE, Outlet, SendError};
 
 /// The source's end of a job.
@@ -240,27 +244,46 @@ impl Source {
     }
 
     /// These frames were read.
-    fn frames_read(&self, entry: haul_proto::ids::EntryId, values: &[(u64, [u8; 32])]) {
+    fn frames_read(&self, entry: EntryId, values: &[(u64, [u8; 32])]) {
         self.lock().machine.frames_read(entry, values);
         self.outbox.notify_all();
     }
 
     /// Frames that were compared are the same at both ends.
-    fn same(&self, entry: haul_proto::ids::EntryId, frames: &RangeSet) {
+    fn same(&self, entry: EntryId, frames: &RangeSet) {
         self.lock().machine.same(entry, frames);
     }
 
     /// A small file did not fit into its pack.
-    fn put_back(&self, entry: haul_proto::ids::EntryId, size: u64) {
+    fn put_back(&self, entry: EntryId, size: u64) {
         self.lock().machine.put_back(entry, size);
         self.work.notify_all();
     }
 
-    /// A file cannot be read.
-    fn fail(&self, entry: haul_proto::ids::EntryId, item: &Item, reason: &str) {
-        let known = self.lock().machine.fail(entry, reason);
+    /// A file cannot be delivered as it was offered. One that has changed is offered anew, once.
+    fn fail(&self, entry: EntryId, item: &Item, trouble: Trouble) {
+        let again = if trouble == Trouble::Changed { item.again() } else { Ok(None) };
+        let reason = match (again, trouble) {
+            (Ok(Some((again, look))), _) => return self.offer_again(entry, again, &look),
+            (Ok(None), Trouble::Changed) => CHANGED.to_owned(),
+            (Err(Trouble::Failed(reason)), _) | (_, Trouble::Failed(reason)) => reason,
+            (Err(Trouble::Changed), _) => CHANGED.to_owned(),
+        };
+        let known = self.lock().machine.fail(entry, &reason);
         if known {
             self.reporter.failed(item.path(&self.request.operands), reason);
+        }
+        self.notify();
+    }
+
+    fn offer_again(&self, entry: EntryId, item: Item, look: &Look) {
+        let path = item.path(&self.request.operands);
+        let kind = Kind::File { size: look.size };
+        let version = (look.size > self.request.settings.frame.pack_file_max()).then(|| look.version());
+        let now = Entry { place: Place::Again(entry), kind, meta: look.meta, version };
+        if self.lock().machine.offer_again(entry, now, Arc::new(item)).is_some() {
+            let text = format!("{}: it changed while it was being copied: it is begun anew", escape(&path));
+            self.reporter.send(&WorkerMessage::Notice { text });
         }
         self.notify();
     }

@@ -9,14 +9,12 @@ use haul_proto::plan::{Piece, SmallFile, Stride, Work};
 use haul_proto::ranges::RangeSet;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Trailer};
 use haul_proto::wire::report::WorkerMessage;
-use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::Source;
-use super::item::{CHANGED, Item};
-use crate::fs::describe;
+use super::item::{Item, Trouble};
 use crate::pace::Pace;
 use crate::report::add;
 use crate::storage::Method;
@@ -98,7 +96,7 @@ fn send_piece(
     let file = match piece.handle.open_shared() {
         Ok(file) => file,
         Err(reason) => {
-            source.fail(piece.entry, &piece.handle, &reason);
+            source.fail(piece.entry, &piece.handle, reason);
             return Ok(());
         }
     };
@@ -118,11 +116,11 @@ fn send_piece(
         let record = match reader.next() {
             Some(Ok(record)) if record.payload().len() == len => record,
             Some(Ok(_)) | None => {
-                source.fail(piece.entry, &piece.handle, CHANGED);
+                source.fail(piece.entry, &piece.handle, Trouble::Changed);
                 return Ok(());
             }
             Some(Err(error)) => {
-                source.fail(piece.entry, &piece.handle, &describe(&error));
+                source.fail(piece.entry, &piece.handle, error.into());
                 return Ok(());
             }
         };
@@ -155,8 +153,8 @@ fn conclude(source: &Source, piece: &Piece<Item>, file: &Opened, values: &[(u64,
             source.same(piece.entry, same);
             source.frames_read(piece.entry, values);
         }
-        Ok(_) => source.fail(piece.entry, &piece.handle, CHANGED),
-        Err(error) => source.fail(piece.entry, &piece.handle, &describe(&error)),
+        Ok(_) => source.fail(piece.entry, &piece.handle, Trouble::Changed),
+        Err(error) => source.fail(piece.entry, &piece.handle, error.into()),
     }
 }
 
@@ -194,7 +192,7 @@ fn send_pack(
                 used += len;
             }
             Ok(SmallRead::NoRoom(size)) => source.put_back(file.entry, size),
-            Err(reason) => source.fail(file.entry, &file.handle, &reason),
+            Err(reason) => source.fail(file.entry, &file.handle, reason),
         }
     }
     if packed.is_empty() {
@@ -223,9 +221,8 @@ enum SmallRead {
 /// Reads a whole small file. It is whole when as many bytes came as the file has, and size and time are the same
 /// before and after; else it is read again. `room` is what the pack has left for it; a file of more than `most` bytes
 /// is not small.
-fn read_small(item: &Item, room: &mut [u8], most: usize) -> Result<SmallRead, String> {
-    let failed = |error: io::Error| describe(&error);
-    let file = item.open().map_err(failed)?;
+fn read_small(item: &Item, room: &mut [u8], most: usize) -> Result<SmallRead, Trouble> {
+    let file = item.open()?;
     let (mut size, mut modified) = (item.size, item.modified);
     let room_len = room.len().min(most);
     for _ in 0..READS_MAX {
@@ -234,18 +231,18 @@ fn read_small(item: &Item, room: &mut [u8], most: usize) -> Result<SmallRead, St
         let tells_no_size = size == 0 && !item.is_null();
         let want = if tells_no_size { room_len } else { usize::try_from(size).unwrap_or(usize::MAX) };
         if want > most {
-            return Err(CHANGED.into());
+            return Err(Trouble::Changed);
         }
         let Some(room) = room.get_mut(..want) else { return Ok(SmallRead::NoRoom(size)) };
-        let read = read_at(&file, room, 0).map_err(failed)?;
-        if tells_no_size && read == want && read_at(&file, &mut [0], read as u64).map_err(failed)? > 0 {
-            return if want == most { Err(CHANGED.into()) } else { Ok(SmallRead::NoRoom(most as u64)) };
+        let read = read_at(&file, room, 0)?;
+        if tells_no_size && read == want && read_at(&file, &mut [0], read as u64)? > 0 {
+            return if want == most { Err(Trouble::Changed) } else { Ok(SmallRead::NoRoom(most as u64)) };
         }
-        let now = item.look(&file).map_err(failed)?;
+        let now = item.look(&file)?;
         if (tells_no_size || read == want) && now == (size, modified) {
             return Ok(SmallRead::Whole(read, modified));
         }
         (size, modified) = now;
     }
-    Err(CHANGED.into())
+    Err(Trouble::Changed)
 }

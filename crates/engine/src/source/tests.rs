@@ -1,14 +1,11 @@
 //! The source without a target: what it opens, what it walks into, and whom it wakes.
 
 use haul_proto::compression::Policy;
-use haul_proto::cpus::Cpus;
-use haul_proto::ids::{EntryId, JobId, JobNumber, StreamId};
-use haul_proto::integrity::FrameLen;
+use haul_proto::ids::{EntryId, JobNumber, StreamId};
 use haul_proto::manifest::{Entry, Kind, Meta, Place};
-use haul_proto::wire::handshake::Suite;
-use haul_proto::wire::limits::{ENTRY_WINDOW, REKEY_BYTES};
+use haul_proto::wire::limits::ENTRY_WINDOW;
 use haul_proto::wire::message::{Need, SourceMessage};
-use haul_proto::wire::request::{Links, SessionSettings};
+use haul_proto::wire::request::Links;
 use haul_proto::wire::storage::StorageRequest;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -20,27 +17,13 @@ use super::*;
 use crate::fs::testing::{in_time, without_capabilities};
 use crate::fs::{Look, MAX_OPEN_DIRECTORIES};
 use crate::link::LinkWriter;
+use crate::testing::settings;
 
 const NUMBER: JobNumber = JobNumber(1);
 const OPERANDS: usize = 1500;
 
 fn source(operands: &[PathBuf], links: Links) -> Source {
-    let settings = SessionSettings {
-        job: JobId([1; 16]),
-        number: NUMBER,
-        session: JobId([2; 16]),
-        secret: [3; 32],
-        suite: Suite::Aes256Gcm,
-        frame: FrameLen::DEFAULT,
-        streams: 1,
-        streams_max: 1,
-        congestion: String::new(),
-        window_bytes: 0,
-        rekey_bytes: REKEY_BYTES,
-        report_files: false,
-        report_every_ms: 200,
-        cpus: Cpus::default(),
-    };
+    let settings = settings();
     let operands = operands.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect();
     let (storage, compression) = (StorageRequest::default(), Policy::Off);
     let request =

@@ -155,9 +155,12 @@ impl Target {
 
     pub(super) fn fail_file(&self, entry: EntryId, item: &Item, text: &str) {
         if let Item::File(incoming) = item {
-            incoming.give_up(self);
             let mut state = self.lock();
             let known = state.machine.is_known(entry);
+            // What belongs to an entry that was offered anew is not this one's to remove.
+            if known {
+                incoming.give_up(self);
+            }
             let next = state.machine.settle(entry, false);
             drop(state);
             if known {
@@ -210,3 +213,7 @@ impl Outlet for Direct<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "damage_tests.rs"]
+mod tests;

@@ -16,12 +16,14 @@ use std::sync::Arc;
 
 use super::file::{Incoming, Spot};
 use super::landing::{LandingKind, cannot_remember};
+use super::memory::Memory;
 use super::proof::Claim;
-use super::temporary::temporary_name;
+use super::temporary::{rename_new, temporary_name};
 use super::{Item, Target};
 use crate::fs::meta::{apply, apply_to_symlink};
 use crate::fs::{Dir, Keep, Links, Look, describe};
 use crate::report::add;
+use crate::source::CHANGED;
 
 /// Where an entry is to stand.
 struct Position {
@@ -59,7 +61,8 @@ impl Target {
                     .answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: *fresh, renamed: false }, entry),
                 Item::File(_) => Answer::Refused,
             },
-            (Parent::Open(_), Place::Operand(_)) => Answer::Refused,
+            (Parent::Again(item), Place::Again(_)) => self.answer_again(&item, entry),
+            (Parent::Open(_) | Parent::Again(_), _) => Answer::Refused,
         }
     }
 
@@ -96,6 +99,23 @@ impl Target {
                 let own_name = matches!(self.landing.kind, LandingKind::Into(_)).then_some(operand.name.as_ref());
                 let relative = own_name.flatten().map_or(&b""[..], |name| name.as_bytes());
                 self.fail(self.landing.path(relative), text);
+                Answer::Refused
+            }
+        }
+    }
+
+    /// A file that changed while it was being read is offered anew: what came of it goes.
+    fn answer_again(&self, item: &Item, entry: &Entry) -> Answer<Item> {
+        let Item::File(incoming) = item else { return Answer::Refused };
+        incoming.void();
+        incoming.discard(&self.unfinished);
+        match incoming.spot() {
+            Some(spot) => {
+                let (dir, name) = (spot.dir.clone(), spot.name.clone());
+                self.answer_at(Position { dir, name, fresh: false, renamed: false }, entry)
+            }
+            None => {
+                self.fail(incoming.path(&self.landing), CHANGED);
                 Answer::Refused
             }
         }
@@ -226,28 +246,60 @@ impl Target {
     }
 
     fn directory(&self, position: &Position, meta: Meta, create: bool) -> io::Result<Answer<Item>> {
-        if create {
-            // Ours alone until it is complete, and always writable for us.
-            let mode = if self.request.preserve { 0o700 } else { u32::from(meta.mode & 0o777) | 0o700 };
-            match mkdirat(&*position.dir.fd()?, position.name.as_bytes(), Mode::from_raw_mode(mode)) {
-                // Another run was faster: whose it is shows when it is entered.
-                Err(Errno::EXIST) => return self.directory(position, meta, false),
-                made => made?,
-            }
-        }
+        let fresh = create && self.make_directory(position, meta)?;
         let child = position.dir.child(&position.name)?;
         let dir = if position.renamed {
-            if let Some(memory) = self.landing.memory.as_ref().filter(|_| create)
-                && memory.keep(child.identity()).is_err()
-            {
-                self.reporter.send(&cannot_remember(&self.landing));
-            }
             // The tree's own root from here on: what is shown begins below it.
             Dir::from_fd(rustix::io::fcntl_dupfd_cloexec(&*child.fd()?, 0)?)?
         } else {
             child
         };
-        Ok(Answer::Needed(Arc::new(Item::Directory { dir, fresh: create, meta })))
+        Ok(Answer::Needed(Arc::new(Item::Directory { dir, fresh, meta })))
+    }
+
+    /// `false` where another run was faster: whose the directory is shows when it is entered.
+    fn make_directory(&self, position: &Position, meta: Meta) -> io::Result<bool> {
+        // Ours alone until it is complete, and always writable for us.
+        let mode = if self.request.preserve { 0o700 } else { u32::from(meta.mode & 0o777) | 0o700 };
+        let mode = Mode::from_raw_mode(mode);
+        let made = match self.landing.memory.as_ref().filter(|_| position.renamed) {
+            None => mkdirat(&*position.dir.fd()?, position.name.as_bytes(), mode).map_err(io::Error::from),
+            Some(memory) => self.make_remembered(position, memory, mode),
+        };
+        match made.as_ref().map_err(Errno::from_io_error) {
+            Err(Some(Errno::EXIST | Errno::NOENT)) => {
+                let faster = position.dir.child(&position.name)?;
+                if let Some(memory) = self.landing.memory.as_ref().filter(|_| position.renamed) {
+                    self.remember(memory, &faster);
+                }
+                Ok(false)
+            }
+            _ => made.map(|()| true),
+        }
+    }
+
+    /// It is remembered before it has its name: or a run that is killed in between would leave a directory that the
+    /// next one takes for somebody else's, and copies into instead of going on in it.
+    fn make_remembered(&self, position: &Position, memory: &Memory, mode: Mode) -> io::Result<()> {
+        let parent = position.dir.fd()?;
+        let temporary = temporary_name(&position.name, b"directory");
+        match mkdirat(&*parent, temporary.as_bytes(), mode) {
+            // A run that was killed here has left it, or another one is about to give it its name.
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.remember(memory, &position.dir.child(&temporary)?);
+        let renamed = rename_new(&parent, &temporary, &position.name);
+        if renamed.is_err() {
+            let _ = unlinkat(&*parent, temporary.as_bytes(), AtFlags::REMOVEDIR);
+        }
+        Ok(renamed?)
+    }
+
+    fn remember(&self, memory: &Memory, dir: &Dir) {
+        if memory.keep(dir.identity()).is_err() {
+            self.reporter.send(&cannot_remember(&self.landing));
+        }
     }
 
     fn refuse(&self, position: &Position, text: impl Into<String>) -> Answer<Item> {

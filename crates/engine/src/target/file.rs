@@ -154,6 +154,14 @@ impl Incoming {
         matches!(self.place, Place::Special { .. })
     }
 
+    /// Where it goes, if that is a name in a directory.
+    pub fn spot(&self) -> Option<&Spot> {
+        match &self.place {
+            Place::Spot(spot) => Some(spot),
+            Place::Special { .. } => None,
+        }
+    }
+
     /// From the landing down.
     pub fn relative(&self) -> Vec<u8> {
         match &self.place {
@@ -257,6 +265,11 @@ impl Incoming {
         let file = self.open_once(target)?;
         let way = Way { method: Method::Buffered, trial: None, drop: false, cached: false };
         self.write_frame(&file, bytes, 0, &way).map_err(|error| describe(&error))
+    }
+
+    /// Nothing more is written: a stream that has not opened it yet is not to.
+    pub fn void(&self) {
+        let _ = self.opened.set(Err("it was offered anew".into()));
     }
 
     /// It cannot be finished now. What the next run can go on with stays, if it is to.

@@ -154,6 +154,8 @@ impl Target {
         let path = incoming.path(&self.landing);
         let (size, held, damaged) = (incoming.size(), finding.held_bytes, finding.damaged);
         self.reporter.send(&WorkerMessage::Resumed { path, size, held, damaged, compared: finding.compare });
+        // This may be all that the file lacks, and the file all that the job does: then nothing is heard any more.
+        finding.tell(self);
         Ok(())
     }
 
@@ -176,6 +178,7 @@ impl Target {
             if self.lock().stopped {
                 return Ok(false);
             }
+            finding.tell(self);
             let count = (run.end - index).min(TOLD_EVERY as u64);
             for recorded in journal.records(index, usize::try_from(count).unwrap_or(TOLD_EVERY))? {
                 let record = reader.next().ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))??;
@@ -190,7 +193,6 @@ impl Target {
                 }
                 index += 1;
             }
-            finding.tell(self);
         }
         reader.end();
         Ok(true)

@@ -224,12 +224,16 @@ fn stands_at(dir: &Dir, name: &Name, file: &OwnedFd) -> io::Result<bool> {
 
 fn rename(spot: &Spot, temporary: &Name) -> Result<(), Errno> {
     let dir = spot.dir.fd().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-    let flags = if spot.replaces { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
-    match renameat_with(&*dir, temporary.as_bytes(), &*dir, spot.name.as_bytes(), flags) {
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if spot.replaces => {
-            renameat(&*dir, temporary.as_bytes(), &*dir, spot.name.as_bytes())
-        }
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => rename_without_promise(&dir, temporary, &spot.name),
+    if spot.replaces {
+        return renameat(&*dir, temporary.as_bytes(), &*dir, spot.name.as_bytes());
+    }
+    rename_new(&dir, temporary, &spot.name)
+}
+
+/// Renames what must not replace anything.
+pub fn rename_new(dir: &OwnedFd, temporary: &Name, name: &Name) -> Result<(), Errno> {
+    match renameat_with(dir, temporary.as_bytes(), dir, name.as_bytes(), RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => rename_without_promise(dir, temporary, name),
         result => result,
     }
 }

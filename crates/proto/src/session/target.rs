@@ -38,6 +38,8 @@ pub struct Target<H> {
     /// Answers to the Offer that is being examined.
     needs: Vec<Need>,
     needs_first: EntryId,
+    /// Files that are offered anew and not answered yet, by their new ids: the old ones.
+    again: HashMap<EntryId, (EntryId, Arc<H>)>,
     done: RangeSet,
     outbox: VecDeque<TargetMessage>,
     /// Requests to send again that are in the outbox.
@@ -61,8 +63,8 @@ enum State<H> {
     Examining { kind: Kind },
     /// Needed, comes in a pack. Next: Finishing, settled.
     Small { handle: Arc<H> },
-    /// Needed, comes in frames. Next: Finishing, settled.
-    Large(Large<H>),
+    /// Needed, comes in frames. Next: Finishing, settled. Boxed, since there are few of these and many of the others.
+    Large(Box<Large<H>>),
     /// Whole; the engine gives it its name. Next: settled.
     Finishing,
     /// A directory. Next: Finishing, once it has ended and all children are settled.
@@ -93,6 +95,7 @@ impl<H> Target<H> {
             next: 0,
             needs: Vec::new(),
             needs_first: EntryId(0),
+            again: HashMap::new(),
             done: RangeSet::new(),
             outbox: VecDeque::new(),
             outbox_resends: 0,
@@ -107,7 +110,7 @@ impl<H> Target<H> {
         if self.outbox.len() > OUTBOX_MAX {
             return Err(ProtocolFault::OverLimit("answers that are not read"));
         }
-        if self.offers_ended && matches!(message, SourceMessage::Offer { .. } | SourceMessage::OffersEnd) {
+        if self.offers_ended && is_new(&message) {
             return Err(ProtocolFault::OutOfTurn("an offer"));
         }
         match message {
@@ -137,6 +140,10 @@ impl<H> Target<H> {
                 }
                 _ => Parent::Refused,
             },
+            Place::Again(entry) => match self.again.values().find(|(old, _)| old == entry) {
+                Some((_, handle)) => Parent::Again(Arc::clone(handle)),
+                None => Parent::Refused,
+            },
         }
     }
 
@@ -145,6 +152,13 @@ impl<H> Target<H> {
     /// # Panics
     /// If `entry` is not the next one, or cannot have this answer: programmer's errors.
     pub fn answer(&mut self, entry: EntryId, answer: Answer<H>) -> Option<Finish<H>> {
+        let finish = self.answer_entry(entry, answer);
+        // A directory in which a file was offered anew is not complete before that is answered.
+        let old = self.again.remove(&entry).and_then(|(old, _)| self.forget(old));
+        finish.or(old)
+    }
+
+    fn answer_entry(&mut self, entry: EntryId, answer: Answer<H>) -> Option<Finish<H>> {
         assert_eq!(entry.0, self.needs_first.0 + self.needs.len() as u64, "answers in order");
         let need = match answer {
             Answer::Settled => Need::Nothing,
@@ -225,7 +239,7 @@ impl<H> Target<H> {
     pub fn resend_frame(&mut self, entry: EntryId, offset: u64) -> bool {
         let frame = u64::from(self.frame.get());
         match self.entries.get_mut(&entry) {
-            Some(Tracked { state: State::Large(Large { in_order: Some(_), .. }), .. }) => false,
+            Some(Tracked { state: State::Large(large), .. }) if large.in_order.is_some() => false,
             Some(Tracked { state: State::Large(large), .. }) => {
                 large.in_hand.remove(&(offset / frame));
                 let index = offset / frame;
@@ -342,7 +356,10 @@ impl<H> Target<H> {
             return Err(ProtocolFault::OutOfTurn("an offer"));
         }
         for (id, entry) in (first.0..).map(EntryId).zip(&entries) {
-            let parent = self.adopt(&entry.place)?;
+            let parent = match entry.place {
+                Place::Again(old) => self.replace(id, old, &entry.kind)?,
+                _ => self.adopt(&entry.place)?,
+            };
             let directory = entry.kind == Kind::Directory;
             self.open_directories += usize::from(directory);
             self.in_window += usize::from(!directory);
@@ -371,6 +388,31 @@ impl<H> Target<H> {
         }
     }
 
+    /// A file gives its place to another entry: what was offered of it is void. Returns its parent.
+    fn replace(&mut self, new: EntryId, old: EntryId, kind: &Kind) -> Result<Option<EntryId>, ProtocolFault> {
+        if !matches!(kind, Kind::File { .. }) {
+            return Err(ProtocolFault::Invalid("something else in the place of a file"));
+        }
+        self.tracked(old)?;
+        let Some(tracked) = self.entries.get_mut(&old) else { return Ok(None) };
+        let handle = match &tracked.state {
+            State::Small { handle } => Arc::clone(handle),
+            State::Large(large) => Arc::clone(&large.handle),
+            State::Finishing => return Ok(None),
+            State::Examining { .. } | State::Directory { .. } => return Err(ProtocolFault::OutOfTurn("an offer")),
+        };
+        tracked.state = State::Finishing;
+        self.in_window -= usize::from(!std::mem::replace(&mut tracked.released, true));
+        let parent = tracked.parent;
+        if let Some(Tracked { state: State::Directory { children, .. }, .. }) =
+            parent.and_then(|parent| self.entries.get_mut(&parent))
+        {
+            *children += 1;
+        }
+        self.again.insert(new, (old, handle));
+        Ok(parent)
+    }
+
     fn check_window(&self) -> Result<(), ProtocolFault> {
         if self.in_window > ENTRY_WINDOW || self.open_directories > OPEN_DIRECTORIES_MAX {
             return Err(ProtocolFault::OverLimit("entries that are not settled"));
@@ -393,7 +435,7 @@ impl<H> Target<H> {
             return Ok(Step::None);
         }
         match self.entries.get_mut(&entry) {
-            Some(Tracked { state: State::Large(large @ Large { end: None, .. }), .. }) => {
+            Some(Tracked { state: State::Large(large), .. }) if large.end.is_none() => {
                 large.end = Some((modified, digest))
             }
             _ => return Err(ProtocolFault::OutOfTurn("the end of a file")),
@@ -428,7 +470,8 @@ impl<H> Target<H> {
         }
         let Some(tracked) = self.entries.get_mut(&entry) else { return Ok(Step::None) };
         let handle = match &tracked.state {
-            State::Small { handle } | State::Large(Large { handle, .. }) => Some(Arc::clone(handle)),
+            State::Small { handle } => Some(Arc::clone(handle)),
+            State::Large(large) => Some(Arc::clone(&large.handle)),
             // Whole and proven before the source gave it up: what is there is what was sent.
             State::Finishing => None,
             _ => return Err(ProtocolFault::OutOfTurn("a failure")),
@@ -521,12 +564,28 @@ impl<H> Target<H> {
     }
 }
 
+/// Whether a message offers something that was not offered before.
+fn is_new(message: &SourceMessage) -> bool {
+    match message {
+        SourceMessage::Offer { entries, .. } => entries.iter().any(|entry| !matches!(entry.place, Place::Again(_))),
+        message => matches!(message, SourceMessage::OffersEnd),
+    }
+}
+
 fn receiving<H>(frame: FrameLen, handle: Arc<H>, size: u64, in_order: Option<u64>) -> State<H> {
     if size <= frame.pack_file_max() {
         return State::Small { handle };
     }
     let tree = FrameTree::new(frame.frames(size));
-    State::Large(Large { handle, size, tree, in_hand: HashSet::new(), end: None, unsure: BTreeMap::new(), in_order })
+    State::Large(Box::new(Large {
+        handle,
+        size,
+        tree,
+        in_hand: HashSet::new(),
+        end: None,
+        unsure: BTreeMap::new(),
+        in_order,
+    }))
 }
 
 #[cfg(test)]
