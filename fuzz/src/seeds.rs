@@ -17,6 +17,7 @@ use haul_proto::wire::link::{Channel, encode_header};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::report::{Counters, Final, Hello, PathFigures, Windows, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
+use haul_proto::wire::sandbox::{Confinement, Sandbox};
 use haul_proto::wire::storage::StorageRequest;
 
 use crate::wire::{CRC_BYTES, JOB};
@@ -178,6 +179,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
             path: PathFigures::default(),
             compression: Some(Method::Lz4),
         })),
+        WorkerMessage::Confined(Sandbox { confinement: Confinement::Partial, reason: text() }),
         WorkerMessage::Fatal { text: text() },
     ]
 }

@@ -7,7 +7,7 @@ use haul_proto::wire::report::{Counters, Final, PathFigures, WorkerMessage};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::link::LinkWriter;
-use crate::os::usage;
+use crate::os::usage::{self, Account};
 
 /// Counters that every thread of a worker adds to. Relaxed: nothing is decided by them.
 #[derive(Debug, Default)]
@@ -93,12 +93,13 @@ pub struct Reporter {
     /// What has been counted.
     pub tally: Tally,
     report_files: bool,
+    account: Account,
 }
 
 impl Reporter {
     /// Over the worker's link.
     pub fn new(link: LinkWriter, report_files: bool) -> Self {
-        Self { link, tally: Tally::default(), report_files }
+        Self { link, tally: Tally::default(), report_files, account: Account::open() }
     }
 
     /// Sends a message.
@@ -148,7 +149,7 @@ impl Reporter {
         self.send(&WorkerMessage::Finished(Box::new(Final {
             counters,
             cpu_us: usage::cpu_us(),
-            peak_bytes: usage::peak_bytes(),
+            peak_bytes: self.account.peak_bytes(),
             direct_bytes: self.tally.bytes_direct.load(Ordering::Relaxed),
             cloned_bytes: self.tally.bytes_cloned.load(Ordering::Relaxed),
             path,

@@ -1,6 +1,6 @@
 //! The summary: what was copied, how fast, how it travelled.
 
-use haul_engine::event::{Summary, Way};
+use haul_engine::event::{Confinement, Sandbox, Summary, Way};
 use haul_engine::spec::Cipher;
 
 use super::names;
@@ -53,8 +53,30 @@ pub fn summary(summary: &Summary, verbose: bool) -> String {
             format!("source {}, target {}", size(summary.source_peak_bytes), size(summary.target_peak_bytes)),
         );
     }
+    if let Some(text) = sandbox(summary).filter(|_| verbose || is_unconfined(summary)) {
+        add("sandbox", text);
+    }
     lines.push(String::new());
     lines.join("\n")
+}
+
+/// How far each end's kernel held it to its task. Reasons are what a worker said.
+fn sandbox(summary: &Summary) -> Option<String> {
+    let said = |sandbox: &Sandbox| match sandbox.reason.as_str() {
+        "" => sandbox.confinement.word().to_owned(),
+        reason => format!("{} ({})", sandbox.confinement.word(), harmless(reason)),
+    };
+    match (&summary.source_sandbox, &summary.target_sandbox) {
+        (Some(source), Some(target)) if source == target => Some(format!("{} at both ends", said(source))),
+        (Some(source), Some(target)) => Some(format!("source {}, target {}", said(source), said(target))),
+        _ => None,
+    }
+}
+
+/// Whether an end had nothing but itself to hold it.
+fn is_unconfined(summary: &Summary) -> bool {
+    let ends = [&summary.source_sandbox, &summary.target_sandbox];
+    ends.into_iter().flatten().any(|sandbox| sandbox.confinement == Confinement::None)
 }
 
 fn headline(summary: &Summary) -> String {
@@ -160,6 +182,8 @@ pub mod tests {
             source_direct_bytes: 0,
             target_direct_bytes: 0,
             cloned_bytes: 0,
+            source_sandbox: Some(Sandbox { confinement: Confinement::Full, reason: String::new() }),
+            target_sandbox: Some(Sandbox { confinement: Confinement::Full, reason: String::new() }),
         }
     }
 
@@ -201,6 +225,7 @@ pub mod tests {
             hint        db1: TCP's receive window, at most 6291456 bytes, held the streams back 43 % of the time; sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864' there lifts that
             cpu         source 12.3 s, target 14.1 s
             memory      source 41.0 MB, target 57.5 MB
+            sandbox     full at both ends
             "#);
     }
 
@@ -270,6 +295,23 @@ pub mod tests {
         way         within this machine, 8 streams
         shared      2.00 MB with the source, not copied (reflink)
         ");
+    }
+
+    #[test]
+    fn an_end_that_nothing_confines_is_named_without_being_asked() {
+        let end = |confinement, reason: &str| Some(Sandbox { confinement, reason: reason.into() });
+        let run = |source_sandbox, target_sandbox, verbose| {
+            let said = summary(&Summary { source_sandbox, target_sandbox, ..example() }, verbose);
+            said.lines().find(|line| line.starts_with("sandbox")).map(str::to_owned)
+        };
+        let partial = || end(Confinement::Partial, "links are followed");
+        let full = || end(Confinement::Full, "");
+        assert_eq!(run(partial(), full(), false), None);
+        assert_eq!(run(None, full(), true), None);
+        let said = run(partial(), full(), true).unwrap();
+        assert_eq!(said, "sandbox     source partial (links are followed), target full");
+        let said = run(full(), end(Confinement::None, "no \x1bLandlock"), false).unwrap();
+        assert_eq!(said, "sandbox     source full, target none (no \\u{1b}Landlock)");
     }
 
     #[test]

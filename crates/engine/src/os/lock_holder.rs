@@ -1,31 +1,56 @@
 //! Which process holds the lock of a file that another one waits for in vain (flock(2), proc_locks(5)).
 
-use std::fs;
-use std::os::fd::{AsFd, AsRawFd};
+use rustix::fs::{AtFlags, StatxFlags, statx};
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 
-/// The process that holds the lock of this open file; `None` where the system does not tell, as of a process in another
-/// container or on another machine.
-pub fn lock_holder(file: impl AsFd) -> Option<u32> {
-    let file = file.as_fd();
-    let about = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).ok()?;
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let device = device_of_mount(&mounts, field(&about, "mnt_id:")?)?;
-    let inode = match field(&about, "ino:") {
-        Some(inode) => inode.parse().ok()?,
-        // Before Linux 5.14.
-        None => crate::fs::Look::at_fd(file).ok()?.identity.inode,
-    };
-    holder_of(&fs::read_to_string("/proc/locks").ok()?, device, inode)
+/// The system's list of locks, and that of mounts, open: a process that has confined itself cannot open them.
+pub struct LockTable {
+    locks: Option<File>,
+    mounts: Option<File>,
 }
 
-fn field<'a>(about: &'a str, name: &str) -> Option<&'a str> {
-    about.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
+/// Most that is read of either list.
+const LIST_MAX: usize = 4 << 20;
+/// How much of it is read at a time.
+const PIECE: usize = 32 << 10;
+
+impl LockTable {
+    /// Opens both.
+    pub fn open() -> Self {
+        Self { locks: File::open("/proc/locks").ok(), mounts: File::open("/proc/self/mountinfo").ok() }
+    }
+
+    /// The process that holds the lock of this open file; `None` where the system does not tell, as of a process in
+    /// another container or on another machine.
+    pub fn holder(&self, file: impl AsFd) -> Option<u32> {
+        let stat = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::INO | StatxFlags::MNT_ID).ok()?;
+        // Before Linux 5.8, there are no numbers of mounts.
+        let by_mount = device_of_mount(&whole(self.mounts.as_ref()?), stat.stx_mnt_id);
+        let device = by_mount.unwrap_or((stat.stx_dev_major, stat.stx_dev_minor));
+        holder_of(&whole(self.locks.as_ref()?), device, stat.stx_ino)
+    }
+}
+
+/// A list of proc(5), as it is now.
+fn whole(list: &File) -> String {
+    let mut text = Vec::new();
+    let mut piece = vec![0; PIECE];
+    while text.len() < LIST_MAX {
+        match list.read_at(&mut piece, text.len() as u64) {
+            Ok(read) if read > 0 => text.extend_from_slice(&piece[..read]),
+            _ => break,
+        }
+    }
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 /// The device that the kernel keeps locks by. On btrfs and overlayfs, stat(2) tells another one.
-fn device_of_mount(mounts: &str, id: &str) -> Option<(u32, u32)> {
+fn device_of_mount(mounts: &str, id: u64) -> Option<(u32, u32)> {
+    let id = id.to_string();
     let fields = |line: &'_ str| line.split(' ').take(3).map(str::to_owned).collect::<Vec<_>>();
-    let mount = mounts.lines().map(fields).find(|fields| fields.first().is_some_and(|first| first == id))?;
+    let mount = mounts.lines().map(fields).find(|fields| fields.first().is_some_and(|first| *first == id))?;
     let (major, minor) = mount.get(2)?.split_once(':')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
@@ -45,6 +70,8 @@ fn holder_of(locks: &str, (major, minor): (u32, u32), inode: u64) -> Option<u32>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::os::confine::tests::confined;
+    use crate::os::confine::{Network, Rights};
     use rustix::fs::{FlockOperation, flock};
 
     const LOCKS: &str = "\
@@ -66,18 +93,22 @@ mod tests {
     #[test]
     fn a_mount_is_found_by_its_whole_number() {
         let mounts = "124 1 8:2 / /a rw - ext4 a rw\n24 1 259:3 / / rw - ext4 b rw\n";
-        assert_eq!(device_of_mount(mounts, "24"), Some((259, 3)));
-        assert_eq!(device_of_mount(mounts, "4"), None);
+        assert_eq!(device_of_mount(mounts, 24), Some((259, 3)));
+        assert_eq!(device_of_mount(mounts, 4), None);
     }
 
     #[test]
     fn this_process_finds_itself() {
         let place = tempfile::tempdir().unwrap();
-        let (file, dir) = (fs::File::create(place.path().join("f")).unwrap(), fs::File::open(place.path()).unwrap());
-        for held in [file, dir] {
-            assert_eq!(lock_holder(&held), None);
-            flock(&held, FlockOperation::NonBlockingLockExclusive).unwrap();
-            assert_eq!(lock_holder(&held), Some(std::process::id()));
+        let (file, dir) = (File::create(place.path().join("f")).unwrap(), File::open(place.path()).unwrap());
+        let table = LockTable::open();
+        let allow = |bounds: &mut crate::os::confine::Bounds| bounds.allow(&dir, Rights::Land);
+        for held in [&file, &dir] {
+            assert_eq!(table.holder(held), None);
+            flock(held, FlockOperation::NonBlockingLockExclusive).unwrap();
+            assert_eq!(table.holder(held), Some(std::process::id()));
+            let confined = confined(Network::None, allow, || table.holder(held));
+            assert!(confined.is_none_or(|holder| holder == Some(std::process::id())));
         }
     }
 }

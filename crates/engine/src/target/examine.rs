@@ -20,7 +20,7 @@ use super::memory::Memory;
 use super::proof::Claim;
 use super::temporary::{rename_new, temporary_name};
 use super::{Item, Target};
-use crate::fs::meta::{apply, apply_to_symlink};
+use crate::fs::meta::{SETGID, SETUID, apply, apply_to_symlink};
 use crate::fs::{Dir, Keep, Links, Look, describe};
 use crate::report::add;
 use crate::source::CHANGED;
@@ -163,7 +163,7 @@ impl Target {
             Kind::Directory => self.directory(position, entry.meta, decision == Decision::Create),
             Kind::Symlink { points_to } => {
                 if decision != Decision::Keep {
-                    make_link(position, points_to, decision == Decision::Replace)?;
+                    make_link(&position.dir, &position.name, points_to, decision == Decision::Replace)?;
                 }
                 let keep = Keep { owner: self.request.preserve, mode: None, times: true };
                 match apply_to_symlink(&*position.dir.fd()?, &position.name, &entry.meta, keep) {
@@ -226,7 +226,10 @@ impl Target {
         }
         let look = Look::at_name(&*position.dir.fd()?, &position.name, Links::Itself)?;
         if (look.meta.mode, look.meta.uid, look.meta.gid) != (meta.mode, meta.uid, meta.gid) {
-            let (file, _) = position.dir.open_file(&position.name, Links::Itself)?;
+            let (file, look) = position.dir.open_file(&position.name, Links::Itself)?;
+            if !may_have_rights(meta, &look) {
+                return Err(io::Error::other(OTHERS_RIGHTS));
+            }
             let _ = apply(&file, meta, Keep { owner: true, mode: Some(meta.mode), times: true })?;
         }
         Ok(())
@@ -246,7 +249,7 @@ impl Target {
     }
 
     fn directory(&self, position: &Position, meta: Meta, create: bool) -> io::Result<Answer<Item>> {
-        let fresh = create && self.make_directory(position, meta)?;
+        let fresh = create && self.create_directory(position, meta)?;
         let child = position.dir.child(&position.name)?;
         let dir = if position.renamed {
             // The tree's own root from here on: what is shown begins below it.
@@ -258,20 +261,18 @@ impl Target {
     }
 
     /// `false` where another run was faster: whose the directory is shows when it is entered.
-    fn make_directory(&self, position: &Position, meta: Meta) -> io::Result<bool> {
+    fn create_directory(&self, position: &Position, meta: Meta) -> io::Result<bool> {
         // Ours alone until it is complete, and always writable for us.
         let mode = if self.request.preserve { 0o700 } else { u32::from(meta.mode & 0o777) | 0o700 };
-        let mode = Mode::from_raw_mode(mode);
-        let made = match self.landing.memory.as_ref().filter(|_| position.renamed) {
-            None => mkdirat(&*position.dir.fd()?, position.name.as_bytes(), mode).map_err(io::Error::from),
+        let memory = self.landing.memory.as_ref().filter(|_| position.renamed);
+        let made = match memory {
+            None => make_directory(&position.dir, &position.name, mode),
             Some(memory) => self.make_remembered(position, memory, mode),
         };
         match made.as_ref().map_err(Errno::from_io_error) {
             Err(Some(Errno::EXIST | Errno::NOENT)) => {
                 let faster = position.dir.child(&position.name)?;
-                if let Some(memory) = self.landing.memory.as_ref().filter(|_| position.renamed) {
-                    self.remember(memory, &faster);
-                }
+                memory.into_iter().for_each(|memory| self.remember(memory, &faster));
                 Ok(false)
             }
             _ => made.map(|()| true),
@@ -280,15 +281,19 @@ impl Target {
 
     /// It is remembered before it has its name: or a run that is killed in between would leave a directory that the
     /// next one takes for somebody else's, and copies into instead of going on in it.
-    fn make_remembered(&self, position: &Position, memory: &Memory, mode: Mode) -> io::Result<()> {
-        let parent = position.dir.fd()?;
+    fn make_remembered(&self, position: &Position, memory: &Memory, mode: u32) -> io::Result<()> {
         let temporary = temporary_name(&position.name, b"directory");
-        match mkdirat(&*parent, temporary.as_bytes(), mode) {
+        match make_directory(&position.dir, &temporary, mode) {
             // A run that was killed here has left it, or another one is about to give it its name.
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
         }
-        self.remember(memory, &position.dir.child(&temporary)?);
+        let (made, look) = position.dir.child_looked_at(&temporary, Links::Itself)?;
+        if look.meta.uid != rustix::process::geteuid().as_raw() {
+            return Err(io::Error::other(format!("{temporary} is in the way, and was not made by haul\nremove it")));
+        }
+        self.remember(memory, &made);
+        let parent = position.dir.fd()?;
         let renamed = rename_new(&parent, &temporary, &position.name);
         if renamed.is_err() {
             let _ = unlinkat(&*parent, temporary.as_bytes(), AtFlags::REMOVEDIR);
@@ -309,6 +314,17 @@ impl Target {
         self.fail(self.landing.path(&relative), text);
         Answer::Refused
     }
+}
+
+/// Said of a file that somebody else put there.
+const OTHERS_RIGHTS: &str =
+    "it is there already, belongs to another user, and would be set-user-id\nremove it, and run the same command again";
+
+/// Whether a file that is there may get the source's mode. Its size and time are the source's, but anybody can set
+/// those: set-id bits would run what its owner wrote, as somebody else.
+fn may_have_rights(meta: &Meta, there: &Look) -> bool {
+    let is_trusted = [meta.uid, rustix::process::geteuid().as_raw()].contains(&there.meta.uid);
+    is_trusted || meta.mode & (SETUID | SETGID) == 0
 }
 
 /// BLAKE3 of a file that is there already.
@@ -345,17 +361,22 @@ fn existing(position: &Position) -> io::Result<Existing> {
     })
 }
 
+/// Makes a directory where nothing is.
+pub(super) fn make_directory(dir: &Dir, name: &Name, mode: u32) -> io::Result<()> {
+    Ok(mkdirat(&*dir.fd()?, name.as_bytes(), Mode::from_raw_mode(mode))?)
+}
+
 /// Makes a link; one that replaces something is made beside it and renamed over it.
-fn make_link(position: &Position, points_to: &[u8], replace: bool) -> io::Result<()> {
-    let dir = position.dir.fd()?;
+pub(super) fn make_link(dir: &Dir, name: &Name, points_to: &[u8], replace: bool) -> io::Result<()> {
+    let dir = dir.fd()?;
     if !replace {
-        return Ok(symlinkat(points_to, &*dir, position.name.as_bytes())?);
+        return Ok(symlinkat(points_to, &*dir, name.as_bytes())?);
     }
-    let temporary = temporary_name(&position.name, b"link");
+    let temporary = temporary_name(name, b"link");
     match unlinkat(&*dir, temporary.as_bytes(), AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => {}
         Err(error) => return Err(error.into()),
     }
     symlinkat(points_to, &*dir, temporary.as_bytes())?;
-    Ok(renameat_with(&*dir, temporary.as_bytes(), &*dir, position.name.as_bytes(), RenameFlags::empty())?)
+    Ok(renameat_with(&*dir, temporary.as_bytes(), &*dir, name.as_bytes(), RenameFlags::empty())?)
 }

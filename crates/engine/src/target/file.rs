@@ -7,7 +7,7 @@ use haul_proto::path::Name;
 use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, SeekFrom, fallocate, linkat, openat, seek};
 use rustix::io::Errno;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -292,15 +292,7 @@ impl Incoming {
         let file = openat(&*dir, c".", OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, Mode::from_raw_mode(mode))?;
         write_at(&file, bytes, 0)?;
         let _ = apply(&file, meta, self.keep(target, false))?;
-        match linkat(&file, c"", &*dir, spot.name.as_bytes(), AtFlags::EMPTY_PATH) {
-            // Before Linux 6.10 that takes a capability; through proc(5) it never did.
-            Err(Errno::NOENT) => {
-                use std::os::fd::AsRawFd;
-                let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-                Ok(linkat(CWD, path, &*dir, spot.name.as_bytes(), AtFlags::SYMLINK_FOLLOW)?)
-            }
-            linked => Ok(linked?),
-        }
+        give_name(&file, &dir, &spot.name)
     }
 
     /// What metadata a file gets: with `set_mode`, also the mode, where the umask has not been at work.
@@ -325,6 +317,18 @@ impl Incoming {
                 Ok(file)
             }
         }
+    }
+}
+
+/// Gives a file that has none a name, where nothing has it.
+pub(super) fn give_name(file: &OwnedFd, dir: &OwnedFd, name: &Name) -> io::Result<()> {
+    match linkat(file, c"", dir, name.as_bytes(), AtFlags::EMPTY_PATH) {
+        // Before Linux 6.10 that takes a capability; through proc(5) it never did.
+        Err(Errno::NOENT) => {
+            let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+            Ok(linkat(CWD, path, dir, name.as_bytes(), AtFlags::SYMLINK_FOLLOW)?)
+        }
+        linked => Ok(linked?),
     }
 }
 

@@ -9,14 +9,16 @@
 use haul_proto::path::{Name, escape};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{Operand, TargetRequest};
-use rustix::fs::FileType;
+use rustix::fs::{FileType, Mode, OFlags};
 use std::ffi::OsStr;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use super::memory;
 use crate::fs::{Dir, Identity, Links, Look, describe};
+use crate::os::confine::{Bounds, Rights};
 use crate::os::machine;
 use crate::report::Reporter;
 use crate::shown::below;
@@ -65,6 +67,22 @@ impl Landing {
     /// A path below the landing, as it is shown.
     pub fn path(&self, relative: &[u8]) -> Vec<u8> {
         below(&self.label, relative)
+    }
+
+    /// Lets all of it be written.
+    pub fn allow(&self, bounds: &mut Bounds) {
+        // What cannot be opened is reported when something is to go there.
+        match &self.kind {
+            LandingKind::Into(dir) | LandingKind::As(dir, _) | LandingKind::Contents(dir) => {
+                drop(dir.fd().map(|fd| bounds.allow(&*fd, Rights::Land)));
+            }
+            LandingKind::Special(path) => {
+                let handle = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok();
+                let is_special = |handle: &OwnedFd| Look::at_fd(handle).is_ok_and(|look| look.is_special());
+                handle.filter(is_special).iter().for_each(|handle| bounds.allow(handle, Rights::WriteSpecial));
+            }
+        }
+        self.memory.iter().for_each(|memory| memory.allow(bounds));
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use crate::fs::Identity;
+use crate::os::confine::{Bounds, Rights};
 
 /// Where a tree is to be remembered.
 pub struct Memory {
@@ -23,6 +24,12 @@ impl Memory {
         let trees = state_dir?.join("trees");
         fs::create_dir_all(&trees).ok()?;
         Some(Self { file: file_for(&trees, &absolute), origin })
+    }
+
+    /// Lets it be kept.
+    pub fn allow(&self, bounds: &mut Bounds) {
+        let trees = self.file.parent().and_then(|trees| fs::File::open(trees).ok());
+        trees.iter().for_each(|trees| bounds.allow(trees, Rights::OwnFiles));
     }
 
     /// Remembers that the tree now exists as this directory.

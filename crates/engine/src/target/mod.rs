@@ -11,6 +11,8 @@ pub(crate) mod journal;
 mod landing;
 mod memory;
 mod proof;
+#[cfg(test)]
+mod race_tests;
 pub(crate) mod rivals;
 mod share;
 pub(crate) mod temporary;
@@ -38,6 +40,7 @@ use self::share::Sharing;
 use self::temporary::Unfinished;
 use crate::fs::meta::apply;
 use crate::fs::{Dir, Keep, Look, describe, mode_without_preserve};
+use crate::os::confine::Bounds;
 use crate::report::{Reporter, add};
 use crate::storage::policy::Policy;
 use haul_proto::manifest::Meta;
@@ -132,6 +135,12 @@ impl Target {
             streams_wanted: OnceLock::new(),
             reporter,
         })
+    }
+
+    /// What it writes to: where the data lands, where journals lie, and what remembers a tree.
+    pub fn allow(&self, bounds: &mut Bounds) {
+        self.landing.allow(bounds);
+        self.journals.allow(bounds);
     }
 
     /// What both ends agreed on.

@@ -11,7 +11,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::fs::{Dir, Identity};
-use crate::os::lock_holder::lock_holder;
+use crate::os::lock_holder::LockTable;
 use crate::worker::lock;
 
 /// How long a job waits for others to end, all in all: a worker whose controller was killed needs a moment to notice.
@@ -49,17 +49,10 @@ impl Rival {
     }
 }
 
-/// Takes the lock of a file or directory, without waiting. Where a file system has no locks, there are no rivals.
-pub fn try_lock(file: &OwnedFd) -> Result<(), Rival> {
-    match flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => Err(Rival { process: lock_holder(file) }),
-        _ => Ok(()),
-    }
-}
-
 /// What a job knows of other runs.
 pub struct Rivals {
     patience: Duration,
+    table: LockTable,
     state: Mutex<State>,
     over: Condvar,
 }
@@ -85,16 +78,24 @@ impl Default for Rivals {
 impl Rivals {
     /// For a job that waits this long.
     pub fn with_patience(patience: Duration) -> Self {
-        Self { patience, state: Mutex::default(), over: Condvar::new() }
+        Self { patience, table: LockTable::open(), state: Mutex::default(), over: Condvar::new() }
     }
 
     /// Takes the lock of a file or directory; waits for it as long as the job's patience lasts.
     pub fn lock(&self, file: &OwnedFd) -> Result<(), Rival> {
         loop {
-            match try_lock(file) {
+            match self.try_lock(file) {
                 Err(_) if self.waits() => {}
                 tried => return tried,
             }
+        }
+    }
+
+    /// Where a file system has no locks, there are no rivals.
+    fn try_lock(&self, file: &OwnedFd) -> Result<(), Rival> {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => Err(Rival { process: self.table.holder(file) }),
+            _ => Ok(()),
         }
     }
 

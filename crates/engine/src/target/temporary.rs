@@ -5,8 +5,8 @@
 
 use haul_proto::path::Name;
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RenameFlags, fstat, ftruncate, linkat, openat, renameat, renameat_with, statat,
-    unlinkat,
+    AtFlags, FileType, Mode, OFlags, RenameFlags, fchmod, fstat, ftruncate, linkat, openat, renameat, renameat_with,
+    statat, unlinkat,
 };
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -22,6 +22,8 @@ use crate::worker::lock;
 
 /// How often a temporary file is opened that another run renames under our hands.
 const OPENS_MAX: usize = 8;
+/// An unfinished file is its owner's alone.
+const UNFINISHED_MODE: u32 = 0o600;
 /// Said when the job ended meanwhile.
 const STOPPED: &str = "the job was stopped";
 
@@ -80,6 +82,12 @@ impl Unfinished {
         let Some(file) = locked else { return Ok(None) };
         if !is_ours(&file).map_err(|error| describe(&error))? {
             return Err(format!("{temporary} is in the way, and was not made by haul\nremove it"));
+        }
+        let mode = Look::at_fd(&file).map_err(|error| describe(&error))?.meta.mode;
+        if u32::from(mode) != UNFINISHED_MODE {
+            // A run that was killed after it had given the file its mode may have left it readable by all, or set-id.
+            // Where that cannot be changed, there are no modes.
+            let _ = fchmod(&file, Mode::from_raw_mode(UNFINISHED_MODE));
         }
         if !self.add(&spot.dir, &temporary, journal) {
             return Err(STOPPED.into());
@@ -194,7 +202,7 @@ impl<E: Into<io::Error>> From<E> for Denied {
 pub fn lock_file(dir: &Dir, temporary: &Name, flags: OFlags, rivals: &Rivals) -> Result<Option<OwnedFd>, Denied> {
     let all_flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     for _ in 0..OPENS_MAX {
-        let file = match openat(&*dir.fd()?, temporary.as_bytes(), all_flags, Mode::from_raw_mode(0o600)) {
+        let file = match openat(&*dir.fd()?, temporary.as_bytes(), all_flags, Mode::from_raw_mode(UNFINISHED_MODE)) {
             Err(Errno::NOENT) if !flags.contains(OFlags::CREATE) => return Ok(None),
             file => file?,
         };
@@ -290,6 +298,19 @@ mod tests {
         assert!(!stands_at(&spot.dir, &temporary, &early.into()).unwrap());
         Unfinished::default().open(&spot, None, &hasty()).unwrap();
         assert_eq!(fs::read(place.path().join("final")).unwrap(), b"whole");
+    }
+
+    #[test]
+    fn what_is_taken_over_is_nobody_elses_to_read() {
+        use std::os::unix::fs::PermissionsExt;
+        let place = tempfile::tempdir().unwrap();
+        let spot = spot(place.path(), false);
+        let temporary = place.path().join(temporary_name(&spot.name, b"file").to_string());
+        fs::write(&temporary, "left").unwrap();
+        fs::set_permissions(&temporary, fs::Permissions::from_mode(0o4755)).unwrap();
+        Unfinished::default().open(&spot, None, &hasty()).unwrap();
+        let meta = fs::metadata(&temporary).unwrap();
+        assert_eq!((meta.permissions().mode() & 0o7777, meta.len()), (0o600, 0));
     }
 
     #[test]
