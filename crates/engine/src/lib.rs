@@ -18,6 +18,7 @@ mod lifeline;
 mod link;
 pub mod os;
 mod pace;
+pub mod partials;
 pub mod rate;
 mod report;
 mod run;

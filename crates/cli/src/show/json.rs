@@ -191,14 +191,14 @@ fn push_harmless(line: &mut String, json: &str) {
 }
 
 /// One line, its fields in the order in which they were added.
-struct Line(String);
+pub(super) struct Line(String);
 
 impl Line {
-    fn new(event: &str) -> Self {
+    pub fn new(event: &str) -> Self {
         Self(String::from("{")).with("event", event)
     }
 
-    fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         let comma = if self.0.len() > 1 { "," } else { "" };
         self.0.push_str(&format!("{comma}{}:", Value::from(key)));
         push_harmless(&mut self.0, &value.into().to_string());
@@ -206,14 +206,14 @@ impl Line {
     }
 
     /// A name is bytes and JSON is text: where they differ, the bytes stand beside it.
-    fn path(self, path: &[u8]) -> Self {
+    pub fn path(self, path: &[u8]) -> Self {
         match std::str::from_utf8(path) {
             Ok(text) => self.with("path", text),
             Err(_) => self.with("path", String::from_utf8_lossy(path)).with("path_hex", hex(path)),
         }
     }
 
-    fn ended(mut self) -> String {
+    pub fn ended(mut self) -> String {
         self.0.push_str("}\n");
         self.0
     }
