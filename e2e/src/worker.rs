@@ -38,7 +38,7 @@ impl Worker {
         thread::spawn(move || {
             // The greeting is an empty line and a line.
             (0..2).for_each(|_| drop(output.read_line(&mut String::new())));
-            while let Some(frame) = next_frame(&mut output) {
+            while let Some(frame) = read_frame(&mut output) {
                 if sender.send(frame).is_err() {
                     return;
                 }
@@ -67,7 +67,7 @@ impl Worker {
 
     /// The next frame from it; `None` when it is gone.
     #[track_caller]
-    pub fn next(&mut self) -> Option<(Channel, Vec<u8>)> {
+    pub fn next_frame(&mut self) -> Option<(Channel, Vec<u8>)> {
         self.look_at_memory();
         match self.frames.recv_timeout(LIMIT) {
             Ok(frame) => Some(frame),
@@ -82,7 +82,7 @@ impl Worker {
         let deadline = Instant::now() + LIMIT;
         loop {
             assert!(Instant::now() < deadline, "the worker does not say what was waited for");
-            let (channel, content) = self.next()?;
+            let (channel, content) = self.next_frame()?;
             let message = (channel == Channel::Controller).then(|| WorkerMessage::decode(&content));
             if let Some(found) = message.transpose().expect("workers keep to the protocol").and_then(&wanted) {
                 return Some(found);
@@ -116,7 +116,7 @@ impl Drop for Worker {
     }
 }
 
-fn next_frame(output: &mut impl Read) -> Option<(Channel, Vec<u8>)> {
+fn read_frame(output: &mut impl Read) -> Option<(Channel, Vec<u8>)> {
     let mut header = BEAT;
     while header == BEAT {
         output.read_exact(&mut header).ok()?;

@@ -17,7 +17,8 @@ use haul_proto::wire::link::{Channel, encode_header};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::report::{Counters, Final, Hello, PathFigures, Windows, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
-use haul_proto::wire::storage::StorageRequest;
+use haul_proto::wire::sandbox::{Confinement, Sandbox};
+use haul_proto::wire::storage::{Fsync, StorageRequest};
 
 use crate::wire::{CRC_BYTES, JOB};
 
@@ -136,6 +137,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             resume: true,
             keep_partial: true,
             journal_dir: b"/j".to_vec(),
+            fsync: Fsync::Data,
         }),
         ControllerMessage::Listen,
         ControllerMessage::Connect { addresses: vec!["[::1]:5031".into(), "10.0.0.1:1".into()], timeout_ms: 3000 },
@@ -177,9 +179,11 @@ fn worker_messages() -> Vec<WorkerMessage> {
             peak_bytes: 6,
             direct_bytes: 7,
             cloned_bytes: 8,
+            durable: true,
             path: PathFigures::default(),
             compression: Some(Method::Lz4),
         })),
+        WorkerMessage::Confined(Sandbox { confinement: Confinement::Partial, reason: text() }),
         WorkerMessage::Fatal { text: text() },
     ]
 }

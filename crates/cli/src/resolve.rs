@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use haul_engine::spec::{
-    Access, CacheUse, Cipher, DirectIo, Host, Job, Location, Method, NULL_TARGET, Options, Policy, Retries,
+    Access, CacheUse, Cipher, DirectIo, Fsync, Host, Job, Location, Method, NULL_TARGET, Options, Policy, Retries,
     SILENCE_MIN, Symlinks, is_null,
 };
 use haul_proto::compression::{LEVEL_DEFAULT, LEVEL_MAX};
@@ -119,6 +119,7 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, U
         direct_source,
         direct_target,
         cache: values.choice("cache", &[("keep", CacheUse::Keep), ("drop", CacheUse::Drop)])?.unwrap_or_default(),
+        fsync: fsync(values)?,
         cipher: cipher(values)?,
         compression: compression(values)?,
         frame_bytes: frame(values)?,
@@ -219,6 +220,12 @@ fn compression(values: &Values) -> Result<Policy, UsageError> {
         ("zstd", Policy::Always(Method::Zstd(LEVEL_DEFAULT))),
     ];
     Ok(values.choice("compress", &words)?.unwrap_or_default())
+}
+
+fn fsync(values: &Values) -> Result<Fsync, UsageError> {
+    let words = [("none", Fsync::None), ("data", Fsync::Data), ("full", Fsync::Full)];
+    let bbcps = [("d", Fsync::Data), ("dd", Fsync::Full)];
+    Ok(values.choice("fsync", &[&words[..], &bbcps].concat())?.unwrap_or_default())
 }
 
 fn access(values: &Values) -> Result<Access, UsageError> {

@@ -1,6 +1,7 @@
 //! What a running job tells its caller. The library never prints; whoever runs a job observes these.
 
 use haul_proto::wire::report::PathFigures;
+pub use haul_proto::wire::sandbox::{Confinement, Sandbox};
 use std::time::Duration;
 
 use haul_proto::wire::report::Counters;
@@ -212,4 +213,11 @@ pub struct Summary {
     pub target_direct_bytes: u64,
     /// Of [`Self::bytes`], those that were not copied: the files share their blocks with the source's (reflink).
     pub cloned_bytes: u64,
+    /// Whether all files that were copied in this run are on the target's disk, with their names, so that they outlast a
+    /// loss of power.
+    pub durable: bool,
+    /// How far the source's kernel held it to what it was to read; `None` where it did not come to that.
+    pub source_sandbox: Option<Sandbox>,
+    /// How far the target's kernel held it to where it was to write; `None` where it did not come to that.
+    pub target_sandbox: Option<Sandbox>,
 }

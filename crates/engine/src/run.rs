@@ -190,11 +190,23 @@ fn start_target(shared: &Arc<Shared>, target: &Arc<Target>) -> SyncSender<Vec<u8
     start_proof(shared, target);
     let sending = Arc::clone(target);
     shared.work("haul-control", move |shared| send_messages(shared, || sending.wait_for_messages()));
+    start_settling(shared, target);
     let weak = Arc::downgrade(shared);
     target.when_streams_are_wanted(move |count| {
         weak.upgrade().map(|shared| shared.lanes.bring_up_to(count));
     });
     inbox
+}
+
+/// It ends once everything is settled and on the disk.
+fn start_settling(shared: &Arc<Shared>, target: &Arc<Target>) {
+    if target.has_groups() {
+        let target = Arc::clone(target);
+        shared.work("haul-settle", move |_| {
+            target.settle_groups();
+            Ok(())
+        });
+    }
 }
 
 fn start_both(shared: &Arc<Shared>, source: &Arc<Source>, target: &Arc<Target>) {
@@ -205,6 +217,7 @@ fn start_both(shared: &Arc<Shared>, source: &Arc<Source>, target: &Arc<Target>) 
     shared.work("haul-offers", move |_| pass_on(|| from.wait_for_messages(), |message| to.handle_peer(message)));
     let (from, to) = (Arc::clone(target), Arc::clone(source));
     shared.work("haul-needs", move |_| pass_on(|| from.wait_for_messages(), |message| to.handle_peer(message)));
+    start_settling(shared, target);
     let streams = source.settings().streams;
     source.set_streams(streams);
     for id in 0..streams {

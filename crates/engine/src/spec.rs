@@ -8,7 +8,7 @@ use haul_proto::wire::limits::SILENCE_MS;
 
 pub use crate::storage::null::{NOTHING as NULL_TARGET, is_null, names_null};
 pub use haul_proto::compression::{Method, Policy};
-pub use haul_proto::wire::storage::{CacheUse, DirectIo};
+pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync};
 
 /// One copy: sources, a target, and how.
 #[derive(Debug, Clone)]
@@ -135,6 +135,8 @@ pub struct Options {
     pub direct_target: DirectIo,
     /// `--cache`: what stays in the page cache.
     pub cache: CacheUse,
+    /// `--fsync`: what the target waits for before a file counts as copied.
+    pub fsync: Fsync,
     /// `--congestion`: congestion control of the data streams, by the kernel's name; `None` chooses by the path.
     pub congestion: Option<String>,
     /// `-w`: socket buffer size in bytes; `None` leaves it to the kernel's auto-tuning.
@@ -207,6 +209,7 @@ impl Default for Options {
             direct_source: DirectIo::Auto,
             direct_target: DirectIo::Auto,
             cache: CacheUse::Auto,
+            fsync: Fsync::Full,
             congestion: None,
             window_bytes: None,
             cipher: Cipher::Auto,

@@ -20,6 +20,7 @@ use crate::bootstrap::greeting_line;
 use crate::fs::Identity;
 use crate::lifeline::{Input, Lifeline};
 use crate::link::{LinkReader, LinkWriter};
+use crate::os::confine::{Bounds, Network};
 use crate::os::{affinity, machine, open_files, tcp_info};
 use crate::report::Reporter;
 use crate::run::{Ends, Running, Streams, panicked};
@@ -71,6 +72,7 @@ pub fn run(input: OwnedFd, output: OwnedFd, stop: OwnedFd, environment: &Environ
         environment: environment.clone(),
         source: None,
         target: None,
+        confined: false,
         refused: false,
         arrivals: None,
         tunnel: None,
@@ -117,6 +119,8 @@ struct Worker {
     environment: Environment,
     source: Option<Arc<Source>>,
     target: Option<Arc<Target>>,
+    /// It has confined itself, and takes no other Request.
+    confined: bool,
     /// The Request could not be carried out: what came after it, before the controller knew, is void.
     refused: bool,
     /// Streams that are accepted before it is told to begin.
@@ -153,6 +157,9 @@ impl Worker {
         match message {
             ControllerMessage::Cancel => return Ok(false),
             _ if self.refused => {}
+            ControllerMessage::Source(_) | ControllerMessage::Target(_) if self.confined => {
+                return Err("a request came after the work had begun".into());
+            }
             ControllerMessage::Source(SourceRequest { settings, .. })
             | ControllerMessage::Target(TargetRequest { settings, .. })
                 if !settings.congestion.is_empty() && !permits_congestion(&settings.congestion) =>
@@ -202,7 +209,23 @@ impl Worker {
         self.tell(&WorkerMessage::Refused { usage, text });
     }
 
+    /// Gives up all that its Requests do not need. A thread passes its bounds on to those that it starts and to no
+    /// other, so that this comes before the first.
+    fn confine(&mut self) -> Result<(), String> {
+        self.settings()?;
+        if std::mem::replace(&mut self.confined, true) {
+            return Ok(());
+        }
+        let is_both = self.source.is_some() && self.target.is_some();
+        let mut bounds = Bounds::new(if is_both { Network::None } else { Network::Streams });
+        self.source.iter().for_each(|source| source.allow(&mut bounds));
+        self.target.iter().for_each(|target| target.allow(&mut bounds));
+        self.tell(&WorkerMessage::Confined(bounds.enforce()));
+        Ok(())
+    }
+
     fn listen(&mut self) -> Result<(), String> {
+        self.confine()?;
         let settings = self.settings()?;
         match listen(credentials(settings), sockets(settings)) {
             Ok((port, arrivals)) => {
@@ -277,6 +300,7 @@ impl Worker {
             (Some(source), Some(target)) => Ends::Both(Arc::clone(source), Arc::clone(target)),
             (None, None) => return Err("told to begin before a request".into()),
         };
+        self.confine()?;
         let every = Duration::from_millis(self.settings()?.report_every_ms.max(10).into());
         let running = Running::start(ends, self.link.clone(), every);
         self.arrivals.take().into_iter().for_each(|arrivals| running.streams().take(arrivals));

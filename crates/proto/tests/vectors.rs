@@ -19,7 +19,7 @@ use haul_proto::wire::link::{BEAT, Channel, encode_header};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::report::{Hello, Windows, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
-use haul_proto::wire::storage::{CacheUse, DirectIo, StorageRequest};
+use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, StorageRequest};
 
 const TEXT: &str = include_str!("../../../docs/PROTOCOL.md");
 const LIMITS: &str = include_str!("../src/wire/limits.rs");
@@ -170,6 +170,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         resume: true,
         keep_partial: true,
         journal_dir: b"/var/j".to_vec(),
+        fsync: Fsync::Full,
     };
     vec![
         ("Source", ControllerMessage::Source(source)),

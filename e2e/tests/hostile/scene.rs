@@ -17,7 +17,7 @@ use haul_proto::wire::link::Channel;
 use haul_proto::wire::message::{Need, TargetMessage};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{ControllerMessage, Operand, SessionSettings, TargetRequest};
-use haul_proto::wire::storage::StorageRequest;
+use haul_proto::wire::storage::{Fsync, StorageRequest};
 
 use crate::raw;
 
@@ -128,7 +128,7 @@ impl Scene {
     /// Waits for what `wanted` takes of what the target says to the source; the error is the fault that it found before.
     pub fn wait_for<T>(&mut self, wanted: impl Fn(TargetMessage) -> Option<T>) -> Result<T, String> {
         loop {
-            let Some((channel, content)) = self.worker.next() else { return Err("it is gone".into()) };
+            let Some((channel, content)) = self.worker.next_frame() else { return Err("it is gone".into()) };
             match channel {
                 Channel::Peer => {
                     let message =
@@ -172,10 +172,11 @@ impl Scene {
     /// Whether the job can go on: a harmless file is taken. The error is the fault.
     pub fn goes_on(&mut self) -> Result<(), String> {
         let id = self.offer(&[raw::operand(raw::FILE, 1, &raw::number(5))]);
-        self.wait_for(|message| match message {
-            TargetMessage::Needs { first, needs } if first.0 == id => Some(assert_eq!(needs, [Need::All])),
+        let asked = self.wait_for(|message| match message {
+            TargetMessage::Needs { first, needs } if first.0 == id => Some(needs),
             _ => None,
-        })?;
+        });
+        assert_eq!(asked?, [Need::All]);
         self.pack(&[(id, 5)]);
         self.wait_for(|message| match message {
             TargetMessage::Done { runs } => {
@@ -229,6 +230,7 @@ fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng
         resume: true,
         keep_partial: rng.chance(500),
         journal_dir: Vec::new(),
+        fsync: Fsync::Full,
     }
 }
 

@@ -187,6 +187,9 @@ mod tests {
 
             Proving:
                   --verify HOW          memory: the target hashes what it writes, too
+              -y, --fsync [HOW]         full (default): files and their names are on the
+                                        disk when haul is done; data: only what is in them;
+                                        none; d and dd are bbcp's data and full
                   --checksums FILE      lines for b3sum --check (-: standard output)
 
             Showing:

@@ -85,6 +85,9 @@ const COMPRESS: Takes = Takes::Word {
     absent: "auto",
 };
 
+/// bbcp's `-y d` (the file) and `-y dd` (its directory, too), and words for the same.
+const FSYNC: Takes = Takes::Word { name: "HOW", known: &["none", "data", "full", "d", "dd"], absent: "full" };
+
 /// Options of a copy.
 pub const COPY: &[Row] = &[
     row("recursive", Some('r'), Takes::Nothing, Section::Copying, "copy directories with all that is in them").essential(),
@@ -117,6 +120,7 @@ pub const COPY: &[Row] = &[
     row("retry-for", None, Takes::One("TIME"), Section::Reaching, "the same for at most TIME (90, 10m, 2h) without\ncoming further (default: 10m)"),
     row("silence", None, Takes::One("TIME"), Section::Reaching, "a host that says nothing for TIME is lost\n(default: 13s)"),
     row("verify", None, Takes::One("HOW"), Section::Verifying, "memory: the target hashes what it writes, too"),
+    row("fsync", Some('y'), FSYNC, Section::Verifying, "full (default): files and their names are on the\ndisk when haul is done; data: only what is in them;\nnone; d and dd are bbcp's data and full"),
     row("checksums", None, Takes::One("FILE"), Section::Verifying, "lines for b3sum --check (-: standard output)").essential(),
     row("progress", Some('P'), Takes::One("SECONDS"), Section::Showing, "a progress line every SECONDS, in bbcp's form").essential(),
     row("json", None, Takes::Nothing, Section::Showing, "events on standard output, one object a line").essential(),

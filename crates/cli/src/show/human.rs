@@ -192,7 +192,7 @@ pub mod tests {
             haul: rate limit: 52.4 MB/s from now on
             haul: the connection to db1 was lost: nothing was heard from it for 15 s; trying again in 2 s (2 of 10)
             haul: a word
-            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3)
+            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3), durable
             way         10.10.1.155 -> 10.10.1.202 (tcp), 8 streams
             cpu         source 12.3 s, target 14.1 s
             "#);

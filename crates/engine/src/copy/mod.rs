@@ -16,6 +16,7 @@ use haul_proto::advice::{WindowAdvice, WindowEnd};
 use haul_proto::path::Name;
 use haul_proto::wire::report::{Counters, Final, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Operand, SourceRequest, TargetRequest};
+use haul_proto::wire::sandbox::Sandbox;
 use haul_proto::wire::storage::StorageRequest;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
@@ -73,6 +74,7 @@ fn attempt(
         left_out: 0,
         ends: [Counters::default(); 2],
         finals: HashMap::new(),
+        sandboxes: [None, None],
         listening: Listening::default(),
         held: Some(Vec::new()),
         streams: 0,
@@ -112,6 +114,8 @@ struct Copy<'a> {
     ends: [Counters; 2],
     /// The last words of those that have finished.
     finals: HashMap<Role, Final>,
+    /// How far source and target have confined themselves, once they have said so.
+    sandboxes: [Option<Sandbox>; 2],
     listening: Listening,
     /// What there is to be told once the way is known; `None` from then on.
     held: Option<Vec<Event>>,
@@ -169,6 +173,7 @@ impl Copy<'_> {
             resume: options.resume,
             keep_partial: options.resume && options.keep_partial,
             journal_dir: options.journal_dir.iter().flat_map(|dir| dir.as_os_str().as_bytes().to_vec()).collect(),
+            fsync: options.fsync,
         };
         self.workers.send(Role::Target, &ControllerMessage::Target(target))?;
         let one = self.workers.is_one();
@@ -295,6 +300,12 @@ impl Copy<'_> {
                 self.ends[role.index()] = counters;
             }
             WorkerMessage::Finished(last) => self.finished(role, *last)?,
+            WorkerMessage::Confined(sandbox) => {
+                if self.workers.is_one() {
+                    self.sandboxes[role.other().index()] = Some(sandbox.clone());
+                }
+                self.sandboxes[role.index()] = Some(sandbox);
+            }
             WorkerMessage::FileDone { path, size, digest } => self.tell(Event::FileDone { path, size, digest }),
             WorkerMessage::Resumed { path, size, held, damaged, compared } => {
                 self.tell(Event::Resumed { path, size, held, damaged, compared });
@@ -349,6 +360,7 @@ impl Copy<'_> {
         cipher: Option<crate::spec::Cipher>,
     ) -> Summary {
         let all = source.counters.plus(&target.counters);
+        let [source_sandbox, target_sandbox] = self.sandboxes.clone();
         let digests = way != Way::Local || self.job.options.report_files || self.job.options.verify_memory;
         Summary {
             files_copied: all.files_copied,
@@ -378,6 +390,9 @@ impl Copy<'_> {
             source_direct_bytes: source.direct_bytes,
             target_direct_bytes: target.direct_bytes,
             cloned_bytes: target.cloned_bytes,
+            durable: target.durable,
+            source_sandbox,
+            target_sandbox,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use haul_proto::manifest::Stamp;
 use haul_proto::path::Name;
-use rustix::fs::{CWD, FileType, Mode, OFlags, openat};
+use rustix::fs::FileType;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
@@ -102,7 +102,7 @@ impl Item {
     /// Opens the file, without a look at what it is now.
     pub fn open(&self) -> io::Result<OwnedFd> {
         if self.is_null {
-            return Ok(openat(CWD, null::ZEROS, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?);
+            return null::open_zeros();
         }
         let place = self.place.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::IsADirectory))?;
         place.parent.open_unseen(&place.name, place.links)

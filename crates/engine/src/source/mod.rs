@@ -6,6 +6,7 @@
 mod item;
 mod offer;
 mod operand;
+mod pack;
 mod send;
 #[cfg(test)]
 mod tests;
@@ -19,14 +20,16 @@ use haul_proto::session::source::Source as Machine;
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::message::TargetMessage;
 use haul_proto::wire::report::WorkerMessage;
-use haul_proto::wire::request::{Operand, SourceRequest};
+use haul_proto::wire::request::{Links, Operand, SourceRequest};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use self::item::{Item, Trouble};
 use self::operand::Root;
+use crate::cancel::Cancel;
 use crate::fs::{Identity, Look};
+use crate::os::confine::Bounds;
 use crate::pace::Pace;
 use crate::report::Reporter;
 use crate::report::add;
@@ -44,6 +47,8 @@ pub struct Source {
     /// Where the data lands, if that is on this host: never walked into.
     landing: OnceLock<Identity>,
     state: Mutex<State>,
+    /// Ends the walk.
+    walking: Cancel,
     /// How files are read.
     policy: Policy,
     /// There may be work for streams.
@@ -67,6 +72,12 @@ struct State {
     double_after: Option<Duration>,
 }
 
+impl State {
+    fn is_over(&self) -> bool {
+        self.stopped || self.machine.is_finished()
+    }
+}
+
 impl Source {
     /// Looks at the operands. What cannot be copied is reported at once.
     pub fn prepare(request: SourceRequest, reporter: Reporter) -> Self {
@@ -76,7 +87,8 @@ impl Source {
         let (work, window, outbox) = (Condvar::new(), Condvar::new(), Condvar::new());
         let pace = Pace::new(request.rate_bytes_per_s);
         let policy = Policy::new(request.storage);
-        Self { request, roots, landing: OnceLock::new(), state, policy, work, window, outbox, pace, reporter }
+        let walking = Cancel::new();
+        Self { request, roots, landing: OnceLock::new(), state, walking, policy, work, window, outbox, pace, reporter }
     }
 
     /// The operands as the target needs to know them.
@@ -87,6 +99,14 @@ impl Source {
     /// Names these operands on this host, over all runs.
     pub fn origin(&self) -> [u8; 32] {
         operand::origin(&self.request.operands)
+    }
+
+    /// What it reads: its operands and what is below them.
+    pub fn allow(&self, bounds: &mut Bounds) {
+        if self.request.links == Links::Follow {
+            return bounds.allow_reading_anything("symbolic links are followed wherever they lead, so all can be read");
+        }
+        self.roots.iter().flatten().for_each(|root| root.allow(bounds));
     }
 
     /// Leaves this directory out wherever the walk finds it below an operand. To be called before [`Self::walk`];
@@ -131,7 +151,7 @@ impl Source {
                 self.work.notify_all();
                 return Some(messages.iter().map(|message| message.encode(self.request.settings.number)).collect());
             }
-            if state.stopped || state.machine.is_finished() {
+            if state.is_over() {
                 return None;
             }
             state = self.outbox.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -181,6 +201,11 @@ impl Source {
         self.lock().machine.is_finished()
     }
 
+    /// Whether there is nothing left to do: everything is settled, or the job was stopped.
+    fn is_over(&self) -> bool {
+        self.lock().is_over()
+    }
+
     /// Limits what all streams together send, from now on; 0 for no limit.
     pub fn set_rate(&self, rate_bytes_per_s: u64) {
         self.pace.set(rate_bytes_per_s);
@@ -189,6 +214,7 @@ impl Source {
     /// Stops all threads at their next step.
     pub fn stop(&self) {
         self.lock().stopped = true;
+        self.walking.cancel();
         // What is half sent is not waited for.
         self.pace.set(0);
         self.notify();
@@ -200,7 +226,7 @@ impl Source {
         let since = Instant::now();
         let mut state = self.lock();
         loop {
-            if state.stopped || state.machine.is_finished() {
+            if state.is_over() {
                 drop(state);
                 self.notify();
                 return None;

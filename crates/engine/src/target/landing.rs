@@ -10,14 +10,17 @@
 use haul_proto::path::{Name, escape};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{Operand, TargetRequest};
-use rustix::fs::FileType;
+use haul_proto::wire::storage::Fsync;
+use rustix::fs::{FileType, Mode, OFlags};
 use std::ffi::OsStr;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use super::memory;
 use crate::fs::{Dir, Identity, Links, Look, describe};
+use crate::os::confine::{Bounds, Rights};
 use crate::os::machine;
 use crate::report::Reporter;
 use crate::shown::below;
@@ -67,6 +70,30 @@ impl Landing {
     pub fn path(&self, relative: &[u8]) -> Vec<u8> {
         below(&self.label, relative)
     }
+
+    /// The directory in which it lands; `None` where it goes into a device, FIFO or socket.
+    pub fn dir(&self) -> Option<&Dir> {
+        match &self.kind {
+            LandingKind::Into(dir) | LandingKind::As(dir, _) | LandingKind::Contents(dir) => Some(dir),
+            LandingKind::Special(_) => None,
+        }
+    }
+
+    /// Lets all of it be written.
+    pub fn allow(&self, bounds: &mut Bounds) {
+        // What cannot be opened is reported when something is to go there.
+        match &self.kind {
+            LandingKind::Into(dir) | LandingKind::As(dir, _) | LandingKind::Contents(dir) => {
+                drop(dir.fd().map(|fd| bounds.allow(&*fd, Rights::Land)));
+            }
+            LandingKind::Special(path) => {
+                let handle = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok();
+                let is_special = |handle: &OwnedFd| Look::at_fd(handle).is_ok_and(|look| look.is_special());
+                handle.filter(is_special).iter().for_each(|handle| bounds.allow(handle, Rights::WriteSpecial));
+            }
+        }
+        self.memory.iter().for_each(|memory| memory.allow(bounds));
+    }
 }
 
 /// Finds out where the data lands.
@@ -74,13 +101,27 @@ pub fn find(request: &TargetRequest, state_dir: Option<&Path>, reporter: &Report
     let typed = if request.path.is_empty() { &b"."[..] } else { &request.path[..] };
     let path = Path::new(OsStr::from_bytes(typed));
     if request.make_directory {
-        std::fs::create_dir_all(path).map_err(|error| cannot(typed, &error))?;
+        make_directories(path, request.fsync).map_err(|error| cannot(typed, &error))?;
     }
     match rustix::fs::stat(path) {
         Ok(stat) => onto_existing(request, path, &Look::from(&stat), state_dir),
         Err(rustix::io::Errno::NOENT) => onto_nothing(request, path, state_dir, reporter),
         Err(error) => Err(cannot(typed, &error.into())),
     }
+}
+
+/// Makes a directory and those above it, and puts the names that this makes on the disk where that is asked for.
+fn make_directories(path: &Path, fsync: Fsync) -> io::Result<()> {
+    let exists = |path: &&Path| path.as_os_str().is_empty() || rustix::fs::stat(*path).is_ok();
+    let made: Vec<_> = path.ancestors().take_while(|path| !exists(path)).collect();
+    std::fs::create_dir_all(path)?;
+    for parent in made.iter().filter(|_| fsync == Fsync::Full).filter_map(|path| path.parent()) {
+        // One that may not be listed cannot be opened for that either.
+        if let Ok(dir) = Dir::open_root(if parent.as_os_str().is_empty() { Path::new(".") } else { parent }) {
+            rustix::fs::fsync(&*dir.fd()?)?;
+        }
+    }
+    Ok(())
 }
 
 fn onto_existing(
@@ -269,11 +310,8 @@ impl super::Target {
         is_directory && matches!(self.landing.kind, LandingKind::As(..))
     }
 
-    /// The directory in which the data lands; `None` where it goes into a device, FIFO or socket.
+    /// Which directory the data lands in; `None` where it goes into a device, FIFO or socket.
     pub fn landing_identity(&self) -> Option<Identity> {
-        match &self.landing.kind {
-            LandingKind::Into(dir) | LandingKind::As(dir, _) | LandingKind::Contents(dir) => Some(dir.identity()),
-            LandingKind::Special(_) => None,
-        }
+        self.landing.dir().map(Dir::identity)
     }
 }

@@ -5,8 +5,8 @@
 
 use haul_proto::path::Name;
 use rustix::fs::{
-    AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, flock, fstat, ftruncate, linkat, openat, renameat,
-    renameat_with, statat, unlinkat,
+    AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, fchmod, flock, fstat, ftruncate, linkat, openat,
+    renameat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -23,6 +23,8 @@ use crate::worker::lock;
 
 /// How often a temporary file is opened that another run renames under our hands.
 const OPENS_MAX: usize = 8;
+/// An unfinished file is its owner's alone.
+const UNFINISHED_MODE: u32 = 0o600;
 /// How often a file is tried again that another run holds.
 const BUSY_POLL: Duration = Duration::from_millis(50);
 /// Said when another run has the file.
@@ -93,6 +95,11 @@ impl Unfinished {
         if !ours {
             return Err(format!("{temporary} is in the way, and was not made by haul\nremove it"));
         }
+        if stat.st_mode & 0o7777 != UNFINISHED_MODE {
+            // A run that was killed after it had given the file its mode may have left it readable by all, or set-id.
+            // Where that cannot be changed, there are no modes.
+            let _ = fchmod(&file, Mode::from_raw_mode(UNFINISHED_MODE));
+        }
         if !self.add(&spot.dir, &temporary, journal) {
             return Err(STOPPED.into());
         }
@@ -112,7 +119,7 @@ impl Unfinished {
         let flags = create | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let mut opens = 0;
         while opens < OPENS_MAX {
-            let file = match openat(dir, temporary.as_bytes(), flags, Mode::from_raw_mode(0o600)) {
+            let file = match openat(dir, temporary.as_bytes(), flags, Mode::from_raw_mode(UNFINISHED_MODE)) {
                 Err(Errno::NOENT) if create.is_empty() => return Ok(None),
                 file => file.map_err(text)?,
             };
@@ -133,13 +140,13 @@ impl Unfinished {
         Err(BUSY.into())
     }
 
-    /// Gives a whole file its final name, after `prepare` has given it its metadata.
-    pub fn finish(&self, spot: &Spot, file: &OwnedFd, prepare: impl FnOnce() -> io::Result<()>) -> Result<(), String> {
+    /// Gives a whole file its final name.
+    pub fn finish(&self, spot: &Spot, file: &OwnedFd) -> Result<(), String> {
         let temporary = temporary_name(&spot.name, b"file");
         // From here on nobody else removes the file: what is renamed is this one, and no other run's.
         let Some(claimed) = self.claim(&spot.dir, &temporary) else { return Err(STOPPED.into()) };
         let finished = match stands_at(&spot.dir, &temporary, file) {
-            Ok(true) => prepare().and_then(|()| Ok(rename(spot, &temporary)?)),
+            Ok(true) => rename(spot, &temporary).map_err(io::Error::from),
             Ok(false) => return Err("its temporary file was taken away while it was being written".into()),
             Err(error) => Err(error),
         };
@@ -267,7 +274,7 @@ mod tests {
         let (first, second) = (Unfinished::new(Duration::ZERO), Unfinished::new(Duration::ZERO));
         let held = first.open(&spot(place.path(), false), None).unwrap();
         assert_eq!(second.open(&spot(place.path(), false), None).unwrap_err(), BUSY);
-        first.finish(&spot(place.path(), false), &held, || Ok(())).unwrap();
+        first.finish(&spot(place.path(), false), &held).unwrap();
         assert!(place.path().join("final").exists());
     }
 
@@ -306,12 +313,25 @@ mod tests {
     }
 
     #[test]
+    fn what_is_taken_over_is_nobody_elses_to_read() {
+        use std::os::unix::fs::PermissionsExt;
+        let place = tempfile::tempdir().unwrap();
+        let spot = spot(place.path(), false);
+        let temporary = place.path().join(temporary_name(&spot.name, b"file").to_string());
+        fs::write(&temporary, "left").unwrap();
+        fs::set_permissions(&temporary, fs::Permissions::from_mode(0o4755)).unwrap();
+        Unfinished::new(Duration::ZERO).open(&spot, None).unwrap();
+        let meta = fs::metadata(&temporary).unwrap();
+        assert_eq!((meta.permissions().mode() & 0o7777, meta.len()), (0o600, 0));
+    }
+
+    #[test]
     fn after_a_stop_nothing_gets_its_name_and_nothing_is_left() {
         let place = tempfile::tempdir().unwrap();
         let unfinished = Unfinished::new(Duration::ZERO);
         let file = unfinished.open(&spot(place.path(), false), None).unwrap();
         unfinished.close(true);
-        assert_eq!(unfinished.finish(&spot(place.path(), false), &file, || Ok(())).unwrap_err(), STOPPED);
+        assert_eq!(unfinished.finish(&spot(place.path(), false), &file).unwrap_err(), STOPPED);
         assert_eq!(unfinished.open(&spot(place.path(), false), None).unwrap_err(), STOPPED);
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
     }
@@ -325,7 +345,7 @@ mod tests {
         let temporary = place.path().join(temporary_name(&spot.name, b"file").to_string());
         fs::remove_file(&temporary).unwrap();
         fs::write(&temporary, "another's").unwrap();
-        assert!(unfinished.finish(&spot, &file, || Ok(())).is_err());
+        assert!(unfinished.finish(&spot, &file).is_err());
         assert!(!place.path().join("final").exists() && temporary.exists());
     }
 
@@ -336,7 +356,7 @@ mod tests {
         for replaces in [false, true] {
             let (unfinished, spot) = (Unfinished::new(Duration::ZERO), spot(place.path(), replaces));
             let file = unfinished.open(&spot, None).unwrap();
-            assert_eq!(unfinished.finish(&spot, &file, || Ok(())).is_ok(), replaces);
+            assert_eq!(unfinished.finish(&spot, &file).is_ok(), replaces);
             drop(file);
             assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
         }

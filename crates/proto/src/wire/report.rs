@@ -4,6 +4,7 @@ pub use super::counters::{Counters, Final, PathFigures};
 use super::fault::ProtocolFault;
 use super::feature::Features;
 use super::limits::{OPERANDS_MAX, PATH_MAX, TEXT_MAX};
+use super::sandbox::Sandbox;
 use crate::codec::{Decoded, Reader, Writer};
 use crate::integrity::Digest;
 use crate::wire::request::Operand;
@@ -100,6 +101,8 @@ pub enum WorkerMessage {
         /// One line.
         text: String,
     },
+    /// From here on, this end touches no more than its Request names, as far as its kernel sees to that.
+    Confined(Sandbox),
     /// This end did all it had to.
     Finished(Box<Final>),
     /// This end cannot go on.
@@ -153,6 +156,7 @@ mod kind {
     pub const FATAL: u8 = 13;
     pub const NOTICE: u8 = 14;
     pub const RESUMED: u8 = 15;
+    pub const CONFINED: u8 = 16;
 }
 
 impl WorkerMessage {
@@ -199,6 +203,7 @@ impl WorkerMessage {
             Self::Notice { text } => {
                 out.u8(kind::NOTICE).text(text, TEXT_MAX);
             }
+            Self::Confined(sandbox) => sandbox.encode(out.u8(kind::CONFINED)),
             Self::Finished(last) => last.encode(out.u8(kind::FINISHED)),
             Self::Fatal { text } => {
                 out.u8(kind::FATAL).text(text, TEXT_MAX);
@@ -246,6 +251,7 @@ impl WorkerMessage {
             kind::FILE_FAILED => Self::FileFailed { path: path(&mut reader)?, text: text(&mut reader)? },
             kind::SKIPPED => Self::Skipped { path: path(&mut reader)?, text: text(&mut reader)? },
             kind::NOTICE => Self::Notice { text: text(&mut reader)? },
+            kind::CONFINED => Self::Confined(Sandbox::decode(&mut reader)?),
             kind::FINISHED => Self::Finished(Box::new(Final::decode(&mut reader)?)),
             kind::FATAL => Self::Fatal { text: text(&mut reader)? },
             value => return Err(ProtocolFault::Unknown { what: "message from a worker", value: value.into() }),
@@ -302,6 +308,7 @@ mod tests {
     use super::*;
     use crate::compression::Method;
     use crate::path::Name;
+    use crate::wire::sandbox::Confinement;
 
     #[test]
     fn messages_come_back_and_short_ones_are_faults() {
@@ -337,10 +344,12 @@ mod tests {
                 peak_bytes: 6,
                 direct_bytes: 7,
                 cloned_bytes: 8,
+                durable: true,
                 path,
                 compression: Some(Method::Zstd(3)),
             })),
             WorkerMessage::Notice { text: "by the way".into() },
+            WorkerMessage::Confined(Sandbox { confinement: Confinement::Partial, reason: "an old kernel".into() }),
             WorkerMessage::Fatal { text: "why".into() },
         ] {
             let bytes = message.encode();

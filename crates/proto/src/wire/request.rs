@@ -4,7 +4,7 @@
 use super::fault::ProtocolFault;
 use super::handshake::Suite;
 use super::limits::{ADDRESSES_MAX, CONGESTION_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX, TEXT_MAX};
-use super::storage::StorageRequest;
+use super::storage::{Fsync, StorageRequest};
 use crate::codec::{Decoded, Reader, Writer};
 use crate::compression::Policy;
 use crate::cpus::Cpus;
@@ -142,6 +142,8 @@ pub struct TargetRequest {
     pub keep_partial: bool,
     /// Where records of partial files lie; empty: beside them.
     pub journal_dir: Vec<u8>,
+    /// What is waited for before a file counts as copied.
+    pub fsync: Fsync,
 }
 
 /// An operand, as the target needs to know it.
@@ -287,6 +289,7 @@ impl TargetRequest {
         out.bool(self.digest_existing);
         self.storage.encode(out);
         out.bool(self.resume).bool(self.keep_partial).bytes(&self.journal_dir);
+        self.fsync.encode(out);
     }
 
     fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
@@ -310,6 +313,7 @@ impl TargetRequest {
             resume: reader.bool()?,
             keep_partial: reader.bool()?,
             journal_dir: reader.bytes(PATH_MAX, "a path")?.to_vec(),
+            fsync: Fsync::decode(reader)?,
         })
     }
 }
@@ -422,6 +426,7 @@ mod tests {
                 resume: true,
                 keep_partial: false,
                 journal_dir: b"/j".to_vec(),
+                fsync: Fsync::Data,
             }),
             ControllerMessage::Listen,
             ControllerMessage::Connect { addresses: vec!["[::1]:5031".into()], timeout_ms: 3000 },
