@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use haul_lab::peak_memory_bytes;
-use haul_proto::wire::link::{Channel, HEADER_LEN, decode_header, encode_header};
+use haul_proto::wire::link::{BEAT, Channel, decode_header, encode_header};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::ControllerMessage;
 
@@ -117,8 +117,10 @@ impl Drop for Worker {
 }
 
 fn read_frame(output: &mut impl Read) -> Option<(Channel, Vec<u8>)> {
-    let mut header = [0; HEADER_LEN];
-    output.read_exact(&mut header).ok()?;
+    let mut header = BEAT;
+    while header == BEAT {
+        output.read_exact(&mut header).ok()?;
+    }
     let (channel, length) = decode_header(header).expect("workers keep to the protocol");
     let mut content = vec![0; length];
     output.read_exact(&mut content).ok()?;

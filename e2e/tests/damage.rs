@@ -41,8 +41,8 @@ impl<'a> Lane<'a> {
         self.proxy.flip(flip);
         let (haul, target) = (haul_binary(), format!("{}:{}", Proxy::ADDRESS, self.there.display()));
         let worker = haul.to_str().expect("a path of text");
-        // Compressed, it would be shorter than where bits flip.
-        let haul = self.sandbox.haul(["-r", "-s", "2", "-c", "off", "-T", worker]).args(options);
+        // Compressed, it would be shorter than where bits flip; begun again, it would hide what was noticed.
+        let haul = self.sandbox.haul(["-r", "-s", "2", "-c", "off", "--retries", "0", "-T", worker]).args(options);
         haul.args(["source", &target]).netns(&self.netns).run()
     }
 

@@ -18,7 +18,7 @@ use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::report::{Counters, Final, Hello, PathFigures, Windows, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
 use haul_proto::wire::sandbox::{Confinement, Sandbox};
-use haul_proto::wire::storage::StorageRequest;
+use haul_proto::wire::storage::{Fsync, StorageRequest};
 
 use crate::wire::{CRC_BYTES, JOB};
 
@@ -102,6 +102,7 @@ fn settings() -> SessionSettings {
         report_files: true,
         report_every_ms: 200,
         cpus: Cpus::default(),
+        silence_ms: 12_000,
     }
 }
 
@@ -126,6 +127,8 @@ fn controller_messages() -> Vec<ControllerMessage> {
             operands: vec![operand(), Operand { name: None, ..operand() }],
             source_boot: [5; 16],
             origin: [6; 32],
+            again: false,
+            own_tree: false,
             make_directory: false,
             force: true,
             preserve: false,
@@ -135,6 +138,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             resume: true,
             keep_partial: true,
             journal_dir: b"/j".to_vec(),
+            fsync: Fsync::Data,
         }),
         ControllerMessage::Listen,
         ControllerMessage::Connect { addresses: vec!["[::1]:5031".into(), "10.0.0.1:1".into()], timeout_ms: 3000 },
@@ -160,7 +164,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
             windows: Windows { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 },
         }),
         WorkerMessage::SourceReady { operands: vec![None, Some(operand())], origin: [2; 32] },
-        WorkerMessage::TargetReady { boot: [1; 16], device: 1, inode: 2 },
+        WorkerMessage::TargetReady { boot: [1; 16], device: 1, inode: 2, new_tree: false },
         WorkerMessage::Refused { usage: true, text: text() },
         WorkerMessage::Listening { port: 5031 },
         WorkerMessage::Connected { from: text(), to: text(), streams: 8 },
@@ -176,6 +180,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
             peak_bytes: 6,
             direct_bytes: 7,
             cloned_bytes: 8,
+            durable: true,
             path: PathFigures::default(),
             compression: Some(Method::Lz4),
         })),

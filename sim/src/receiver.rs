@@ -368,7 +368,7 @@ impl Receiver {
                 self.todo.extend(finish.map(Todo::Finish));
             }
             Todo::Finish(finish) if fails => self.fail(finish.entry, *finish.handle)?,
-            Todo::Name { entry, handle, .. } if fails => self.fail(entry, handle)?,
+            Todo::Name { entry, handle, .. } if fails => self.lose(entry, handle)?,
             Todo::Name { entry, handle, content, modified } => self.name(entry, handle, content, modified, disk)?,
             Todo::Finish(Finish { entry, handle, end: Some((modified, digest)) }) => {
                 let blocks = &mut self.open[*handle].blocks;
@@ -410,6 +410,18 @@ impl Receiver {
         let finish = self.machine.settle(entry, true);
         self.todo.extend(finish.map(Todo::Finish));
         Ok(())
+    }
+
+    /// A whole file of a pack does not reach the disk: it comes again, and if it is lost then, it fails.
+    fn lose(&mut self, entry: EntryId, handle: usize) -> Done<()> {
+        if self.open[handle].closed {
+            return Ok(());
+        }
+        if self.machine.lost(vec![(entry, Arc::new(handle))]).is_empty() {
+            self.resent += 1;
+            return Ok(());
+        }
+        self.fail(entry, handle)
     }
 
     /// Gives up an entry, unless another thread did so before.

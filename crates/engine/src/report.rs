@@ -20,6 +20,8 @@ pub struct Tally {
     pub walk_complete: AtomicBool,
     /// Files copied.
     pub files_copied: AtomicU64,
+    /// Those of them that are on the disk with their names.
+    pub files_durable: AtomicU64,
     /// Files that were there.
     pub files_skipped: AtomicU64,
     /// Directories made or found.
@@ -146,12 +148,14 @@ impl Reporter {
     /// The last word; `path` is what the source's sockets met with.
     pub fn finished(&self, path: PathFigures) {
         let counters = self.tally.counters();
+        let files_durable = self.tally.files_durable.load(Ordering::Relaxed);
         self.send(&WorkerMessage::Finished(Box::new(Final {
             counters,
             cpu_us: usage::cpu_us(),
             peak_bytes: self.account.peak_bytes(),
             direct_bytes: self.tally.bytes_direct.load(Ordering::Relaxed),
             cloned_bytes: self.tally.bytes_cloned.load(Ordering::Relaxed),
+            durable: files_durable > 0 && files_durable == counters.files_copied,
             path,
             compression: self.tally.main_method(),
         })));

@@ -27,6 +27,8 @@ use crate::worker::lock;
 const INBOX_MAX: usize = 1024;
 /// How often a full inbox is tried again.
 const INBOX_POLL: Duration = Duration::from_millis(5);
+/// When counters are first reported.
+const FIRST_REPORT: Duration = Duration::from_millis(10);
 /// How often a thread that waits for streams looks whether the job is over.
 const STREAMS_POLL: Duration = Duration::from_millis(100);
 
@@ -188,11 +190,23 @@ fn start_target(shared: &Arc<Shared>, target: &Arc<Target>) -> SyncSender<Vec<u8
     start_proof(shared, target);
     let sending = Arc::clone(target);
     shared.work("haul-control", move |shared| send_messages(shared, || sending.wait_for_messages()));
+    start_settling(shared, target);
     let weak = Arc::downgrade(shared);
     target.when_streams_are_wanted(move |count| {
         weak.upgrade().map(|shared| shared.lanes.bring_up_to(count));
     });
     inbox
+}
+
+/// It ends once everything is settled and on the disk.
+fn start_settling(shared: &Arc<Shared>, target: &Arc<Target>) {
+    if target.has_groups() {
+        let target = Arc::clone(target);
+        shared.work("haul-settle", move |_| {
+            target.settle_groups();
+            Ok(())
+        });
+    }
 }
 
 fn start_both(shared: &Arc<Shared>, source: &Arc<Source>, target: &Arc<Target>) {
@@ -203,6 +217,7 @@ fn start_both(shared: &Arc<Shared>, source: &Arc<Source>, target: &Arc<Target>) 
     shared.work("haul-offers", move |_| pass_on(|| from.wait_for_messages(), |message| to.handle_peer(message)));
     let (from, to) = (Arc::clone(target), Arc::clone(source));
     shared.work("haul-needs", move |_| pass_on(|| from.wait_for_messages(), |message| to.handle_peer(message)));
+    start_settling(shared, target);
     let streams = source.settings().streams;
     source.set_streams(streams);
     for id in 0..streams {
@@ -251,9 +266,12 @@ fn take_messages(shared: &Shared, target: &Target, messages: &Receiver<Vec<u8>>)
     }
 }
 
+/// Often at first: of a job that breaks early, something is to be known as well.
 fn report(shared: &Shared, every: Duration) {
-    while shared.pause(every) {
+    let mut pause = FIRST_REPORT.min(every);
+    while shared.pause(pause) {
         shared.reporters().for_each(crate::report::Reporter::progress);
+        pause = (2 * pause).min(every);
     }
 }
 
@@ -393,7 +411,9 @@ impl Shared {
         }
     }
 
+    /// Threads that end now have not finished: that is not to be told.
     fn stop(&self) {
+        self.failed.store(true, Ordering::SeqCst);
         self.end_reports();
         self.source.iter().for_each(|source| source.stop());
         self.target.iter().for_each(|target| target.stop());
@@ -449,6 +469,24 @@ mod tests {
             shared.leave();
             assert!(!shared.finished.load(Ordering::SeqCst) && *lock(&shared.tick.0));
         }
+    }
+
+    #[test]
+    fn a_job_that_is_stopped_has_not_finished() {
+        let (shared, _controller) = shared();
+        shared.work("haul-test", |shared| {
+            while shared.pause(Duration::from_millis(5)) {}
+            Ok(())
+        });
+        shared.leave();
+        let running = Running { shared: Arc::clone(&shared), inbox: None };
+        assert!(!running.end(), "it was stopped");
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while shared.busy.load(Ordering::SeqCst) > 0 || Arc::strong_count(&shared) > 1 {
+            assert!(Instant::now() < deadline, "the thread did not end");
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(!shared.finished.load(Ordering::SeqCst));
     }
 
     #[test]

@@ -24,5 +24,6 @@ pub fn settings() -> SessionSettings {
         report_files: false,
         report_every_ms: 200,
         cpus: Cpus::default(),
+        silence_ms: 12_000,
     }
 }

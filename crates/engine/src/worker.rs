@@ -44,15 +44,26 @@ pub struct Environment {
     pub umask: u16,
 }
 
-/// Runs until the controller closes the link, or until `stop` can be read or its other end is closed. 0: it did all it
-/// had to; 1: it did not, and what was not finished is removed.
-pub fn run(input: OwnedFd, output: OwnedFd, stop: OwnedFd, environment: &Environment) -> u8 {
+/// How a worker ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// It did all it had to.
+    Done,
+    /// It did not, and what was not finished is removed.
+    Undone,
+    /// The same, because nothing was heard from the controller any more.
+    Unheard,
+}
+
+/// Runs until the controller closes the link or is not heard any more, or until `stop` can be read or its other end is
+/// closed.
+pub fn run(input: OwnedFd, output: OwnedFd, stop: OwnedFd, environment: &Environment) -> Ended {
     open_files::raise_limit();
-    let Ok(watched) = output.try_clone() else { return 1 };
+    let Ok(watched) = output.try_clone() else { return Ended::Undone };
     let lifeline = Arc::new(Lifeline::new(input, watched, stop));
     let mut output = File::from(output);
     if output.write_all(greeting_line().as_bytes()).is_err() {
-        return 1;
+        return Ended::Undone;
     }
     let link = LinkWriter::new(output);
     let hello = hello(environment);
@@ -69,6 +80,9 @@ pub fn run(input: OwnedFd, output: OwnedFd, stop: OwnedFd, environment: &Environ
         lifeline: Arc::clone(&lifeline),
     };
     worker.tell(&WorkerMessage::Hello(hello));
+    if worker.link.keep_alive().is_err() {
+        return Ended::Undone;
+    }
     let mut reader = LinkReader::new(BufReader::with_capacity(256 << 10, Input(Arc::clone(&lifeline))));
     let failed = loop {
         match reader.next_frame() {
@@ -81,8 +95,8 @@ pub fn run(input: OwnedFd, output: OwnedFd, stop: OwnedFd, environment: &Environ
             Err(error) => break Some(format!("the connection to the controller failed: {error}")),
         }
     };
-    // Told to stop, it does so at once: the controller may not be listening.
-    if let Some(text) = failed.filter(|_| !lifeline.is_stopped()) {
+    // Told to stop, or without a controller, it does so at once: nobody may be listening.
+    if let Some(text) = failed.filter(|_| !lifeline.is_stopped() && !lifeline.is_unheard()) {
         worker.tell(&WorkerMessage::Fatal { text });
     }
     worker.end()
@@ -153,6 +167,7 @@ impl Worker {
                 self.refuse(true, no_such_congestion(&settings.congestion));
             }
             ControllerMessage::Source(request) => {
+                self.lifeline.set_silence_ms(request.settings.silence_ms);
                 let reporter = Reporter::new(self.link.clone(), request.settings.report_files);
                 affinity::keep_to(&request.settings.cpus, &reporter);
                 let source = Source::prepare(request, reporter);
@@ -160,6 +175,7 @@ impl Worker {
                 self.source = Some(Arc::new(source));
             }
             ControllerMessage::Target(request) => {
+                self.lifeline.set_silence_ms(request.settings.silence_ms);
                 let reporter = Reporter::new(self.link.clone(), request.settings.report_files);
                 // A worker that is the source too has done so.
                 if self.source.is_none() {
@@ -171,7 +187,7 @@ impl Worker {
                 };
                 match Target::prepare(request, reporter, &surroundings) {
                     Ok(target) => {
-                        self.tell(&target_ready(target.landing_identity()));
+                        self.tell(&target_ready(&target));
                         self.target = Some(Arc::new(target));
                     }
                     Err(refused) => self.refuse(refused.usage, refused.text),
@@ -303,18 +319,22 @@ impl Worker {
         let _ = self.link.send(Channel::Controller, &message.encode());
     }
 
-    fn end(self) -> u8 {
-        match self.running {
-            Some(running) => u8::from(!running.end()),
-            None => 1,
+    fn end(self) -> Ended {
+        match self.running.is_some_and(Running::end) {
+            true => Ended::Done,
+            false if self.lifeline.is_unheard() => Ended::Unheard,
+            false => Ended::Undone,
         }
     }
 }
 
-fn target_ready(landing: Option<Identity>) -> WorkerMessage {
-    match landing {
-        Some(Identity { device, inode }) => WorkerMessage::TargetReady { boot: machine::boot_id(), device, inode },
-        None => WorkerMessage::TargetReady { boot: [0; 16], device: 0, inode: 0 },
+fn target_ready(target: &Target) -> WorkerMessage {
+    let new_tree = target.begins_tree();
+    match target.landing_identity() {
+        Some(Identity { device, inode }) => {
+            WorkerMessage::TargetReady { boot: machine::boot_id(), device, inode, new_tree }
+        }
+        None => WorkerMessage::TargetReady { boot: [0; 16], device: 0, inode: 0, new_tree },
     }
 }
 

@@ -17,7 +17,7 @@ use haul_proto::wire::link::Channel;
 use haul_proto::wire::message::{Need, TargetMessage};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{ControllerMessage, Operand, SessionSettings, TargetRequest};
-use haul_proto::wire::storage::StorageRequest;
+use haul_proto::wire::storage::{Fsync, StorageRequest};
 
 use crate::raw;
 
@@ -208,6 +208,7 @@ fn settings() -> SessionSettings {
         report_files: true,
         report_every_ms: 200,
         cpus: Cpus::default(),
+        silence_ms: 60_000,
     }
 }
 
@@ -219,6 +220,8 @@ fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng
         operands: vec![operand(b"tree", true), operand(b"note", false)],
         source_boot: [9; 16],
         origin: [0; 32],
+        again: false,
+        own_tree: false,
         make_directory: false,
         force,
         preserve: rng.chance(500),
@@ -228,6 +231,7 @@ fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng
         resume: true,
         keep_partial: rng.chance(500),
         journal_dir: Vec::new(),
+        fsync: Fsync::Full,
     }
 }
 

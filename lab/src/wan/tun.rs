@@ -1,7 +1,6 @@
 //! TUN devices: interfaces whose cable is a file descriptor of this process.
 //!
-//! The kernel's `Documentation/networking/tuntap.rst`. The one file of the lab with unsafe code: the two calls that set such
-//! a device up.
+//! The kernel's `Documentation/networking/tuntap.rst`. Its unsafe code is the two calls that set such a device up.
 
 use std::os::fd::OwnedFd;
 

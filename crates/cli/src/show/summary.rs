@@ -21,6 +21,9 @@ pub fn summary(summary: &Summary, verbose: bool) -> String {
     if summary.left_out > 0 {
         add("left out", format!("{}, on purpose", counted(summary.left_out, "entry", "entries")));
     }
+    if summary.restarts > 0 {
+        add("begun again", format!("{} after a lost connection", counted(summary.restarts.into(), "time", "times")));
+    }
     if summary.frames_resent > 0 {
         add("sent again", counted(summary.frames_resent, "damaged frame", "damaged frames"));
     }
@@ -104,11 +107,12 @@ fn proof(summary: &Summary) -> String {
         Some(Cipher::AuthenticateOnly) => "not encrypted; aes-256-gmac, blake3".to_owned(),
         Some(cipher) => format!("{}, blake3", names::cipher(cipher)),
     };
-    match summary.cloned_bytes {
+    let proof = match summary.cloned_bytes {
         0 => format!("every byte verified ({proof})"),
         cloned if cloned >= summary.bytes => "all of it shared and nothing copied".to_owned(),
         _ => format!("every copied byte verified ({proof})"),
-    }
+    };
+    if summary.durable { format!("{proof}, durable") } else { proof }
 }
 
 /// Where most bytes went past the page cache.
@@ -165,6 +169,7 @@ pub mod tests {
             bytes: 333_149_000_000,
             bytes_skipped: 0,
             elapsed: Duration::from_secs(284),
+            restarts: 0,
             way: Way::Tcp { from: "10.10.1.155:40312".into(), to: "10.10.1.202:35011".into(), instead_of: None },
             streams: 8,
             cipher: Some(Cipher::Aes256Gcm),
@@ -182,6 +187,7 @@ pub mod tests {
             source_direct_bytes: 0,
             target_direct_bytes: 0,
             cloned_bytes: 0,
+            durable: true,
             source_sandbox: Some(Sandbox { confinement: Confinement::Full, reason: String::new() }),
             target_sandbox: Some(Sandbox { confinement: Confinement::Full, reason: String::new() }),
         }
@@ -190,7 +196,7 @@ pub mod tests {
     #[test]
     fn a_good_run() {
         insta::assert_snapshot!(summary(&example(), false), @r#"
-            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3)
+            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3), durable
             way         10.10.1.155 -> 10.10.1.202 (tcp), 8 streams
             cpu         source 12.3 s, target 14.1 s
             "#);
@@ -206,6 +212,7 @@ pub mod tests {
             left_out: 1,
             rate_limit_bytes_per_s: Some(1_250_000_000),
             hints: vec!["db1: TCP's receive window, at most 6291456 bytes, held the streams back 43 % of the time; sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864' there lifts that".into()],
+            restarts: 1,
             frames_resent: 3,
             compression: Some(Compression { method: Method::Zstd(3), ratio: 3.12 }),
             way,
@@ -213,10 +220,11 @@ pub mod tests {
             ..example()
         };
         insta::assert_snapshot!(summary(&run, true), @r#"
-            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3)
+            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3), durable
             failed      2 entries, each named above
             skipped     1 file, 999 bytes: there already
             left out    1 entry, on purpose
+            begun again 1 time after a lost connection
             sent again  3 damaged frames
             compressed  3.1 to 1 (zstd 3)
             also        341 directories, 1 symbolic link
@@ -236,6 +244,7 @@ pub mod tests {
             cipher: None,
             files_copied: 1,
             bytes: 1,
+            durable: false,
             elapsed: Duration::from_millis(4),
             ..example()
         };
@@ -246,7 +255,7 @@ pub mod tests {
         let lines = [local, clear, again, failed].map(|run| summary(&run, false).lines().next().unwrap().to_owned());
         insta::assert_snapshot!(lines.join("\n"), @r#"
             1 file, 1 byte in 0.00 s: 250 B/s, every byte verified (blake3)
-            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (not encrypted; aes-256-gmac, blake3)
+            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (not encrypted; aes-256-gmac, blake3), durable
             nothing left to copy: 12,408 files, 333.1 GB there already; looked through in 4 min 44 s
             no file copied in 4 min 44 s
             "#);
@@ -283,15 +292,15 @@ pub mod tests {
             summary(&shared, false).lines().take(3).collect::<Vec<_>>().join("\n")
         };
         insta::assert_snapshot!([0, 1_500_000, 2_000_000].map(first_lines).join("\n\n"), @r"
-        12,408 files, 2.00 MB in 4 min 44 s: 7.04 kB/s, every byte verified (crc-64)
+        12,408 files, 2.00 MB in 4 min 44 s: 7.04 kB/s, every byte verified (crc-64), durable
         way         within this machine, 8 streams
         cpu         source 12.3 s, target 14.1 s
 
-        12,408 files, 2.00 MB in 4 min 44 s: 7.04 kB/s, every copied byte verified (crc-64)
+        12,408 files, 2.00 MB in 4 min 44 s: 7.04 kB/s, every copied byte verified (crc-64), durable
         way         within this machine, 8 streams
         shared      1.50 MB with the source, not copied (reflink)
 
-        12,408 files, 2.00 MB in 4 min 44 s: 7.04 kB/s, all of it shared and nothing copied
+        12,408 files, 2.00 MB in 4 min 44 s: 7.04 kB/s, all of it shared and nothing copied, durable
         way         within this machine, 8 streams
         shared      2.00 MB with the source, not copied (reflink)
         ");

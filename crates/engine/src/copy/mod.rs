@@ -1,8 +1,14 @@
 //! The controller: starts a worker for each end, gives each its Request, finds a way between them, and tells the
 //! caller what happens. It is never an end itself.
+//!
+//! What is here is one attempt; `repeat` makes as many as it takes.
 
 mod limit;
+mod repeat;
+mod retry;
 mod settings;
+mod told;
+mod totals;
 mod way;
 mod workers;
 
@@ -22,21 +28,52 @@ use self::way::Listening;
 use self::workers::{Role, Workers};
 use crate::bootstrap::End;
 use crate::cancel::Cancel;
-use crate::error::{Error, Outcome};
+use crate::error::{Error, GO_ON, Outcome};
 use crate::event::{Compression, Event, Observer, Progress, Summary, Way};
-use crate::rate::RateHandle;
 use crate::shown::own_name;
 use crate::spec::{Host, Job, Location, Program};
 
-/// Runs a job to its end. Blocks; `cancel` ends it within a second, `rate` makes it faster or slower.
-///
-/// # Errors
-/// See [`Error`]. Single files that fail are events, counted in the summary.
-pub fn run(job: Job, program: Program, cancel: &Cancel, rate: &RateHandle, observer: &mut dyn Observer) -> Outcome {
+pub use self::repeat::run;
+
+/// What came of one attempt.
+struct Attempt {
+    outcome: Outcome,
+    /// The last counters of source and target.
+    ends: [Counters; 2],
+    /// The one operand, a directory, was to become a directory that did not exist.
+    new_tree: bool,
+}
+
+impl Attempt {
+    /// It could not begin.
+    fn failed(error: Error) -> Self {
+        Self { outcome: Err(error), ends: [Counters::default(); 2], new_tree: false }
+    }
+}
+
+/// What earlier attempts of a job have done.
+#[derive(Debug, Clone, Copy, Default)]
+struct Earlier {
+    /// One of them had begun, and broke.
+    was_under_way: bool,
+    /// One of them began the tree that the one operand, a directory, becomes.
+    own_tree: bool,
+}
+
+/// Carries a job out, once.
+fn attempt(
+    job: &Job,
+    program: &Program,
+    cancel: &Cancel,
+    limit: &mut Limit,
+    observer: &mut dyn Observer,
+    earlier: Earlier,
+) -> Attempt {
     let begun = Instant::now();
-    check(&job)?;
-    let workers = Workers::start(&job, &program, cancel, observer)?;
-    let limit = Limit::new(job.options.rate_bytes_per_s, rate);
+    let workers = match Workers::start(job, program, cancel, observer) {
+        Ok(workers) => workers,
+        Err(error) => return Attempt::failed(error),
+    };
     let mut copy = Copy {
         job,
         workers,
@@ -51,6 +88,8 @@ pub fn run(job: Job, program: Program, cancel: &Cancel, rate: &RateHandle, obser
         held: Some(Vec::new()),
         streams: 0,
         limit,
+        earlier,
+        new_tree: false,
     };
     let outcome = copy.carry_out(begun);
     copy.release_held();
@@ -58,7 +97,7 @@ pub fn run(job: Job, program: Program, cancel: &Cancel, rate: &RateHandle, obser
         Ok(_) => copy.workers.close(),
         Err(_) => copy.workers.cancel(),
     }
-    outcome
+    Attempt { outcome, ends: copy.ends, new_tree: copy.new_tree }
 }
 
 fn check(job: &Job) -> Result<(), Error> {
@@ -74,7 +113,7 @@ fn check(job: &Job) -> Result<(), Error> {
 }
 
 struct Copy<'a> {
-    job: Job,
+    job: &'a Job,
     workers: Workers,
     cancel: &'a Cancel,
     observer: &'a mut dyn Observer,
@@ -91,7 +130,10 @@ struct Copy<'a> {
     held: Option<Vec<Event>>,
     /// How many streams there are at first.
     streams: u16,
-    limit: Limit,
+    limit: &'a mut Limit,
+    earlier: Earlier,
+    /// It is begun by this one.
+    new_tree: bool,
 }
 
 /// Most events that are held back.
@@ -99,7 +141,7 @@ const HELD_MAX: usize = 4096;
 
 impl Copy<'_> {
     fn carry_out(&mut self, begun: Instant) -> Outcome {
-        let settings = session_settings(&self.job, &self.workers)?;
+        let settings = session_settings(self.job, &self.workers)?;
         self.streams = settings.streams;
         let source = SourceRequest {
             settings: settings.clone(),
@@ -129,6 +171,8 @@ impl Copy<'_> {
             operands,
             source_boot: self.workers.hello(Role::Source).boot,
             origin,
+            again: self.earlier.was_under_way,
+            own_tree: self.earlier.own_tree,
             make_directory: options.make_directory,
             force: options.force,
             preserve: options.preserve,
@@ -138,6 +182,7 @@ impl Copy<'_> {
             resume: options.resume,
             keep_partial: options.resume && options.keep_partial,
             journal_dir: options.journal_dir.iter().flat_map(|dir| dir.as_os_str().as_bytes().to_vec()).collect(),
+            fsync: options.fsync,
         };
         self.workers.send(Role::Target, &ControllerMessage::Target(target))?;
         let one = self.workers.is_one();
@@ -146,12 +191,13 @@ impl Copy<'_> {
             self.workers.send(Role::Target, &ControllerMessage::Begin { skip: None })?;
             way::listen_early(self, Role::Target)?;
         }
-        let (boot, landing) = self.expect(|role, message| match message {
-            WorkerMessage::TargetReady { boot, device, inode } if one || role == Role::Target => {
-                Ok((boot, (device, inode)))
+        let (boot, landing, new_tree) = self.expect(|role, message| match message {
+            WorkerMessage::TargetReady { boot, device, inode, new_tree } if one || role == Role::Target => {
+                Ok((boot, (device, inode), new_tree))
             }
             other => Err(other),
         })?;
+        self.new_tree = new_tree;
         let skip = (boot == self.workers.hello(Role::Source).boot).then_some(landing);
         // Offers and answers go through the links, while connections are being made.
         self.workers.send(Role::Source, &ControllerMessage::Begin { skip })?;
@@ -203,7 +249,7 @@ impl Copy<'_> {
         while !self.is_over() {
             let (role, message) = self.receive(true)?;
             self.observe(role, message, true)?;
-            self.adjust_rate()?;
+            self.adjust_rate();
             // Before the source has said what it found, a figure of what is done would be out of nothing.
             let known = self.ends[0].files_found > 0 || self.ends[0].walk_complete;
             if known && last_shown.elapsed() >= every {
@@ -245,12 +291,12 @@ impl Copy<'_> {
     }
 
     /// Passes on to the source what the caller wants of its rate.
-    fn adjust_rate(&mut self) -> Result<(), Error> {
+    fn adjust_rate(&mut self) {
         if let Some(bytes_per_s) = self.limit.look(self.ends[1].bytes_written) {
-            self.workers.send(Role::Source, &ControllerMessage::Rate(bytes_per_s))?;
+            // A source that is gone is noticed where it is listened to.
+            let _ = self.workers.send(Role::Source, &ControllerMessage::Rate(bytes_per_s));
             self.tell(Event::RateLimit { bytes_per_s });
         }
-        Ok(())
     }
 
     fn observe(&mut self, role: Role, message: WorkerMessage, begun: bool) -> Result<(), Error> {
@@ -292,8 +338,7 @@ impl Copy<'_> {
             }
             WorkerMessage::Fatal { text } | WorkerMessage::CannotConnect { text } => {
                 let text = self.workers.explain(role, &text, begun);
-                let again = format!("{text}\nrun the same command again to go on");
-                return Err(if begun { Error::Broken(again) } else { Error::Connect(text) });
+                return Err(if begun { Error::Broken(format!("{text}\n{GO_ON}")) } else { Error::Connect(text) });
             }
             _ => return Err(Error::Connect(format!("{} answered out of turn", host()))),
         }
@@ -336,6 +381,7 @@ impl Copy<'_> {
             bytes: all.bytes_written,
             bytes_skipped: all.bytes_skipped,
             elapsed: begun.elapsed(),
+            restarts: 0,
             way,
             streams: streams(&source.counters),
             cipher,
@@ -353,6 +399,7 @@ impl Copy<'_> {
             source_direct_bytes: source.direct_bytes,
             target_direct_bytes: target.direct_bytes,
             cloned_bytes: target.cloned_bytes,
+            durable: target.durable,
             source_sandbox,
             target_sandbox,
         }

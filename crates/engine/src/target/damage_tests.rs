@@ -10,7 +10,7 @@ use haul_proto::wire::handshake::{Direction, Suite};
 use haul_proto::wire::limits::FRAME_MIN;
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
 use haul_proto::wire::request::{Operand, SessionSettings, TargetRequest};
-use haul_proto::wire::storage::StorageRequest;
+use haul_proto::wire::storage::{Fsync, StorageRequest};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::Ordering;
@@ -40,12 +40,15 @@ impl Site {
             operands: (0..files.len()).map(operand).collect(),
             source_boot: [9; 16],
             origin: [0; 32],
+            again: false,
+            own_tree: false,
             make_directory: false,
             force: false,
             preserve: false,
             verify_memory: false,
             digest_existing: false,
             storage: StorageRequest::default(),
+            fsync: Fsync::None,
             resume: false,
             keep_partial: false,
             journal_dir: Vec::new(),

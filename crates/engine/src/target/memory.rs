@@ -3,6 +3,7 @@
 //!
 //! One small file for each tree, in the state directory, named by the tree's path.
 
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -35,7 +36,10 @@ impl Memory {
     /// Remembers that the tree now exists as this directory.
     pub fn keep(&self, made: Identity) -> io::Result<()> {
         let beside = self.file.with_extension("new");
-        fs::write(&beside, content(&self.origin, made))?;
+        let mut file = fs::File::create(&beside)?;
+        file.write_all(&content(&self.origin, made))?;
+        // After a loss of power it is there or not, but not half of it.
+        file.sync_all()?;
         fs::rename(&beside, &self.file)
     }
 }

@@ -5,8 +5,8 @@
 
 use haul_proto::path::Name;
 use rustix::fs::{
-    AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, fchmod, flock, fstat, ftruncate, linkat, openat,
-    renameat, renameat_with, statat, unlinkat,
+    AtFlags, FileType, Mode, OFlags, RenameFlags, fchmod, fstat, ftruncate, linkat, openat, renameat, renameat_with,
+    statat, unlinkat,
 };
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -16,6 +16,7 @@ use std::sync::Mutex;
 
 use super::file::Spot;
 use super::journal::Leaf;
+use super::rivals::{Rival, Rivals};
 use crate::fs::{Dir, Links, Look, describe};
 use crate::worker::lock;
 
@@ -23,8 +24,6 @@ use crate::worker::lock;
 const OPENS_MAX: usize = 8;
 /// An unfinished file is its owner's alone.
 const UNFINISHED_MODE: u32 = 0o600;
-/// Said when another run has the file.
-const BUSY: &str = "another haul is writing this file now\nwait for it, or end it";
 /// Said when the job ended meanwhile.
 const STOPPED: &str = "the job was stopped";
 
@@ -53,16 +52,16 @@ struct Temporary {
 impl Unfinished {
     /// Opens the temporary file of a final name, empty: new, or what an earlier run left. With a `journal`, it outlives
     /// a job that is stopped.
-    pub fn open(&self, spot: &Spot, journal: Option<&Leaf>) -> Result<OwnedFd, String> {
-        let opened = self.lock(spot, OFlags::CREATE, journal)?;
+    pub fn open(&self, spot: &Spot, journal: Option<&Leaf>, rivals: &Rivals) -> Result<OwnedFd, String> {
+        let opened = self.lock(spot, OFlags::WRONLY | OFlags::CREATE, journal, rivals)?;
         let file = opened.ok_or_else(|| describe(&Errno::NOENT.into()))?;
         ftruncate(&file, 0).map_err(|error| describe(&error.into()))?;
         Ok(file)
     }
 
     /// Opens the temporary file of a final name as an earlier run left it; `None` where there is none.
-    pub fn take_over(&self, spot: &Spot, journal: &Leaf) -> Result<Option<OwnedFd>, String> {
-        self.lock(spot, OFlags::empty(), Some(journal))
+    pub fn take_over(&self, spot: &Spot, journal: &Leaf, rivals: &Rivals) -> Result<Option<OwnedFd>, String> {
+        self.lock(spot, OFlags::WRONLY, Some(journal), rivals)
     }
 
     /// The temporary file of a final name, to be read while it is being written.
@@ -71,19 +70,21 @@ impl Unfinished {
         if look.identity == Look::at_fd(file)?.identity { Ok(opened) } else { Err(Errno::STALE.into()) }
     }
 
-    fn lock(&self, spot: &Spot, create: OFlags, journal: Option<&Leaf>) -> Result<Option<OwnedFd>, String> {
+    fn lock(
+        &self,
+        spot: &Spot,
+        flags: OFlags,
+        journal: Option<&Leaf>,
+        rivals: &Rivals,
+    ) -> Result<Option<OwnedFd>, String> {
         let temporary = temporary_name(&spot.name, b"file");
-        let text = |error: Errno| describe(&error.into());
-        let dir = spot.dir.fd().map_err(|error| describe(&error))?;
-        let Some(file) = lock_file(spot, &dir, &temporary, create)? else { return Ok(None) };
-        let stat = fstat(&file).map_err(text)?;
-        let ours = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
-            && stat.st_nlink == 1
-            && stat.st_uid == rustix::process::geteuid().as_raw();
-        if !ours {
+        let locked = lock_file(&spot.dir, &temporary, flags, rivals).map_err(Denied::into_text)?;
+        let Some(file) = locked else { return Ok(None) };
+        if !is_ours(&file).map_err(|error| describe(&error))? {
             return Err(format!("{temporary} is in the way, and was not made by haul\nremove it"));
         }
-        if stat.st_mode & 0o7777 != UNFINISHED_MODE {
+        let mode = Look::at_fd(&file).map_err(|error| describe(&error))?.meta.mode;
+        if u32::from(mode) != UNFINISHED_MODE {
             // A run that was killed after it had given the file its mode may have left it readable by all, or set-id.
             // Where that cannot be changed, there are no modes.
             let _ = fchmod(&file, Mode::from_raw_mode(UNFINISHED_MODE));
@@ -94,13 +95,13 @@ impl Unfinished {
         Ok(Some(file))
     }
 
-    /// Gives a whole file its final name, after `prepare` has given it its metadata.
-    pub fn finish(&self, spot: &Spot, file: &OwnedFd, prepare: impl FnOnce() -> io::Result<()>) -> Result<(), String> {
+    /// Gives a whole file its final name.
+    pub fn finish(&self, spot: &Spot, file: &OwnedFd) -> Result<(), String> {
         let temporary = temporary_name(&spot.name, b"file");
         // From here on nobody else removes the file: what is renamed is this one, and no other run's.
         let Some(claimed) = self.claim(&spot.dir, &temporary) else { return Err(STOPPED.into()) };
         let finished = match stands_at(&spot.dir, &temporary, file) {
-            Ok(true) => prepare().and_then(|()| Ok(rename(spot, &temporary)?)),
+            Ok(true) => rename(spot, &temporary).map_err(io::Error::from),
             Ok(false) => return Err("its temporary file was taken away while it was being written".into()),
             Err(error) => Err(error),
         };
@@ -153,11 +154,12 @@ impl Unfinished {
 }
 
 impl Temporary {
+    /// The journal first: as long as the part has its name, it is locked, and no other run begins a journal.
     fn remove(&self, name: &Name) {
-        unlink(&self.dir, name);
         if let Some(journal) = &self.journal {
             unlink(&journal.dir, &journal.name);
         }
+        unlink(&self.dir, name);
     }
 }
 
@@ -171,26 +173,52 @@ pub fn unlink(dir: &Dir, name: &Name) {
     let _ = dir.fd().map(|fd| unlinkat(&*fd, name.as_bytes(), AtFlags::empty()));
 }
 
-/// Opens and locks a temporary file, and makes sure that it still is the one of that name: between the two, the run
-/// that held the lock may have given it its final name. `None` where there is none and none is to be made.
-fn lock_file(spot: &Spot, dir: &OwnedFd, temporary: &Name, create: OFlags) -> Result<Option<OwnedFd>, String> {
-    let text = |error: Errno| describe(&error.into());
-    let flags = create | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    for _ in 0..OPENS_MAX {
-        let file = match openat(dir, temporary.as_bytes(), flags, Mode::from_raw_mode(UNFINISHED_MODE)) {
-            Err(Errno::NOENT) if create.is_empty() => return Ok(None),
-            file => file.map_err(text)?,
-        };
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) | Err(Errno::NOLCK | Errno::OPNOTSUPP) => {}
-            Err(Errno::WOULDBLOCK) => return Err(BUSY.into()),
-            Err(error) => return Err(text(error)),
+/// Why a temporary file cannot be had.
+#[derive(Debug)]
+pub enum Denied {
+    /// Another run has it.
+    Held(Rival),
+    /// The system refuses.
+    Failed(io::Error),
+}
+
+impl Denied {
+    fn into_text(self) -> String {
+        match self {
+            Self::Held(rival) => rival.writes(),
+            Self::Failed(error) => describe(&error),
         }
-        if stands_at(&spot.dir, temporary, &file).map_err(|error| describe(&error))? {
+    }
+}
+
+impl<E: Into<io::Error>> From<E> for Denied {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// Opens and locks a temporary file, and makes sure that it still is the one of that name: between the two, the run
+/// that held the lock may have given it its final name. `None` where there is none and `flags` do not say to make one.
+pub fn lock_file(dir: &Dir, temporary: &Name, flags: OFlags, rivals: &Rivals) -> Result<Option<OwnedFd>, Denied> {
+    let all_flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    for _ in 0..OPENS_MAX {
+        let file = match openat(&*dir.fd()?, temporary.as_bytes(), all_flags, Mode::from_raw_mode(UNFINISHED_MODE)) {
+            Err(Errno::NOENT) if !flags.contains(OFlags::CREATE) => return Ok(None),
+            file => file?,
+        };
+        rivals.lock(&file).map_err(Denied::Held)?;
+        if stands_at(dir, temporary, &file)? {
             return Ok(Some(file));
         }
     }
-    Err(BUSY.into())
+    Err(Denied::Held(Rival { process: None }))
+}
+
+/// Nothing else is taken for a file that haul has begun: no device, no file of somebody else, none with a second name.
+pub fn is_ours(file: &OwnedFd) -> io::Result<bool> {
+    let stat = fstat(file)?;
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    Ok(is_file && stat.st_nlink == 1 && stat.st_uid == rustix::process::geteuid().as_raw())
 }
 
 /// Whether this open file is the one that has this name.
@@ -238,6 +266,11 @@ fn rename_without_promise(dir: &OwnedFd, temporary: &Name, name: &Name) -> Resul
 mod tests {
     use super::*;
     use std::fs;
+    use std::time::Duration;
+
+    fn hasty() -> Rivals {
+        Rivals::with_patience(Duration::ZERO)
+    }
 
     fn spot(place: &std::path::Path, replaces: bool) -> Spot {
         Spot { dir: Dir::open_root(place).unwrap(), name: Name::new(b"final").unwrap(), replaces }
@@ -247,9 +280,10 @@ mod tests {
     fn two_runs_do_not_write_one_file() {
         let place = tempfile::tempdir().unwrap();
         let (first, second) = (Unfinished::default(), Unfinished::default());
-        let held = first.open(&spot(place.path(), false), None).unwrap();
-        assert_eq!(second.open(&spot(place.path(), false), None).unwrap_err(), BUSY);
-        first.finish(&spot(place.path(), false), &held, || Ok(())).unwrap();
+        let held = first.open(&spot(place.path(), false), None, &hasty()).unwrap();
+        let me = Rival { process: Some(std::process::id()) }.writes();
+        assert_eq!(second.open(&spot(place.path(), false), None, &hasty()).unwrap_err(), me);
+        first.finish(&spot(place.path(), false), &held).unwrap();
         assert!(place.path().join("final").exists());
     }
 
@@ -262,7 +296,7 @@ mod tests {
         let early = fs::File::options().write(true).open(place.path().join(temporary.to_string())).unwrap();
         fs::rename(place.path().join(temporary.to_string()), place.path().join("final")).unwrap();
         assert!(!stands_at(&spot.dir, &temporary, &early.into()).unwrap());
-        Unfinished::default().open(&spot, None).unwrap();
+        Unfinished::default().open(&spot, None, &hasty()).unwrap();
         assert_eq!(fs::read(place.path().join("final")).unwrap(), b"whole");
     }
 
@@ -274,7 +308,7 @@ mod tests {
         let temporary = place.path().join(temporary_name(&spot.name, b"file").to_string());
         fs::write(&temporary, "left").unwrap();
         fs::set_permissions(&temporary, fs::Permissions::from_mode(0o4755)).unwrap();
-        Unfinished::default().open(&spot, None).unwrap();
+        Unfinished::default().open(&spot, None, &hasty()).unwrap();
         let meta = fs::metadata(&temporary).unwrap();
         assert_eq!((meta.permissions().mode() & 0o7777, meta.len()), (0o600, 0));
     }
@@ -283,10 +317,10 @@ mod tests {
     fn after_a_stop_nothing_gets_its_name_and_nothing_is_left() {
         let place = tempfile::tempdir().unwrap();
         let unfinished = Unfinished::default();
-        let file = unfinished.open(&spot(place.path(), false), None).unwrap();
+        let file = unfinished.open(&spot(place.path(), false), None, &hasty()).unwrap();
         unfinished.close(true);
-        assert_eq!(unfinished.finish(&spot(place.path(), false), &file, || Ok(())).unwrap_err(), STOPPED);
-        assert_eq!(unfinished.open(&spot(place.path(), false), None).unwrap_err(), STOPPED);
+        assert_eq!(unfinished.finish(&spot(place.path(), false), &file).unwrap_err(), STOPPED);
+        assert_eq!(unfinished.open(&spot(place.path(), false), None, &hasty()).unwrap_err(), STOPPED);
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
     }
 
@@ -295,11 +329,11 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let spot = spot(place.path(), false);
         let unfinished = Unfinished::default();
-        let file = unfinished.open(&spot, None).unwrap();
+        let file = unfinished.open(&spot, None, &hasty()).unwrap();
         let temporary = place.path().join(temporary_name(&spot.name, b"file").to_string());
         fs::remove_file(&temporary).unwrap();
         fs::write(&temporary, "another's").unwrap();
-        assert!(unfinished.finish(&spot, &file, || Ok(())).is_err());
+        assert!(unfinished.finish(&spot, &file).is_err());
         assert!(!place.path().join("final").exists() && temporary.exists());
     }
 
@@ -309,8 +343,8 @@ mod tests {
         fs::write(place.path().join("final"), "old").unwrap();
         for replaces in [false, true] {
             let (unfinished, spot) = (Unfinished::default(), spot(place.path(), replaces));
-            let file = unfinished.open(&spot, None).unwrap();
-            assert_eq!(unfinished.finish(&spot, &file, || Ok(())).is_ok(), replaces);
+            let file = unfinished.open(&spot, None, &hasty()).unwrap();
+            assert_eq!(unfinished.finish(&spot, &file).is_ok(), replaces);
             drop(file);
             assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
         }

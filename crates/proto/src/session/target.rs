@@ -15,7 +15,7 @@ use crate::manifest::{Entry, Kind, Place, Stamp};
 use crate::ranges::RangeSet;
 use crate::wire::fault::ProtocolFault;
 use crate::wire::frame::PackedFile;
-use crate::wire::limits::{ENTRY_WINDOW, FRAME_RUNS_MAX, HELD_VALUES_MAX, OPEN_DIRECTORIES_MAX};
+use crate::wire::limits::{ENTRY_WINDOW, FRAME_RUNS_MAX, HELD_VALUES_MAX, OPEN_DIRECTORIES_MAX, PACK_FILES_MAX};
 use crate::wire::message::{Need, SourceMessage, TargetMessage};
 
 pub use super::step::{Answer, Finish, Parent, Step};
@@ -55,6 +55,8 @@ struct Tracked<H> {
     state: State<H>,
     /// The source gave it up, and counts it in its window no more.
     released: bool,
+    /// It was whole, was lost, and was asked for again.
+    again: bool,
 }
 
 #[derive(Debug)]
@@ -65,7 +67,7 @@ enum State<H> {
     Small { handle: Arc<H> },
     /// Needed, comes in frames. Next: Finishing, settled. Boxed, since there are few of these and many of the others.
     Large(Box<Large<H>>),
-    /// Whole; the engine gives it its name. Next: settled.
+    /// Whole; the engine gives it its name. Next: settled; Small, once, if it was lost on the way to the disk.
     Finishing,
     /// A directory. Next: Finishing, once it has ended and all children are settled.
     Directory { handle: Option<Arc<H>>, children: u64, ended: bool },
@@ -280,7 +282,7 @@ impl<H> Target<H> {
     }
 
     /// Whether the files of a pack may be written: for each, where, or `None` to discard it. Those that are admitted
-    /// count as whole: the engine writes them, gives them their names and calls [`Self::settle`].
+    /// count as whole: the engine writes them, gives them their names and calls [`Self::settle`], or [`Self::lost`].
     pub fn admit_pack(&mut self, files: &[PackedFile]) -> Result<Vec<Option<Arc<H>>>, ProtocolFault> {
         self.check_pack(files)?;
         let mut admitted = Vec::with_capacity(files.len());
@@ -305,6 +307,26 @@ impl<H> Target<H> {
             self.outbox.push_back(TargetMessage::ResendPacked { entries });
         }
         Ok(())
+    }
+
+    /// Whole files of packs did not reach the disk: asks for them again. Returns those that have to fail: they were lost
+    /// before, or the source has given them up.
+    pub fn lost(&mut self, files: Vec<(EntryId, Arc<H>)>) -> Vec<EntryId> {
+        let (mut asked, mut failed) = (Vec::new(), Vec::new());
+        for (entry, handle) in files {
+            match self.entries.get_mut(&entry) {
+                Some(tracked @ Tracked { state: State::Finishing, released: false, again: false, .. }) => {
+                    (tracked.state, tracked.again) = (State::Small { handle }, true);
+                    asked.push(entry);
+                }
+                _ => failed.push(entry),
+            }
+        }
+        for entries in asked.chunks(PACK_FILES_MAX) {
+            self.outbox_resends += 1;
+            self.outbox.push_back(TargetMessage::ResendPacked { entries: entries.to_vec() });
+        }
+        failed
     }
 
     /// An entry has its final name, or has failed (and was reported). Returns the directory that this completes.
@@ -369,7 +391,7 @@ impl<H> Target<H> {
                 true => State::Directory { handle: None, children: 0, ended: false },
                 false => State::Examining { kind: entry.kind.clone() },
             };
-            self.entries.insert(id, Tracked { parent, state, released: false });
+            self.entries.insert(id, Tracked { parent, state, released: false, again: false });
         }
         self.next += entries.len() as u64;
         self.needs_first = first;

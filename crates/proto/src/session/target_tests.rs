@@ -442,3 +442,22 @@ fn done_is_told_in_runs_that_fit_a_message() {
     }
     assert_eq!(told, ENTRY_WINDOW as u64 / 2);
 }
+
+#[test]
+fn what_is_lost_is_asked_for_once_more() {
+    let mut target = target();
+    offered(&mut target, vec![file(5), file(5), file(5), file(2 * F)]);
+    drain(&mut target);
+    let lost = |target: &mut Target<u64>, ids: &[u64]| {
+        target.lost(ids.iter().map(|id| (EntryId(*id), Arc::new(id + 100))).collect())
+    };
+    assert_eq!(lost(&mut target, &[0, 3, 9]), [EntryId(0), EntryId(3), EntryId(9)], "none of them is whole");
+    target.admit_pack(&[packed(0), packed(1), packed(2)]).unwrap();
+    target.handle(failed(2)).unwrap();
+    assert_eq!(lost(&mut target, &[0, 1, 2]), [EntryId(2)], "the source has nothing more to say of it");
+    assert_eq!(drain(&mut target), [TargetMessage::ResendPacked { entries: vec![EntryId(0), EntryId(1)] }]);
+    let again = target.admit_pack(&[packed(0), packed(1)]).unwrap();
+    assert_eq!(again.into_iter().flatten().map(|handle| *handle).collect::<Vec<_>>(), [100, 101]);
+    assert_eq!(lost(&mut target, &[0]), [EntryId(0)], "it had its second chance");
+    assert!(drain(&mut target).is_empty() && target.is_known(EntryId(0)));
+}

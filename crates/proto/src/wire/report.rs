@@ -29,6 +29,8 @@ pub enum WorkerMessage {
         device: u64,
         /// Inode number of the directory.
         inode: u64,
+        /// Whether the one operand, a directory, becomes one under another name, which does not exist yet.
+        new_tree: bool,
     },
     /// The Request cannot be carried out at all.
     Refused {
@@ -167,8 +169,8 @@ impl WorkerMessage {
                 out.u8(kind::SOURCE_READY).raw(origin).count(operands.len());
                 operands.iter().for_each(|operand| encode_operand(&mut out, operand.as_ref()));
             }
-            Self::TargetReady { boot, device, inode } => {
-                out.u8(kind::TARGET_READY).raw(boot).u64(*device).u64(*inode);
+            Self::TargetReady { boot, device, inode, new_tree } => {
+                out.u8(kind::TARGET_READY).raw(boot).u64(*device).u64(*inode).bool(*new_tree);
             }
             Self::Refused { usage, text } => {
                 out.u8(kind::REFUSED).bool(*usage).text(text, TEXT_MAX);
@@ -221,9 +223,12 @@ impl WorkerMessage {
                 let operands = (0..count).map(|_| decode_operand(&mut reader)).collect::<Decoded<_>>()?;
                 Self::SourceReady { operands, origin }
             }
-            kind::TARGET_READY => {
-                Self::TargetReady { boot: reader.array()?, device: reader.u64()?, inode: reader.u64()? }
-            }
+            kind::TARGET_READY => Self::TargetReady {
+                boot: reader.array()?,
+                device: reader.u64()?,
+                inode: reader.u64()?,
+                new_tree: reader.bool()?,
+            },
             kind::REFUSED => Self::Refused { usage: reader.bool()?, text: text(&mut reader)? },
             kind::LISTENING => Self::Listening { port: reader.u16()? },
             kind::CONNECTED => {
@@ -323,7 +328,7 @@ mod tests {
         for message in [
             WorkerMessage::Hello(hello),
             WorkerMessage::SourceReady { operands: vec![None, Some(operand)], origin: [2; 32] },
-            WorkerMessage::TargetReady { boot: [7; 16], device: 1, inode: u64::MAX },
+            WorkerMessage::TargetReady { boot: [7; 16], device: 1, inode: u64::MAX, new_tree: true },
             WorkerMessage::Refused { usage: true, text: "no".into() },
             WorkerMessage::Listening { port: 5031 },
             WorkerMessage::Connected { from: "a".into(), to: "b".into(), streams: 8 },
@@ -339,6 +344,7 @@ mod tests {
                 peak_bytes: 6,
                 direct_bytes: 7,
                 cloned_bytes: 8,
+                durable: true,
                 path,
                 compression: Some(Method::Zstd(3)),
             })),
