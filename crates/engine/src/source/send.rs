@@ -54,21 +54,36 @@ pub trait Outlet {
 /// Why a stream could not go on.
 pub type SendError = StreamError;
 
-/// Carries one stream until everything is settled.
+/// Carries one stream until everything is settled. One that breaks leaves its work to others.
 pub(super) fn run(source: &Source, id: StreamId, outlet: &mut impl Outlet) -> Result<(), SendError> {
+    let mut in_hand = None;
+    let carried = carry(source, id, outlet, &mut in_hand);
+    if carried.is_err() {
+        source.lose_stream(id, in_hand);
+    }
+    carried
+}
+
+fn carry(
+    source: &Source,
+    id: StreamId,
+    outlet: &mut impl Outlet,
+    in_hand: &mut Option<Work<Item>>,
+) -> Result<(), SendError> {
     let mut reader = Reader::new(source.request.settings.frame.bytes());
     let mut stride = Stride::default();
     while let Some(work) = next_work(source, id, stride.frames_max(), outlet)? {
-        match work {
+        match &*in_hand.insert(work) {
             Work::Frames(piece) => {
                 let (begun, frames) = (Instant::now(), piece.frames.end - piece.frames.start);
-                send_piece(source, &piece, &[], &mut reader, outlet)?;
+                send_piece(source, piece, &[], &mut reader, outlet)?;
                 source.piece_done(piece.ticket);
                 stride.took(frames, begun.elapsed());
             }
-            Work::Compare(piece, held) => send_piece(source, &piece, &held, &mut reader, outlet)?,
-            Work::Pack(files) => send_pack(source, &files, &mut reader, outlet)?,
+            Work::Compare(piece, held) => send_piece(source, piece, held, &mut reader, outlet)?,
+            Work::Pack(files) => send_pack(source, files, &mut reader, outlet)?,
         }
+        *in_hand = None;
     }
     outlet.end(reader.buffer())
 }
@@ -84,7 +99,7 @@ fn next_work(
         return Ok(Some(work));
     }
     outlet.settle()?;
-    Ok(source.wait_for_work(id, frames_max))
+    source.wait_for_work(id, frames_max)
 }
 
 /// Sends the frames of a piece, without those that the target holds: `held` has their values, or none.
@@ -152,8 +167,7 @@ fn send_piece(
 fn conclude(source: &Source, piece: &Piece<Item>, file: &Opened, values: &[(u64, Digest)], same: &RangeSet) {
     match piece.handle.look(file.fd()) {
         Ok(now) if now == (piece.size, piece.handle.modified) => {
-            source.same(piece.entry, same);
-            source.frames_read(piece.entry, values);
+            source.frames_read(piece.entry, values, same);
         }
         Ok(_) => source.fail(piece.entry, &piece.handle, CHANGED),
         Err(error) => source.fail(piece.entry, &piece.handle, &describe(&error)),
