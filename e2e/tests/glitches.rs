@@ -5,6 +5,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use haul_e2e::{Pair, Run, Running, Sandbox, compare, eventually, is_root_or_skip, within};
 
 /// The table of the packet filter that tests put into the far host.
@@ -67,9 +69,7 @@ impl Copying<'_> {
 
     /// Disturbs the far host by these rules of a filter's input and output.
     fn filter(&self, input: &str, output: &str) {
-        let chain = |name: &str, rule: &str| {
-            format!("chain {name} {{ type filter hook {name} priority 0; {rule} }}\n")
-        };
+        let chain = |name: &str, rule: &str| format!("chain {name} {{ type filter hook {name} priority 0; {rule} }}\n");
         let rules = format!("table inet {TABLE} {{ {}{} }}", chain("input", input), chain("output", output));
         self.pair.far.nft(&rules).unwrap();
     }
@@ -133,6 +133,23 @@ fn a_stream_that_stops_is_given_up_and_replaced() {
         copy.is_replaced(lost, 8);
         copy.arrives().says(["was not answered any more"]);
     }
+}
+
+#[test]
+fn a_target_that_pauses_costs_no_stream() {
+    if !is_root_or_skip("a network namespace") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let pair = Pair::slow(&sandbox, 50);
+    let copy = copying(&sandbox, &pair, true, 32_000_001, 4);
+    let [worker] = pair.remote.workers()[..] else { panic!("one worker") };
+    let worker = i32::try_from(worker).ok().and_then(Pid::from_raw).unwrap();
+    kill_process(worker, Signal::STOP).unwrap();
+    // Longer than a stream may stay unanswered: its host answers that there is no room.
+    std::thread::sleep(Duration::from_secs(8));
+    kill_process(worker, Signal::CONT).unwrap();
+    copy.arrives().does_not_say("data stream");
 }
 
 #[test]

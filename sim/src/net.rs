@@ -111,6 +111,8 @@ impl Net {
 
     /// Whether nothing is on its way.
     pub fn is_empty(&self) -> bool {
-        self.to_target.is_empty() && self.to_source.is_empty() && self.streams.iter().all(|stream| stream.way.is_empty())
+        self.to_target.is_empty()
+            && self.to_source.is_empty()
+            && self.streams.iter().all(|stream| stream.way.is_empty())
     }
 }

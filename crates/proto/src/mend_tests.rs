@@ -16,8 +16,7 @@ struct Path {
 
 impl Path {
     fn with(streams: u16) -> Self {
-        let mut path =
-            Self { mender: Mender::default(), streams: BTreeMap::new(), next: 0, now_us: 0, made: 0 };
+        let mut path = Self { mender: Mender::default(), streams: BTreeMap::new(), next: 0, now_us: 0, made: 0 };
         (0..streams).for_each(|_| path.comes());
         assert_eq!(path.look(), Mend::default());
         path
@@ -107,7 +106,11 @@ fn a_cut_link_costs_no_stream_until_it_is_back() {
     path.come();
     path.only(&[3]);
     let mend = path.look();
-    assert_eq!(mend.give_up, [StreamId(0), StreamId(1), StreamId(2)], "the link is back, and they may not know for long");
+    assert_eq!(
+        mend.give_up,
+        [StreamId(0), StreamId(1), StreamId(2)],
+        "the link is back, and they may not know for long"
+    );
     assert_eq!(mend.make, 2);
     path.come();
     assert_eq!(path.streams.len(), 3);

@@ -93,9 +93,7 @@ fn connect_to(address: &str, terms: &Terms) -> Result<Connected, StreamError> {
     let first = socket(address, terms)?;
     let from = local_name(&first);
     let streams = match round_trip_time(&first) {
-        Some(time) if terms.streams_max > terms.streams => {
-            terms.streams.max(streams_for(time, bears_loss(&first)))
-        }
+        Some(time) if terms.streams_max > terms.streams => terms.streams.max(streams_for(time, bears_loss(&first))),
         _ => terms.streams,
     };
     let streams = streams.min(terms.streams_max);

@@ -435,8 +435,14 @@ fn when_a_stream_is_gone_what_was_handed_out_and_has_not_come_goes_again() {
     let frames = rest.iter().filter(|work| matches!(work, Work::Frames(piece) if piece.frames.start > 1)).count();
     assert_eq!((rest.len(), frames), (8, 7), "each once, and the small file once: {rest:?}");
     assert_eq!(drain(&mut source), [ask(vec![StreamId(4)], vec![(ids[0], 2)])]);
-    assert!(matches!(source.handle(TargetMessage::Missing { entry: ids[1], frames: vec![0..1] }), Err(ProtocolFault::Unasked(_))));
-    assert_eq!(source.handle(TargetMessage::Missing { entry: ids[0], frames: vec![8..10] }), Err(ProtocolFault::Misplaced));
+    assert!(matches!(
+        source.handle(TargetMessage::Missing { entry: ids[1], frames: vec![0..1] }),
+        Err(ProtocolFault::Unasked(_))
+    ));
+    assert_eq!(
+        source.handle(TargetMessage::Missing { entry: ids[0], frames: vec![8..10] }),
+        Err(ProtocolFault::Misplaced)
+    );
     source.handle(TargetMessage::ResendPacked { entries: vec![ids[1]] }).unwrap();
     source.handle(TargetMessage::Answered).unwrap();
     assert!(matches!(source.next_work(STREAM, 1), Some(Work::Pack(files)) if files[0].entry == ids[1]));

@@ -420,11 +420,12 @@ fn done_is_told_in_runs_that_fit_a_message() {
 fn who_asks_learns_what_is_neither_here_nor_in_hand() {
     let mut target = target();
     let ask = |first, count| SourceMessage::Ask { streams: vec![StreamId(3)], entries: vec![(EntryId(first), count)] };
+    let len = frame_len().bytes();
     offered(&mut target, vec![file(5 * F), file(5), file(5), file(5 * F), dir()]);
     drain(&mut target);
-    assert_eq!(target.admit_frame(EntryId(0), F, F as usize).unwrap().as_deref(), Some(&0));
+    assert_eq!(target.admit_frame(EntryId(0), F, len).unwrap().as_deref(), Some(&0));
     target.frame_written(EntryId(0), F, [1; 32]);
-    assert!(target.admit_frame(EntryId(0), 3 * F, F as usize).unwrap().is_some());
+    assert!(target.admit_frame(EntryId(0), 3 * F, len).unwrap().is_some());
     target.admit_pack(&[packed(1)]).unwrap();
     let step = target.handle(ask(0, 3)).unwrap();
     assert!(matches!(step, Step::StreamsLost(streams) if streams == [StreamId(3)]));
