@@ -8,14 +8,23 @@ mod files;
 mod program;
 mod remote;
 mod sandbox;
+mod stream;
+mod under_way;
 mod wait;
+mod worker;
 
 pub use files::{chain, chain_file, contents, fifo, hidden_or_partial, listing, mode, mtime, set_mtime, stamp};
-pub use haul_lab::{Attributes, Cgroup, Netns, Options, Running, Sshd, Tree, compare, compare_with};
-pub use program::{Haul, Run, haul_binary, shell};
+pub use haul_lab::{
+    Answers, Attributes, Cgroup, Cut, Disk, Flip, Loiterers, Netns, Options, Proxy, Rng, Running, Seen, Sshd, Towards,
+    Tree, apart, cases, compare, compare_with, count, knock,
+};
+pub use program::{Haul, Run, haul_binary, shell, strace_arguments};
 pub use remote::{Pair, Remote};
 pub use sandbox::{Mount, Sandbox};
+pub use stream::{RawStream, SUITE};
+pub use under_way::{MEGABIT_PER_S, UnderWay, commands, goes_on, group_or_skip, pid};
 pub use wait::{eventually, within};
+pub use worker::Worker;
 
 use std::time::Duration;
 

@@ -104,6 +104,22 @@ impl<'a> Haul<'a> {
         self
     }
 
+    /// Runs it and all that it starts under strace, which lets `fault` happen at one of its `call`s: see
+    /// [`strace_arguments`].
+    pub fn injecting(mut self, call: &str, fault: &str) -> Self {
+        let mut strace = Command::new("strace");
+        strace.args(strace_arguments(call, fault)).arg(self.command.get_program()).args(self.command.get_args());
+        for (name, value) in self.command.get_envs() {
+            match value {
+                Some(value) => strace.env(name, value),
+                None => strace.env_remove(name),
+            };
+        }
+        self.command.get_current_dir().map(|directory| strace.current_dir(directory));
+        self.command = strace;
+        self
+    }
+
     /// Kills it after this time.
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
@@ -137,6 +153,15 @@ impl<'a> Haul<'a> {
     pub fn start(self) -> Running {
         start(self.into_command()).unwrap_or_else(|error| panic!("{error:#}"))
     }
+}
+
+/// What makes strace let a system call fail, or send a signal in it: `error=EIO:when=3` (strace(1), `inject`). It counts
+/// the calls of each thread.
+pub fn strace_arguments(call: &str, fault: &str) -> Vec<String> {
+    // It stops for no other calls with this; but then it sends signals at the first call or never (6.1).
+    let quick = if fault.starts_with("signal") { "-f" } else { "--seccomp-bpf" };
+    let words = ["-f", quick, "-qq", "-o", "/dev/null", "-e"].map(str::to_owned);
+    [words.to_vec(), vec![format!("trace={call}"), "-e".to_owned(), format!("inject={call}:{fault}")]].concat()
 }
 
 /// A shell command in the sandbox's environment, for what only a shell can do (umask, job control, redirection); `$0` is haul.

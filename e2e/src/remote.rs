@@ -9,7 +9,7 @@ use std::time::Duration;
 use haul_lab::{Netns, Options, Sshd, compare};
 
 use crate::program::{Haul, haul_binary};
-use crate::{Sandbox, within};
+use crate::{Sandbox, commands, within};
 
 /// PATH of a remote account without haul.
 const BARE_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
@@ -91,29 +91,28 @@ impl Remote {
 
     /// The processes of haul workers on this host.
     pub fn workers(&self) -> Vec<u32> {
-        let is_worker = |pid: &u32| {
-            let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let mut words = arguments.split(|&byte| byte == 0);
-            words.next().is_some_and(|program| program.ends_with(b"haul")) && words.next() == Some(b"worker")
-        };
-        self.sshd.session_pids().into_iter().filter(is_worker).collect()
+        let is_worker = |words: &[&str]| matches!(words, [program, "worker", ..] if program.ends_with("haul"));
+        self.processes(is_worker)
+    }
+
+    /// What sshd was asked to start on this host and still runs. Where a way was cut, sshd itself notices that much later.
+    pub fn commands(&self) -> Vec<u32> {
+        self.processes(|words| !matches!(words, [program, ..] if program.starts_with("sshd")))
+    }
+
+    /// The processes of sessions whose words are such.
+    fn processes(&self, wanted: impl Fn(&[&str]) -> bool) -> Vec<u32> {
+        let line = |pid: &u32| commands(&[*pid]).remove(0);
+        let is_wanted = |pid: &u32| wanted(&line(pid).split(' ').collect::<Vec<_>>());
+        self.sshd.session_pids().into_iter().filter(is_wanted).collect()
     }
 
     /// Fails the test unless every session of this host ends within 3 s.
     #[track_caller]
     pub fn is_left_clean(&self) {
         let clean = within(SESSIONS_END, || self.sshd.session_pids().is_empty());
-        assert!(clean, "still running on the host: {:?}", describe(&self.sshd.session_pids()));
+        assert!(clean, "still running on the host: {:?}", commands(&self.sshd.session_pids()));
     }
-}
-
-/// The command lines of processes, for a failed test's message.
-fn describe(pids: &[u32]) -> Vec<String> {
-    let line = |pid: &u32| {
-        let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        format!("{pid}: {}", String::from_utf8_lossy(&arguments).replace('\0', " "))
-    };
-    pids.iter().map(line).collect()
 }
 
 /// Two hosts joined by a cable: haul runs on the near one, the sshd on the far one.
@@ -157,6 +156,32 @@ impl Pair {
             host.run("tc", shape).unwrap_or_else(|error| panic!("{error:#}"));
         }
         pair
+    }
+
+    /// Cuts the cable: whatever is sent is lost, without a word to anybody.
+    #[track_caller]
+    pub fn cut(&self) {
+        self.filter("input", "iifname != \"lo\" drop");
+        self.filter("output", "oifname != \"lo\" drop");
+    }
+
+    /// Refuses new connections to the far host's sshd.
+    #[track_caller]
+    pub fn refuse_ssh(&self) {
+        let first = "tcp flags & (syn | ack) == syn";
+        self.filter("input", &format!("tcp dport {} {first} reject with tcp reset", self.remote.sshd().port()));
+    }
+
+    /// Ends what [`Self::cut`] or [`Self::refuse_ssh`] began.
+    #[track_caller]
+    pub fn heal(&self) {
+        self.far.nft("delete table inet cut").unwrap_or_else(|error| panic!("{error:#}"));
+    }
+
+    #[track_caller]
+    fn filter(&self, hook: &str, rule: &str) {
+        let rules = format!("table inet cut {{ chain {hook} {{ type filter hook {hook} priority 0; {rule}\n }}\n }}\n");
+        self.far.nft(&rules).unwrap_or_else(|error| panic!("{error:#}"));
     }
 
     /// The program on the near host, with the options that it needs to log in to the far one.

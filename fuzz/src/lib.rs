@@ -13,7 +13,7 @@ pub use pieces::{frame_tree, name};
 pub use source::source_session;
 pub use target::target_session;
 pub use wire::{
-    compressed_payload, controller_message, handshake, link_header, source_message, target_message, trailer,
+    compressed_payload, controller_message, handshake, journal, link_header, source_message, target_message, trailer,
     worker_message,
 };
 
@@ -21,11 +21,12 @@ pub use wire::{
 pub type Target = fn(&[u8]);
 
 /// All targets by name; each has a directory of that name under `corpus/`.
-pub const TARGETS: [(&str, Target); 12] = [
+pub const TARGETS: [(&str, Target); 13] = [
     ("compressed_payload", compressed_payload),
     ("controller_message", controller_message),
     ("frame_tree", frame_tree),
     ("handshake", handshake),
+    ("journal", journal),
     ("link_header", link_header),
     ("name", name),
     ("source_message", source_message),

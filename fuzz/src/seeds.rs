@@ -6,6 +6,7 @@ use haul_proto::compression::{Method, Policy};
 use haul_proto::cpus::Cpus;
 use haul_proto::ids::{EntryId, JobId, PathId, StreamId};
 use haul_proto::integrity::FrameLen;
+use haul_proto::journal::{HEADER_BYTES, Header, Record, encode_slot};
 use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp, Version};
 use haul_proto::path::Name;
 use haul_proto::wire::compressed::{Codec, Compressed, encode_trailer};
@@ -16,9 +17,10 @@ use haul_proto::wire::link::{Channel, encode_header};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::report::{Counters, Final, Hello, PathFigures, Windows, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
-use haul_proto::wire::storage::StorageRequest;
+use haul_proto::wire::sandbox::{Confinement, Sandbox};
+use haul_proto::wire::storage::{Fsync, StorageRequest};
 
-use crate::wire::JOB;
+use crate::wire::{CRC_BYTES, JOB};
 
 /// Seeds of the target of this name; none for a name that there is not.
 pub fn of(target: &str) -> Vec<Vec<u8>> {
@@ -30,6 +32,7 @@ pub fn of(target: &str) -> Vec<Vec<u8>> {
         "trailer" => trailers().iter().flat_map(|(payload, trailer)| records(*payload, trailer)).collect(),
         "compressed_payload" => compressed_payloads(),
         "handshake" => vec![handshake()],
+        "journal" => journals(),
         "link_header" => link_headers(),
         "name" => {
             [&b"a"[..], b"..", b"a/b", b"caf\xc3\xa9\n\xff\\", b"\xe2\x80\xaegpj", &[b'x'; 256]].map(Vec::from).into()
@@ -102,6 +105,7 @@ fn settings() -> SessionSettings {
         report_files: true,
         report_every_ms: 200,
         cpus: Cpus::default(),
+        silence_ms: 12_000,
     }
 }
 
@@ -126,6 +130,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             operands: vec![operand(), Operand { name: None, ..operand() }],
             source_boot: [5; 16],
             origin: [6; 32],
+            own_tree: false,
             make_directory: false,
             force: true,
             preserve: false,
@@ -135,6 +140,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             resume: true,
             keep_partial: true,
             journal_dir: b"/j".to_vec(),
+            fsync: Fsync::Data,
         }),
         ControllerMessage::Listen,
         ControllerMessage::Connect { addresses: vec!["[::1]:5031".into(), "10.0.0.1:1".into()], timeout_ms: 3000 },
@@ -160,7 +166,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
             windows: Windows { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 },
         }),
         WorkerMessage::SourceReady { operands: vec![None, Some(operand())], origin: [2; 32] },
-        WorkerMessage::TargetReady { boot: [1; 16], device: 1, inode: 2 },
+        WorkerMessage::TargetReady { boot: [1; 16], device: 1, inode: 2, new_tree: false },
         WorkerMessage::Refused { usage: true, text: text() },
         WorkerMessage::Listening { port: 5031 },
         WorkerMessage::Connected { from: text(), to: text(), streams: 8 },
@@ -176,9 +182,11 @@ fn worker_messages() -> Vec<WorkerMessage> {
             peak_bytes: 6,
             direct_bytes: 7,
             cloned_bytes: 8,
+            durable: true,
             path: PathFigures::default(),
             compression: Some(Method::Lz4),
         })),
+        WorkerMessage::Confined(Sandbox { confinement: Confinement::Partial, reason: text() }),
         WorkerMessage::Fatal { text: text() },
     ]
 }
@@ -205,6 +213,19 @@ fn records(payload: usize, trailer: &Trailer) -> Vec<Vec<u8>> {
     };
     let compressed = codecs.into_iter().filter(|_| payload > 0);
     [(payload, None)].into_iter().chain(compressed).map(record).collect()
+}
+
+/// Of a file of one frame and of a file of many, with a slot each.
+fn journals() -> Vec<Vec<u8>> {
+    let modified = Stamp { seconds: 1_700_000_000, nanoseconds: 5 };
+    let journal = |(name, size): (&[u8], u64)| {
+        let name = Name::new(name).expect("a name");
+        let version = Version { device: 2049, inode: 12, changed: modified };
+        let header = Header { name, size, modified, version, frame: FrameLen::DEFAULT }.encode();
+        let slot = encode_slot(7, &Record { crc: size, value: (size > 1).then_some([3; 32]) });
+        [&header[..HEADER_BYTES - CRC_BYTES], &slot].concat()
+    };
+    [(&b"run7.db"[..], 1), (&[b'x'; 255], 1 << 40)].map(journal).into()
 }
 
 /// Text under each codec, behind its right length and a wrong one.

@@ -226,6 +226,7 @@ fn message(next: u64, bytes: &mut Bytes<'_>) -> SourceMessage {
 fn entry(kind: u8, parent: u8) -> Entry {
     let place = match parent {
         0 => Place::Operand(0),
+        n @ 200.. => Place::Again(EntryId(u64::from(n) - 200)),
         n => Place::Child { parent: EntryId(u64::from(n) - 1), name: Name::new(b"x").expect("a name") },
     };
     let kind = match kind % 8 {

@@ -8,9 +8,11 @@ use std::fmt::Debug;
 use haul_engine::codec::Unpacker;
 use haul_proto::codec::Writer;
 use haul_proto::ids::JobNumber;
+use haul_proto::integrity::frame_crc;
+use haul_proto::journal::{HEADER_BYTES, Header, Kinship, decode_slot, encode_slot, slot_offset};
 use haul_proto::wire::compressed::{Codec, decode_trailer, encode_trailer};
 use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::frame::{PREFIX_LEN, Prefix};
+use haul_proto::wire::frame::{PREFIX_LEN, Prefix, lengths_check};
 use haul_proto::wire::handshake::{ANSWER_LEN, Answer, GREETING_LEN, Greeting, Suite, transcript};
 use haul_proto::wire::limits::FRAME_MAX;
 use haul_proto::wire::link::{HEADER_LEN, decode_header, encode_header};
@@ -20,6 +22,8 @@ use haul_proto::wire::request::ControllerMessage;
 
 /// The job in messages of the corpus.
 pub const JOB: JobNumber = JobNumber(1);
+/// Bytes of the CRC at the end of a journal's header.
+pub const CRC_BYTES: usize = 8;
 
 /// Messages from a source.
 pub fn source_message(data: &[u8]) {
@@ -44,8 +48,13 @@ pub fn worker_message(data: &[u8]) {
 /// A record's prefix and, behind it, its trailer.
 pub fn trailer(data: &[u8]) {
     let Some((head, rest)) = data.split_first_chunk::<PREFIX_LEN>() else { return };
-    let Ok(prefix) = Prefix::decode(*head) else { return };
-    assert_eq!(prefix.encode(), *head);
+    // No input has the right check by chance.
+    let [lengths @ .., _, _] = *head;
+    let [a, b, c, d, e, f] = lengths;
+    let [g, h] = lengths_check(lengths);
+    let head = [a, b, c, d, e, f, g, h];
+    let Ok(prefix) = Prefix::decode(head) else { return };
+    assert_eq!(prefix.encode(), head);
     assert!(prefix.rest_len() < 2 << 20);
     comes_back(
         rest,
@@ -73,6 +82,25 @@ pub fn compressed_payload(data: &[u8]) {
         let mut again = vec![0x5a; plain];
         assert_eq!(Unpacker::default().unpack(codec, packed, &mut again), Ok(()));
         equal(&payload.to_vec(), &again);
+    }
+}
+
+/// The journal of a partial file: its header, and behind that a slot. What lies on a disk is believed as little as what
+/// comes from a peer.
+pub fn journal(data: &[u8]) {
+    let (header, slot) = data.split_at(data.len().min(HEADER_BYTES - CRC_BYTES));
+    let mut bytes = [0; HEADER_BYTES];
+    let (fields, crc) = bytes.split_at_mut(HEADER_BYTES - CRC_BYTES);
+    fields[..header.len()].copy_from_slice(header);
+    // No input has the right CRC by chance.
+    crc.copy_from_slice(&frame_crc(fields).to_le_bytes());
+    if let Ok(decoded) = Header::decode(&bytes) {
+        equal(&Header::decode(&decoded.encode()), &Ok(decoded.clone()));
+        assert!(decoded.frames() == 0 || slot_offset(decoded.frames() - 1) >= HEADER_BYTES as u64);
+        equal(&decoded.kinship(&decoded), &Kinship::Same);
+    }
+    if let Some(record) = slot.first_chunk().and_then(|slot| decode_slot(7, slot)) {
+        equal(&decode_slot(7, &encode_slot(7, &record)), &Some(record));
     }
 }
 

@@ -1,7 +1,8 @@
 //! Test hosts on this machine, for the end-to-end tests and the benchmarks.
 //!
 //! What a test needs in order to watch haul at work between "hosts": an OpenSSH
-//! server of its own ([`Sshd`]), networks of its own ([`Netns`]), long links between them ([`Wan`]), data that is the
+//! server of its own ([`Sshd`]), networks of its own ([`Netns`]), long links between them ([`Wan`]), disks whose power can be
+//! cut ([`Disk`]), data that is the
 //! same every time ([`Tree`], [`compare`]) and a way to run a program under a
 //! time limit while counting what it uses ([`run_with_timeout`]).
 //!
@@ -12,18 +13,28 @@
 
 mod cgroup;
 mod compare;
+mod count;
 mod netns;
+mod power;
 mod process;
+mod proxy;
+mod rng;
 mod run;
 mod sshd;
+mod strangers;
 mod tree;
 mod wan;
 
 pub use cgroup::Cgroup;
 pub use compare::{Attributes, compare, compare_with};
-pub use netns::Netns;
-pub use process::{descendants, end_tree, tree_cpu, tree_memory_bytes};
+pub use count::{cases, count};
+pub use netns::{Inside, Netns};
+pub use power::{Cut, Disk, apart};
+pub use process::{descendants, end_tree, peak_memory_bytes, tree_cpu, tree_memory_bytes};
+pub use proxy::{Flip, Proxy, Seen, Towards};
+pub use rng::Rng;
 pub use run::{Finished, Running, run_with_timeout, start};
 pub use sshd::{Options, Sshd};
+pub use strangers::{Answers, Loiterers, knock};
 pub use tree::Tree;
 pub use wan::{Congestion, Count, Wan, WanSettings};

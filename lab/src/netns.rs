@@ -4,14 +4,16 @@
 //! `ip netns exec`, which would also give them a mount namespace of their own.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::process::signal;
 use crate::run::rebuild;
@@ -97,6 +99,19 @@ impl Netns {
         self.run("ip", args).map(|_| ())
     }
 
+    /// Runs `work` in a thread of its own in here. The sockets that it makes, and the threads that it starts, stay in here.
+    pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
+        let inside = self.inside()?;
+        // Only a thread of its own may go elsewhere: this one's later sockets shall stay where they are.
+        let done = std::thread::scope(|scope| scope.spawn(|| inside.enter().map(|()| work())).join());
+        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+
+    /// For a thread that shall go in here and stay.
+    pub fn inside(&self) -> Result<Inside> {
+        File::open(self.path()).map(Inside).with_context(|| format!("opening {:?}", self.path()))
+    }
+
     /// Loads packet filter rules, in the language of `nft -f`.
     pub fn nft(&self, rules: &str) -> Result<()> {
         let mut command = self.command("nft");
@@ -122,6 +137,18 @@ impl Netns {
 
     fn interface_name(&self) -> String {
         format!("veth{}", self.next_interface.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// The way into a namespace, also for a thread that outlives its [`Netns`].
+#[derive(Debug)]
+pub struct Inside(File);
+
+impl Inside {
+    /// Moves the calling thread there, for good.
+    pub fn enter(&self) -> Result<()> {
+        move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network))
+            .context("entering a network namespace")
     }
 }
 

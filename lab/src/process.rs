@@ -49,6 +49,11 @@ pub fn tree_memory_bytes(pid: u32) -> u64 {
     memory(pid).now_bytes + others
 }
 
+/// The most resident bytes that one process has had; 0 when it has ended.
+pub fn peak_memory_bytes(pid: u32) -> u64 {
+    memory(pid).peak_bytes
+}
+
 /// Ends `pid` and everything below it: SIGTERM to `pid` alone, so that it can
 /// clean up, then SIGKILL to whatever is left after `grace`.
 ///

@@ -1,7 +1,6 @@
 //! Makes test data: files and trees of given shapes, the same for the same seed.
 //!
-//! The bytes come from a counter-based generator (SplitMix64: Steele, Lea and
-//! Flood, "Fast splittable pseudorandom number generators", 2014), so they cannot be
+//! The bytes come from a counter-based generator ([`Rng`]), so they cannot be
 //! compressed, and they are made faster than most file systems take them.
 
 use std::fs::{self, File};
@@ -10,6 +9,8 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+
+use crate::rng::Rng;
 
 const BLOCK_BYTES: usize = 1 << 20;
 const KIB: u64 = 1024;
@@ -20,14 +21,14 @@ const MIB: u64 = 1024 * KIB;
 #[derive(Debug)]
 pub struct Tree {
     root: PathBuf,
-    random: SplitMix64,
+    random: Rng,
     block: Vec<u8>,
 }
 
 impl Tree {
     /// Data below `root`, all of it decided by `seed` and the order of the calls.
     pub fn new(root: impl Into<PathBuf>, seed: u64) -> Self {
-        Self { root: root.into(), random: SplitMix64 { state: seed }, block: vec![0; BLOCK_BYTES] }
+        Self { root: root.into(), random: Rng::new(seed), block: vec![0; BLOCK_BYTES] }
     }
 
     /// The directory that everything is put below.
@@ -77,7 +78,7 @@ impl Tree {
         self.many(dir.as_ref(), count, count.div_ceil(1000), |_| 0)
     }
 
-    fn many(&mut self, dir: &Path, count: u32, dirs: u32, size: impl Fn(&mut SplitMix64) -> u64) -> Result<u64> {
+    fn many(&mut self, dir: &Path, count: u32, dirs: u32, size: impl Fn(&mut Rng) -> u64) -> Result<u64> {
         ensure!(dirs > 0 || count == 0, "{count} files cannot be spread over no directory");
         let base = self.root.join(dir);
         fs::create_dir_all(&base).with_context(|| format!("making {base:?}"))?;
@@ -109,43 +110,6 @@ impl Tree {
 fn make_parent(path: &Path) -> Result<()> {
     let parent = path.parent().with_context(|| format!("{path:?} has no parent directory"))?;
     fs::create_dir_all(parent).with_context(|| format!("making {parent:?}"))
-}
-
-#[derive(Debug)]
-struct SplitMix64 {
-    state: u64,
-}
-
-impl SplitMix64 {
-    fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn fill(&mut self, bytes: &mut [u8]) {
-        let mut words = bytes.chunks_exact_mut(8);
-        for word in &mut words {
-            word.copy_from_slice(&self.next().to_le_bytes());
-        }
-        let rest = words.into_remainder();
-        let last = self.next().to_le_bytes();
-        rest.copy_from_slice(&last[..rest.len()]);
-    }
-
-    /// Uniform enough: the modulus bias is below 2^-32 for spans under 4 GiB.
-    fn between(&mut self, low: u64, high: u64) -> u64 {
-        low + self.next() % (high - low + 1)
-    }
-
-    /// Picks an octave, then a place in it: log-uniform by steps, in integers, so
-    /// that no machine's floating point library decides what the data is.
-    fn log_between(&mut self, low: u64, high: u64) -> u64 {
-        let octaves = (high / low.max(1)).max(1).ilog2();
-        let floor = low << self.between(0, u64::from(octaves));
-        self.between(floor, (2 * floor).min(high).max(floor))
-    }
 }
 
 #[cfg(test)]
@@ -185,7 +149,7 @@ mod tests {
 
     #[test]
     fn log_uniform_sizes_cover_every_octave() {
-        let mut random = SplitMix64 { state: 1 };
+        let mut random = Rng::new(1);
         let sizes: Vec<u64> = (0..2000).map(|_| random.log_between(10 * KIB, 64 * MIB)).collect();
         assert!(sizes.iter().all(|size| (10 * KIB..=64 * MIB).contains(size)));
         for octave in 0..12 {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use haul_proto::integrity::{Digest, FrameLen, FrameTree, frame_crc};
 
-use crate::rng::Rng;
+use haul_lab::Rng;
 
 /// Bytes of a full frame.
 pub const FRAME_BYTES: u32 = 256 << 10;
@@ -121,7 +121,7 @@ impl Content {
             blocks.push(if len == FRAME_BYTES as usize {
                 Block::Full(u8::try_from(rng.below(PATTERNS.into())).unwrap_or(0))
             } else {
-                let mut word = rng.next();
+                let mut word = rng.number();
                 let bytes = (0..len).map(|_| {
                     word = word.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
                     word.to_le_bytes()[7]

@@ -7,8 +7,8 @@ use haul_proto::manifest::Stamp;
 use haul_proto::need::Existing;
 
 use crate::content::Content;
-use crate::rng::Rng;
 use crate::tree::{Tree, What};
+use haul_lab::Rng;
 
 /// What stands under a name.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -16,7 +16,6 @@ mod disk;
 mod many;
 mod net;
 mod receiver;
-mod rng;
 mod sender;
 mod tree;
 mod world;

@@ -7,7 +7,7 @@ use haul_proto::codec::Writer;
 use haul_proto::wire::frame::{Prefix, Trailer};
 
 use crate::content::Block;
-use crate::rng::Rng;
+use haul_lab::Rng;
 
 /// Most messages that wait on the way in one direction, and most records on a stream: then the sender waits.
 const QUEUE_MAX: usize = 6;

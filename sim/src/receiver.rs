@@ -16,9 +16,9 @@ use crate::Plant;
 use crate::content::{Block, Content, frame_len};
 use crate::disk::{Disk, Standing, existing};
 use crate::net::Net;
-use crate::rng::Rng;
 use crate::sender::JOB;
 use crate::world::Rates;
+use haul_lab::Rng;
 
 /// What became of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -375,7 +375,7 @@ impl Receiver {
                 self.todo.extend(finish.map(Todo::Finish));
             }
             Todo::Finish(finish) if fails => self.fail(finish.entry, *finish.handle)?,
-            Todo::Name { entry, handle, .. } if fails => self.fail(entry, handle)?,
+            Todo::Name { entry, handle, .. } if fails => self.lose(entry, handle)?,
             Todo::Name { entry, handle, content, modified } => self.name(entry, handle, content, modified, disk)?,
             Todo::Finish(Finish { entry, handle, end: Some((modified, digest)) }) => {
                 let blocks = &mut self.open[*handle].blocks;
@@ -417,6 +417,18 @@ impl Receiver {
         let finish = self.machine.settle(entry, true);
         self.todo.extend(finish.map(Todo::Finish));
         Ok(())
+    }
+
+    /// A whole file of a pack does not reach the disk: it comes again, and if it is lost then, it fails.
+    fn lose(&mut self, entry: EntryId, handle: usize) -> Done<()> {
+        if self.open[handle].closed {
+            return Ok(());
+        }
+        if self.machine.lost(vec![(entry, Arc::new(handle))]).is_empty() {
+            self.resent += 1;
+            return Ok(());
+        }
+        self.fail(entry, handle)
     }
 
     /// Gives up an entry, unless another thread did so before.

@@ -15,9 +15,9 @@ use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use crate::Plant;
 use crate::content::{Block, frame_len};
 use crate::net::{Net, Record, Stream};
-use crate::rng::Rng;
 use crate::tree::{Tree, Trouble, Visit, What};
 use crate::world::Rates;
+use haul_lab::Rng;
 
 /// The job in every message.
 pub const JOB: JobNumber = JobNumber(7);

@@ -3,7 +3,7 @@
 use haul_proto::manifest::{Kind, Stamp};
 
 use crate::content::Content;
-use crate::rng::Rng;
+use haul_lab::Rng;
 
 /// Number of entries in a tree that fills the window.
 pub const WIDE_ENTRIES: usize = 18_000;
@@ -132,7 +132,7 @@ impl Tree {
             Some(parent) => [self.nodes[parent].path.as_slice(), b"/", &name].concat(),
             None => name.clone(),
         };
-        let stamp = Stamp { seconds: 1_000_000_000 + (rng.next() >> 40).cast_signed(), nanoseconds: 7 };
+        let stamp = Stamp { seconds: 1_000_000_000 + (rng.number() >> 40).cast_signed(), nanoseconds: 7 };
         self.nodes.push(Node { parent, name, path, what, stamp });
         self.walk.push(Visit::Enter(id));
         id

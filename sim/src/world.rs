@@ -7,9 +7,9 @@ use crate::check;
 use crate::disk::{self, Disk};
 use crate::net::Net;
 use crate::receiver::{Fate, Receiver, Settings};
-use crate::rng::Rng;
 use crate::sender::Sender;
 use crate::tree::{Tree, What};
+use haul_lab::Rng;
 
 /// Each such seed has a tree that is wider than the window.
 const WIDE_EVERY: u64 = 512;

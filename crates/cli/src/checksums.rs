@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -14,6 +14,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use haul_proto::path::escape;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
+
+use crate::show::text::harmless;
 
 /// Bytes of lines that are collected before they are written.
 const BUFFER: usize = 64 << 10;
@@ -38,6 +40,8 @@ pub struct Checksums {
     /// The file under its temporary name, and the final one.
     pending: Option<Pending>,
     incomplete: bool,
+    /// A person reads them, and names are shown without what could disturb a terminal.
+    on_terminal: bool,
     without_digest: u64,
     broken: Option<io::Error>,
 }
@@ -80,7 +84,8 @@ impl Checksums {
             }
         };
         let out = BufWriter::with_capacity(BUFFER, out);
-        Ok(Self { shown, out, pending, incomplete: false, without_digest: 0, broken: None })
+        let on_terminal = to.as_os_str() == "-" && io::stdout().is_terminal();
+        Ok(Self { shown, out, pending, incomplete: false, on_terminal, without_digest: 0, broken: None })
     }
 
     /// Takes the line of a finished file. Returns what to say about a name that cannot be written.
@@ -97,6 +102,7 @@ impl Checksums {
             ));
         };
         if self.broken.is_none() {
+            let line = if self.on_terminal { format!("{}\n", harmless(line.trim_end_matches('\n'))) } else { line };
             self.broken = self.out.write_all(line.as_bytes()).err();
         }
         None

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use haul_engine::spec::{
-    Access, CacheUse, Cipher, DirectIo, Host, Job, Location, Method, NULL_TARGET, Options, Policy, Symlinks, is_null,
+    Access, CacheUse, Cipher, DirectIo, Fsync, Host, Job, Location, Method, NULL_TARGET, Options, Policy, Retries,
+    SILENCE_MIN, Symlinks, is_null,
 };
 use haul_proto::compression::{LEVEL_DEFAULT, LEVEL_MAX};
 use haul_proto::path::escape;
@@ -26,6 +27,12 @@ const JSON_PROGRESS_EVERY: Duration = Duration::from_secs(1);
 pub const MAX_STREAMS: u32 = 256;
 /// Highest rate that `-x` takes, in bytes a second.
 const MAX_RATE: u64 = 1 << 40;
+/// Most times that a job is begun again without coming further.
+const MAX_RETRIES: u32 = 1_000_000;
+/// Longest time for which that is tried: 30 days.
+const MAX_RETRY_FOR: Duration = Duration::from_secs(30 * 86_400);
+/// Longest silence that is waited out.
+const MAX_SILENCE: Duration = Duration::from_secs(3600);
 /// Numbers of CPUs are below this.
 const CPUS_END: u16 = 1024;
 /// Longest interval that `-P` takes: a day.
@@ -112,6 +119,7 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, U
         direct_source,
         direct_target,
         cache: values.choice("cache", &[("keep", CacheUse::Keep), ("drop", CacheUse::Drop)])?.unwrap_or_default(),
+        fsync: fsync(values)?,
         cipher: cipher(values)?,
         compression: compression(values)?,
         frame_bytes: frame(values)?,
@@ -214,6 +222,12 @@ fn compression(values: &Values) -> Result<Policy, UsageError> {
     Ok(values.choice("compress", &words)?.unwrap_or_default())
 }
 
+fn fsync(values: &Values) -> Result<Fsync, UsageError> {
+    let words = [("none", Fsync::None), ("data", Fsync::Data), ("full", Fsync::Full)];
+    let bbcps = [("d", Fsync::Data), ("dd", Fsync::Full)];
+    Ok(values.choice("fsync", &[&words[..], &bbcps].concat())?.unwrap_or_default())
+}
+
 fn access(values: &Values) -> Result<Access, UsageError> {
     let port = values.number("ssh-port", 1..=u16::MAX.into())?;
     let ssh_options = values.texts("ssh-option")?;
@@ -230,6 +244,24 @@ fn access(values: &Values) -> Result<Access, UsageError> {
         source_command: command(values, "source-command")?,
         target_command: command(values, "target-command")?,
         deploy: !values.flag("no-deploy"),
+        silence: silence(values)?,
+        connect_timeout: None,
+        retries: retries(values)?,
+    })
+}
+
+fn silence(values: &Values) -> Result<Duration, UsageError> {
+    let silence = values.time("silence", SILENCE_MIN..=MAX_SILENCE, "from 3s to 1h")?;
+    Ok(silence.unwrap_or(Access::default().silence))
+}
+
+/// One limit alone stands in the place of the default; whoever gives any means it for the first attempt, too.
+fn retries(values: &Values) -> Result<Retries, UsageError> {
+    let times = values.number("retries", 0..=MAX_RETRIES)?;
+    let time = values.time("retry-for", Duration::ZERO..=MAX_RETRY_FOR, "of at most 30d")?;
+    Ok(match (times, time) {
+        (None, None) => Retries::default(),
+        (times, time) => Retries { times, time, breaks: None, from_the_start: true },
     })
 }
 

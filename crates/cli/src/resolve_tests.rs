@@ -202,3 +202,24 @@ fn bad_values_name_the_option_and_the_remedy() {
         "#
     );
 }
+
+#[test]
+fn one_limit_of_retries_alone_stands_in_the_place_of_the_default() {
+    let retries = |line| good(line).job.access.retries;
+    let (minutes, any) = (Some(Duration::from_secs(600)), true);
+    assert_eq!(retries("a h:b"), Retries { times: None, time: minutes, breaks: Some(5), from_the_start: false });
+    assert_eq!(retries("--retries 3 a h:b"), Retries { times: Some(3), time: None, breaks: None, from_the_start: any });
+    assert_eq!(
+        retries("--retry-for 10m a h:b"),
+        Retries { times: None, time: minutes, breaks: None, from_the_start: any }
+    );
+    let both = Retries { times: Some(0), time: minutes, breaks: None, from_the_start: any };
+    assert_eq!(retries("--retries 0 --retry-for 600 a h:b"), both);
+    assert_eq!(good("a h:b").job.access.silence, Duration::from_secs(13));
+    assert_eq!(good("--silence 2m a h:b").job.access.silence, Duration::from_secs(120));
+    for line in ["--retries -1 a b", "--retries x a b", "--retry-for 1y a b", "--retry-for 31d a b", "--silence 2s a b"]
+    {
+        let error = plan_of(line, false).unwrap_err().to_string();
+        assert!(error.contains(line.split(' ').nth(1).unwrap()), "{error}");
+    }
+}

@@ -2,6 +2,9 @@
 
 use crate::event::Summary;
 
+/// The last line of an error that a rerun goes on from.
+pub const GO_ON: &str = "run the same command again to go on";
+
 /// Ends a job. `Display` says what, where, and what to do next, one a line.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -12,7 +15,7 @@ pub enum Error {
     #[error("{0}")]
     Connect(String),
     /// The caller stopped the job; run it again to go on. Exit status 4.
-    #[error("interrupted; run the same command again to go on")]
+    #[error("interrupted; {GO_ON}")]
     Interrupted,
     /// The connection broke after the copy had begun; run it again to go on. Exit status 4.
     #[error("{0}")]

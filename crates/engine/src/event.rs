@@ -1,6 +1,7 @@
 //! What a running job tells its caller. The library never prints; whoever runs a job observes these.
 
 use haul_proto::wire::report::PathFigures;
+pub use haul_proto::wire::sandbox::{Confinement, Sandbox};
 use std::time::Duration;
 
 use haul_proto::wire::report::Counters;
@@ -32,7 +33,20 @@ pub enum Event {
         /// How they are sealed; never [`Cipher::Auto`].
         cipher: Cipher,
     },
-    /// Figures so far; sent every `progress_every` and once at the end.
+    /// A connection was lost. The job is begun again after a pause; what is there already is not copied again.
+    Again {
+        /// What was lost, where, and why; one line.
+        reason: String,
+        /// How long the pause is.
+        pause: Duration,
+        /// How many times it has been begun again, with this one, since it last came further.
+        attempt: u32,
+        /// After how many of them in a row it is given up, if there is such a limit.
+        attempts: Option<u32>,
+        /// After what time it is given up, unless it comes further; if there is such a limit.
+        left: Option<Duration>,
+    },
+    /// Figures so far, of the present attempt; sent every `progress_every` and once at the end.
     Progress(Progress),
     /// A file is whole, verified and under its final name. Only with `report_files`.
     FileDone {
@@ -92,7 +106,7 @@ pub struct Progress {
     pub walk_complete: bool,
     /// Files that are settled: whole at the target, or there already, or failed.
     pub files_settled: u64,
-    /// Bytes proven and written at the target in this run.
+    /// Bytes proven and written at the target in this attempt.
     pub bytes_written: u64,
     /// Bytes of files that were there already.
     pub bytes_skipped: u64,
@@ -101,9 +115,10 @@ pub struct Progress {
 }
 
 /// How data travels.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Way {
     /// It did not: nothing had to be moved.
+    #[default]
     None,
     /// Within one process, no socket.
     Local,
@@ -140,7 +155,7 @@ impl Compression {
 }
 
 /// The result of a job that ran to its end.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Summary {
     /// Files copied in this run.
     pub files_copied: u64,
@@ -160,6 +175,9 @@ pub struct Summary {
     pub bytes_skipped: u64,
     /// From the start of the command to the last acknowledgement.
     pub elapsed: Duration,
+    /// How many times the job was begun again after a connection was lost. What follows, other than counts of bytes on
+    /// the wire and of frames, is about the last attempt.
+    pub restarts: u32,
     /// How data travelled.
     pub way: Way,
     /// Streams used.
@@ -195,4 +213,11 @@ pub struct Summary {
     pub target_direct_bytes: u64,
     /// Of [`Self::bytes`], those that were not copied: the files share their blocks with the source's (reflink).
     pub cloned_bytes: u64,
+    /// Whether all files that were copied in this run are on the target's disk, with their names, so that they outlast a
+    /// loss of power.
+    pub durable: bool,
+    /// How far the source's kernel held it to what it was to read; `None` where it did not come to that.
+    pub source_sandbox: Option<Sandbox>,
+    /// How far the target's kernel held it to where it was to write; `None` where it did not come to that.
+    pub target_sandbox: Option<Sandbox>,
 }

@@ -23,10 +23,13 @@ pub mod rate;
 mod report;
 mod run;
 mod shown;
+mod silence;
 mod source;
 pub mod spec;
 mod storage;
 mod stream;
 mod target;
+#[cfg(test)]
+mod testing;
 mod tuning;
 pub mod worker;

@@ -1,12 +1,18 @@
 //! A worker's hold on its controller: reads the link, and while the worker waits for something else, notices that the
 //! controller is gone or that this process is to stop. A worker that did not would outlive its job on another host.
+//!
+//! A controller that is gone without a word is noticed where the link is read ([`crate::silence`]): whatever a worker
+//! waits for besides the link comes to an end by itself.
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use haul_proto::wire::limits::SILENCE_MS;
+use rustix::event::{PollFd, PollFlags};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+
+use crate::silence::{poll_all, wait_to_hear};
 
 /// What a poll says of the other end of a pipe or a socket when it is gone.
 const GONE: PollFlags = PollFlags::HUP.union(PollFlags::ERR).union(PollFlags::NVAL).union(PollFlags::RDHUP);
@@ -17,13 +23,27 @@ pub struct Lifeline {
     input: OwnedFd,
     output: OwnedFd,
     stop: OwnedFd,
+    /// How long the controller may say nothing, in milliseconds.
+    silence_ms: AtomicU64,
+    /// It has said nothing for longer.
+    unheard: AtomicBool,
 }
 
 impl Lifeline {
     /// For a link that is read from `input` and written to `output`. As soon as `stop` can be read, or its other end
     /// is closed, the link counts as ended.
     pub fn new(input: OwnedFd, output: OwnedFd, stop: OwnedFd) -> Self {
-        Self { input, output, stop }
+        Self { input, output, stop, silence_ms: AtomicU64::new(SILENCE_MS), unheard: AtomicBool::new(false) }
+    }
+
+    /// How long the controller may say nothing, from now on.
+    pub fn set_silence_ms(&self, silence_ms: u32) {
+        self.silence_ms.store(silence_ms.into(), Ordering::Relaxed);
+    }
+
+    /// Whether the link ended because nothing was heard from the controller any more.
+    pub fn is_unheard(&self) -> bool {
+        self.unheard.load(Ordering::Relaxed)
     }
 
     /// Whether this process was told to stop.
@@ -56,28 +76,21 @@ impl Lifeline {
     }
 }
 
-/// Reads the link; to its end, or until this process is to stop.
+/// Reads the link; to its end, or until this process is to stop, or until nothing is heard any more.
 pub struct Input(pub Arc<Lifeline>);
 
 impl Read for Input {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Lifeline { input, stop, .. } = &*self.0;
+        let Lifeline { input, stop, silence_ms, unheard, .. } = &*self.0;
         let mut fds = [PollFd::new(stop, PollFlags::IN), PollFd::new(input, PollFlags::IN)];
-        poll_all(&mut fds, None)?;
-        match fds[0].revents().is_empty() {
-            true => Ok(rustix::io::read(input, buffer)?),
-            false => Ok(0),
-        }
-    }
-}
-
-/// Polls until one is ready or `timeout` has passed. A signal may let it begin anew.
-fn poll_all(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<usize> {
-    let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-    loop {
-        match poll(fds, timeout.as_ref()) {
-            Err(Errno::INTR) => {}
-            polled => return Ok(polled?),
+        match wait_to_hear(&mut fds, Duration::from_millis(silence_ms.load(Ordering::Relaxed))) {
+            Ok(()) if fds[0].revents().is_empty() => Ok(rustix::io::read(input, buffer)?),
+            Ok(()) => Ok(0),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                unheard.store(true, Ordering::Relaxed);
+                Ok(0)
+            }
+            Err(error) => Err(error),
         }
     }
 }
@@ -137,6 +150,19 @@ pub mod tests {
             let began = Instant::now();
             assert!(!lifeline.pause(SOON) && began.elapsed() < SOON, "end {end}");
         }
+    }
+
+    #[test]
+    fn a_controller_that_says_nothing_ends_the_input() {
+        let (lifeline, mut controller, _stopper) = lifeline();
+        controller.write_all(b"read").unwrap();
+        lifeline.set_silence_ms(500);
+        let mut input = Input(Arc::clone(&lifeline));
+        assert_eq!(input.read(&mut [0; 8]).unwrap(), 4);
+        assert!(!lifeline.is_unheard());
+        let began = Instant::now();
+        assert_eq!(input.read(&mut [0; 8]).unwrap(), 0);
+        assert!(lifeline.is_unheard() && began.elapsed() < SOON);
     }
 
     #[test]

@@ -1,13 +1,19 @@
-//! The link between the controller and a worker: frames over a pair of pipes.
+//! The link between the controller and a worker: frames over a pair of pipes. Each end beats, so that the other one
+//! knows that it is there ([`crate::silence`]).
 
 use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::link::{Channel, HEADER_LEN, decode_header, encode_header};
+use haul_proto::wire::limits::BEAT_MS;
+use haul_proto::wire::link::{BEAT, Channel, HEADER_LEN, decode_header, encode_header};
 use std::io::{self, IoSlice, Read, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+
+type Pipe = Mutex<Box<dyn Write + Send>>;
 
 /// Writes frames; clones write to the same pipe, one frame at a time.
 #[derive(Clone)]
-pub struct LinkWriter(Arc<Mutex<Box<dyn Write + Send>>>);
+pub struct LinkWriter(Arc<Pipe>);
 
 impl LinkWriter {
     /// Over `pipe`.
@@ -40,10 +46,29 @@ impl LinkWriter {
         pipe.flush()
     }
 
+    /// Beats from now on, in a thread of its own, however busy or stuck others are, until nobody holds this writer or the
+    /// pipe fails.
+    pub fn keep_alive(&self) -> io::Result<()> {
+        let pipe = Arc::downgrade(&self.0);
+        thread::Builder::new().name("haul-beat".into()).spawn(move || {
+            while beat(&pipe).is_some_and(|sent| sent.is_ok()) {
+                thread::sleep(Duration::from_millis(BEAT_MS));
+            }
+        })?;
+        Ok(())
+    }
+
     /// Closes the pipe: the other end reads to its end.
     pub fn close(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(io::sink());
     }
+}
+
+/// Writes a beat; `None` when nobody holds the writer any more.
+fn beat(pipe: &Weak<Pipe>) -> Option<io::Result<()>> {
+    let pipe = pipe.upgrade()?;
+    let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
+    Some(pipe.write_all(&BEAT).and_then(|()| pipe.flush()))
 }
 
 /// Writes a header and its content, in one system call where they fit.
@@ -86,12 +111,14 @@ impl<R: Read> LinkReader<R> {
         Self { pipe, content: Vec::new() }
     }
 
-    /// The next frame; `None` at the end of the pipe.
+    /// The next frame that is no beat; `None` at the end of the pipe.
     pub fn next_frame(&mut self) -> Result<Option<(Channel, &[u8])>, LinkError> {
-        let mut header = [0; HEADER_LEN];
-        match read_some(&mut self.pipe, &mut header)? {
-            0 => return Ok(None),
-            n => self.pipe.read_exact(&mut header[n..])?,
+        let mut header = BEAT;
+        while header == BEAT {
+            match read_some(&mut self.pipe, &mut header)? {
+                0 => return Ok(None),
+                n => self.pipe.read_exact(&mut header[n..])?,
+            }
         }
         let (channel, length) = decode_header(header)?;
         self.content.clear();
@@ -124,7 +151,7 @@ mod tests {
     fn frames_come_back_in_order_and_the_end_is_seen() {
         let (a, b) = UnixStream::pair().unwrap();
         let writer = LinkWriter::new(a);
-        let sending = std::thread::spawn(move || {
+        let sending = thread::spawn(move || {
             writer.send(Channel::Peer, b"one").unwrap();
             writer.send(Channel::Stream(StreamId(3)), b"").unwrap();
             writer.send(Channel::Controller, &vec![7; 1 << 20]).unwrap();

@@ -7,7 +7,7 @@ use haul_proto::wire::report::{Counters, Final, PathFigures, WorkerMessage};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::link::LinkWriter;
-use crate::os::usage;
+use crate::os::usage::{self, Account};
 
 /// Counters that every thread of a worker adds to. Relaxed: nothing is decided by them.
 #[derive(Debug, Default)]
@@ -20,6 +20,8 @@ pub struct Tally {
     pub walk_complete: AtomicBool,
     /// Files copied.
     pub files_copied: AtomicU64,
+    /// Those of them that are on the disk with their names.
+    pub files_durable: AtomicU64,
     /// Files that were there.
     pub files_skipped: AtomicU64,
     /// Directories made or found.
@@ -93,12 +95,13 @@ pub struct Reporter {
     /// What has been counted.
     pub tally: Tally,
     report_files: bool,
+    account: Account,
 }
 
 impl Reporter {
     /// Over the worker's link.
     pub fn new(link: LinkWriter, report_files: bool) -> Self {
-        Self { link, tally: Tally::default(), report_files }
+        Self { link, tally: Tally::default(), report_files, account: Account::open() }
     }
 
     /// Sends a message.
@@ -145,12 +148,14 @@ impl Reporter {
     /// The last word; `path` is what the source's sockets met with.
     pub fn finished(&self, path: PathFigures) {
         let counters = self.tally.counters();
+        let files_durable = self.tally.files_durable.load(Ordering::Relaxed);
         self.send(&WorkerMessage::Finished(Box::new(Final {
             counters,
             cpu_us: usage::cpu_us(),
-            peak_bytes: usage::peak_bytes(),
+            peak_bytes: self.account.peak_bytes(),
             direct_bytes: self.tally.bytes_direct.load(Ordering::Relaxed),
             cloned_bytes: self.tally.bytes_cloned.load(Ordering::Relaxed),
+            durable: files_durable > 0 && files_durable == counters.files_copied,
             path,
             compression: self.tally.main_method(),
         })));

@@ -28,6 +28,8 @@ use crate::worker::lock;
 const INBOX_MAX: usize = 1024;
 /// How often a full inbox is tried again.
 const INBOX_POLL: Duration = Duration::from_millis(5);
+/// When counters are first reported.
+const FIRST_REPORT: Duration = Duration::from_millis(10);
 /// How often a thread that waits for streams looks whether the job is over.
 const STREAMS_POLL: Duration = Duration::from_millis(100);
 
@@ -191,6 +193,7 @@ fn start_target(shared: &Arc<Shared>, target: &Arc<Target>) -> SyncSender<Vec<u8
     start_proof(shared, target);
     let sending = Arc::clone(target);
     shared.work("haul-control", move |shared| send_messages(shared, || sending.wait_for_messages()));
+    start_settling(shared, target);
     let weak = Arc::downgrade(shared);
     target.when_wished(move |wish| {
         let Some(shared) = weak.upgrade() else { return };
@@ -202,6 +205,17 @@ fn start_target(shared: &Arc<Shared>, target: &Arc<Target>) -> SyncSender<Vec<u8
     inbox
 }
 
+/// It ends once everything is settled and on the disk.
+fn start_settling(shared: &Arc<Shared>, target: &Arc<Target>) {
+    if target.has_groups() {
+        let target = Arc::clone(target);
+        shared.work("haul-settle", move |_| {
+            target.settle_groups();
+            Ok(())
+        });
+    }
+}
+
 fn start_both(shared: &Arc<Shared>, source: &Arc<Source>, target: &Arc<Target>) {
     target.joins_source();
     start_walk(shared, source);
@@ -210,6 +224,7 @@ fn start_both(shared: &Arc<Shared>, source: &Arc<Source>, target: &Arc<Target>) 
     shared.work("haul-offers", move |_| pass_on(|| from.wait_for_messages(), |message| to.handle_peer(message)));
     let (from, to) = (Arc::clone(target), Arc::clone(source));
     shared.work("haul-needs", move |_| pass_on(|| from.wait_for_messages(), |message| to.handle_peer(message)));
+    start_settling(shared, target);
     let streams = source.settings().streams;
     source.set_streams(streams, StreamId(u16::MAX));
     for id in 0..streams {
@@ -258,9 +273,12 @@ fn take_messages(shared: &Shared, target: &Target, messages: &Receiver<Vec<u8>>)
     }
 }
 
+/// Often at first: of a job that breaks early, something is to be known as well.
 fn report(shared: &Shared, every: Duration) {
-    while shared.pause(every) {
+    let mut pause = FIRST_REPORT.min(every);
+    while shared.pause(pause) {
         shared.reporters().for_each(crate::report::Reporter::progress);
+        pause = (2 * pause).min(every);
     }
 }
 

@@ -4,9 +4,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use haul_proto::wire::limits::SILENCE_MS;
+
 pub use crate::storage::null::{NOTHING as NULL_TARGET, is_null, names_null};
 pub use haul_proto::compression::{Method, Policy};
-pub use haul_proto::wire::storage::{CacheUse, DirectIo};
+pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync};
 
 /// One copy: sources, a target, and how.
 #[derive(Debug, Clone)]
@@ -44,8 +46,8 @@ pub enum Host {
     },
 }
 
-/// How remote hosts are reached.
-#[derive(Debug, Clone, Default)]
+/// How remote hosts are reached, and for how long.
+#[derive(Debug, Clone)]
 pub struct Access {
     /// `-i`: the identity file (a relative path is relative to the working directory).
     pub identity: Option<PathBuf>,
@@ -59,6 +61,57 @@ pub struct Access {
     pub target_command: Option<String>,
     /// Whether haul may put a copy of itself on a host that has none.
     pub deploy: bool,
+    /// `--silence`: an end from which nothing is heard for so long is gone. At least [`SILENCE_MIN`].
+    pub silence: Duration,
+    /// How long ssh may take to connect; `None` leaves that to its configuration and to whoever types passwords.
+    pub connect_timeout: Option<Duration>,
+    /// When a job whose connection was lost is begun again.
+    pub retries: Retries,
+}
+
+/// An end beats three times in this time.
+pub const SILENCE_MIN: Duration = Duration::from_secs(3);
+
+impl Default for Access {
+    fn default() -> Self {
+        Self {
+            identity: None,
+            port: None,
+            ssh_options: Vec::new(),
+            source_command: None,
+            target_command: None,
+            deploy: false,
+            silence: Duration::from_millis(SILENCE_MS),
+            connect_timeout: None,
+            retries: Retries::default(),
+        }
+    }
+}
+
+/// When a job whose connection was lost is begun again. Whatever limits there are begin anew whenever an attempt has come
+/// further than all before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retries {
+    /// `--retries`: at most so many times; `None` for no such limit.
+    pub times: Option<u32>,
+    /// `--retry-for`: no longer than this; `None` for no such limit.
+    pub time: Option<Duration>,
+    /// It is given up after so many attempts that were under way and broke without coming further: whatever ends them is
+    /// no lost connection then. `None` for no such limit.
+    pub breaks: Option<u32>,
+    /// Also where a host could not be reached at all, and where there is no connection to another.
+    pub from_the_start: bool,
+}
+
+impl Retries {
+    /// Not at all.
+    pub const NEVER: Self = Self { times: Some(0), time: None, breaks: None, from_the_start: false };
+}
+
+impl Default for Retries {
+    fn default() -> Self {
+        Self { times: None, time: Some(Duration::from_secs(600)), breaks: Some(5), from_the_start: false }
+    }
 }
 
 /// How files are copied.
@@ -82,6 +135,8 @@ pub struct Options {
     pub direct_target: DirectIo,
     /// `--cache`: what stays in the page cache.
     pub cache: CacheUse,
+    /// `--fsync`: what the target waits for before a file counts as copied.
+    pub fsync: Fsync,
     /// `--congestion`: congestion control of the data streams, by the kernel's name; `None` chooses by the path.
     pub congestion: Option<String>,
     /// `-w`: socket buffer size in bytes; `None` leaves it to the kernel's auto-tuning.
@@ -154,6 +209,7 @@ impl Default for Options {
             direct_source: DirectIo::Auto,
             direct_target: DirectIo::Auto,
             cache: CacheUse::Auto,
+            fsync: Fsync::Full,
             congestion: None,
             window_bytes: None,
             cipher: Cipher::Auto,

@@ -20,6 +20,7 @@ use crate::bootstrap::greeting_line;
 use crate::fs::Identity;
 use crate::lifeline::{Input, Lifeline};
 use crate::link::{LinkReader, LinkWriter};
+use crate::os::confine::{Bounds, Network};
 use crate::os::{affinity, machine, open_files, tcp_info};
 use crate::report::Reporter;
 use crate::run::{Ends, Running, Streams, panicked};
@@ -43,15 +44,26 @@ pub struct Environment {
     pub umask: u16,
 }
 
-/// Runs until the controller closes the link, or until `stop` can be read or its other end is closed. 0: it did all it
-/// had to; 1: it did not, and what was not finished is removed.
-pub fn run(input: OwnedFd, output: OwnedFd, stop: OwnedFd, environment: &Environment) -> u8 {
+/// How a worker ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// It did all it had to.
+    Done,
+    /// It did not, and what was not finished is removed.
+    Undone,
+    /// The same, because nothing was heard from the controller any more.
+    Unheard,
+}
+
+/// Runs until the controller closes the link or is not heard any more, or until `stop` can be read or its other end is
+/// closed.
+pub fn run(input: OwnedFd, output: OwnedFd, stop: OwnedFd, environment: &Environment) -> Ended {
     open_files::raise_limit();
-    let Ok(watched) = output.try_clone() else { return 1 };
+    let Ok(watched) = output.try_clone() else { return Ended::Undone };
     let lifeline = Arc::new(Lifeline::new(input, watched, stop));
     let mut output = File::from(output);
     if output.write_all(greeting_line().as_bytes()).is_err() {
-        return 1;
+        return Ended::Undone;
     }
     let link = LinkWriter::new(output);
     let hello = hello(environment);
@@ -60,6 +72,7 @@ pub fn run(input: OwnedFd, output: OwnedFd, stop: OwnedFd, environment: &Environ
         environment: environment.clone(),
         source: None,
         target: None,
+        confined: false,
         refused: false,
         arrivals: None,
         tunnel: None,
@@ -67,6 +80,9 @@ pub fn run(input: OwnedFd, output: OwnedFd, stop: OwnedFd, environment: &Environ
         lifeline: Arc::clone(&lifeline),
     };
     worker.tell(&WorkerMessage::Hello(hello));
+    if worker.link.keep_alive().is_err() {
+        return Ended::Undone;
+    }
     let mut reader = LinkReader::new(BufReader::with_capacity(256 << 10, Input(Arc::clone(&lifeline))));
     let failed = loop {
         match reader.next_frame() {
@@ -79,8 +95,8 @@ pub fn run(input: OwnedFd, output: OwnedFd, stop: OwnedFd, environment: &Environ
             Err(error) => break Some(format!("the connection to the controller failed: {error}")),
         }
     };
-    // Told to stop, it does so at once: the controller may not be listening.
-    if let Some(text) = failed.filter(|_| !lifeline.is_stopped()) {
+    // Told to stop, or without a controller, it does so at once: nobody may be listening.
+    if let Some(text) = failed.filter(|_| !lifeline.is_stopped() && !lifeline.is_unheard()) {
         worker.tell(&WorkerMessage::Fatal { text });
     }
     worker.end()
@@ -103,6 +119,8 @@ struct Worker {
     environment: Environment,
     source: Option<Arc<Source>>,
     target: Option<Arc<Target>>,
+    /// It has confined itself, and takes no other Request.
+    confined: bool,
     /// The Request could not be carried out: what came after it, before the controller knew, is void.
     refused: bool,
     /// Streams that are accepted before it is told to begin.
@@ -139,6 +157,9 @@ impl Worker {
         match message {
             ControllerMessage::Cancel => return Ok(false),
             _ if self.refused => {}
+            ControllerMessage::Source(_) | ControllerMessage::Target(_) if self.confined => {
+                return Err("a request came after the work had begun".into());
+            }
             ControllerMessage::Source(SourceRequest { settings, .. })
             | ControllerMessage::Target(TargetRequest { settings, .. })
                 if !settings.congestion.is_empty() && !permits_congestion(&settings.congestion) =>
@@ -146,6 +167,7 @@ impl Worker {
                 self.refuse(true, no_such_congestion(&settings.congestion));
             }
             ControllerMessage::Source(request) => {
+                self.lifeline.set_silence_ms(request.settings.silence_ms);
                 let reporter = Reporter::new(self.link.clone(), request.settings.report_files);
                 affinity::keep_to(&request.settings.cpus, &reporter);
                 let source = Source::prepare(request, reporter);
@@ -153,6 +175,7 @@ impl Worker {
                 self.source = Some(Arc::new(source));
             }
             ControllerMessage::Target(request) => {
+                self.lifeline.set_silence_ms(request.settings.silence_ms);
                 let reporter = Reporter::new(self.link.clone(), request.settings.report_files);
                 // A worker that is the source too has done so.
                 if self.source.is_none() {
@@ -164,7 +187,7 @@ impl Worker {
                 };
                 match Target::prepare(request, reporter, &surroundings) {
                     Ok(target) => {
-                        self.tell(&target_ready(target.landing_identity()));
+                        self.tell(&target_ready(&target));
                         self.target = Some(Arc::new(target));
                     }
                     Err(refused) => self.refuse(refused.usage, refused.text),
@@ -186,7 +209,23 @@ impl Worker {
         self.tell(&WorkerMessage::Refused { usage, text });
     }
 
+    /// Gives up all that its Requests do not need. A thread passes its bounds on to those that it starts and to no
+    /// other, so that this comes before the first.
+    fn confine(&mut self) -> Result<(), String> {
+        self.settings()?;
+        if std::mem::replace(&mut self.confined, true) {
+            return Ok(());
+        }
+        let is_both = self.source.is_some() && self.target.is_some();
+        let mut bounds = Bounds::new(if is_both { Network::None } else { Network::Streams });
+        self.source.iter().for_each(|source| source.allow(&mut bounds));
+        self.target.iter().for_each(|target| target.allow(&mut bounds));
+        self.tell(&WorkerMessage::Confined(bounds.enforce()));
+        Ok(())
+    }
+
     fn listen(&mut self) -> Result<(), String> {
+        self.confine()?;
         let settings = self.settings()?;
         match listen(credentials(settings), sockets(settings)) {
             Ok((port, arrivals)) => {
@@ -262,6 +301,7 @@ impl Worker {
             (Some(source), Some(target)) => Ends::Both(Arc::clone(source), Arc::clone(target)),
             (None, None) => return Err("told to begin before a request".into()),
         };
+        self.confine()?;
         let every = Duration::from_millis(self.settings()?.report_every_ms.max(10).into());
         let running = Running::start(ends, self.link.clone(), every);
         self.arrivals.take().into_iter().for_each(|arrivals| running.streams().take(arrivals));
@@ -280,18 +320,22 @@ impl Worker {
         let _ = self.link.send(Channel::Controller, &message.encode());
     }
 
-    fn end(self) -> u8 {
-        match self.running {
-            Some(running) => u8::from(!running.end()),
-            None => 1,
+    fn end(self) -> Ended {
+        match self.running.is_some_and(Running::end) {
+            true => Ended::Done,
+            false if self.lifeline.is_unheard() => Ended::Unheard,
+            false => Ended::Undone,
         }
     }
 }
 
-fn target_ready(landing: Option<Identity>) -> WorkerMessage {
-    match landing {
-        Some(Identity { device, inode }) => WorkerMessage::TargetReady { boot: machine::boot_id(), device, inode },
-        None => WorkerMessage::TargetReady { boot: [0; 16], device: 0, inode: 0 },
+fn target_ready(target: &Target) -> WorkerMessage {
+    let new_tree = target.begins_tree();
+    match target.landing_identity() {
+        Some(Identity { device, inode }) => {
+            WorkerMessage::TargetReady { boot: machine::boot_id(), device, inode, new_tree }
+        }
+        None => WorkerMessage::TargetReady { boot: [0; 16], device: 0, inode: 0, new_tree },
     }
 }
 

@@ -9,6 +9,7 @@ pub mod advice;
 pub mod codec;
 pub mod compression;
 pub mod cpus;
+pub mod group;
 pub mod ids;
 pub mod integrity;
 pub mod journal;

@@ -65,6 +65,8 @@ pub enum Place {
         /// The name in it.
         name: Name,
     },
+    /// Where this file was to stand, which has changed while it was being read, and is offered anew.
+    Again(crate::ids::EntryId),
 }
 
 /// One line of the manifest.

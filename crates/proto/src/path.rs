@@ -89,7 +89,7 @@ pub fn escape(bytes: &[u8]) -> String {
         for c in piece.valid().chars() {
             match c {
                 '\\' => shown.push_str("\\\\"),
-                c if c.is_control() || is_bidi_control(c) => shown.extend(c.escape_default()),
+                c if disturbs(c) => shown.extend(c.escape_default()),
                 c => shown.push(c),
             }
         }
@@ -100,9 +100,11 @@ pub fn escape(bytes: &[u8]) -> String {
     shown
 }
 
-/// Characters that change the direction of the text after them (Unicode UAX #9).
-fn is_bidi_control(c: char) -> bool {
-    matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+/// Whether a character could disturb a terminal: a control character, or one that changes the direction of the text
+/// after it (Unicode UAX #9).
+pub fn disturbs(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

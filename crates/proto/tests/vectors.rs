@@ -15,11 +15,11 @@ use haul_proto::wire::feature::Features;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer};
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
 use haul_proto::wire::limits;
-use haul_proto::wire::link::{Channel, encode_header};
+use haul_proto::wire::link::{BEAT, Channel, encode_header};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::report::{Hello, Windows, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
-use haul_proto::wire::storage::{CacheUse, DirectIo, StorageRequest};
+use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, StorageRequest};
 
 const TEXT: &str = include_str!("../../../docs/PROTOCOL.md");
 const LIMITS: &str = include_str!("../src/wire/limits.rs");
@@ -136,6 +136,7 @@ fn settings() -> SessionSettings {
         report_files: false,
         report_every_ms: 200,
         cpus: cpus(),
+        silence_ms: 12_000,
     }
 }
 
@@ -162,6 +163,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         operands: vec![operand],
         source_boot: [0xbb; 16],
         origin: [0xcc; 32],
+        own_tree: false,
         make_directory: false,
         force: true,
         preserve: false,
@@ -171,6 +173,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         resume: true,
         keep_partial: true,
         journal_dir: b"/var/j".to_vec(),
+        fsync: Fsync::Full,
     };
     vec![
         ("Source", ControllerMessage::Source(source)),
@@ -198,7 +201,7 @@ fn hello() -> WorkerMessage {
 }
 
 fn target_ready() -> WorkerMessage {
-    WorkerMessage::TargetReady { boot: [0xbb; 16], device: 2049, inode: 13 }
+    WorkerMessage::TargetReady { boot: [0xbb; 16], device: 2049, inode: 13, new_tree: true }
 }
 
 #[test]
@@ -207,6 +210,7 @@ fn the_link() {
     let mut vectors = vec![
         ("header, 6 bytes for Peer", header(Channel::Peer, 6)),
         ("header, end of stream 3", header(Channel::Stream(StreamId(3)), 0)),
+        ("beat", BEAT.to_vec()),
         ("Hello", hello().encode()),
         ("TargetReady", target_ready().encode()),
     ];
@@ -317,7 +321,7 @@ macro_rules! check_limits {
 #[test]
 fn limits_are_in_the_table() {
     let checked = check_limits!(
-        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX FRAME_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX LARGE_IN_FLIGHT_MAX SYMLINK_MAX TEXT_MAX PATH_MAX OPERANDS_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX RATE_MIN CPUS_MAX
+        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX FRAME_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX LARGE_IN_FLIGHT_MAX SYMLINK_MAX TEXT_MAX PATH_MAX OPERANDS_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX BEAT_MS SILENCE_MS CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX RATE_MIN CPUS_MAX
     );
     let there = LIMITS.lines().filter_map(|line| line.strip_prefix("pub const ")?.split(':').next());
     assert_eq!(there.collect::<Vec<_>>(), checked);

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::packet::{ETHERNET_BYTES, Shape};
+use crate::rng::Rng;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -52,7 +53,7 @@ pub struct Line<'a> {
     queue_ns: u64,
     /// When all that was accepted will have left.
     free_at_ns: u64,
-    random: Random,
+    random: Rng,
     /// In the order of their arrival. Bounded by the link's rate times delay and queue.
     under_way: VecDeque<(u64, Vec<u8>)>,
 }
@@ -66,7 +67,7 @@ impl<'a> Line<'a> {
             lost_below: threshold(properties.loss),
             queue_ns: time_for(properties.queue_bytes, properties.rate_bits_per_s),
             free_at_ns: 0,
-            random: Random(properties.seed),
+            random: Rng::new(properties.seed),
             under_way: VecDeque::new(),
         }
     }
@@ -99,7 +100,7 @@ impl<'a> Line<'a> {
         }
         // What will be lost on the way takes its time on the cable all the same.
         self.free_at_ns = self.free_at_ns.max(now_ns) + time_for(bytes as u64, self.properties.rate_bits_per_s);
-        if self.random.next() < self.lost_below {
+        if self.random.number() < self.lost_below {
             self.counters.lost.fetch_add(1, Ordering::Relaxed);
             return None;
         }
@@ -138,19 +139,6 @@ struct Run {
     count: usize,
     first_left_ns: u64,
     left_ns: u64,
-}
-
-/// SplitMix64: the same numbers from the same seed, on every machine.
-#[derive(Debug)]
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
 }
 
 /// The share of all 64-bit numbers that is below the result is `probability`.

@@ -1,15 +1,12 @@
 //! TUN devices: interfaces whose cable is a file descriptor of this process.
 //!
-//! The kernel's `Documentation/networking/tuntap.rst`. The one file of the lab with unsafe code: the two calls that set such
-//! a device up.
+//! The kernel's `Documentation/networking/tuntap.rst`. Its unsafe code is the two calls that set such a device up.
 
-use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use anyhow::{Context, Result};
 use rustix::fs::{Mode, OFlags};
 use rustix::ioctl::{IntegerSetter, Opcode, Updater, ioctl, opcode};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::Netns;
 
@@ -41,17 +38,7 @@ const _: () = assert!(size_of::<InterfaceRequest>() == 40, "the size of struct i
 
 /// Makes an interface called `name` in a namespace. It exists as long as the descriptor. Reads never wait.
 pub fn create(netns: &Netns, name: &str) -> Result<OwnedFd> {
-    let namespace = File::open(netns.path()).with_context(|| format!("opening {:?}", netns.path()))?;
-    // Only a thread of its own may go elsewhere: this one's later sockets shall stay where they are.
-    let made = std::thread::scope(|scope| {
-        let inside = scope.spawn(|| {
-            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
-                .context("entering a network namespace")?;
-            create_here(name)
-        });
-        inside.join()
-    });
-    made.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    netns.enter(|| create_here(name))?
 }
 
 fn create_here(name: &str) -> Result<OwnedFd> {

@@ -178,9 +178,18 @@ mod tests {
                                         'ssh %I -l %U %H /opt/bin/haul'; %I is -i KEY,
                                         %U the user, %H the host, %4 nothing or -4
                   --no-deploy           never put haul on a host that has none
+                  --retries N           after a lost connection begin again, at most N
+                                        times in a row without coming further; 0: never
+                  --retry-for TIME      the same for at most TIME (90, 10m, 2h) without
+                                        coming further (default: 10m)
+                  --silence TIME        a host that says nothing for TIME is lost
+                                        (default: 13s)
 
             Proving:
                   --verify HOW          memory: the target hashes what it writes, too
+              -y, --fsync [HOW]         full (default): files and their names are on the
+                                        disk when haul is done; data: only what is in them;
+                                        none; d and dd are bbcp's data and full
                   --checksums FILE      lines for b3sum --check (-: standard output)
 
             Showing:

@@ -9,6 +9,7 @@ mod optional;
 pub mod parse;
 pub mod size;
 pub mod table;
+mod time;
 pub mod values;
 
 use std::fmt;

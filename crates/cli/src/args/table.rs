@@ -85,6 +85,9 @@ const COMPRESS: Takes = Takes::Word {
     absent: "auto",
 };
 
+/// bbcp's `-y d` (the file) and `-y dd` (its directory, too), and words for the same.
+const FSYNC: Takes = Takes::Word { name: "HOW", known: &["none", "data", "full", "d", "dd"], absent: "full" };
+
 /// Options of a copy.
 pub const COPY: &[Row] = &[
     row("recursive", Some('r'), Takes::Nothing, Section::Copying, "copy directories with all that is in them").essential(),
@@ -113,7 +116,11 @@ pub const COPY: &[Row] = &[
     row("source-command", Some('S'), Takes::One("COMMAND"), Section::Reaching, "starts haul at a remote source (see -T)").letter_only(),
     row("target-command", Some('T'), Takes::One("COMMAND"), Section::Reaching, "starts haul at a remote target, for example\n'ssh %I -l %U %H /opt/bin/haul'; %I is -i KEY,\n%U the user, %H the host, %4 nothing or -4").letter_only(),
     row("no-deploy", None, Takes::Nothing, Section::Reaching, "never put haul on a host that has none"),
+    row("retries", None, Takes::One("N"), Section::Reaching, "after a lost connection begin again, at most N\ntimes in a row without coming further; 0: never"),
+    row("retry-for", None, Takes::One("TIME"), Section::Reaching, "the same for at most TIME (90, 10m, 2h) without\ncoming further (default: 10m)"),
+    row("silence", None, Takes::One("TIME"), Section::Reaching, "a host that says nothing for TIME is lost\n(default: 13s)"),
     row("verify", None, Takes::One("HOW"), Section::Verifying, "memory: the target hashes what it writes, too"),
+    row("fsync", Some('y'), FSYNC, Section::Verifying, "full (default): files and their names are on the\ndisk when haul is done; data: only what is in them;\nnone; d and dd are bbcp's data and full"),
     row("checksums", None, Takes::One("FILE"), Section::Verifying, "lines for b3sum --check (-: standard output)").essential(),
     row("progress", Some('P'), Takes::One("SECONDS"), Section::Showing, "a progress line every SECONDS, in bbcp's form").essential(),
     row("json", None, Takes::Nothing, Section::Showing, "events on standard output, one object a line").essential(),

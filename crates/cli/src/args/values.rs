@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
 
 use clap::ArgMatches;
 use haul_proto::path::escape;
@@ -12,6 +13,7 @@ use super::UsageError;
 use super::nearest::nearest;
 use super::size::{SizeError, parse_size};
 use super::table::{Row, typed};
+use super::time::parse_time;
 
 /// Options that were given, by the ids of one table.
 ///
@@ -77,6 +79,21 @@ impl Values {
             Err(SizeError::Form) => {
                 Err(bad(id, value, "needs a size: a whole number, with k, m or g for powers of 1024 (512k, 4m)"))
             }
+        }
+    }
+
+    /// Its argument as a time in `range`; `limits` says the range to people.
+    pub fn time(
+        &self,
+        id: &str,
+        range: RangeInclusive<Duration>,
+        limits: &str,
+    ) -> Result<Option<Duration>, UsageError> {
+        let Some(value) = self.last(id) else { return Ok(None) };
+        match value.to_str().and_then(parse_time) {
+            Some(time) if range.contains(&time) => Ok(Some(time)),
+            Some(_) => Err(bad(id, value, &format!("needs a time {limits}"))),
+            None => Err(bad(id, value, "needs a time: seconds, or a whole number with s, m, h or d (90, 10m, 2h)")),
         }
     }
 

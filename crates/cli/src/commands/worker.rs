@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use haul_engine::bootstrap;
-use haul_engine::worker::Environment;
+use haul_engine::worker::{Ended, Environment};
 
 use crate::args::parse::Worker;
 use crate::exit::Exit;
@@ -34,12 +34,17 @@ fn work() -> io::Result<u8> {
     let termination = signals::leave_to_controller()?;
     let stdin = io::stdin().as_fd().try_clone_to_owned()?;
     let stdout = io::stdout().as_fd().try_clone_to_owned()?;
-    let status = haul_engine::worker::run(stdin, stdout, termination.stop, &environment());
+    let ended = haul_engine::worker::run(stdin, stdout, termination.stop, &environment());
+    // The controller shows it, if it can.
     if termination.came.load(Ordering::Acquire) {
-        // The controller shows it.
         show::stderr().error("the worker was told to end (SIGTERM)");
+    } else if ended == Ended::Unheard {
+        show::stderr().error("the worker heard nothing from its controller any more, and ended");
     }
-    Ok(status)
+    Ok(match ended {
+        Ended::Done => Exit::Done.number(),
+        Ended::Undone | Ended::Unheard => Exit::Failed.number(),
+    })
 }
 
 fn environment() -> Environment {

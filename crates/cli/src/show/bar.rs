@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::Show;
 use super::human::Human;
 use super::meter::Meter;
-use super::units::{count, counted, duration, part_of, percent, rate, size};
+use super::units::{count, counted, part_of, percent, rate, size, time_ahead};
 use crate::terminal;
 
 /// Longest title, in characters.
@@ -152,11 +152,7 @@ fn so_far(done: String, found: Option<String>) -> String {
 #[allow(clippy::cast_precision_loss, reason = "an estimate")]
 fn time_left(bytes: u64, bytes_per_s: f64) -> Option<String> {
     let seconds = bytes as f64 / bytes_per_s;
-    let whole = (seconds < MAX_ETA_S).then(|| Duration::from_secs_f64(seconds.ceil()))?;
-    Some(match whole.as_secs() {
-        seconds @ 0..60 => format!("{seconds} s left"),
-        _ => format!("{} left", duration(whole)),
-    })
+    (seconds < MAX_ETA_S).then(|| format!("{} left", time_ahead(Duration::from_secs_f64(seconds))))
 }
 
 fn shortened(title: &str) -> String {

@@ -1,6 +1,7 @@
 //! Events and the result in words, without progress: what is shown when standard error is no terminal.
 
 use std::io;
+use std::time::Duration;
 
 use haul_engine::error::Outcome;
 use haul_engine::event::{Event, Observer, Way};
@@ -39,7 +40,8 @@ impl Human {
             | Event::Skipped { .. }
             | Event::Resumed { .. }
             | Event::Notice(_)
-            | Event::RateLimit { .. } => self.level >= Level::Normal,
+            | Event::RateLimit { .. }
+            | Event::Again { .. } => self.level >= Level::Normal,
             Event::Connected { .. } => self.level >= Level::Verbose,
             Event::Progress(_) | Event::FileDone { .. } => false,
         }
@@ -73,6 +75,11 @@ impl Observer for Human {
             Event::RateLimit { bytes_per_s } => {
                 self.text.notice(&format!("rate limit: {} from now on", super::units::limit(*bytes_per_s)));
             }
+            Event::Again { reason, pause, attempt, attempts, left } => {
+                let pause = super::units::time_ahead(*pause);
+                let until = until(*attempt, *attempts, *left);
+                self.text.notice(&format!("{}; trying again in {pause}{until}", harmless(reason)));
+            }
             Event::Connected { way, streams, cipher } => {
                 let streams = super::units::counted((*streams).into(), "stream", "streams");
                 let cipher = names::sealed(way, *cipher).map(|cipher| format!(", {cipher}")).unwrap_or_default();
@@ -97,6 +104,15 @@ impl Show for Human {
             Err(error) => self.text.error(&error.to_string()),
         }
         Ok(())
+    }
+}
+
+/// When it is given up.
+fn until(attempt: u32, attempts: Option<u32>, left: Option<Duration>) -> String {
+    match (attempts, left) {
+        (Some(attempts), _) => format!(" ({attempt} of {attempts})"),
+        (None, Some(left)) => format!(" (for {} at most)", super::units::time_ahead(left)),
+        (None, None) => format!(" ({attempt})"),
     }
 }
 
@@ -147,6 +163,13 @@ pub mod tests {
                 message: "no space left\nfree some".into(),
             },
             Event::RateLimit { bytes_per_s: 52_428_800 },
+            Event::Again {
+                reason: "the connection to db1 was lost: nothing was heard from it for 15 s".into(),
+                pause: Duration::from_secs(2),
+                attempt: 2,
+                attempts: Some(10),
+                left: None,
+            },
             Event::Notice("a word".into()),
         ]
     }
@@ -167,8 +190,9 @@ pub mod tests {
             haul: db1: run7/b: no space left
                   free some
             haul: rate limit: 52.4 MB/s from now on
+            haul: the connection to db1 was lost: nothing was heard from it for 15 s; trying again in 2 s (2 of 10)
             haul: a word
-            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3)
+            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3), durable
             way         10.10.1.155 -> 10.10.1.202 (tcp), 8 streams
             cpu         source 12.3 s, target 14.1 s
             "#);
@@ -191,6 +215,14 @@ pub mod tests {
         let tcp = Way::Tcp { from: hostile(), to: hostile(), instead_of: Some(hostile()) };
         assert_eq!(connection(&tcp), format!("{shown} -> {shown} (tcp; {shown})"));
         assert_eq!(connection(&Way::Ssh { because: hostile() }), format!("through ssh ({shown})"));
+    }
+
+    #[test]
+    fn it_is_said_when_it_is_given_up() {
+        let (seconds, any) = (Duration::from_millis(598_100), None);
+        assert_eq!(until(2, Some(10), Some(seconds)), " (2 of 10)");
+        assert_eq!(until(2, any, Some(seconds)), " (for 9 min 59 s at most)");
+        assert_eq!(until(2, any, None), " (2)");
     }
 
     #[test]

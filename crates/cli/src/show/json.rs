@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 
 use haul_engine::error::Outcome;
-use haul_engine::event::{Compression, Event, Observer, Progress, Summary, Way};
+use haul_engine::event::{Compression, Event, Observer, Progress, Sandbox, Summary, Way};
+use haul_proto::path::disturbs;
 use haul_proto::wire::report::PathFigures;
 use serde_json::{Value, json};
 
@@ -85,6 +86,12 @@ fn line(event: &Event) -> Line {
         }
         Event::Skipped { path, reason } => Line::new("left_out").path(path).with("reason", reason.as_str()),
         Event::RateLimit { bytes_per_s } => Line::new("rate_limit").with("bytes_per_s", *bytes_per_s),
+        Event::Again { reason, pause, attempt, attempts, left } => Line::new("again")
+            .with("message", reason.as_str())
+            .with("pause_s", pause.as_secs_f64())
+            .with("attempt", *attempt)
+            .with("attempts", *attempts)
+            .with("left_s", left.map(|left| left.as_secs_f64())),
         Event::Notice(message) => Line::new("notice").with("message", message.as_str()),
     }
 }
@@ -112,6 +119,7 @@ fn summary_line(summary: &Summary, status: u8) -> Line {
         .with("bytes_skipped", summary.bytes_skipped)
         .with("seconds", summary.elapsed.as_secs_f64())
         .with("bytes_per_s", bytes_per_s(summary.bytes, summary.elapsed))
+        .with("restarts", summary.restarts)
         .with("way", way_of(&summary.way))
         .with("streams", summary.streams)
         .with("cipher", summary.cipher.map(names::cipher))
@@ -128,6 +136,9 @@ fn summary_line(summary: &Summary, status: u8) -> Line {
         .with("source_direct_bytes", summary.source_direct_bytes)
         .with("target_direct_bytes", summary.target_direct_bytes)
         .with("cloned_bytes", summary.cloned_bytes)
+        .with("durable", summary.durable)
+        .with("source_sandbox", summary.source_sandbox.as_ref().map(sandbox))
+        .with("target_sandbox", summary.target_sandbox.as_ref().map(sandbox))
         .with("status", status)
 }
 
@@ -142,6 +153,11 @@ fn way_of(way: &Way) -> Value {
 
 fn compression(Compression { method, ratio }: &Compression) -> Value {
     json!({"codec": method.codec().name(), "level": method.level(), "ratio": ratio})
+}
+
+fn sandbox(Sandbox { confinement, reason }: &Sandbox) -> Value {
+    let reason = Some(reason.as_str()).filter(|reason| !reason.is_empty());
+    json!({"confinement": confinement.word(), "reason": reason})
 }
 
 /// `null` where no TCP was used.
@@ -163,6 +179,17 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Adds JSON to a line, without what could disturb a terminal: JSON has another way to write that, and allows all but
+/// the oldest control characters as they are. Outside of strings it has nothing of the kind.
+fn push_harmless(line: &mut String, json: &str) {
+    for c in json.chars() {
+        match u32::from(c) {
+            number if disturbs(c) => line.push_str(&format!("\\u{number:04x}")),
+            _ => line.push(c),
+        }
+    }
+}
+
 /// One line, its fields in the order in which they were added.
 struct Line(String);
 
@@ -173,7 +200,8 @@ impl Line {
 
     fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         let comma = if self.0.len() > 1 { "," } else { "" };
-        self.0.push_str(&format!("{comma}{}:{}", Value::from(key), value.into()));
+        self.0.push_str(&format!("{comma}{}:", Value::from(key)));
+        push_harmless(&mut self.0, &value.into().to_string());
         self
     }
 
@@ -226,9 +254,18 @@ mod tests {
             {"event":"left_out","path":"run7/pipe","reason":"is a FIFO"}
             {"event":"failed","path":"run7/b","host":"db1","message":"no space left\nfree some"}
             {"event":"rate_limit","bytes_per_s":52428800}
+            {"event":"again","message":"the connection to db1 was lost: nothing was heard from it for 15 s","pause_s":2.0,"attempt":2,"attempts":10,"left_s":null}
             {"event":"notice","message":"a word"}
-            {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"left_out":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"bytes_per_s":1173059859.1549296,"way":{"from":"10.10.1.155:40312","instead_of":null,"kind":"tcp","to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","path":null,"hints":[],"rate_limit_bytes_per_s":null,"frames_resent":0,"bytes_on_wire":333200000000,"compression":null,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"cloned_bytes":0,"status":0}
+            {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"left_out":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"bytes_per_s":1173059859.1549296,"restarts":0,"way":{"from":"10.10.1.155:40312","instead_of":null,"kind":"tcp","to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","path":null,"hints":[],"rate_limit_bytes_per_s":null,"frames_resent":0,"bytes_on_wire":333200000000,"compression":null,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"cloned_bytes":0,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":0}
             "#);
+    }
+
+    #[test]
+    fn a_name_that_would_disturb_a_terminal_is_written_another_way() {
+        let name = "a\n\u{1b}[2J\u{7f}\u{9b}2J\u{202e}caf\u{e9}\\";
+        let line = Line::new("file").path(name.as_bytes()).ended();
+        assert_eq!(line, "{\"event\":\"file\",\"path\":\"a\\n\\u001b[2J\\u007f\\u009b2J\\u202ecaf\u{e9}\\\\\"}\n");
+        assert_eq!(serde_json::from_str::<Value>(&line).unwrap()["path"], name);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The summary: what was copied, how fast, how it travelled.
 
-use haul_engine::event::{Summary, Way};
+use haul_engine::event::{Confinement, Sandbox, Summary, Way};
 use haul_engine::spec::Cipher;
 
 use super::names;
@@ -20,6 +20,9 @@ pub fn summary(summary: &Summary, verbose: bool) -> String {
     }
     if summary.left_out > 0 {
         add("left out", format!("{}, on purpose", counted(summary.left_out, "entry", "entries")));
+    }
+    if summary.restarts > 0 {
+        add("begun again", format!("{} after a lost connection", counted(summary.restarts.into(), "time", "times")));
     }
     if summary.frames_resent > 0 {
         add("sent again", counted(summary.frames_resent, "damaged frame", "damaged frames"));
@@ -53,8 +56,30 @@ pub fn summary(summary: &Summary, verbose: bool) -> String {
             format!("source {}, target {}", size(summary.source_peak_bytes), size(summary.target_peak_bytes)),
         );
     }
+    if let Some(text) = sandbox(summary).filter(|_| verbose || is_unconfined(summary)) {
+        add("sandbox", text);
+    }
     lines.push(String::new());
     lines.join("\n")
+}
+
+/// How far each end's kernel held it to its task. Reasons are what a worker said.
+fn sandbox(summary: &Summary) -> Option<String> {
+    let said = |sandbox: &Sandbox| match sandbox.reason.as_str() {
+        "" => sandbox.confinement.word().to_owned(),
+        reason => format!("{} ({})", sandbox.confinement.word(), harmless(reason)),
+    };
+    match (&summary.source_sandbox, &summary.target_sandbox) {
+        (Some(source), Some(target)) if source == target => Some(format!("{} at both ends", said(source))),
+        (Some(source), Some(target)) => Some(format!("source {}, target {}", said(source), said(target))),
+        _ => None,
+    }
+}
+
+/// Whether an end had nothing but itself to hold it.
+fn is_unconfined(summary: &Summary) -> bool {
+    let ends = [&summary.source_sandbox, &summary.target_sandbox];
+    ends.into_iter().flatten().any(|sandbox| sandbox.confinement == Confinement::None)
 }
 
 fn headline(summary: &Summary) -> String {
@@ -82,11 +107,12 @@ fn proof(summary: &Summary) -> String {
         Some(Cipher::AuthenticateOnly) => "not encrypted; aes-256-gmac, blake3".to_owned(),
         Some(cipher) => format!("{}, blake3", names::cipher(cipher)),
     };
-    match summary.cloned_bytes {
+    let proof = match summary.cloned_bytes {
         0 => format!("every byte verified ({proof})"),
         cloned if cloned >= summary.bytes => "all of it shared and nothing copied".to_owned(),
         _ => format!("every copied byte verified ({proof})"),
-    }
+    };
+    if summary.durable { format!("{proof}, durable") } else { proof }
 }
 
 /// Where most bytes went past the page cache.
@@ -143,6 +169,7 @@ pub mod tests {
             bytes: 333_149_000_000,
             bytes_skipped: 0,
             elapsed: Duration::from_secs(284),
+            restarts: 0,
             way: Way::Tcp { from: "10.10.1.155:40312".into(), to: "10.10.1.202:35011".into(), instead_of: None },
             streams: 8,
             cipher: Some(Cipher::Aes256Gcm),
@@ -160,13 +187,16 @@ pub mod tests {
             source_direct_bytes: 0,
             target_direct_bytes: 0,
             cloned_bytes: 0,
+            durable: true,
+            source_sandbox: Some(Sandbox { confinement: Confinement::Full, reason: String::new() }),
+            target_sandbox: Some(Sandbox { confinement: Confinement::Full, reason: String::new() }),
         }
     }
 
     #[test]
     fn a_good_run() {
         insta::assert_snapshot!(summary(&example(), false), @r#"
-            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3)
+            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3), durable
             way         10.10.1.155 -> 10.10.1.202 (tcp), 8 streams
             cpu         source 12.3 s, target 14.1 s
             "#);
@@ -182,6 +212,7 @@ pub mod tests {
             left_out: 1,
             rate_limit_bytes_per_s: Some(1_250_000_000),
             hints: vec!["db1: TCP's receive window, at most 6291456 bytes, held the streams back 43 % of the time; sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864' there lifts that".into()],
+            restarts: 1,
             frames_resent: 3,
             compression: Some(Compression { method: Method::Zstd(3), ratio: 3.12 }),
             way,
@@ -189,10 +220,11 @@ pub mod tests {
             ..example()
         };
         insta::assert_snapshot!(summary(&run, true), @r#"
-            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3)
+            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3), durable
             failed      2 entries, each named above
             skipped     1 file, 999 bytes: there already
             left out    1 entry, on purpose
+            begun again 1 time after a lost connection
             sent again  3 damaged frames
             compressed  3.1 to 1 (zstd 3)
             also        341 directories, 1 symbolic link
@@ -201,6 +233,7 @@ pub mod tests {
             hint        db1: TCP's receive window, at most 6291456 bytes, held the streams back 43 % of the time; sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864' there lifts that
             cpu         source 12.3 s, target 14.1 s
             memory      source 41.0 MB, target 57.5 MB
+            sandbox     full at both ends
             "#);
     }
 
@@ -211,6 +244,7 @@ pub mod tests {
             cipher: None,
             files_copied: 1,
             bytes: 1,
+            durable: false,
             elapsed: Duration::from_millis(4),
             ..example()
         };
@@ -221,7 +255,7 @@ pub mod tests {
         let lines = [local, clear, again, failed].map(|run| summary(&run, false).lines().next().unwrap().to_owned());
         insta::assert_snapshot!(lines.join("\n"), @r#"
             1 file, 1 byte in 0.00 s: 250 B/s, every byte verified (blake3)
-            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (not encrypted; aes-256-gmac, blake3)
+            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (not encrypted; aes-256-gmac, blake3), durable
             nothing left to copy: 12,408 files, 333.1 GB there already; looked through in 4 min 44 s
             no file copied in 4 min 44 s
             "#);
@@ -258,18 +292,35 @@ pub mod tests {
             summary(&shared, false).lines().take(3).collect::<Vec<_>>().join("\n")
         };
         insta::assert_snapshot!([0, 1_500_000, 2_000_000].map(first_lines).join("\n\n"), @r"
-        12,408 files, 2.00 MB in 4 min 44 s: 7.04 kB/s, every byte verified (crc-64)
+        12,408 files, 2.00 MB in 4 min 44 s: 7.04 kB/s, every byte verified (crc-64), durable
         way         within this machine, 8 streams
         cpu         source 12.3 s, target 14.1 s
 
-        12,408 files, 2.00 MB in 4 min 44 s: 7.04 kB/s, every copied byte verified (crc-64)
+        12,408 files, 2.00 MB in 4 min 44 s: 7.04 kB/s, every copied byte verified (crc-64), durable
         way         within this machine, 8 streams
         shared      1.50 MB with the source, not copied (reflink)
 
-        12,408 files, 2.00 MB in 4 min 44 s: 7.04 kB/s, all of it shared and nothing copied
+        12,408 files, 2.00 MB in 4 min 44 s: 7.04 kB/s, all of it shared and nothing copied, durable
         way         within this machine, 8 streams
         shared      2.00 MB with the source, not copied (reflink)
         ");
+    }
+
+    #[test]
+    fn an_end_that_nothing_confines_is_named_without_being_asked() {
+        let end = |confinement, reason: &str| Some(Sandbox { confinement, reason: reason.into() });
+        let run = |source_sandbox, target_sandbox, verbose| {
+            let said = summary(&Summary { source_sandbox, target_sandbox, ..example() }, verbose);
+            said.lines().find(|line| line.starts_with("sandbox")).map(str::to_owned)
+        };
+        let partial = || end(Confinement::Partial, "links are followed");
+        let full = || end(Confinement::Full, "");
+        assert_eq!(run(partial(), full(), false), None);
+        assert_eq!(run(None, full(), true), None);
+        let said = run(partial(), full(), true).unwrap();
+        assert_eq!(said, "sandbox     source partial (links are followed), target full");
+        let said = run(full(), end(Confinement::None, "no \x1bLandlock"), false).unwrap();
+        assert_eq!(said, "sandbox     source full, target none (no \\u{1b}Landlock)");
     }
 
     #[test]

@@ -58,7 +58,7 @@ impl Text {
 
 /// What may quote another machine on one line, without what could disturb a terminal.
 /// Names in it are escaped already, so backslashes stay as they are.
-pub(super) fn harmless(line: &str) -> String {
+pub fn harmless(line: &str) -> String {
     line.split('\\').map(|piece| escape(piece.as_bytes())).collect::<Vec<_>>().join("\\")
 }
 

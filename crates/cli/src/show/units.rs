@@ -89,6 +89,15 @@ pub fn duration(elapsed: Duration) -> String {
     }
 }
 
+/// `2 s`, `9 min 58 s`: a time that is still to come, rounded up to the second.
+pub fn time_ahead(time: Duration) -> String {
+    let whole = Duration::from_secs(time.as_secs() + u64::from(time.subsec_nanos() > 0));
+    match whole.as_secs() {
+        seconds @ 0..60 => format!("{seconds} s"),
+        _ => duration(whole),
+    }
+}
+
 /// `61`: how much of `total` is done, rounded down so that 100 means all of it.
 pub fn percent(done: u64, total: u64) -> u64 {
     match total {

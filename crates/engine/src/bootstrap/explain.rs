@@ -2,6 +2,7 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::time::Duration;
 
 use crate::error::Error;
 
@@ -109,6 +110,12 @@ impl Scene {
             ),
         };
         self.error(&what, remains, &remedy)
+    }
+
+    /// Nothing came in the time that a later attempt has.
+    pub(super) fn silent(&self, waited: Duration) -> Error {
+        let what = format!("{} did not answer within {} s", self.host, waited.as_secs());
+        Error::Connect(format!("{what}\ncheck that it is up and that no firewall is in the way: {}", self.attempt))
     }
 
     /// More noise came than any banner prints.

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::process::{ChildStdin, Command};
+use std::time::{Duration, Instant};
 
 use haul_proto::path::escape;
 
@@ -20,8 +21,11 @@ use super::script::{Placement, Request, plain_arguments, remote_command};
 use super::ssh::{Remote, arguments, own_command, own_words, quoted, scene};
 use super::{End, Started, start_local};
 
-/// Starts a worker on `host`. Blocks until it has greeted, however long ssh takes to be given its passwords, until ssh
-/// ends, or until `cancel` is set; whatever the error, ssh is gone by then.
+/// A worker greets within this many times the time that ssh has to connect, where it has one: somebody may be typing.
+const GREETING_PART: u32 = 5;
+
+/// Starts a worker on `host`. Blocks until it has greeted, however long ssh takes to be given its passwords (unless
+/// `access` bounds that), until ssh ends, or until `cancel` is set; whatever the error, ssh is gone by then.
 ///
 /// Without a `-S` or `-T` for this `end`: a haul that is there and is the same as this one is started, else
 /// this one is put there, if `access` allows it. SIGPIPE must be ignored in this process, as Rust's runtime does.
@@ -50,18 +54,18 @@ pub(super) fn start_through(
     let scene = scene(remote, access, end);
     if let Some(template) = own_command(access, end) {
         let words = own_words(template, remote, access, end, program)?;
-        return start_own(&words, scene, cancel);
+        return start_own(&words, scene, access, cancel);
     }
     let executable = open_executable(program)?;
-    start_scripted(ssh, arguments(remote, access), scene, access.deploy, executable, program, cancel)
+    start_scripted(ssh, arguments(remote, access), scene, access, executable, program, cancel)
 }
 
 /// Starts a command of the user's own; nothing is put anywhere.
-fn start_own(words: &[OsString], mut scene: Scene, cancel: &Cancel) -> Result<Started, Error> {
+fn start_own(words: &[OsString], mut scene: Scene, access: &Access, cancel: &Cancel) -> Result<Started, Error> {
     let (program, rest) = words.split_first().ok_or_else(|| Error::Usage("the command is empty".into()))?;
     scene.attempt = quoted(words);
     let spawned = spawn(Command::new(program).args(rest)).map_err(|error| not_started(program, &error))?;
-    Conversation::new(spawned, scene, None, Forbidden::NotAsked, cancel).run()
+    Conversation::new(spawned, scene, None, Forbidden::NotAsked, access, cancel).run()
 }
 
 /// Starts what the script finds or places.
@@ -69,7 +73,7 @@ pub(super) fn start_scripted(
     ssh: &OsStr,
     mut arguments: Vec<OsString>,
     scene: Scene,
-    deploy: bool,
+    access: &Access,
     executable: Executable,
     program: &Program,
     cancel: &Cancel,
@@ -77,13 +81,13 @@ pub(super) fn start_scripted(
     let worker_arguments = plain_arguments(&program.worker_arguments)
         .ok_or_else(|| Error::Failed("a worker's arguments must be plain words to be used on another host".into()))?;
     let token = token()?;
-    let placement = executable.system().filter(|_| deploy).map(|system| Placement {
+    let placement = executable.system().filter(|_| access.deploy).map(|system| Placement {
         system,
         size: executable.size(),
         sha256: executable.sha256(),
         token: &token,
     });
-    let forbidden = match (deploy, &placement) {
+    let forbidden = match (access.deploy, &placement) {
         (_, Some(_)) => Forbidden::No,
         (false, None) => Forbidden::ByUser,
         (true, None) => Forbidden::NotStatic,
@@ -92,7 +96,7 @@ pub(super) fn start_scripted(
     arguments.push(remote_command(&request).into());
     let spawned = spawn(Command::new(ssh).args(&arguments)).map_err(|error| not_started(ssh, &error))?;
     let payload = (forbidden == Forbidden::No).then_some(executable);
-    Conversation::new(spawned, scene, payload, forbidden, cancel).run()
+    Conversation::new(spawned, scene, payload, forbidden, access, cancel).run()
 }
 
 /// Whether haul may be put there, and why not.
@@ -107,6 +111,8 @@ enum Forbidden {
 /// What is said until a worker has greeted.
 struct Conversation {
     listener: Listener,
+    /// How long it may take, where that is bounded.
+    patience: Option<Duration>,
     to_worker: ChildStdin,
     child: super::Guard,
     scene: Scene,
@@ -119,9 +125,19 @@ struct Conversation {
 }
 
 impl Conversation {
-    fn new(spawned: Spawned, scene: Scene, payload: Option<Executable>, forbidden: Forbidden, cancel: &Cancel) -> Self {
+    fn new(
+        spawned: Spawned,
+        scene: Scene,
+        payload: Option<Executable>,
+        forbidden: Forbidden,
+        access: &Access,
+        cancel: &Cancel,
+    ) -> Self {
+        let patience = access.connect_timeout.map(|timeout| GREETING_PART * timeout);
+        let deadline = patience.map(|patience| Instant::now() + patience);
         Self {
-            listener: Listener::new(spawned.stdout, None, cancel.clone()),
+            listener: Listener::new(spawned.stdout, deadline, cancel.clone()),
+            patience,
             cancel: cancel.clone(),
             to_worker: spawned.stdin,
             child: spawned.guard,
@@ -153,7 +169,11 @@ impl Conversation {
                     let remains = self.listener.remains(&mut self.child);
                     return Err(self.scene.too_much_noise(&remains));
                 }
-                Heard::Ended | Heard::TimedOut => {
+                Heard::TimedOut => {
+                    self.child.end();
+                    return Err(self.scene.silent(self.patience.unwrap_or_default()));
+                }
+                Heard::Ended => {
                     let remains = self.listener.remains(&mut self.child);
                     return Err(self.scene.ended(&remains));
                 }

@@ -15,8 +15,9 @@ use super::explain::Scene;
 /// Where an administrator might put haul; used in what is suggested.
 const EXAMPLE_PATH: &str = "/opt/bin/haul";
 
-/// How ssh notices that the other host is gone: after a minute without an answer.
-const NOTICE_LOSS: [&str; 2] = ["ServerAliveInterval=15", "ServerAliveCountMax=4"];
+/// How many questions of ssh's own stay without an answer before it takes the other host for gone. haul notices as well;
+/// but an ssh that other commands share (ControlMaster) has to notice by itself, or it would be used again.
+const UNANSWERED: u32 = 3;
 
 /// A remote host as ssh wants it.
 #[derive(Debug, Clone, Copy)]
@@ -61,12 +62,19 @@ pub(super) fn own_command(access: &Access, end: End) -> Option<&str> {
 pub(super) fn arguments(remote: Remote<'_>, access: &Access) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = ["-x", "-T", "-e", "none"].iter().map(Into::into).collect();
     arguments.extend(choices(access));
-    arguments.extend(NOTICE_LOSS.iter().flat_map(|option| ["-o".into(), option.into()]));
+    arguments.extend(notice_loss(access).into_iter().flat_map(|option| ["-o".into(), option.into()]));
     if let Some(user) = remote.user {
         arguments.extend(["-l".into(), user.into()]);
     }
     arguments.extend(["--".into(), remote.name.into()]);
     arguments
+}
+
+fn notice_loss(access: &Access) -> Vec<String> {
+    let every_s = (access.silence / UNANSWERED).as_secs().max(1);
+    let mut options = vec![format!("ServerAliveInterval={every_s}"), format!("ServerAliveCountMax={UNANSWERED}")];
+    options.extend(access.connect_timeout.map(|timeout| format!("ConnectTimeout={}", timeout.as_secs().max(1))));
+    options
 }
 
 /// The words of the user's own command, made a worker.
@@ -148,6 +156,7 @@ fn local_user() -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn text(words: &[OsString]) -> Vec<&str> {
         words.iter().map(|word| word.to_str().unwrap()).collect()
@@ -179,9 +188,9 @@ mod tests {
             "-o",
             "ControlPath=/x y/%h",
             "-o",
-            "ServerAliveInterval=15",
+            "ServerAliveInterval=4",
             "-o",
-            "ServerAliveCountMax=4",
+            "ServerAliveCountMax=3",
             "-l",
             "ann",
             "--",
@@ -189,9 +198,12 @@ mod tests {
         ];
         assert_eq!(text(&arguments(remote, &access())), expected);
         let plain = Remote { user: None, name: "db1" };
-        let alive = ["-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4"];
+        let alive = ["-o", "ServerAliveInterval=4", "-o", "ServerAliveCountMax=3"];
         let expected = [&["-x", "-T", "-e", "none"], &alive[..], &["--", "db1"]].concat();
         assert_eq!(text(&arguments(plain, &Access::default())), expected);
+        let again = Access { connect_timeout: Some(Duration::from_secs(4)), ..Access::default() };
+        let expected = [&["-x", "-T", "-e", "none"], &alive[..], &["-o", "ConnectTimeout=4"], &["--", "db1"]].concat();
+        assert_eq!(text(&arguments(plain, &again)), expected);
     }
 
     #[test]

@@ -24,6 +24,11 @@ impl Limit {
         Self { bytes_per_s, handle: handle.clone(), figures: VecDeque::new() }
     }
 
+    /// Another attempt begins, and counts from nothing; the limit stays.
+    pub fn begin_again(&mut self) {
+        self.figures.clear();
+    }
+
     /// What is set now.
     pub fn bytes_per_s(&self) -> Option<u64> {
         self.bytes_per_s

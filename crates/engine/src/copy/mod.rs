@@ -1,8 +1,14 @@
 //! The controller: starts a worker for each end, gives each its Request, finds a way between them, and tells the
 //! caller what happens. It is never an end itself.
+//!
+//! What is here is one attempt; `repeat` makes as many as it takes.
 
 mod limit;
+mod repeat;
+mod retry;
 mod settings;
+mod told;
+mod totals;
 mod way;
 mod workers;
 
@@ -10,6 +16,7 @@ use haul_proto::advice::{WindowAdvice, WindowEnd};
 use haul_proto::path::Name;
 use haul_proto::wire::report::{Counters, Final, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Operand, SourceRequest, TargetRequest};
+use haul_proto::wire::sandbox::Sandbox;
 use haul_proto::wire::storage::StorageRequest;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
@@ -21,21 +28,43 @@ use self::way::Listening;
 use self::workers::{Role, Workers};
 use crate::bootstrap::End;
 use crate::cancel::Cancel;
-use crate::error::{Error, Outcome};
+use crate::error::{Error, GO_ON, Outcome};
 use crate::event::{Compression, Event, Observer, Progress, Summary, Way};
-use crate::rate::RateHandle;
 use crate::shown::own_name;
 use crate::spec::{Host, Job, Location, Program};
 
-/// Runs a job to its end. Blocks; `cancel` ends it within a second, `rate` makes it faster or slower.
-///
-/// # Errors
-/// See [`Error`]. Single files that fail are events, counted in the summary.
-pub fn run(job: Job, program: Program, cancel: &Cancel, rate: &RateHandle, observer: &mut dyn Observer) -> Outcome {
+pub use self::repeat::run;
+
+/// What came of one attempt.
+struct Attempt {
+    outcome: Outcome,
+    /// The last counters of source and target.
+    ends: [Counters; 2],
+    /// The one operand, a directory, was to become a directory that did not exist.
+    new_tree: bool,
+}
+
+impl Attempt {
+    /// It could not begin.
+    fn failed(error: Error) -> Self {
+        Self { outcome: Err(error), ends: [Counters::default(); 2], new_tree: false }
+    }
+}
+
+/// Carries a job out, once. `own_tree`: what the one operand, a directory, becomes was begun by an earlier attempt.
+fn attempt(
+    job: &Job,
+    program: &Program,
+    cancel: &Cancel,
+    limit: &mut Limit,
+    observer: &mut dyn Observer,
+    own_tree: bool,
+) -> Attempt {
     let begun = Instant::now();
-    check(&job)?;
-    let workers = Workers::start(&job, &program, cancel, observer)?;
-    let limit = Limit::new(job.options.rate_bytes_per_s, rate);
+    let workers = match Workers::start(job, program, cancel, observer) {
+        Ok(workers) => workers,
+        Err(error) => return Attempt::failed(error),
+    };
     let mut copy = Copy {
         job,
         workers,
@@ -45,10 +74,13 @@ pub fn run(job: Job, program: Program, cancel: &Cancel, rate: &RateHandle, obser
         left_out: 0,
         ends: [Counters::default(); 2],
         finals: HashMap::new(),
+        sandboxes: [None, None],
         listening: Listening::default(),
         held: Some(Vec::new()),
         streams: 0,
         limit,
+        own_tree,
+        new_tree: false,
     };
     let outcome = copy.carry_out(begun);
     copy.release_held();
@@ -56,7 +88,7 @@ pub fn run(job: Job, program: Program, cancel: &Cancel, rate: &RateHandle, obser
         Ok(_) => copy.workers.close(),
         Err(_) => copy.workers.cancel(),
     }
-    outcome
+    Attempt { outcome, ends: copy.ends, new_tree: copy.new_tree }
 }
 
 fn check(job: &Job) -> Result<(), Error> {
@@ -72,7 +104,7 @@ fn check(job: &Job) -> Result<(), Error> {
 }
 
 struct Copy<'a> {
-    job: Job,
+    job: &'a Job,
     workers: Workers,
     cancel: &'a Cancel,
     observer: &'a mut dyn Observer,
@@ -82,12 +114,18 @@ struct Copy<'a> {
     ends: [Counters; 2],
     /// The last words of those that have finished.
     finals: HashMap<Role, Final>,
+    /// How far source and target have confined themselves, once they have said so.
+    sandboxes: [Option<Sandbox>; 2],
     listening: Listening,
     /// What there is to be told once the way is known; `None` from then on.
     held: Option<Vec<Event>>,
     /// How many streams there are at first.
     streams: u16,
-    limit: Limit,
+    limit: &'a mut Limit,
+    /// The tree that the one operand becomes was begun by an earlier attempt.
+    own_tree: bool,
+    /// It is begun by this one.
+    new_tree: bool,
 }
 
 /// Most events that are held back.
@@ -95,7 +133,7 @@ const HELD_MAX: usize = 4096;
 
 impl Copy<'_> {
     fn carry_out(&mut self, begun: Instant) -> Outcome {
-        let settings = session_settings(&self.job, &self.workers)?;
+        let settings = session_settings(self.job, &self.workers)?;
         self.streams = settings.streams;
         let source = SourceRequest {
             settings: settings.clone(),
@@ -125,6 +163,7 @@ impl Copy<'_> {
             operands,
             source_boot: self.workers.hello(Role::Source).boot,
             origin,
+            own_tree: self.own_tree,
             make_directory: options.make_directory,
             force: options.force,
             preserve: options.preserve,
@@ -134,6 +173,7 @@ impl Copy<'_> {
             resume: options.resume,
             keep_partial: options.resume && options.keep_partial,
             journal_dir: options.journal_dir.iter().flat_map(|dir| dir.as_os_str().as_bytes().to_vec()).collect(),
+            fsync: options.fsync,
         };
         self.workers.send(Role::Target, &ControllerMessage::Target(target))?;
         let one = self.workers.is_one();
@@ -142,12 +182,13 @@ impl Copy<'_> {
             self.workers.send(Role::Target, &ControllerMessage::Begin { skip: None })?;
             way::listen_early(self, Role::Target)?;
         }
-        let (boot, landing) = self.expect(|role, message| match message {
-            WorkerMessage::TargetReady { boot, device, inode } if one || role == Role::Target => {
-                Ok((boot, (device, inode)))
+        let (boot, landing, new_tree) = self.expect(|role, message| match message {
+            WorkerMessage::TargetReady { boot, device, inode, new_tree } if one || role == Role::Target => {
+                Ok((boot, (device, inode), new_tree))
             }
             other => Err(other),
         })?;
+        self.new_tree = new_tree;
         let skip = (boot == self.workers.hello(Role::Source).boot).then_some(landing);
         // Offers and answers go through the links, while connections are being made.
         self.workers.send(Role::Source, &ControllerMessage::Begin { skip })?;
@@ -199,7 +240,7 @@ impl Copy<'_> {
         while !self.is_over() {
             let (role, message) = self.receive(true)?;
             self.observe(role, message, true)?;
-            self.adjust_rate()?;
+            self.adjust_rate();
             // Before the source has said what it found, a figure of what is done would be out of nothing.
             let known = self.ends[0].files_found > 0 || self.ends[0].walk_complete;
             if known && last_shown.elapsed() >= every {
@@ -241,12 +282,12 @@ impl Copy<'_> {
     }
 
     /// Passes on to the source what the caller wants of its rate.
-    fn adjust_rate(&mut self) -> Result<(), Error> {
+    fn adjust_rate(&mut self) {
         if let Some(bytes_per_s) = self.limit.look(self.ends[1].bytes_written) {
-            self.workers.send(Role::Source, &ControllerMessage::Rate(bytes_per_s))?;
+            // A source that is gone is noticed where it is listened to.
+            let _ = self.workers.send(Role::Source, &ControllerMessage::Rate(bytes_per_s));
             self.tell(Event::RateLimit { bytes_per_s });
         }
-        Ok(())
     }
 
     fn observe(&mut self, role: Role, message: WorkerMessage, begun: bool) -> Result<(), Error> {
@@ -259,6 +300,12 @@ impl Copy<'_> {
                 self.ends[role.index()] = counters;
             }
             WorkerMessage::Finished(last) => self.finished(role, *last)?,
+            WorkerMessage::Confined(sandbox) => {
+                if self.workers.is_one() {
+                    self.sandboxes[role.other().index()] = Some(sandbox.clone());
+                }
+                self.sandboxes[role.index()] = Some(sandbox);
+            }
             WorkerMessage::FileDone { path, size, digest } => self.tell(Event::FileDone { path, size, digest }),
             WorkerMessage::Resumed { path, size, held, damaged, compared } => {
                 self.tell(Event::Resumed { path, size, held, damaged, compared });
@@ -282,8 +329,7 @@ impl Copy<'_> {
             }
             WorkerMessage::Fatal { text } | WorkerMessage::CannotConnect { text } => {
                 let text = self.workers.explain(role, &text, begun);
-                let again = format!("{text}\nrun the same command again to go on");
-                return Err(if begun { Error::Broken(again) } else { Error::Connect(text) });
+                return Err(if begun { Error::Broken(format!("{text}\n{GO_ON}")) } else { Error::Connect(text) });
             }
             _ => return Err(Error::Connect(format!("{} answered out of turn", host()))),
         }
@@ -314,6 +360,7 @@ impl Copy<'_> {
         cipher: Option<crate::spec::Cipher>,
     ) -> Summary {
         let all = source.counters.plus(&target.counters);
+        let [source_sandbox, target_sandbox] = self.sandboxes.clone();
         let digests = way != Way::Local || self.job.options.report_files || self.job.options.verify_memory;
         Summary {
             files_copied: all.files_copied,
@@ -325,6 +372,7 @@ impl Copy<'_> {
             bytes: all.bytes_written,
             bytes_skipped: all.bytes_skipped,
             elapsed: begun.elapsed(),
+            restarts: 0,
             way,
             streams: streams(&source.counters),
             cipher,
@@ -342,6 +390,9 @@ impl Copy<'_> {
             source_direct_bytes: source.direct_bytes,
             target_direct_bytes: target.direct_bytes,
             cloned_bytes: target.cloned_bytes,
+            durable: target.durable,
+            source_sandbox,
+            target_sandbox,
         }
     }
 

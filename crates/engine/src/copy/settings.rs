@@ -50,7 +50,14 @@ pub fn session_settings(job: &Job, workers: &Workers) -> Result<SessionSettings,
         report_files: options.report_files,
         report_every_ms: u32::try_from(options.progress_every.min(COUNTERS_EVERY_MAX).as_millis()).unwrap_or(u32::MAX),
         cpus: cpus(&options.cpus)?,
+        silence_ms: workers_silence_ms(job.access.silence),
     })
+}
+
+/// A worker waits a fifth less for its controller than that waits for it: so where a way is cut, the worker is gone
+/// before the controller begins again.
+fn workers_silence_ms(silence: Duration) -> u32 {
+    u32::try_from((silence * 4 / 5).as_millis()).unwrap_or(u32::MAX)
 }
 
 /// As many streams to begin with as the end with fewer cores has, within reason. On a machine with few cores that is not more than

@@ -16,10 +16,11 @@ use std::time::{Duration, Instant};
 use super::end_of;
 use crate::bootstrap::{Guard, Started, start_local, start_remote};
 use crate::cancel::Cancel;
-use crate::error::Error;
+use crate::error::{Error, GO_ON};
 use crate::event::{Event, Observer};
 use crate::link::{LinkReader, LinkWriter};
 use crate::run::panicked;
+use crate::silence::Heard;
 use crate::spec::{Host, Job, Program};
 
 /// Most events that wait for an observer that is slow; beyond that, the workers wait.
@@ -96,12 +97,12 @@ impl Workers {
         let (sender, inbox) = sync_channel(EVENTS_MAX);
         let mut links = Vec::new();
         let mut readers = Vec::new();
-        for started in started {
-            if let Some(path) = &started.deployed {
-                observer.event(&Event::Deployed { host: started.host_label.clone(), path: path.clone() });
+        for Greeted { link, from_worker, child, deployed, label } in started {
+            if let Some(path) = deployed {
+                observer.event(&Event::Deployed { host: label.clone(), path });
             }
-            links.push((LinkWriter::new(started.to_worker), started.child, started.host_label));
-            readers.push(started.from_worker);
+            links.push((link, child, label));
+            readers.push(Heard::new(from_worker, job.access.silence));
         }
         let writers: Vec<LinkWriter> = links.iter().map(|(link, ..)| link.clone()).collect();
         for (index, ((role, _), reader)) in hosts.iter().zip(readers).enumerate() {
@@ -109,7 +110,7 @@ impl Workers {
             let (role, sender) = (*role, sender.clone());
             let relay = thread::Builder::new().name("haul-relay".into());
             let spawned = relay.spawn(move || relay_all(role, reader, other.as_ref(), &sender));
-            spawned.map_err(|error| Error::Failed(format!("no thread could be started: {error}")))?;
+            spawned.map_err(no_thread)?;
         }
         let mut hellos = greet(&inbox, &links, cancel)?;
         let mut workers = links.into_iter().zip(&hosts).map(|((link, child, label), (role, _))| {
@@ -187,7 +188,7 @@ impl Workers {
     fn lost(&mut self, role: Role, reason: Option<String>, begun: bool) -> Error {
         let text = self.lost_text(role, reason);
         match begun {
-            true => Error::Broken(format!("{text}\nrun the same command again to go on")),
+            true => Error::Broken(format!("{text}\n{GO_ON}")),
             false => Error::Connect(text),
         }
     }
@@ -257,9 +258,31 @@ impl Workers {
     }
 }
 
+/// A worker that has greeted, and hears that its controller is there: the other one may take its time.
+struct Greeted {
+    link: LinkWriter,
+    from_worker: ChildStdout,
+    child: Guard,
+    deployed: Option<String>,
+    label: String,
+}
+
+impl Greeted {
+    fn new(started: Started) -> Result<Self, Error> {
+        let Started { to_worker, from_worker, child, deployed, host_label: label, .. } = started;
+        let link = LinkWriter::new(to_worker);
+        link.keep_alive().map_err(no_thread)?;
+        Ok(Self { link, from_worker, child, deployed, label })
+    }
+}
+
+fn no_thread(error: std::io::Error) -> Error {
+    Error::Failed(format!("no thread could be started: {error}"))
+}
+
 /// Starts all workers at the same time: ssh takes its time. Where one cannot be started, or the caller wants no more,
 /// none is left when this returns, nor anything that was to start it.
-fn start_all(hosts: &[(Role, Host)], job: &Job, program: &Program, cancel: &Cancel) -> Result<Vec<Started>, Error> {
+fn start_all(hosts: &[(Role, Host)], job: &Job, program: &Program, cancel: &Cancel) -> Result<Vec<Greeted>, Error> {
     let stop = Cancel::new();
     let (sender, ended) = channel();
     let mut threads = Vec::new();
@@ -271,7 +294,7 @@ fn start_all(hosts: &[(Role, Host)], job: &Job, program: &Program, cancel: &Canc
         }
     }
     drop(sender);
-    let mut all: Vec<Option<Started>> = hosts.iter().map(|_| None).collect();
+    let mut all: Vec<Option<Greeted>> = hosts.iter().map(|_| None).collect();
     loop {
         if cancel.is_cancelled() {
             failure = Some(Error::Interrupted);
@@ -302,7 +325,7 @@ fn start_one(
     job: &Job,
     program: &Program,
     stop: &Cancel,
-    sender: &Sender<(usize, Result<Started, Error>)>,
+    sender: &Sender<(usize, Result<Greeted, Error>)>,
 ) -> Result<thread::JoinHandle<()>, Error> {
     let (host, access, program) = (host.clone(), job.access.clone(), program.clone());
     let (stop, sender) = (stop.clone(), sender.clone());
@@ -312,9 +335,9 @@ fn start_one(
             Host::Remote { .. } => start_remote(&host, end_of(role), &access, &program, &stop),
         };
         // The one that started it listens until the thread has ended.
-        let _ = sender.send((index, started));
+        let _ = sender.send((index, started.and_then(Greeted::new)));
     });
-    spawned.map_err(|error| Error::Failed(format!("no thread could be started: {error}")))
+    spawned.map_err(no_thread)
 }
 
 /// Every worker's Hello, checked.
@@ -358,7 +381,7 @@ fn next(inbox: &Receiver<(Role, Incoming)>, cancel: &Cancel) -> Result<(Role, In
 
 /// Reads all that a worker says: what is for the other worker goes there, the rest to the controller. Waits while
 /// the other worker does not read; nothing else waits for this thread.
-fn relay_all(role: Role, from: ChildStdout, other: Option<&LinkWriter>, sender: &SyncSender<(Role, Incoming)>) {
+fn relay_all(role: Role, from: Heard<ChildStdout>, other: Option<&LinkWriter>, sender: &SyncSender<(Role, Incoming)>) {
     let relayed = catch_unwind(AssertUnwindSafe(|| relay(role, from, other, sender)));
     let reason = relayed.unwrap_or_else(|panic| Some(panicked("haul-relay", &*panic)));
     // Nobody listens any more when the job is over.
@@ -368,7 +391,7 @@ fn relay_all(role: Role, from: ChildStdout, other: Option<&LinkWriter>, sender: 
 /// Relays until the worker says no more. Returns why, where that is not its end.
 fn relay(
     role: Role,
-    from: ChildStdout,
+    from: Heard<ChildStdout>,
     other: Option<&LinkWriter>,
     sender: &SyncSender<(Role, Incoming)>,
 ) -> Option<String> {
@@ -455,7 +478,7 @@ mod tests {
         let failing = format!("sh -c 'until [ -e {} ]; do sleep 0.01; done; exit 7'", file.display());
         let (hosts, job) = job(silent(&file), failing);
         let begun = Instant::now();
-        let error = start_all(&hosts, &job, &program(), &Cancel::new()).unwrap_err().to_string();
+        let error = start_all(&hosts, &job, &program(), &Cancel::new()).err().unwrap().to_string();
         assert!(error.contains("at b: it ended with status 7"), "{error}");
         assert!(begun.elapsed() < Duration::from_secs(5) && !runs(&file), "{:?}", begun.elapsed());
     }

@@ -143,6 +143,13 @@ impl Dir {
         Ok(self.0.cache.open(|| openat(&*dir, name.as_bytes(), flags, Mode::empty()))?)
     }
 
+    /// A descriptor of what `name` in this directory is, through which it can be looked at and named, and no more.
+    pub fn open_handle(&self, name: &Name, links: Links) -> io::Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC | links.open_flags();
+        let dir = self.fd()?;
+        Ok(self.0.cache.open(|| openat(&*dir, name.as_bytes(), flags, Mode::empty()))?)
+    }
+
     /// The descriptor; opens the directory again where it had been closed.
     /// Each component of the way is verified: where another directory stands
     /// in its place now, that is an error. Relative to the descriptor, other

@@ -12,9 +12,10 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// Permission bits that give the file's owner or group to whoever runs it.
-const SETUID: u16 = 0o4000;
-const SETGID: u16 = 0o2000;
+/// The permission bit that gives the rights of a file's owner to whoever runs it.
+pub const SETUID: u16 = 0o4000;
+/// The one that gives those of its group.
+pub const SETGID: u16 = 0o2000;
 
 /// Which file or directory something is, as far as the system tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -74,6 +75,11 @@ impl Look {
     /// At `name` in the directory `dir`.
     pub fn at_name(dir: impl AsFd, name: &Name, links: Links) -> io::Result<Self> {
         Ok(Self::from(&statat(dir, name.as_bytes(), links.at_flags())?))
+    }
+
+    /// Whether it is a device, FIFO or socket.
+    pub fn is_special(&self) -> bool {
+        !matches!(self.kind, FileType::RegularFile | FileType::Directory | FileType::Symlink)
     }
 }
 

@@ -3,6 +3,7 @@
 
 pub mod affinity;
 pub mod clone_range;
+pub mod confine;
 pub mod machine;
 pub mod open_files;
 pub mod page_cache;

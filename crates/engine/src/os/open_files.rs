@@ -9,6 +9,11 @@ pub fn raise_limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
+/// How many files this process may have open; `None` for any number.
+pub fn limit() -> Option<u64> {
+    getrlimit(Resource::Nofile).current
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

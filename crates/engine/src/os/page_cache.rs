@@ -46,6 +46,13 @@ pub fn finish_write_back(file: impl AsFd, offset: u64, len: u64) -> io::Result<(
     sync_range(file, offset, len, all)
 }
 
+/// The error, if any, with which the write-back of a file ended since it was opened and nobody asked through this
+/// descriptor. Waits for pages that are on their way to the disk, and sends none there.
+pub fn write_back_error(file: impl AsFd) -> io::Result<()> {
+    // To the kernel, 0 is all that follows.
+    sync_range(file, 0, 0, libc::SYNC_FILE_RANGE_WAIT_BEFORE)
+}
+
 fn sync_range(file: impl AsFd, offset: u64, len: u64, flags: libc::c_uint) -> io::Result<()> {
     let too_far = |_| io::Error::from(io::ErrorKind::InvalidInput);
     let (offset, len) = (i64::try_from(offset).map_err(too_far)?, i64::try_from(len).map_err(too_far)?);
@@ -66,6 +73,7 @@ mod tests {
         file.write_all(&[1; 64 << 10]).unwrap();
         start_write_back(&file, 0, 64 << 10).unwrap();
         finish_write_back(&file, 0, 64 << 10).unwrap();
+        write_back_error(&file).unwrap();
         // An old kernel does not tell; one that does tells this.
         assert!(cached_bytes(&file, 0, 64 << 10).is_none_or(|cached| cached == 64 << 10));
         assert!(cached_bytes(&file, 1 << 30, 64 << 10).is_none_or(|cached| cached == 0));

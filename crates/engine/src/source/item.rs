@@ -2,12 +2,12 @@
 
 use haul_proto::manifest::Stamp;
 use haul_proto::path::Name;
-use rustix::fs::{CWD, FileType, Mode, OFlags, openat};
+use rustix::fs::FileType;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
-use crate::fs::{Dir, Links, Look};
+use crate::fs::{Dir, Links, Look, describe};
 use crate::shown::below;
 use crate::storage::Access;
 use crate::storage::file::Opened;
@@ -24,12 +24,30 @@ pub struct Item {
     /// Time of last modification when it was offered.
     pub modified: Stamp,
     /// A large file, opened by the first stream that reads it, closed when it is settled.
-    opened: OnceLock<Result<Arc<Opened>, String>>,
+    opened: OnceLock<Result<Arc<Opened>, Trouble>>,
     /// So many zeros, and no file.
     is_null: bool,
+    /// It has changed once while it was being read, and was offered anew.
+    is_again: bool,
+}
+
+/// Why a file cannot be delivered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trouble {
+    /// It is not what it was when it was offered or begun.
+    Changed,
+    /// Anything else, in words.
+    Failed(String),
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(describe(&error))
+    }
 }
 
 /// A name in a directory.
+#[derive(Clone)]
 pub struct Place {
     /// The directory.
     pub parent: Dir,
@@ -44,17 +62,36 @@ pub struct Place {
 impl Item {
     /// A directory: nothing of it is read but its listing.
     pub fn directory(operand: u32) -> Self {
-        Self { operand, place: None, size: 0, modified: Stamp::default(), opened: OnceLock::new(), is_null: false }
+        Self::at(operand, None, 0, Stamp::default())
     }
 
     /// Zeros: see [`null`].
     pub fn null(operand: u32, size: u64, modified: Stamp) -> Self {
-        Self { operand, place: None, size, modified, opened: OnceLock::new(), is_null: true }
+        Self { is_null: true, ..Self::at(operand, None, size, modified) }
     }
 
     /// Anything else.
     pub fn new(operand: u32, place: Place, size: u64, modified: Stamp) -> Self {
-        Self { operand, place: Some(place), size, modified, opened: OnceLock::new(), is_null: false }
+        Self::at(operand, Some(place), size, modified)
+    }
+
+    fn at(operand: u32, place: Option<Place>, size: u64, modified: Stamp) -> Self {
+        Self { operand, place, size, modified, opened: OnceLock::new(), is_null: false, is_again: false }
+    }
+
+    /// The file as it is now, to be offered anew after it has changed. `None` if it was already: what goes on changing
+    /// is not waited for.
+    pub fn again(&self) -> Result<Option<(Self, Look)>, Trouble> {
+        if self.is_again {
+            return Ok(None);
+        }
+        let Some(place) = &self.place else { return Ok(None) };
+        let look = Look::at_fd(self.open()?)?;
+        if look.kind != FileType::RegularFile {
+            return Err(io::Error::other(NO_FILE).into());
+        }
+        let item = Self::at(self.operand, Some(place.clone()), look.size, look.meta.modified);
+        Ok(Some((Self { is_again: true, ..item }, look)))
     }
 
     /// Whether it is zeros, and no file.
@@ -65,7 +102,7 @@ impl Item {
     /// Opens the file, without a look at what it is now.
     pub fn open(&self) -> io::Result<OwnedFd> {
         if self.is_null {
-            return Ok(openat(CWD, null::ZEROS, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?);
+            return null::open_zeros();
         }
         let place = self.place.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::IsADirectory))?;
         place.parent.open_unseen(&place.name, place.links)
@@ -79,22 +116,21 @@ impl Item {
         let look = Look::at_fd(file)?;
         match look.kind {
             FileType::RegularFile => Ok((look.size, look.meta.modified)),
-            _ => Err(io::Error::other("is no longer a regular file")),
+            _ => Err(io::Error::other(NO_FILE)),
         }
     }
 
-    /// The file, open once for all streams; the text of the error is the same for all, too. A file that is not
+    /// The file, open once for all streams; the error is the same for all, too. A file that is not
     /// as it was offered is an error.
-    pub fn open_shared(&self) -> Result<Arc<Opened>, String> {
+    pub fn open_shared(&self) -> Result<Arc<Opened>, Trouble> {
         let opened = self.opened.get_or_init(|| {
-            let text = |error: io::Error| crate::fs::describe(&error);
-            let file = self.open().map_err(text)?;
-            if self.look(&file).map_err(text)? != (self.size, self.modified) {
-                return Err(CHANGED.into());
+            let file = self.open()?;
+            if self.look(&file)? != (self.size, self.modified) {
+                return Err(Trouble::Changed);
             }
             // Only advice: what it does not do, it does not break.
             let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Sequential);
-            Ok(Arc::new(Opened::new(file, Access::Read).map_err(text)?))
+            Ok(Arc::new(Opened::new(file, Access::Read)?))
         });
         opened.clone()
     }
@@ -109,5 +145,7 @@ impl Item {
     }
 }
 
-/// Said of a file that is not what it was when it was offered or begun.
+/// Said of a name that is not a file's any more.
+const NO_FILE: &str = "is no longer a regular file";
+/// Said of a file that is not what it was when it was offered or begun, and of one that goes on changing.
 pub const CHANGED: &str = "it changed while it was being copied\nrun the same command again when nothing writes to it";

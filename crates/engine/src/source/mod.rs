@@ -6,26 +6,32 @@
 mod item;
 mod offer;
 mod operand;
+mod pack;
 mod send;
 #[cfg(test)]
 mod tests;
 
-use haul_proto::ids::StreamId;
+use haul_proto::ids::{EntryId, StreamId};
+use haul_proto::manifest::{Entry, Kind, Place};
+use haul_proto::path::escape;
 use haul_proto::plan::Work;
 use haul_proto::ranges::RangeSet;
 use haul_proto::session::source::Source as Machine;
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::message::TargetMessage;
-use haul_proto::wire::request::{Operand, SourceRequest};
+use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::request::{Links, Operand, SourceRequest};
 use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::Ordering;
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use self::item::Item;
+use self::item::{Item, Trouble};
 use self::operand::Root;
-use crate::fs::Identity;
+use crate::cancel::Cancel;
+use crate::fs::{Identity, Look};
+use crate::os::confine::Bounds;
 use crate::pace::Pace;
 use crate::report::Reporter;
 use crate::report::add;
@@ -33,6 +39,7 @@ use crate::storage::policy::Policy;
 use crate::stream::Stream;
 use crate::stream::compress::Compressing;
 
+pub use self::item::CHANGED;
 pub use self::send::{NO_VALUE, Outlet, SendError};
 
 /// Why a file fails that the target takes from its beginning to its end only.
@@ -46,6 +53,8 @@ pub struct Source {
     /// Where the data lands, if that is on this host: never walked into.
     landing: OnceLock<Identity>,
     state: Mutex<State>,
+    /// Ends the walk.
+    walking: Cancel,
     /// How files are read.
     policy: Policy,
     /// There may be work for streams.
@@ -71,6 +80,12 @@ struct State {
     double_after: Option<Duration>,
 }
 
+impl State {
+    fn is_over(&self) -> bool {
+        self.stopped || self.machine.is_finished()
+    }
+}
+
 impl Source {
     /// Looks at the operands. What cannot be copied is reported at once.
     pub fn prepare(request: SourceRequest, reporter: Reporter) -> Self {
@@ -86,7 +101,8 @@ impl Source {
         let (work, window, outbox) = (Condvar::new(), Condvar::new(), Condvar::new());
         let pace = Pace::new(request.rate_bytes_per_s);
         let policy = Policy::new(request.storage);
-        Self { request, roots, landing: OnceLock::new(), state, policy, work, window, outbox, pace, reporter }
+        let walking = Cancel::new();
+        Self { request, roots, landing: OnceLock::new(), state, walking, policy, work, window, outbox, pace, reporter }
     }
 
     /// The operands as the target needs to know them.
@@ -97,6 +113,14 @@ impl Source {
     /// Names these operands on this host, over all runs.
     pub fn origin(&self) -> [u8; 32] {
         operand::origin(&self.request.operands)
+    }
+
+    /// What it reads: its operands and what is below them.
+    pub fn allow(&self, bounds: &mut Bounds) {
+        if self.request.links == Links::Follow {
+            return bounds.allow_reading_anything("symbolic links are followed wherever they lead, so all can be read");
+        }
+        self.roots.iter().flatten().for_each(|root| root.allow(bounds));
     }
 
     /// Leaves this directory out wherever the walk finds it below an operand. To be called before [`Self::walk`];
@@ -141,7 +165,7 @@ impl Source {
                 self.work.notify_all();
                 return Some(messages.iter().map(|message| message.encode(self.request.settings.number)).collect());
             }
-            if state.stopped || state.machine.is_finished() {
+            if state.is_over() {
                 return None;
             }
             state = self.outbox.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -188,7 +212,7 @@ impl Source {
     }
 
     /// A stream is gone, and its thread is at its end. What was on its way is asked for.
-    fn lose_stream(&self, id: StreamId, in_hand: Option<Work<Item>>) {
+    fn lose_stream(&self, id: StreamId, in_hand: impl Iterator<Item = Work<Item>>) {
         let mut state = self.lock();
         state.given_up.remove(&id);
         let failed = state.machine.lose_stream(id, in_hand, OUT_OF_ORDER);
@@ -208,6 +232,11 @@ impl Source {
         self.lock().machine.is_finished()
     }
 
+    /// Whether there is nothing left to do: everything is settled, or the job was stopped.
+    fn is_over(&self) -> bool {
+        self.lock().is_over()
+    }
+
     /// Limits what all streams together send, from now on; 0 for no limit.
     pub fn set_rate(&self, rate_bytes_per_s: u64) {
         self.pace.set(rate_bytes_per_s);
@@ -216,6 +245,7 @@ impl Source {
     /// Stops all threads at their next step.
     pub fn stop(&self) {
         self.lock().stopped = true;
+        self.walking.cancel();
         // What is half sent is not waited for.
         self.pace.set(0);
         self.notify();
@@ -227,7 +257,7 @@ impl Source {
         let since = Instant::now();
         let mut state = self.lock();
         loop {
-            if state.stopped || state.machine.is_finished() {
+            if state.is_over() {
                 drop(state);
                 self.notify();
                 return Ok(None);
@@ -275,22 +305,41 @@ impl Source {
     }
 
     /// These frames were read; some were compared and are the `same` at both ends.
-    fn frames_read(&self, entry: haul_proto::ids::EntryId, values: &[(u64, [u8; 32])], same: &RangeSet) {
+    fn frames_read(&self, entry: EntryId, values: &[(u64, [u8; 32])], same: &RangeSet) {
         self.lock().machine.frames_read(entry, values, same);
         self.outbox.notify_all();
     }
 
     /// A small file did not fit into its pack.
-    fn put_back(&self, entry: haul_proto::ids::EntryId, size: u64) {
+    fn put_back(&self, entry: EntryId, size: u64) {
         self.lock().machine.put_back(entry, size);
         self.work.notify_all();
     }
 
-    /// A file cannot be read.
-    fn fail(&self, entry: haul_proto::ids::EntryId, item: &Item, reason: &str) {
-        let known = self.lock().machine.fail(entry, reason);
+    /// A file cannot be delivered as it was offered. One that has changed is offered anew, once.
+    fn fail(&self, entry: EntryId, item: &Item, trouble: Trouble) {
+        let again = if trouble == Trouble::Changed { item.again() } else { Ok(None) };
+        let reason = match (again, trouble) {
+            (Ok(Some((again, look))), _) => return self.offer_again(entry, again, &look),
+            (Ok(None), Trouble::Changed) => CHANGED.to_owned(),
+            (Err(Trouble::Failed(reason)), _) | (_, Trouble::Failed(reason)) => reason,
+            (Err(Trouble::Changed), _) => CHANGED.to_owned(),
+        };
+        let known = self.lock().machine.fail(entry, &reason);
         if known {
             self.reporter.failed(item.path(&self.request.operands), reason);
+        }
+        self.notify();
+    }
+
+    fn offer_again(&self, entry: EntryId, item: Item, look: &Look) {
+        let path = item.path(&self.request.operands);
+        let kind = Kind::File { size: look.size };
+        let version = (look.size > self.request.settings.frame.pack_file_max()).then(|| look.version());
+        let now = Entry { place: Place::Again(entry), kind, meta: look.meta, version };
+        if self.lock().machine.offer_again(entry, now, Arc::new(item)).is_some() {
+            let text = format!("{}: it changed while it was being copied: it is begun anew", escape(&path));
+            self.reporter.send(&WorkerMessage::Notice { text });
         }
         self.notify();
     }

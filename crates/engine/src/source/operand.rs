@@ -6,11 +6,13 @@ use rustix::fs::FileType;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::fs::{Access, Dir, FdCache, Identity, Links, Look, MAX_OPEN_DIRECTORIES, describe};
+use crate::os::confine::{Bounds, Rights};
 use crate::os::machine;
 use crate::report::Reporter;
 use crate::shown::own_name;
@@ -42,6 +44,22 @@ impl Root {
             directory: matches!(self.kind, RootKind::Directory(_)),
             device: self.identity.device,
             inode: self.identity.inode,
+        }
+    }
+}
+
+impl Root {
+    /// Lets this be read, as far as it is still what it was: a file that was exchanged meanwhile stays out of reach.
+    pub fn allow(&self, bounds: &mut Bounds) {
+        match &self.kind {
+            // What cannot be opened is reported when its turn comes.
+            RootKind::Directory(dir) => drop(dir.fd().map(|fd| bounds.allow(&*fd, Rights::ReadTree))),
+            RootKind::File(parent, name, ..) => {
+                let file = parent.open_handle(name, OPERAND_LINKS);
+                let same = |file: &OwnedFd| Look::at_fd(file).is_ok_and(|look| look.identity == self.identity);
+                drop(file.map(|file| same(&file).then(|| bounds.allow(&file, Rights::ReadFile))));
+            }
+            RootKind::Null(_) => drop(null::open_zeros().map(|zeros| bounds.allow(&zeros, Rights::ReadFile))),
         }
     }
 }

@@ -1,14 +1,14 @@
 //! The source without a target: what it opens, what it walks into, and whom it wakes.
 
 use haul_proto::compression::Policy;
-use haul_proto::cpus::Cpus;
-use haul_proto::ids::{EntryId, JobId, JobNumber, StreamId};
+use haul_proto::ids::{EntryId, JobNumber, StreamId};
 use haul_proto::integrity::FrameLen;
 use haul_proto::manifest::{Entry, Kind, Meta, Place};
-use haul_proto::wire::handshake::Suite;
-use haul_proto::wire::limits::{ENTRY_WINDOW, REKEY_BYTES};
+use haul_proto::plan::Stride;
+use haul_proto::wire::frame::Trailer;
+use haul_proto::wire::limits::ENTRY_WINDOW;
 use haul_proto::wire::message::{Need, SourceMessage};
-use haul_proto::wire::request::{Links, SessionSettings};
+use haul_proto::wire::request::Links;
 use haul_proto::wire::storage::StorageRequest;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -20,27 +20,18 @@ use super::*;
 use crate::fs::testing::{in_time, without_capabilities};
 use crate::fs::{Look, MAX_OPEN_DIRECTORIES};
 use crate::link::LinkWriter;
+use crate::os::confine::Network;
+use crate::os::confine::tests::{confined, is_denied};
+use crate::storage::Access;
+use crate::storage::file::Opened;
+use crate::stream::record::Record;
+use crate::testing::settings;
 
 const NUMBER: JobNumber = JobNumber(1);
 const OPERANDS: usize = 1500;
 
 fn source(operands: &[PathBuf], links: Links) -> Source {
-    let settings = SessionSettings {
-        job: JobId([1; 16]),
-        number: NUMBER,
-        session: JobId([2; 16]),
-        secret: [3; 32],
-        suite: Suite::Aes256Gcm,
-        frame: FrameLen::DEFAULT,
-        streams: 1,
-        streams_max: 1,
-        congestion: String::new(),
-        window_bytes: 0,
-        rekey_bytes: REKEY_BYTES,
-        report_files: false,
-        report_every_ms: 200,
-        cpus: Cpus::default(),
-    };
+    let settings = settings();
     let operands = operands.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect();
     let (storage, compression) = (StorageRequest::default(), Policy::Off);
     let request =
@@ -87,6 +78,39 @@ fn make_file(path: PathBuf) -> PathBuf {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(&path, b"1").unwrap();
     path
+}
+
+#[test]
+fn a_confined_source_reads_what_it_was_asked_for_and_not_what_stands_there_later() {
+    let temp = tempfile::tempdir().unwrap();
+    let (inner, operand) = (make_file(temp.path().join("tree/f")), make_file(temp.path().join("operand")));
+    let secret = make_file(temp.path().join("outside/secret"));
+    let exchange = || {
+        // Of the same size and time: nothing but the bounds tells them apart.
+        std::fs::File::options()
+            .write(true)
+            .open(&secret)
+            .unwrap()
+            .set_modified(operand.metadata().unwrap().modified().unwrap())
+            .unwrap();
+        std::fs::remove_file(&operand).unwrap();
+        symlink(&secret, &operand).unwrap();
+    };
+    let operands = [inner.parent().unwrap().to_owned(), operand.clone()];
+    let source = source(&operands, Links::Keep);
+    assert_eq!(source.operands().iter().flatten().count(), 2);
+    let read = confined(
+        Network::Streams,
+        |bounds| source.allow(bounds),
+        || {
+            is_denied(std::fs::read(&secret));
+            offers(&source).len()
+        },
+    );
+    exchange();
+    let opened_after = confined(Network::Streams, |bounds| source.allow(bounds), || opened(&source, 3));
+    let (Some(read), Some(opened_after)) = (read, opened_after) else { return };
+    assert_eq!((read, opened_after), (3, 1), "what was exchanged is not opened");
 }
 
 #[test]
@@ -177,5 +201,67 @@ fn the_walk_goes_on_when_streams_find_that_nobody_wants_what_waits() {
         assert!(walking.join().unwrap());
         source.stop();
         assert!(streaming.join().unwrap());
+    });
+}
+
+/// Takes frames, and stops the job at one of them.
+struct Stopping<'s> {
+    source: &'s Source,
+    at: u64,
+    frames: Vec<u64>,
+}
+
+impl Outlet for Stopping<'_> {
+    fn put(&mut self, record: Record, trailer: &Trailer, _: &Pace) -> Result<Record, SendError> {
+        let Trailer::Data(frame) = trailer else { panic!("{trailer:?}") };
+        self.frames.push(frame.offset / u64::from(FrameLen::DEFAULT.get()));
+        if self.frames.len() as u64 == self.at {
+            self.source.stop();
+        }
+        Ok(record)
+    }
+
+    fn settle(&mut self) -> Result<(), SendError> {
+        Ok(())
+    }
+
+    fn end(&mut self, _: Record) -> Result<(), SendError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_stream_takes_its_next_piece_early_and_does_not_send_it_once_the_job_is_stopped() {
+    // Beside the test's own executable: there is a disk, unlike in /tmp.
+    let beside = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+    let place = tempfile::tempdir_in(beside).unwrap();
+    let path = place.path().join("file");
+    let frame = u64::from(FrameLen::DEFAULT.get());
+    in_time(move || {
+        for at in 1..=5 {
+            // Nobody has read it.
+            let _ = std::fs::remove_file(&path);
+            let file = std::fs::File::create(&path).unwrap();
+            file.set_len(400 * frame).unwrap();
+            if Opened::new(file.into(), Access::Write).unwrap().in_memory() {
+                println!("SKIPPED: no disk here");
+                return;
+            }
+            let source = source(std::slice::from_ref(&path), Links::Keep);
+            assert_eq!(offers(&source).len(), 1);
+            source.handle_peer(&needs(0, vec![Need::All])).unwrap();
+            let mut outlet = Stopping { source: &source, at, frames: Vec::new() };
+            source.run_stream(StreamId(0), &mut outlet).unwrap();
+            let first_piece = Stride::default().frames_max();
+            let sent = outlet.frames.len() as u64;
+            assert_eq!(outlet.frames, (0..sent).collect::<Vec<_>>());
+            if at <= first_piece {
+                assert_eq!(sent, first_piece, "a piece that is begun is sent");
+            }
+            let Some(Work::Frames(rest)) = source.lock().machine.next_work(StreamId(0), 1) else {
+                panic!("the file is not done")
+            };
+            assert!(rest.frames.start > sent, "and the next one was taken by then");
+        }
     });
 }

@@ -158,7 +158,7 @@ fn way(method: Method) -> Way {
 fn read_all(reader: &mut Reader, path: &Path, method: Method, start: u64, end: u64) -> Vec<u8> {
     let file = opened(path);
     // Where there is no O_DIRECT, the page cache does it.
-    reader.begin(file, way(method), start, end);
+    reader.add(file, way(method), start, end);
     let mut content = Vec::new();
     while let Some(record) = reader.next() {
         let record = record.unwrap();
@@ -202,11 +202,12 @@ fn a_reader_says_where_a_file_has_become_shorter() {
             for (method, left) in [(Method::Buffered, 3 * FRAME + 5000), (Method::Direct, 2 * FRAME + 100)] {
                 let handle = opened(&path);
                 File::options().write(true).open(&path).unwrap().set_len(left as u64).unwrap();
-                reader.begin(handle, way(method), 0, 5 * FRAME as u64);
+                reader.add(handle, way(method), 0, 5 * FRAME as u64);
                 let lengths: Vec<_> =
                     std::iter::from_fn(|| reader.next()).map(|record| record.unwrap().payload().len()).collect();
                 let expected: Vec<_> = (0..5).map(|i| left.saturating_sub(i * FRAME).min(FRAME)).collect();
                 assert_eq!(lengths, expected, "{method:?}");
+                reader.end();
             }
         }
     });
@@ -233,10 +234,11 @@ fn a_piece_that_is_given_up_disturbs_no_other() {
         fs::write(&second, vec![1; 3 * FRAME]).unwrap();
         let mut reader = Reader::new(FRAME);
         for _ in 0..20 {
-            reader.begin(opened(&first), way(Method::Direct), 0, 12 * FRAME as u64);
+            reader.add(opened(&first), way(Method::Direct), 0, 12 * FRAME as u64);
             let record = reader.next().unwrap().unwrap();
             assert!(record.payload() == &pattern(FRAME)[..]);
             reader.give_back(record);
+            reader.give_up();
             assert!(read_all(&mut reader, &second, Method::Direct, 0, 3 * FRAME as u64) == vec![1; 3 * FRAME]);
         }
     });

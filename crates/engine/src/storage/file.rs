@@ -2,13 +2,25 @@
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, fstatfs, openat};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
 use super::Access;
 
 /// File systems that are memory, with nothing behind it (linux/magic.h): tmpfs, ramfs, hugetlbfs, proc, sysfs.
 const MEMORY_MAGICS: [u64; 5] = [0x0102_1994, 0x8584_58f6, 0x9584_58f6, 0x9fa0, 0x6265_6572];
+
+/// Which kind of file system an open file is on (statfs(2), linux/magic.h).
+pub fn magic_of(file: impl AsFd) -> io::Result<u64> {
+    #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss)]
+    let magic = fstatfs(file)?.f_type as u64 & 0xffff_ffff;
+    Ok(magic)
+}
+
+/// Whether a kind of file system is memory, with nothing behind it.
+pub fn is_memory(magic: u64) -> bool {
+    MEMORY_MAGICS.contains(&magic)
+}
 
 /// An open file.
 pub struct Opened {
@@ -28,9 +40,7 @@ impl Opened {
         let kind = FileType::from_raw_mode(stat.st_mode);
         let is_file = kind == FileType::RegularFile;
         let has_blocks = is_file || kind == FileType::BlockDevice;
-        #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss)]
-        let magic = fstatfs(&fd)?.f_type as u64 & 0xffff_ffff;
-        let in_memory = !is_file || MEMORY_MAGICS.contains(&magic);
+        let in_memory = !is_file || is_memory(magic_of(&fd)?);
         Ok(Self { fd: Arc::new(fd), access, device: stat.st_dev, in_memory, has_blocks, direct: OnceLock::new() })
     }
 

@@ -2,9 +2,10 @@
 //!
 //! [`Storage`] is the interface: a request carries its buffer in, and has it back when it is finished. [`calls`] makes
 //! plain system calls, [`crate::os::ring`] has several requests under way by io_uring; a stream has one of each
-//! ([`Engines`]). [`read`] reads the frames of a piece ahead. Which way a file takes is measured ([`choice`]); what the
+//! ([`Engines`]). [`read`] reads the frames of a piece, and [`ahead`] keeps the disk at work meanwhile. Which way a file takes is measured ([`choice`]); what the
 //! page cache is told and keeps is [`cache`]'s. What a request is about (frames, proofs, names) is not known here.
 
+pub mod ahead;
 pub mod cache;
 pub mod calls;
 pub mod choice;

@@ -2,17 +2,25 @@
 //!
 //! The source is so many zeros, read from `/dev/zero`, under the name `null`; the target is `/dev/null`.
 
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::ffi::OsStr;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// What a source's zeros are called at the target.
 pub const NAME: &str = "null";
 /// Where zeros come from.
-pub const ZEROS: &str = "/dev/zero";
+const ZEROS: &str = "/dev/zero";
 /// Where bytes vanish.
 pub const NOTHING: &str = "/dev/null";
 const PREFIX: &[u8] = b"null:";
+
+/// Opens zeros without end.
+pub fn open_zeros() -> io::Result<OwnedFd> {
+    Ok(openat(CWD, ZEROS, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+}
 
 /// The size of `null:SIZE`: digits with k, m, g or t for powers of 1024. `None` for every other path; a file of such a
 /// name is `./null:1g`.

@@ -10,7 +10,14 @@ pub mod handshake;
 pub mod record;
 pub mod seal;
 pub mod socket;
+#[cfg(test)]
+pub mod testing;
 pub mod tunnel;
+
+#[cfg(test)]
+mod damage_tests;
+#[cfg(test)]
+mod middle_tests;
 
 use haul_proto::wire::compressed::{Compressed, decode_trailer};
 use haul_proto::wire::fault::ProtocolFault;

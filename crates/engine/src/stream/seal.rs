@@ -1,7 +1,9 @@
 //! Sealing and opening records: AEAD with an implicit counter as nonce, one key for each direction and generation.
 //!
 //! A key is never used for two connections, directions or generations (see
-//! [`haul_proto::wire::handshake`]), so a counter that starts at 0 never repeats a nonce under a key.
+//! [`haul_proto::wire::handshake`]), so a counter never repeats a nonce under a key. The counter goes on when the key
+//! changes. When that is depends on the lengths of records: without its number, the first record under a new key
+//! would open too where the last ones under the old key were left out.
 
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::digest::{SHA256, digest};
@@ -72,14 +74,18 @@ struct Keyed {
     direction: Direction,
     generation: u32,
     key: LessSafeKey,
+    /// Records in this direction, under all keys.
+    sealed: u64,
+    /// Records under this key.
     records: u64,
+    /// Their bytes.
     bytes: u64,
 }
 
 impl Keyed {
     fn new(schedule: KeySchedule, direction: Direction) -> Result<Self, ProtocolFault> {
         let key = schedule.key(direction, 0)?;
-        Ok(Self { schedule, direction, generation: 0, key, records: 0, bytes: 0 })
+        Ok(Self { schedule, direction, generation: 0, key, sealed: 0, records: 0, bytes: 0 })
     }
 
     /// The nonce for a record of this length. Both ends count alike, so they change keys at the same record.
@@ -92,7 +98,8 @@ impl Keyed {
             (self.records, self.bytes) = (0, 0);
         }
         let mut nonce = [0; 12];
-        nonce[4..].copy_from_slice(&self.records.to_le_bytes());
+        nonce[4..].copy_from_slice(&self.sealed.to_le_bytes());
+        self.sealed += 1;
         self.records += 1;
         self.bytes += len;
         Ok(Nonce::assume_unique_for_key(nonce))
@@ -109,7 +116,7 @@ impl Keyed {
 /// Shows no key.
 impl fmt::Debug for Keyed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} generation {}, {} records", self.direction, self.generation, self.records)
+        write!(f, "{:?} generation {}, {} records", self.direction, self.generation, self.sealed)
     }
 }
 

@@ -93,3 +93,16 @@ fn keys_change_at_the_limit_at_both_ends() {
     let all_open = (0..10).all(|_| opened(&mut opener, &sealed(&mut sealer, &[0; 300])).is_ok());
     assert!(!all_open, "a key lived beyond its limit");
 }
+
+#[test]
+fn a_record_left_out_where_the_key_changes_is_noticed() {
+    let keys = schedule(b"t", Suite::Aes256Gcm, 1000);
+    let mut sealer = keys.sealer(Direction::FromConnector).unwrap();
+    let [first, left_out, next] = [500, 100, 600].map(|len| sealed(&mut sealer, &vec![1; len]));
+    assert_eq!((sealer.0.generation, sealer.0.records), (1, 1), "the key changes at the third record");
+    let mut opener = keys.opener(Direction::FromConnector).unwrap();
+    assert!(opened(&mut opener, &first).is_ok());
+    assert!(opened(&mut opener, &next).is_err());
+    let mut opener = keys.opener(Direction::FromConnector).unwrap();
+    assert!([first, left_out, next].iter().all(|wire| opened(&mut opener, wire).is_ok()));
+}

@@ -118,7 +118,7 @@ fn sealed_records() {
     sealed(&mut sealer, b"", &Trailer::Finished);
     let rekeyed = sealed(&mut sealer, PAYLOAD, &data_trailer());
     let key = key_bytes(&keys, Direction::FromConnector, 1);
-    check_data(&open_by_the_document(Suite::Aes256Gcm, &key, 0, &rekeyed));
+    check_data(&open_by_the_document(Suite::Aes256Gcm, &key, 1, &rekeyed));
     vectors.push(("suite 1, record 1 where a key seals 100 bytes".into(), rekeyed));
     check("records", &vectors);
 }

@@ -8,10 +8,14 @@ use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Trailer};
 use haul_proto::wire::report::WorkerMessage;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::file::Incoming;
+use super::settle::Ends;
+use super::whole::Whole;
 use super::writer::Writer;
 use super::{Item, Target};
+use crate::fs::describe;
 use crate::pace::Pace;
 use crate::report::add;
 use crate::source::{Outlet, SendError};
@@ -44,6 +48,7 @@ impl Target {
 
     /// Proves and writes what a frame brings, or begins to. Returns a record that is free.
     fn deliver(&self, writer: &mut Writer, trailer: &Trailer, record: Record) -> Result<Record, ProtocolFault> {
+        self.settling.wait_for_room();
         match trailer {
             Trailer::Data(frame) => self.deliver_frame(writer, frame, record),
             Trailer::Pack(pack) => self.deliver_pack(pack, record.payload()).map(|()| record),
@@ -113,15 +118,23 @@ impl Target {
         }
         let admitted = self.lock().machine.admit_pack(&pack.files)?;
         let mut rest = payload;
-        let mut settled = Vec::with_capacity(pack.files.len());
+        let (mut ends, mut gathered) = (Ends::default(), Vec::new());
         for (file, item) in pack.files.iter().zip(admitted) {
             let (bytes, behind) = rest.split_at_checked(file.len as usize).ok_or(ProtocolFault::Truncated)?;
             rest = behind;
-            if let Some(item) = item {
-                settled.push((file.entry, self.write_packed(file, &item, bytes)));
+            let Some(item) = item else { continue };
+            match self.write_packed(file, &item, bytes) {
+                Ok(whole) if whole.disk.is_some() => gathered.push(whole),
+                Ok(whole) => self.name_at_once(whole, &mut ends),
+                Err(text) => self.give_up(file.entry, &item, text, &mut ends),
+            }
+            if gathered.len() >= self.settling.at_once() {
+                self.settling.add(std::mem::take(&mut gathered));
+                self.settling.wait_for_room();
             }
         }
-        self.settle_all(&settled);
+        self.settling.add(gathered);
+        self.settle_ends(ends);
         Ok(())
     }
 
@@ -135,36 +148,24 @@ impl Target {
             })
     }
 
-    fn write_packed(&self, file: &PackedFile, item: &Item, bytes: &[u8]) -> bool {
-        let Item::File(incoming) = item else { return false };
-        match incoming.write_whole(self, bytes, file.modified) {
-            Ok(()) => {
-                add(&self.reporter.tally.bytes_written, bytes.len() as u64);
-                self.reporter.file_done(|| incoming.relative(), bytes.len() as u64, file.digest);
-                true
-            }
-            Err(text) => {
-                incoming.discard(&self.unfinished);
-                self.fail(incoming.path(&self.landing), text);
-                false
-            }
-        }
-    }
-
-    /// Settles a pack's files with one look at the machine, then finishes the directories that this completes.
-    fn settle_all(&self, settled: &[(EntryId, bool)]) {
-        let mut state = self.lock();
-        let complete: Vec<_> = settled.iter().filter_map(|(entry, done)| state.machine.settle(*entry, *done)).collect();
-        drop(state);
-        complete.into_iter().for_each(|directory| self.finish(Some(directory)));
-        self.outbox.notify_all();
+    fn write_packed(&self, file: &PackedFile, item: &Arc<Item>, bytes: &[u8]) -> Result<Whole, String> {
+        let Item::File(incoming) = &**item else { return Err("it is a directory".into()) };
+        let disk = self.settling.disk_of(incoming.dir()).map_err(|error| describe(&error))?;
+        let written = incoming.write_whole(self, disk.as_deref(), bytes, file.modified)?;
+        let size = bytes.len() as u64;
+        add(&self.reporter.tally.bytes_written, size);
+        let (entry, item, digest) = (file.entry, Arc::clone(item), file.digest);
+        Ok(Whole { entry, item, size, digest, bytes: written, disk, packed: true })
     }
 
     pub(super) fn fail_file(&self, entry: EntryId, item: &Item, text: &str) {
         if let Item::File(incoming) = item {
-            incoming.give_up(self);
             let mut state = self.lock();
             let known = state.machine.is_known(entry);
+            // What belongs to an entry that was offered anew is not this one's to remove.
+            if known {
+                incoming.give_up(self);
+            }
             let next = state.machine.settle(entry, false);
             drop(state);
             if known {
@@ -217,3 +218,7 @@ impl Outlet for Direct<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "damage_tests.rs"]
+mod tests;

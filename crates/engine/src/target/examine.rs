@@ -16,11 +16,12 @@ use std::sync::Arc;
 use super::file::{Incoming, Spot};
 use super::landing::{LandingKind, cannot_remember};
 use super::proof::Claim;
-use super::temporary::temporary_name;
+use super::temporary::{rename_new, temporary_name};
 use super::{Item, Target};
-use crate::fs::meta::{apply, apply_to_symlink};
+use crate::fs::meta::{SETGID, SETUID, apply, apply_to_symlink};
 use crate::fs::{Dir, Keep, Links, Look, describe};
 use crate::report::add;
+use crate::source::CHANGED;
 
 /// Where an entry is to stand.
 struct Position {
@@ -58,7 +59,8 @@ impl Target {
                     .answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: *fresh, renamed: false }, entry),
                 Item::File(_) => Answer::Refused,
             },
-            (Parent::Open(_), Place::Operand(_)) => Answer::Refused,
+            (Parent::Again(item), Place::Again(_)) => self.answer_again(&item, entry),
+            (Parent::Open(_) | Parent::Again(_), _) => Answer::Refused,
         }
     }
 
@@ -82,6 +84,23 @@ impl Target {
             }
             (LandingKind::Special(path), _) => self.answer_special(path, entry),
             _ => self.refuse_operand(Refusal::IsDirectory),
+        }
+    }
+
+    /// A file that changed while it was being read is offered anew: what came of it goes.
+    fn answer_again(&self, item: &Item, entry: &Entry) -> Answer<Item> {
+        let Item::File(incoming) = item else { return Answer::Refused };
+        incoming.void();
+        incoming.discard(&self.unfinished);
+        match incoming.spot() {
+            Some(spot) => {
+                let (dir, name) = (spot.dir.clone(), spot.name.clone());
+                self.answer_at(Position { dir, name, fresh: false, renamed: false }, entry)
+            }
+            None => {
+                self.fail(incoming.path(&self.landing), CHANGED);
+                Answer::Refused
+            }
         }
     }
 
@@ -127,7 +146,7 @@ impl Target {
             Kind::Directory => self.directory(position, entry.meta, decision == Decision::Create),
             Kind::Symlink { points_to } => {
                 if decision != Decision::Keep {
-                    make_link(position, points_to, decision == Decision::Replace)?;
+                    make_link(&position.dir, &position.name, points_to, decision == Decision::Replace)?;
                 }
                 let keep = Keep { owner: self.request.preserve, mode: None, times: true };
                 match apply_to_symlink(&*position.dir.fd()?, &position.name, &entry.meta, keep) {
@@ -182,7 +201,10 @@ impl Target {
         }
         let look = Look::at_name(&*position.dir.fd()?, &position.name, Links::Itself)?;
         if (look.meta.mode, look.meta.uid, look.meta.gid) != (meta.mode, meta.uid, meta.gid) {
-            let (file, _) = position.dir.open_file(&position.name, Links::Itself)?;
+            let (file, look) = position.dir.open_file(&position.name, Links::Itself)?;
+            if !may_have_rights(meta, &look) {
+                return Err(io::Error::other(OTHERS_RIGHTS));
+            }
             let _ = apply(&file, meta, Keep { owner: true, mode: Some(meta.mode), times: true })?;
         }
         Ok(())
@@ -203,23 +225,40 @@ impl Target {
 
     fn directory(&self, position: &Position, meta: Meta, create: bool) -> io::Result<Answer<Item>> {
         if create {
-            // Ours alone until it is complete, and always writable for us.
-            let mode = if self.request.preserve { 0o700 } else { u32::from(meta.mode & 0o777) | 0o700 };
-            mkdirat(&*position.dir.fd()?, position.name.as_bytes(), Mode::from_raw_mode(mode))?;
+            self.create_directory(position, meta)?;
         }
         let child = position.dir.child(&position.name)?;
         let dir = if position.renamed {
-            if let Some(memory) = self.landing.memory.as_ref().filter(|_| create)
-                && memory.keep(child.identity()).is_err()
-            {
-                self.reporter.send(&cannot_remember(&self.landing));
-            }
             // The tree's own root from here on: what is shown begins below it.
             Dir::from_fd(rustix::io::fcntl_dupfd_cloexec(&*child.fd()?, 0)?)?
         } else {
             child
         };
         Ok(Answer::Needed(Arc::new(Item::Directory { dir, fresh: create, meta })))
+    }
+
+    fn create_directory(&self, position: &Position, meta: Meta) -> io::Result<()> {
+        // Ours alone until it is complete, and always writable for us.
+        let mode = if self.request.preserve { 0o700 } else { u32::from(meta.mode & 0o777) | 0o700 };
+        let Some(memory) = self.landing.memory.as_ref().filter(|_| position.renamed) else {
+            return make_directory(&position.dir, &position.name, mode);
+        };
+        // It is remembered before it has its name: or a run that is killed in between would leave a directory that the
+        // next one takes for somebody else's, and copies into instead of going on in it.
+        let temporary = temporary_name(&position.name, b"directory");
+        match make_directory(&position.dir, &temporary, mode) {
+            // A run that was killed here has left it.
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        let (made, look) = position.dir.child_looked_at(&temporary, Links::Itself)?;
+        if look.meta.uid != rustix::process::geteuid().as_raw() {
+            return Err(io::Error::other(format!("{temporary} is in the way, and was not made by haul\nremove it")));
+        }
+        if memory.keep(made.identity()).is_err() {
+            self.reporter.send(&cannot_remember(&self.landing));
+        }
+        Ok(rename_new(&*position.dir.fd()?, &temporary, &position.name)?)
     }
 
     fn refuse(&self, position: &Position, text: impl Into<String>) -> Answer<Item> {
@@ -229,6 +268,17 @@ impl Target {
         self.fail(self.landing.path(&relative), text);
         Answer::Refused
     }
+}
+
+/// Said of a file that somebody else put there.
+const OTHERS_RIGHTS: &str =
+    "it is there already, belongs to another user, and would be set-user-id\nremove it, and run the same command again";
+
+/// Whether a file that is there may get the source's mode. Its size and time are the source's, but anybody can set
+/// those: set-id bits would run what its owner wrote, as somebody else.
+fn may_have_rights(meta: &Meta, there: &Look) -> bool {
+    let is_trusted = [meta.uid, rustix::process::geteuid().as_raw()].contains(&there.meta.uid);
+    is_trusted || meta.mode & (SETUID | SETGID) == 0
 }
 
 /// BLAKE3 of a file that is there already.
@@ -265,17 +315,22 @@ fn existing(position: &Position) -> io::Result<Existing> {
     })
 }
 
+/// Makes a directory where nothing is.
+pub(super) fn make_directory(dir: &Dir, name: &Name, mode: u32) -> io::Result<()> {
+    Ok(mkdirat(&*dir.fd()?, name.as_bytes(), Mode::from_raw_mode(mode))?)
+}
+
 /// Makes a link; one that replaces something is made beside it and renamed over it.
-fn make_link(position: &Position, points_to: &[u8], replace: bool) -> io::Result<()> {
-    let dir = position.dir.fd()?;
+pub(super) fn make_link(dir: &Dir, name: &Name, points_to: &[u8], replace: bool) -> io::Result<()> {
+    let dir = dir.fd()?;
     if !replace {
-        return Ok(symlinkat(points_to, &*dir, position.name.as_bytes())?);
+        return Ok(symlinkat(points_to, &*dir, name.as_bytes())?);
     }
-    let temporary = temporary_name(&position.name, b"link");
+    let temporary = temporary_name(name, b"link");
     match unlinkat(&*dir, temporary.as_bytes(), AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => {}
         Err(error) => return Err(error.into()),
     }
     symlinkat(points_to, &*dir, temporary.as_bytes())?;
-    Ok(renameat_with(&*dir, temporary.as_bytes(), &*dir, position.name.as_bytes(), RenameFlags::empty())?)
+    Ok(renameat_with(&*dir, temporary.as_bytes(), &*dir, name.as_bytes(), RenameFlags::empty())?)
 }

@@ -1,10 +1,9 @@
-//! A file on its way in: without a name or under a temporary one until it is whole, then renamed. A final name is
-//! absent, old or complete, never partial.
+//! A file on its way in, until its last byte is there: `whole` says what follows then.
 
 use haul_proto::journal::{Header, Record};
-use haul_proto::manifest::{Meta, Stamp};
+use haul_proto::manifest::Meta;
 use haul_proto::path::Name;
-use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, SeekFrom, fallocate, linkat, openat, seek};
+use rustix::fs::{CWD, FallocateFlags, FileType, Mode, OFlags, SeekFrom, fallocate, openat, seek};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,14 +17,13 @@ use super::journal::{Journal, Leaf};
 use super::landing::Landing;
 use super::proof::Part;
 use super::temporary::Unfinished;
-use crate::fs::meta::apply;
-use crate::fs::{Dir, Keep, Look, describe, mode_without_preserve};
+use crate::fs::{Dir, Look, describe};
 use crate::os::clone_range::clone_range;
+use crate::storage::Access;
 use crate::storage::cache::{self, DropBehind, WRITE_BACK_FILE_MIN};
 use crate::storage::calls::{write_at, write_on};
 use crate::storage::file::Opened;
 use crate::storage::policy::Way;
-use crate::storage::{Access, Method};
 use crate::worker::lock;
 
 /// A file that is needed.
@@ -54,14 +52,21 @@ struct Recording {
 }
 
 /// Where a file goes.
-enum Place {
+#[derive(Clone)]
+pub enum Place {
     /// A name in a directory.
     Spot(Spot),
     /// A device, FIFO or socket, and whether frames may be written anywhere in it.
-    Special { path: PathBuf, seekable: bool },
+    Special {
+        /// Its path.
+        path: PathBuf,
+        /// Whether that is so.
+        seekable: bool,
+    },
 }
 
 /// A name in a directory.
+#[derive(Clone)]
 pub struct Spot {
     /// The directory.
     pub dir: Dir,
@@ -144,6 +149,34 @@ impl Incoming {
         }
     }
 
+    /// The same file, of which nothing has come yet.
+    pub fn afresh(&self) -> Self {
+        Self::at(self.place.clone(), self.size, self.meta, OnceLock::new())
+    }
+
+    /// Where it goes.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The directory that it gets its name in; `None` for what is no file.
+    pub fn dir(&self) -> Option<&Dir> {
+        match &self.place {
+            Place::Spot(spot) => Some(&spot.dir),
+            Place::Special { .. } => None,
+        }
+    }
+
+    /// Its metadata, as offered.
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// The file, if a stream has needed it.
+    pub fn opened(&self) -> Option<&Result<Arc<Opened>, String>> {
+        self.opened.get()
+    }
+
     /// Bytes, as offered.
     pub fn size(&self) -> u64 {
         self.size
@@ -152,6 +185,14 @@ impl Incoming {
     /// Whether it is a device, FIFO or socket.
     pub fn is_special(&self) -> bool {
         matches!(self.place, Place::Special { .. })
+    }
+
+    /// Where it goes, if that is a name in a directory.
+    pub fn spot(&self) -> Option<&Spot> {
+        match &self.place {
+            Place::Spot(spot) => Some(spot),
+            Place::Special { .. } => None,
+        }
     }
 
     /// From the landing down.
@@ -226,37 +267,9 @@ impl Incoming {
         shared
     }
 
-    /// Gives the file its metadata and its final name.
-    pub fn finish(&self, target: &Target, modified: Stamp) -> Result<(), String> {
-        let Some(Ok(file)) = self.opened.get() else { return Err("nothing of it was written".into()) };
-        let file = &**file.fd();
-        let Place::Spot(spot) = &self.place else {
-            return flush_where_close_tells(file).map_err(|error| describe(&error));
-        };
-        target.unfinished.finish(spot, file, || {
-            flush_where_close_tells(file)?;
-            apply(file, &Meta { modified, ..self.meta }, self.keep(target, true)).map(|_| ())
-        })
-    }
-
-    /// Writes a whole small file and gives it its name.
-    pub fn write_whole(&self, target: &Target, bytes: &[u8], modified: Stamp) -> Result<(), String> {
-        let Place::Spot(spot) = &self.place else { return self.write_at_once(target, bytes) };
-        let meta = Meta { modified, ..self.meta };
-        if !spot.replaces && target.nameless_files.load(Ordering::Relaxed) {
-            match self.write_nameless(target, spot, bytes, &meta) {
-                Err(error) if is_unsupported(&error) => target.nameless_files.store(false, Ordering::Relaxed),
-                result => return result.map_err(|error| describe(&error)),
-            }
-        }
-        self.write_at_once(target, bytes)?;
-        self.finish(target, modified)
-    }
-
-    fn write_at_once(&self, target: &Target, bytes: &[u8]) -> Result<(), String> {
-        let file = self.open_once(target)?;
-        let way = Way { method: Method::Buffered, trial: None, drop: false, cached: false };
-        self.write_frame(&file, bytes, 0, &way).map_err(|error| describe(&error))
+    /// Nothing more is written: a stream that has not opened it yet is not to.
+    pub fn void(&self) {
+        let _ = self.opened.set(Err("it was offered anew".into()));
     }
 
     /// It cannot be finished now. What the next run can go on with stays, if it is to.
@@ -270,33 +283,6 @@ impl Incoming {
     pub fn discard(&self, unfinished: &Unfinished) {
         let Place::Spot(spot) = &self.place else { return };
         unfinished.discard(spot);
-    }
-
-    /// A file without a name: written, then linked under its final one. Nothing of it can be left behind.
-    fn write_nameless(&self, target: &Target, spot: &Spot, bytes: &[u8], meta: &Meta) -> io::Result<()> {
-        let dir = spot.dir.fd()?;
-        let mode = if target.request.preserve { 0o600 } else { u32::from(self.meta.mode & 0o777) };
-        let file = openat(&*dir, c".", OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, Mode::from_raw_mode(mode))?;
-        write_at(&file, bytes, 0)?;
-        let _ = apply(&file, meta, self.keep(target, false))?;
-        match linkat(&file, c"", &*dir, spot.name.as_bytes(), AtFlags::EMPTY_PATH) {
-            // Before Linux 6.10 that takes a capability; through proc(5) it never did.
-            Err(Errno::NOENT) => {
-                use std::os::fd::AsRawFd;
-                let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-                Ok(linkat(CWD, path, &*dir, spot.name.as_bytes(), AtFlags::SYMLINK_FOLLOW)?)
-            }
-            linked => Ok(linked?),
-        }
-    }
-
-    /// What metadata a file gets: with `set_mode`, also the mode, where the umask has not been at work.
-    fn keep(&self, target: &Target, set_mode: bool) -> Keep {
-        let mode = match target.request.preserve {
-            true => Some(self.meta.mode),
-            false => set_mode.then(|| mode_without_preserve(self.meta.mode, target.umask)),
-        };
-        Keep { owner: target.request.preserve, mode, times: true }
     }
 
     fn open(&self, target: &Target) -> Result<OwnedFd, String> {
@@ -320,23 +306,4 @@ fn open_special(path: &Path) -> io::Result<OwnedFd> {
         FileType::Socket => Ok(UnixStream::connect(path)?.into()),
         _ => Ok(openat(CWD, path, OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())?),
     }
-}
-
-/// Network file systems and FUSE tell of a full disk or a lost server only when a file is flushed: there it is
-/// flushed before it gets its name. So is a block device at the end.
-fn flush_where_close_tells(file: &OwnedFd) -> io::Result<()> {
-    /// NFS, SMB 1 to 3, FUSE, Ceph, 9p, Lustre, AFS (statfs(2), linux/magic.h).
-    const MAGICS: [u64; 9] =
-        [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x6573_5546, 0x00c3_6400, 0x0102_1997, 0x0bd0_0bd0, 0x5346_414f];
-    #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss)]
-    let magic = rustix::fs::fstatfs(file)?.f_type as u64 & 0xffff_ffff;
-    let block_device = || Look::at_fd(file).is_ok_and(|look| look.kind == FileType::BlockDevice);
-    if MAGICS.contains(&magic) || block_device() { Ok(rustix::fs::fsync(file)?) } else { Ok(()) }
-}
-
-fn is_unsupported(error: &io::Error) -> bool {
-    matches!(
-        Errno::from_io_error(error),
-        Some(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT | Errno::NOSYS | Errno::PERM | Errno::XDEV)
-    )
 }

@@ -3,7 +3,7 @@
 
 use haul_proto::journal::{HEADER_BYTES, Header, Record, SLOT_BYTES, decode_slot, encode_slot, slot_offset};
 use haul_proto::path::Name;
-use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
+use rustix::fs::{FileType, Mode, OFlags, fstat, ftruncate, openat};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -11,7 +11,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::file::Spot;
+use super::temporary::unlink;
 use crate::fs::Dir;
+use crate::os::confine::{Bounds, Rights};
 use crate::storage::calls::{read_at, write_at};
 
 /// Smaller files have none: what a broken run loses of them is soon sent again.
@@ -45,19 +47,35 @@ impl Journals {
         Ok(Self { wanted, directory: directory.map(Dir::open_root_path).transpose()? })
     }
 
-    /// Where the journal of a file of `size` bytes lies; `None` where it is to have none.
+    /// Lets them be kept, where that is not where the data lands.
+    pub fn allow(&self, bounds: &mut Bounds) {
+        // Without it a broken run begins anew.
+        let directory = self.directory.as_ref().and_then(|directory| directory.fd().ok());
+        directory.iter().for_each(|directory| bounds.allow(&**directory, Rights::OwnFiles));
+    }
+
+    /// Where the journal of a file of `size` bytes lies; `None` where it is to have none. What an earlier run left in the
+    /// place of one that is not wanted is removed: it says nothing of what will be there.
     pub fn place(&self, spot: &Spot, size: u64) -> Option<Leaf> {
-        if !self.wanted || size < JOURNAL_FILE_MIN {
+        if size < JOURNAL_FILE_MIN {
             return None;
         }
-        Some(match &self.directory {
+        let leaf = self.leaf(spot);
+        if !self.wanted {
+            unlink(&leaf.dir, &leaf.name);
+        }
+        self.wanted.then_some(leaf)
+    }
+
+    fn leaf(&self, spot: &Spot) -> Leaf {
+        match &self.directory {
             None => Leaf { dir: spot.dir.clone(), name: journal_name(&[b"file\0", spot.name.as_bytes()]) },
             Some(directory) => {
                 let identity = spot.dir.identity();
                 let (device, inode) = (identity.device.to_le_bytes(), identity.inode.to_le_bytes());
                 Leaf { dir: directory.clone(), name: journal_name(&[&device, &inode, spot.name.as_bytes()]) }
             }
-        })
+        }
     }
 }
 
@@ -73,11 +91,12 @@ fn journal_name(parts: &[&[u8]]) -> Name {
 impl Journal {
     /// A new one; what there was is gone.
     pub fn create(leaf: &Leaf, header: &Header) -> io::Result<Self> {
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = openat(&*leaf.dir.fd()?, leaf.name.as_bytes(), flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o600))?;
         if !is_ours(&file)? {
             return Err(io::Error::from(Errno::EXIST));
         }
+        ftruncate(&file, 0)?;
         write_at(&file, &header.encode(), 0)?;
         Ok(Self { file, broken: AtomicBool::new(false) })
     }
@@ -121,4 +140,26 @@ fn is_ours(file: &OwnedFd) -> io::Result<bool> {
     let stat = fstat(file)?;
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     Ok(is_file && stat.st_nlink == 1 && stat.st_uid == rustix::process::geteuid().as_raw())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use haul_proto::integrity::FrameLen;
+    use haul_proto::manifest::{Stamp, Version};
+
+    #[test]
+    fn what_is_not_ours_alone_is_left_as_it_is() {
+        let place = tempfile::tempdir().unwrap();
+        let leaf = Leaf { dir: Dir::open_root(place.path()).unwrap(), name: Name::new(b"journal").unwrap() };
+        std::fs::write(place.path().join("valuable"), "valuable").unwrap();
+        std::fs::hard_link(place.path().join("valuable"), place.path().join("journal")).unwrap();
+        let version = Version { device: 1, inode: 2, changed: Stamp::default() };
+        let (modified, frame) = (Stamp::default(), FrameLen::DEFAULT);
+        let header = Header { name: leaf.name.clone(), size: JOURNAL_FILE_MIN, modified, version, frame };
+        assert!(Journal::create(&leaf, &header).is_err());
+        assert_eq!(std::fs::read(place.path().join("valuable")).unwrap(), b"valuable");
+        std::fs::remove_file(place.path().join("journal")).unwrap();
+        assert!(Journal::create(&leaf, &header).is_ok() && Journal::open(&leaf).unwrap().is_some());
+    }
 }

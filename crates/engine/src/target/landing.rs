@@ -2,21 +2,25 @@
 //! offered.
 //!
 //! - A directory that exists: operands go into it, under their own names. One exception: if this very tree made it
-//!   (see [`super::memory`]), a rerun goes on in it instead of nesting a second copy inside.
+//!   (see [`super::memory`]), a rerun goes on in it instead of nesting a second copy inside; so does a job that is
+//!   begun again after it lost a connection.
 //! - Nothing there: the one operand gets this name.
 //! - A file: the one operand, a file, meets it. A device, FIFO or socket: it is written to.
 
 use haul_proto::path::{Name, escape};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{Operand, TargetRequest};
-use rustix::fs::FileType;
+use haul_proto::wire::storage::Fsync;
+use rustix::fs::{FileType, Mode, OFlags};
 use std::ffi::OsStr;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use super::memory;
 use crate::fs::{Dir, Identity, Links, Look, describe};
+use crate::os::confine::{Bounds, Rights};
 use crate::os::machine;
 use crate::report::Reporter;
 use crate::shown::below;
@@ -66,6 +70,30 @@ impl Landing {
     pub fn path(&self, relative: &[u8]) -> Vec<u8> {
         below(&self.label, relative)
     }
+
+    /// The directory in which it lands; `None` where it goes into a device, FIFO or socket.
+    pub fn dir(&self) -> Option<&Dir> {
+        match &self.kind {
+            LandingKind::Into(dir) | LandingKind::As(dir, _) | LandingKind::Contents(dir) => Some(dir),
+            LandingKind::Special(_) => None,
+        }
+    }
+
+    /// Lets all of it be written.
+    pub fn allow(&self, bounds: &mut Bounds) {
+        // What cannot be opened is reported when something is to go there.
+        match &self.kind {
+            LandingKind::Into(dir) | LandingKind::As(dir, _) | LandingKind::Contents(dir) => {
+                drop(dir.fd().map(|fd| bounds.allow(&*fd, Rights::Land)));
+            }
+            LandingKind::Special(path) => {
+                let handle = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok();
+                let is_special = |handle: &OwnedFd| Look::at_fd(handle).is_ok_and(|look| look.is_special());
+                handle.filter(is_special).iter().for_each(|handle| bounds.allow(handle, Rights::WriteSpecial));
+            }
+        }
+        self.memory.iter().for_each(|memory| memory.allow(bounds));
+    }
 }
 
 /// Finds out where the data lands.
@@ -73,13 +101,27 @@ pub fn find(request: &TargetRequest, state_dir: Option<&Path>, reporter: &Report
     let typed = if request.path.is_empty() { &b"."[..] } else { &request.path[..] };
     let path = Path::new(OsStr::from_bytes(typed));
     if request.make_directory {
-        std::fs::create_dir_all(path).map_err(|error| cannot(typed, &error))?;
+        make_directories(path, request.fsync).map_err(|error| cannot(typed, &error))?;
     }
     match rustix::fs::stat(path) {
         Ok(stat) => onto_existing(request, path, &Look::from(&stat), state_dir),
         Err(rustix::io::Errno::NOENT) => onto_nothing(request, path, state_dir, reporter),
         Err(error) => Err(cannot(typed, &error.into())),
     }
+}
+
+/// Makes a directory and those above it, and puts the names that this makes on the disk where that is asked for.
+fn make_directories(path: &Path, fsync: Fsync) -> io::Result<()> {
+    let exists = |path: &&Path| path.as_os_str().is_empty() || rustix::fs::stat(*path).is_ok();
+    let made: Vec<_> = path.ancestors().take_while(|path| !exists(path)).collect();
+    std::fs::create_dir_all(path)?;
+    for parent in made.iter().filter(|_| fsync == Fsync::Full).filter_map(|path| path.parent()) {
+        // One that may not be listed cannot be opened for that either.
+        if let Ok(dir) = Dir::open_root(if parent.as_os_str().is_empty() { Path::new(".") } else { parent }) {
+            rustix::fs::fsync(&*dir.fd()?)?;
+        }
+    }
+    Ok(())
 }
 
 fn onto_existing(
@@ -127,7 +169,9 @@ fn into_directory(
 ) -> Landing {
     let label = path.as_os_str().as_bytes().to_vec();
     let goes_on = match &request.operands[..] {
-        [Operand { directory: true, name: Some(_), .. }] => memory::made_by(state_dir, path, identity, &request.origin),
+        [Operand { directory: true, name: Some(_), .. }] => {
+            request.own_tree || memory::made_by(state_dir, path, identity, &request.origin)
+        }
         [Operand { directory: true, name: None, .. }] => true,
         _ => false,
     };
@@ -260,11 +304,14 @@ fn cannot(path: &[u8], error: &io::Error) -> Refused {
 }
 
 impl super::Target {
-    /// The directory in which the data lands; `None` where it goes into a device, FIFO or socket.
+    /// Whether the one operand, a directory, becomes one under another name, which does not exist yet.
+    pub fn begins_tree(&self) -> bool {
+        let is_directory = matches!(&self.request.operands[..], [Operand { directory: true, .. }]);
+        is_directory && matches!(self.landing.kind, LandingKind::As(..))
+    }
+
+    /// Which directory the data lands in; `None` where it goes into a device, FIFO or socket.
     pub fn landing_identity(&self) -> Option<Identity> {
-        match &self.landing.kind {
-            LandingKind::Into(dir) | LandingKind::As(dir, _) | LandingKind::Contents(dir) => Some(dir.identity()),
-            LandingKind::Special(_) => None,
-        }
+        self.landing.dir().map(Dir::identity)
     }
 }

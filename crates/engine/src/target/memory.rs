@@ -3,11 +3,13 @@
 //!
 //! One small file for each tree, in the state directory, named by the tree's path.
 
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use crate::fs::Identity;
+use crate::os::confine::{Bounds, Rights};
 
 /// Where a tree is to be remembered.
 pub struct Memory {
@@ -25,10 +27,19 @@ impl Memory {
         Some(Self { file: file_for(&trees, &absolute), origin })
     }
 
+    /// Lets it be kept.
+    pub fn allow(&self, bounds: &mut Bounds) {
+        let trees = self.file.parent().and_then(|trees| fs::File::open(trees).ok());
+        trees.iter().for_each(|trees| bounds.allow(trees, Rights::OwnFiles));
+    }
+
     /// Remembers that the tree now exists as this directory.
     pub fn keep(&self, made: Identity) -> io::Result<()> {
         let beside = self.file.with_extension("new");
-        fs::write(&beside, content(&self.origin, made))?;
+        let mut file = fs::File::create(&beside)?;
+        file.write_all(&content(&self.origin, made))?;
+        // After a loss of power it is there or not, but not half of it.
+        file.sync_all()?;
         fs::rename(&beside, &self.file)
     }
 }

@@ -1,18 +1,24 @@
 //! The target's end of a job: looks at what is there, says what is needed, proves and writes what comes.
 //!
 //! [`Target`] holds the protocol's machine behind a lock. One thread answers offers ([`examine`]), one sends what the
-//! machine has to say, and one for each stream delivers frames ([`deliver`]). [`landing`] says where it all goes;
-//! [`file`] gives files their names, and only when they are whole.
+//! machine has to say, one for each stream delivers frames ([`deliver`]), and one has whole files put on the disk before
+//! they get their names ([`settle`]). [`landing`] says where it all goes.
 
 mod deliver;
+mod durable;
 mod examine;
 mod file;
 mod journal;
 mod landing;
 mod memory;
 mod proof;
+mod queue;
+#[cfg(test)]
+mod race_tests;
+mod settle;
 mod share;
 mod temporary;
+mod whole;
 mod writer;
 
 pub use self::deliver::Direct;
@@ -27,16 +33,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use self::file::Incoming;
 use self::journal::Journals;
 use self::landing::Landing;
 pub use self::landing::Refused;
 use self::proof::Claims;
+use self::queue::Settling;
 use self::share::Sharing;
 use self::temporary::Unfinished;
 use crate::fs::meta::apply;
 use crate::fs::{Dir, Keep, Look, describe, mode_without_preserve};
+use crate::os::confine::Bounds;
 use crate::report::{Reporter, add};
 use crate::storage::policy::Policy;
 use haul_proto::manifest::Meta;
@@ -58,6 +67,8 @@ pub struct Target {
     policy: Policy,
     /// Whose blocks files cannot share.
     sharing: Sharing,
+    /// Whole files that have to be on the disk before they get their names.
+    settling: Settling,
     /// Cleared once the file system has refused to make files without a name.
     nameless_files: AtomicBool,
     /// Whoever makes streams and ends them.
@@ -97,6 +108,10 @@ pub enum Item {
     File(Incoming),
 }
 
+/// How long a file that another run holds is waited for, from the beginning of this one. A worker of the same job whose
+/// controller was lost may be about to end, and the kernel lets go of its files only when their last write is over.
+const LEFTOVERS_END: Duration = Duration::from_secs(15);
+
 /// What the process was started with.
 pub struct Surroundings {
     /// The file mode creation mask.
@@ -120,6 +135,7 @@ impl Target {
         let landing = landing::find(&request, surroundings.state_dir.as_deref(), &reporter)?;
         let storage = request.storage;
         let journals = journals(&request)?;
+        let settling = Settling::new(request.fsync, &request.settings);
         let state = Mutex::new(State { machine: Machine::new(request.settings.frame), stopped: false });
         Ok(Self {
             request,
@@ -127,16 +143,23 @@ impl Target {
             umask: surroundings.umask,
             state,
             outbox: Condvar::new(),
-            unfinished: Unfinished::default(),
+            unfinished: Unfinished::new(LEFTOVERS_END),
             journals,
             claims: Claims::default(),
             is_both_ends: AtomicBool::new(false),
             policy: Policy::new(storage),
             sharing: Sharing::default(),
+            settling,
             nameless_files: AtomicBool::new(true),
             wishes: OnceLock::new(),
             reporter,
         })
+    }
+
+    /// What it writes to: where the data lands, where journals lie, and what remembers a tree.
+    pub fn allow(&self, bounds: &mut Bounds) {
+        self.landing.allow(bounds);
+        self.journals.allow(bounds);
     }
 
     /// What both ends agreed on.
@@ -193,7 +216,12 @@ impl Target {
                 drop(state);
                 return Some(messages.iter().map(|message| message.encode(self.request.settings.number)).collect());
             }
-            if state.stopped || state.machine.is_finished() {
+            if state.stopped {
+                return None;
+            }
+            if state.machine.is_finished() {
+                drop(state);
+                self.settle_landing();
                 return None;
             }
             state = self.outbox.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -204,6 +232,7 @@ impl Target {
     pub fn stop(&self) {
         self.lock().stopped = true;
         self.outbox.notify_all();
+        self.settling.stop();
         self.claims.close();
         self.unfinished.close(self.request.keep_partial);
     }
@@ -212,7 +241,10 @@ impl Target {
     fn take(&self, step: Step<Item>) {
         match step {
             Step::None => {}
-            Step::Examine(first, entries) => self.examine(first, &entries),
+            Step::Examine(first, entries) => {
+                self.settling.wait_for_room();
+                self.examine(first, &entries);
+            }
             Step::Connect(count) => self.wish(StreamsWish::More(count)),
             Step::StreamsLost(streams) => self.wish(StreamsWish::Without(streams)),
             Step::Finish(finish) => self.finish(Some(finish)),
@@ -236,7 +268,13 @@ impl Target {
         }
     }
 
-    /// Gives what is whole its metadata and its name; then the directories that this completes, upwards.
+    /// Whether anything is ever waited for before a file gets its name: then [`Self::settle_groups`] needs a thread.
+    pub fn has_groups(&self) -> bool {
+        self.settling.is_wanted()
+    }
+
+    /// Gives a directory its metadata, and those that this completes, upwards. A file gets its own, and then its name at
+    /// once or when it is on the disk.
     fn finish(&self, mut next: Option<Finish<Item>>) {
         if next.is_none() {
             return;
@@ -244,17 +282,7 @@ impl Target {
         while let Some(Finish { entry, handle, end }) = next {
             let done = match (&*handle, end) {
                 (Item::Directory { dir, fresh, meta }, _) => self.finish_directory(dir, *fresh, meta),
-                (Item::File(incoming), Some((modified, digest))) => match incoming.finish(self, modified) {
-                    Ok(()) => {
-                        self.reporter.file_done(|| incoming.relative(), incoming.size(), digest);
-                        true
-                    }
-                    Err(text) => {
-                        incoming.discard(&self.unfinished);
-                        self.fail(incoming.path(&self.landing), text);
-                        false
-                    }
-                },
+                (Item::File(_), Some((modified, digest))) => return self.finish_file(entry, handle, modified, digest),
                 (Item::File(_), None) => false,
             };
             next = self.lock().machine.settle(entry, done);
@@ -273,9 +301,10 @@ impl Target {
             let foreign = !fresh && !self.request.preserve && applied.as_ref().is_err_and(examine::is_not_ours);
             if foreign { Ok(()) } else { applied.map(|_| ()) }
         });
+        let settled = made.and_then(|()| self.settle_directory(dir));
         dir.keep_parent_open();
-        match made {
-            Ok(_) => {
+        match settled {
+            Ok(()) => {
                 add(&self.reporter.tally.directories, 1);
                 true
             }

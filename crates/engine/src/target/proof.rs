@@ -156,6 +156,8 @@ impl Target {
         let path = incoming.path(&self.landing);
         let (size, held, damaged) = (incoming.size(), finding.held_bytes, finding.damaged);
         self.reporter.send(&WorkerMessage::Resumed { path, size, held, damaged, compared: finding.compare });
+        // This may be all that the file lacks, and the file all that the job does: then nothing is heard any more.
+        finding.tell(self);
         Ok(())
     }
 
@@ -172,12 +174,13 @@ impl Target {
         let frame = self.request.settings.frame;
         let frame_bytes = u64::from(frame.get());
         let way = Way { method: Method::Buffered, trial: None, drop: false, cached: false };
-        reader.begin(Arc::clone(file), way, run.start * frame_bytes, (run.end * frame_bytes).min(incoming.size()));
+        reader.add(Arc::clone(file), way, run.start * frame_bytes, (run.end * frame_bytes).min(incoming.size()));
         let mut index = run.start;
         while index < run.end {
             if self.lock().stopped {
                 return Ok(false);
             }
+            finding.tell(self);
             let count = (run.end - index).min(TOLD_EVERY as u64);
             for recorded in journal.records(index, usize::try_from(count).unwrap_or(TOLD_EVERY))? {
                 let record = reader.next().ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))??;
@@ -192,7 +195,6 @@ impl Target {
                 }
                 index += 1;
             }
-            finding.tell(self);
         }
         reader.end();
         Ok(true)

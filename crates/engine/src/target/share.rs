@@ -46,6 +46,7 @@ impl Target {
         if self.policy.is_forced() || self.sharing.is_refused(source) {
             return Ok(false);
         }
+        self.settling.wait_for_room();
         let Some(item) = self.admit_all(entry, size, &frames)? else { return Ok(false) };
         let frame_bytes = u64::from(self.request.settings.frame.get());
         let offset = frames.start.saturating_mul(frame_bytes);

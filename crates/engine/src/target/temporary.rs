@@ -5,14 +5,16 @@
 
 use haul_proto::path::Name;
 use rustix::fs::{
-    AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, flock, fstat, ftruncate, linkat, openat, renameat,
-    renameat_with, statat, unlinkat,
+    AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, fchmod, flock, fstat, ftruncate, linkat, openat,
+    renameat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::file::Spot;
 use super::journal::Leaf;
@@ -21,6 +23,10 @@ use crate::worker::lock;
 
 /// How often a temporary file is opened that another run renames under our hands.
 const OPENS_MAX: usize = 8;
+/// An unfinished file is its owner's alone.
+const UNFINISHED_MODE: u32 = 0o600;
+/// How often a file is tried again that another run holds.
+const BUSY_POLL: Duration = Duration::from_millis(50);
 /// Said when another run has the file.
 const BUSY: &str = "another haul is writing this file now\nwait for it, or end it";
 /// Said when the job ended meanwhile.
@@ -33,8 +39,11 @@ pub fn temporary_name(name: &Name, what: &[u8]) -> Name {
 }
 
 /// Temporary files that exist now, so that they can be removed when the job is stopped.
-#[derive(Default)]
-pub struct Unfinished(Mutex<Temporaries>);
+pub struct Unfinished {
+    temporaries: Mutex<Temporaries>,
+    /// Until then, a file that another run holds is waited for.
+    patient_until: Instant,
+}
 
 #[derive(Default)]
 struct Temporaries {
@@ -49,6 +58,11 @@ struct Temporary {
 }
 
 impl Unfinished {
+    /// None yet. What another run holds is waited for as long as `patience` from now.
+    pub fn new(patience: Duration) -> Self {
+        Self { temporaries: Mutex::default(), patient_until: Instant::now() + patience }
+    }
+
     /// Opens the temporary file of a final name, empty: new, or what an earlier run left. With a `journal`, it outlives
     /// a job that is stopped.
     pub fn open(&self, spot: &Spot, journal: Option<&Leaf>) -> Result<OwnedFd, String> {
@@ -73,7 +87,7 @@ impl Unfinished {
         let temporary = temporary_name(&spot.name, b"file");
         let text = |error: Errno| describe(&error.into());
         let dir = spot.dir.fd().map_err(|error| describe(&error))?;
-        let Some(file) = lock_file(spot, &dir, &temporary, create)? else { return Ok(None) };
+        let Some(file) = self.lock_file(spot, &dir, &temporary, create)? else { return Ok(None) };
         let stat = fstat(&file).map_err(text)?;
         let ours = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
             && stat.st_nlink == 1
@@ -81,19 +95,58 @@ impl Unfinished {
         if !ours {
             return Err(format!("{temporary} is in the way, and was not made by haul\nremove it"));
         }
+        if stat.st_mode & 0o7777 != UNFINISHED_MODE {
+            // A run that was killed after it had given the file its mode may have left it readable by all, or set-id.
+            // Where that cannot be changed, there are no modes.
+            let _ = fchmod(&file, Mode::from_raw_mode(UNFINISHED_MODE));
+        }
         if !self.add(&spot.dir, &temporary, journal) {
             return Err(STOPPED.into());
         }
         Ok(Some(file))
     }
 
-    /// Gives a whole file its final name, after `prepare` has given it its metadata.
-    pub fn finish(&self, spot: &Spot, file: &OwnedFd, prepare: impl FnOnce() -> io::Result<()>) -> Result<(), String> {
+    /// Opens and locks a temporary file, and makes sure that it still is the one of that name: between the two, the run
+    /// that held the lock may have given it its final name. `None` where there is none and none is to be made.
+    fn lock_file(
+        &self,
+        spot: &Spot,
+        dir: &OwnedFd,
+        temporary: &Name,
+        create: OFlags,
+    ) -> Result<Option<OwnedFd>, String> {
+        let text = |error: Errno| describe(&error.into());
+        let flags = create | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let mut opens = 0;
+        while opens < OPENS_MAX {
+            let file = match openat(dir, temporary.as_bytes(), flags, Mode::from_raw_mode(UNFINISHED_MODE)) {
+                Err(Errno::NOENT) if create.is_empty() => return Ok(None),
+                file => file.map_err(text)?,
+            };
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) | Err(Errno::NOLCK | Errno::OPNOTSUPP) => opens += 1,
+                Err(Errno::WOULDBLOCK) if lock(&self.temporaries).closed => return Err(STOPPED.into()),
+                Err(Errno::WOULDBLOCK) if Instant::now() < self.patient_until => {
+                    thread::sleep(BUSY_POLL);
+                    continue;
+                }
+                Err(Errno::WOULDBLOCK) => return Err(BUSY.into()),
+                Err(error) => return Err(text(error)),
+            }
+            if stands_at(&spot.dir, temporary, &file).map_err(|error| describe(&error))? {
+                return Ok(Some(file));
+            }
+        }
+        Err(BUSY.into())
+    }
+
+    /// Gives a whole file its final name.
+    pub fn finish(&self, spot: &Spot, file: &OwnedFd) -> Result<(), String> {
         let temporary = temporary_name(&spot.name, b"file");
         // From here on nobody else removes the file: what is renamed is this one, and no other run's.
         let Some(claimed) = self.claim(&spot.dir, &temporary) else { return Err(STOPPED.into()) };
         let finished = match stands_at(&spot.dir, &temporary, file) {
-            Ok(true) => prepare().and_then(|()| Ok(rename(spot, &temporary)?)),
+            Ok(true) => rename(spot, &temporary).map_err(io::Error::from),
             Ok(false) => return Err("its temporary file was taken away while it was being written".into()),
             Err(error) => Err(error),
         };
@@ -116,7 +169,7 @@ impl Unfinished {
     /// Lets no more temporary files be made, and removes those that are there; with `keep`, but for those that the next
     /// run can go on with. What cannot be removed stays for the next run to take over.
     pub fn close(&self, keep: bool) {
-        let mut temporaries = lock(&self.0);
+        let mut temporaries = lock(&self.temporaries);
         temporaries.closed = true;
         for ((_, _, name), temporary) in std::mem::take(&mut temporaries.files) {
             if !keep || temporary.journal.is_none() {
@@ -127,7 +180,7 @@ impl Unfinished {
 
     /// `false` when the job has been stopped: then nothing is left of the file that the next run could not use.
     fn add(&self, dir: &Dir, name: &Name, journal: Option<&Leaf>) -> bool {
-        let mut temporaries = lock(&self.0);
+        let mut temporaries = lock(&self.temporaries);
         if temporaries.closed {
             if journal.is_none() {
                 unlink(dir, name);
@@ -141,7 +194,7 @@ impl Unfinished {
 
     /// `None` when the file is not there, or not this job's any more.
     fn claim(&self, dir: &Dir, name: &Name) -> Option<Temporary> {
-        lock(&self.0).files.remove(&key(dir, name))
+        lock(&self.temporaries).files.remove(&key(dir, name))
     }
 }
 
@@ -160,30 +213,8 @@ fn key(dir: &Dir, name: &Name) -> (u64, u64, Name) {
 }
 
 /// Only tidies up: a file that cannot be removed is taken over by the next run.
-fn unlink(dir: &Dir, name: &Name) {
+pub fn unlink(dir: &Dir, name: &Name) {
     let _ = dir.fd().map(|fd| unlinkat(&*fd, name.as_bytes(), AtFlags::empty()));
-}
-
-/// Opens and locks a temporary file, and makes sure that it still is the one of that name: between the two, the run
-/// that held the lock may have given it its final name. `None` where there is none and none is to be made.
-fn lock_file(spot: &Spot, dir: &OwnedFd, temporary: &Name, create: OFlags) -> Result<Option<OwnedFd>, String> {
-    let text = |error: Errno| describe(&error.into());
-    let flags = create | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    for _ in 0..OPENS_MAX {
-        let file = match openat(dir, temporary.as_bytes(), flags, Mode::from_raw_mode(0o600)) {
-            Err(Errno::NOENT) if create.is_empty() => return Ok(None),
-            file => file.map_err(text)?,
-        };
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) | Err(Errno::NOLCK | Errno::OPNOTSUPP) => {}
-            Err(Errno::WOULDBLOCK) => return Err(BUSY.into()),
-            Err(error) => return Err(text(error)),
-        }
-        if stands_at(&spot.dir, temporary, &file).map_err(|error| describe(&error))? {
-            return Ok(Some(file));
-        }
-    }
-    Err(BUSY.into())
 }
 
 /// Whether this open file is the one that has this name.
@@ -197,12 +228,16 @@ fn stands_at(dir: &Dir, name: &Name, file: &OwnedFd) -> io::Result<bool> {
 
 fn rename(spot: &Spot, temporary: &Name) -> Result<(), Errno> {
     let dir = spot.dir.fd().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-    let flags = if spot.replaces { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
-    match renameat_with(&*dir, temporary.as_bytes(), &*dir, spot.name.as_bytes(), flags) {
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if spot.replaces => {
-            renameat(&*dir, temporary.as_bytes(), &*dir, spot.name.as_bytes())
-        }
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => rename_without_promise(&dir, temporary, &spot.name),
+    if spot.replaces {
+        return renameat(&*dir, temporary.as_bytes(), &*dir, spot.name.as_bytes());
+    }
+    rename_new(&dir, temporary, &spot.name)
+}
+
+/// Renames what must not replace anything.
+pub fn rename_new(dir: &OwnedFd, temporary: &Name, name: &Name) -> Result<(), Errno> {
+    match renameat_with(dir, temporary.as_bytes(), dir, name.as_bytes(), RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => rename_without_promise(dir, temporary, name),
         result => result,
     }
 }
@@ -227,6 +262,7 @@ fn rename_without_promise(dir: &OwnedFd, temporary: &Name, name: &Name) -> Resul
 mod tests {
     use super::*;
     use std::fs;
+    use std::sync::Arc;
 
     fn spot(place: &std::path::Path, replaces: bool) -> Spot {
         Spot { dir: Dir::open_root(place).unwrap(), name: Name::new(b"final").unwrap(), replaces }
@@ -235,11 +271,32 @@ mod tests {
     #[test]
     fn two_runs_do_not_write_one_file() {
         let place = tempfile::tempdir().unwrap();
-        let (first, second) = (Unfinished::default(), Unfinished::default());
+        let (first, second) = (Unfinished::new(Duration::ZERO), Unfinished::new(Duration::ZERO));
         let held = first.open(&spot(place.path(), false), None).unwrap();
         assert_eq!(second.open(&spot(place.path(), false), None).unwrap_err(), BUSY);
-        first.finish(&spot(place.path(), false), &held, || Ok(())).unwrap();
+        first.finish(&spot(place.path(), false), &held).unwrap();
         assert!(place.path().join("final").exists());
+    }
+
+    #[test]
+    fn what_another_run_holds_is_waited_for_with_patience_until_the_job_is_stopped() {
+        for stopped in [false, true] {
+            let place = tempfile::tempdir().unwrap();
+            let held = Unfinished::new(Duration::ZERO).open(&spot(place.path(), false), None).unwrap();
+            let patient = Arc::new(Unfinished::new(Duration::from_secs(20)));
+            let (root, waiter) = (place.path().to_owned(), Arc::clone(&patient));
+            let waiting = thread::spawn(move || waiter.open(&spot(&root, false), None).map(drop));
+            thread::sleep(4 * BUSY_POLL);
+            assert!(!waiting.is_finished());
+            let _held = if stopped {
+                patient.close(true);
+                Some(held)
+            } else {
+                drop(held);
+                None
+            };
+            assert_eq!(waiting.join().unwrap(), if stopped { Err(STOPPED.into()) } else { Ok(()) });
+        }
     }
 
     #[test]
@@ -251,17 +308,30 @@ mod tests {
         let early = fs::File::options().write(true).open(place.path().join(temporary.to_string())).unwrap();
         fs::rename(place.path().join(temporary.to_string()), place.path().join("final")).unwrap();
         assert!(!stands_at(&spot.dir, &temporary, &early.into()).unwrap());
-        Unfinished::default().open(&spot, None).unwrap();
+        Unfinished::new(Duration::ZERO).open(&spot, None).unwrap();
         assert_eq!(fs::read(place.path().join("final")).unwrap(), b"whole");
+    }
+
+    #[test]
+    fn what_is_taken_over_is_nobody_elses_to_read() {
+        use std::os::unix::fs::PermissionsExt;
+        let place = tempfile::tempdir().unwrap();
+        let spot = spot(place.path(), false);
+        let temporary = place.path().join(temporary_name(&spot.name, b"file").to_string());
+        fs::write(&temporary, "left").unwrap();
+        fs::set_permissions(&temporary, fs::Permissions::from_mode(0o4755)).unwrap();
+        Unfinished::new(Duration::ZERO).open(&spot, None).unwrap();
+        let meta = fs::metadata(&temporary).unwrap();
+        assert_eq!((meta.permissions().mode() & 0o7777, meta.len()), (0o600, 0));
     }
 
     #[test]
     fn after_a_stop_nothing_gets_its_name_and_nothing_is_left() {
         let place = tempfile::tempdir().unwrap();
-        let unfinished = Unfinished::default();
+        let unfinished = Unfinished::new(Duration::ZERO);
         let file = unfinished.open(&spot(place.path(), false), None).unwrap();
         unfinished.close(true);
-        assert_eq!(unfinished.finish(&spot(place.path(), false), &file, || Ok(())).unwrap_err(), STOPPED);
+        assert_eq!(unfinished.finish(&spot(place.path(), false), &file).unwrap_err(), STOPPED);
         assert_eq!(unfinished.open(&spot(place.path(), false), None).unwrap_err(), STOPPED);
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
     }
@@ -270,12 +340,12 @@ mod tests {
     fn another_runs_file_is_not_renamed() {
         let place = tempfile::tempdir().unwrap();
         let spot = spot(place.path(), false);
-        let unfinished = Unfinished::default();
+        let unfinished = Unfinished::new(Duration::ZERO);
         let file = unfinished.open(&spot, None).unwrap();
         let temporary = place.path().join(temporary_name(&spot.name, b"file").to_string());
         fs::remove_file(&temporary).unwrap();
         fs::write(&temporary, "another's").unwrap();
-        assert!(unfinished.finish(&spot, &file, || Ok(())).is_err());
+        assert!(unfinished.finish(&spot, &file).is_err());
         assert!(!place.path().join("final").exists() && temporary.exists());
     }
 
@@ -284,9 +354,9 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         fs::write(place.path().join("final"), "old").unwrap();
         for replaces in [false, true] {
-            let (unfinished, spot) = (Unfinished::default(), spot(place.path(), replaces));
+            let (unfinished, spot) = (Unfinished::new(Duration::ZERO), spot(place.path(), replaces));
             let file = unfinished.open(&spot, None).unwrap();
-            assert_eq!(unfinished.finish(&spot, &file, || Ok(())).is_ok(), replaces);
+            assert_eq!(unfinished.finish(&spot, &file).is_ok(), replaces);
             drop(file);
             assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
         }

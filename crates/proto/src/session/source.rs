@@ -9,7 +9,7 @@ use std::sync::Arc;
 use self::loss::Losses;
 use crate::ids::{EntryId, StreamId};
 use crate::integrity::{Digest, FrameLen, FrameTree};
-use crate::manifest::{Entry, Kind, Stamp};
+use crate::manifest::{Entry, Kind, Place, Stamp};
 use crate::plan::{Piece, Plan, Work};
 use crate::ranges::RangeSet;
 use crate::wire::fault::ProtocolFault;
@@ -310,6 +310,25 @@ impl<H> Source<H> {
             self.outbox.push_back(SourceMessage::SourceFailed { entry, reason: reason.into() });
         }
         needed
+    }
+
+    /// A file is not what it was when it was offered: offers it anew, as it is now, in its own place. What came of it so
+    /// far is void. `None`, and nothing happens, if it is not needed: not yet, or not any more.
+    pub fn offer_again(&mut self, entry: EntryId, now: Entry, handle: Arc<H>) -> Option<EntryId> {
+        let needed = matches!(self.entries.get(&entry)?.state, State::Small { .. } | State::Large(_));
+        if !needed {
+            return None;
+        }
+        self.flush_offers();
+        self.settle(entry);
+        let id = EntryId(self.next);
+        self.next += 1;
+        self.in_window += 1;
+        let state = State::Offered { kind: now.kind.clone(), modified: now.meta.modified };
+        self.entries.insert(id, Tracked { handle, state });
+        let now = Entry { place: Place::Again(entry), ..now };
+        self.outbox.push_back(SourceMessage::Offer { first: id, entries: vec![now] });
+        Some(id)
     }
 
     fn handle_need(&mut self, entry: EntryId, need: Need) -> Result<(), ProtocolFault> {

@@ -1,7 +1,7 @@
 //! The source's machine against targets that are late, wrong or hostile.
 
 use super::*;
-use crate::manifest::{Meta, Place};
+use crate::manifest::Meta;
 use crate::path::Name;
 use crate::plan::PIECE_FRAMES_MAX;
 use crate::wire::limits::LARGE_IN_FLIGHT_MAX;
@@ -179,6 +179,26 @@ fn what_comes_late_is_ignored() {
     source.frames_read(ids[1], &[(0, [0; 32]), (1, [0; 32])], &RangeSet::new());
     assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_none() && source.poll_message().is_none());
     assert_eq!(source.window(), ENTRY_WINDOW);
+}
+
+#[test]
+fn a_file_that_changed_is_offered_anew_in_its_place() {
+    let mut source = source();
+    let ids = offered(&mut source, vec![file(5), file(3 * F)]);
+    assert_eq!(source.offer_again(ids[0], file(6), Arc::new(())), None, "not needed yet");
+    source.handle(needs(0, &[Need::All; 2])).unwrap();
+    source.end_offers();
+    drain(&mut source);
+    assert_eq!(source.offer_again(ids[1], file(2 * F), Arc::new(())), Some(EntryId(2)));
+    assert_eq!(source.offer_again(ids[1], file(2 * F), Arc::new(())), None, "once");
+    let again = Entry { place: Place::Again(ids[1]), ..file(2 * F) };
+    assert_eq!(drain(&mut source), [SourceMessage::Offer { first: EntryId(2), entries: vec![again] }]);
+    assert!(matches!(source.next_work(STREAM, PIECE_FRAMES_MAX), Some(Work::Pack(_))));
+    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_none(), "what it was is not sent any more");
+    source.handle(needs(2, &[Need::All])).unwrap();
+    assert!(matches!(source.next_work(STREAM, PIECE_FRAMES_MAX), Some(Work::Frames(piece)) if piece.size == 2 * F));
+    source.handle(done(0, 3)).unwrap();
+    assert!(source.is_finished());
 }
 
 #[test]

@@ -13,6 +13,8 @@ pub enum Parent<H> {
     Operand(u32),
     /// They go in here.
     Open(Arc<H>),
+    /// The entry takes the place of this file, of which nothing is needed any more: remove what came of it.
+    Again(Arc<H>),
     /// It was refused, and so are they.
     Refused,
 }

@@ -17,7 +17,7 @@ use crate::manifest::{Entry, Kind, Place, Stamp};
 use crate::ranges::RangeSet;
 use crate::wire::fault::ProtocolFault;
 use crate::wire::frame::PackedFile;
-use crate::wire::limits::{ENTRY_WINDOW, FRAME_RUNS_MAX, HELD_VALUES_MAX, OPEN_DIRECTORIES_MAX};
+use crate::wire::limits::{ENTRY_WINDOW, FRAME_RUNS_MAX, HELD_VALUES_MAX, OPEN_DIRECTORIES_MAX, PACK_FILES_MAX};
 use crate::wire::message::{Need, SourceMessage, TargetMessage};
 
 pub use super::step::{Answer, Finish, Parent, Step};
@@ -40,6 +40,8 @@ pub struct Target<H> {
     /// Answers to the Offer that is being examined.
     needs: Vec<Need>,
     needs_first: EntryId,
+    /// Files that are offered anew and not answered yet, by their new ids: the old ones.
+    again: HashMap<EntryId, (EntryId, Arc<H>)>,
     done: RangeSet,
     outbox: VecDeque<TargetMessage>,
     /// Requests to send again that are in the outbox.
@@ -57,6 +59,8 @@ struct Tracked<H> {
     state: State<H>,
     /// The source gave it up, and counts it in its window no more.
     released: bool,
+    /// It was whole, was lost, and was asked for again.
+    again: bool,
 }
 
 #[derive(Debug)]
@@ -65,9 +69,9 @@ enum State<H> {
     Examining { kind: Kind },
     /// Needed, comes in a pack. Next: Finishing, settled.
     Small { handle: Arc<H> },
-    /// Needed, comes in frames. Next: Finishing, settled.
-    Large(Large<H>),
-    /// Whole; the engine gives it its name. Next: settled.
+    /// Needed, comes in frames. Next: Finishing, settled. Boxed, since there are few of these and many of the others.
+    Large(Box<Large<H>>),
+    /// Whole; the engine gives it its name. Next: settled; Small, once, if it was lost on the way to the disk.
     Finishing,
     /// A directory. Next: Finishing, once it has ended and all children are settled.
     Directory { handle: Option<Arc<H>>, children: u64, ended: bool },
@@ -97,6 +101,7 @@ impl<H> Target<H> {
             next: 0,
             needs: Vec::new(),
             needs_first: EntryId(0),
+            again: HashMap::new(),
             done: RangeSet::new(),
             outbox: VecDeque::new(),
             outbox_resends: 0,
@@ -112,7 +117,7 @@ impl<H> Target<H> {
         if self.outbox.len() > OUTBOX_MAX {
             return Err(ProtocolFault::OverLimit("answers that are not read"));
         }
-        if self.offers_ended && matches!(message, SourceMessage::Offer { .. } | SourceMessage::OffersEnd) {
+        if self.offers_ended && is_new(&message) {
             return Err(ProtocolFault::OutOfTurn("an offer"));
         }
         match message {
@@ -143,6 +148,10 @@ impl<H> Target<H> {
                 }
                 _ => Parent::Refused,
             },
+            Place::Again(entry) => match self.again.values().find(|(old, _)| old == entry) {
+                Some((_, handle)) => Parent::Again(Arc::clone(handle)),
+                None => Parent::Refused,
+            },
         }
     }
 
@@ -151,6 +160,13 @@ impl<H> Target<H> {
     /// # Panics
     /// If `entry` is not the next one, or cannot have this answer: programmer's errors.
     pub fn answer(&mut self, entry: EntryId, answer: Answer<H>) -> Option<Finish<H>> {
+        let finish = self.answer_entry(entry, answer);
+        // A directory in which a file was offered anew is not complete before that is answered.
+        let old = self.again.remove(&entry).and_then(|(old, _)| self.forget(old));
+        finish.or(old)
+    }
+
+    fn answer_entry(&mut self, entry: EntryId, answer: Answer<H>) -> Option<Finish<H>> {
         assert_eq!(entry.0, self.needs_first.0 + self.needs.len() as u64, "answers in order");
         let need = match answer {
             Answer::Settled => Need::Nothing,
@@ -231,7 +247,7 @@ impl<H> Target<H> {
     pub fn resend_frame(&mut self, entry: EntryId, offset: u64) -> bool {
         let frame = u64::from(self.frame.get());
         match self.entries.get_mut(&entry) {
-            Some(Tracked { state: State::Large(Large { in_order: Some(_), .. }), .. }) => false,
+            Some(Tracked { state: State::Large(large), .. }) if large.in_order.is_some() => false,
             Some(Tracked { state: State::Large(large), .. }) => {
                 large.in_hand.remove(&(offset / frame));
                 let index = offset / frame;
@@ -272,7 +288,7 @@ impl<H> Target<H> {
     }
 
     /// Whether the files of a pack may be written: for each, where, or `None` to discard it. Those that are admitted
-    /// count as whole: the engine writes them, gives them their names and calls [`Self::settle`].
+    /// count as whole: the engine writes them, gives them their names and calls [`Self::settle`], or [`Self::lost`].
     pub fn admit_pack(&mut self, files: &[PackedFile]) -> Result<Vec<Option<Arc<H>>>, ProtocolFault> {
         self.check_pack(files)?;
         let mut admitted = Vec::with_capacity(files.len());
@@ -297,6 +313,26 @@ impl<H> Target<H> {
             self.outbox.push_back(TargetMessage::ResendPacked { entries });
         }
         Ok(())
+    }
+
+    /// Whole files of packs did not reach the disk: asks for them again. Returns those that have to fail: they were lost
+    /// before, or the source has given them up.
+    pub fn lost(&mut self, files: Vec<(EntryId, Arc<H>)>) -> Vec<EntryId> {
+        let (mut asked, mut failed) = (Vec::new(), Vec::new());
+        for (entry, handle) in files {
+            match self.entries.get_mut(&entry) {
+                Some(tracked @ Tracked { state: State::Finishing, released: false, again: false, .. }) => {
+                    (tracked.state, tracked.again) = (State::Small { handle }, true);
+                    asked.push(entry);
+                }
+                _ => failed.push(entry),
+            }
+        }
+        for entries in asked.chunks(PACK_FILES_MAX) {
+            self.outbox_resends += 1;
+            self.outbox.push_back(TargetMessage::ResendPacked { entries: entries.to_vec() });
+        }
+        failed
     }
 
     /// An entry has its final name, or has failed (and was reported). Returns the directory that this completes.
@@ -349,7 +385,10 @@ impl<H> Target<H> {
             return Err(ProtocolFault::OutOfTurn("an offer"));
         }
         for (id, entry) in (first.0..).map(EntryId).zip(&entries) {
-            let parent = self.adopt(&entry.place)?;
+            let parent = match entry.place {
+                Place::Again(old) => self.replace(id, old, &entry.kind)?,
+                _ => self.adopt(&entry.place)?,
+            };
             let directory = entry.kind == Kind::Directory;
             self.open_directories += usize::from(directory);
             self.in_window += usize::from(!directory);
@@ -359,7 +398,7 @@ impl<H> Target<H> {
                 true => State::Directory { handle: None, children: 0, ended: false },
                 false => State::Examining { kind: entry.kind.clone() },
             };
-            self.entries.insert(id, Tracked { parent, state, released: false });
+            self.entries.insert(id, Tracked { parent, state, released: false, again: false });
         }
         self.next += entries.len() as u64;
         self.needs_first = first;
@@ -376,6 +415,31 @@ impl<H> Target<H> {
             }
             _ => Err(ProtocolFault::Unasked("a child of what is no open directory")),
         }
+    }
+
+    /// A file gives its place to another entry: what was offered of it is void. Returns its parent.
+    fn replace(&mut self, new: EntryId, old: EntryId, kind: &Kind) -> Result<Option<EntryId>, ProtocolFault> {
+        if !matches!(kind, Kind::File { .. }) {
+            return Err(ProtocolFault::Invalid("something else in the place of a file"));
+        }
+        self.tracked(old)?;
+        let Some(tracked) = self.entries.get_mut(&old) else { return Ok(None) };
+        let handle = match &tracked.state {
+            State::Small { handle } => Arc::clone(handle),
+            State::Large(large) => Arc::clone(&large.handle),
+            State::Finishing => return Ok(None),
+            State::Examining { .. } | State::Directory { .. } => return Err(ProtocolFault::OutOfTurn("an offer")),
+        };
+        tracked.state = State::Finishing;
+        self.in_window -= usize::from(!std::mem::replace(&mut tracked.released, true));
+        let parent = tracked.parent;
+        if let Some(Tracked { state: State::Directory { children, .. }, .. }) =
+            parent.and_then(|parent| self.entries.get_mut(&parent))
+        {
+            *children += 1;
+        }
+        self.again.insert(new, (old, handle));
+        Ok(parent)
     }
 
     fn check_window(&self) -> Result<(), ProtocolFault> {
@@ -400,7 +464,7 @@ impl<H> Target<H> {
             return Ok(Step::None);
         }
         match self.entries.get_mut(&entry) {
-            Some(Tracked { state: State::Large(large @ Large { end: None, .. }), .. }) => {
+            Some(Tracked { state: State::Large(large), .. }) if large.end.is_none() => {
                 large.end = Some((modified, digest))
             }
             _ => return Err(ProtocolFault::OutOfTurn("the end of a file")),
@@ -435,7 +499,8 @@ impl<H> Target<H> {
         }
         let Some(tracked) = self.entries.get_mut(&entry) else { return Ok(Step::None) };
         let handle = match &tracked.state {
-            State::Small { handle } | State::Large(Large { handle, .. }) => Some(Arc::clone(handle)),
+            State::Small { handle } => Some(Arc::clone(handle)),
+            State::Large(large) => Some(Arc::clone(&large.handle)),
             // Whole and proven before the source gave it up: what is there is what was sent.
             State::Finishing => None,
             _ => return Err(ProtocolFault::OutOfTurn("a failure")),
@@ -528,12 +593,28 @@ impl<H> Target<H> {
     }
 }
 
+/// Whether a message offers something that was not offered before.
+fn is_new(message: &SourceMessage) -> bool {
+    match message {
+        SourceMessage::Offer { entries, .. } => entries.iter().any(|entry| !matches!(entry.place, Place::Again(_))),
+        message => matches!(message, SourceMessage::OffersEnd),
+    }
+}
+
 fn receiving<H>(frame: FrameLen, handle: Arc<H>, size: u64, in_order: Option<u64>) -> State<H> {
     if size <= frame.pack_file_max() {
         return State::Small { handle };
     }
     let tree = FrameTree::new(frame.frames(size));
-    State::Large(Large { handle, size, tree, in_hand: HashSet::new(), end: None, unsure: BTreeMap::new(), in_order })
+    State::Large(Box::new(Large {
+        handle,
+        size,
+        tree,
+        in_hand: HashSet::new(),
+        end: None,
+        unsure: BTreeMap::new(),
+        in_order,
+    }))
 }
 
 #[cfg(test)]

@@ -193,6 +193,34 @@ fn a_part_that_is_to_be_compared_counts_when_it_was() {
 }
 
 #[test]
+fn a_file_that_is_offered_anew_takes_the_place_of_what_it_was() {
+    let mut target = target();
+    offered(&mut target, vec![dir(), child(Some(0), Kind::File { size: 2 * F })]);
+    target.handle(SourceMessage::DirectoryEnd { entry: EntryId(0), complete: true }).unwrap();
+    target.handle(SourceMessage::OffersEnd).unwrap();
+    let again = |old| Entry { place: Place::Again(EntryId(old)), ..file(3 * F) };
+    assert!(target.handle(offer(2, vec![file(1)])).is_err(), "nothing else is offered any more");
+    assert!(target.handle(offer(2, vec![again(0)])).is_err(), "a directory");
+    assert!(target.handle(offer(2, vec![again(2)])).is_err(), "itself");
+    assert!(target.admit_frame(EntryId(1), 0, frame_len().bytes()).unwrap().is_some());
+    let Step::Examine(..) = target.handle(offer(2, vec![again(1)])).unwrap() else { panic!("to be examined") };
+    assert!(matches!(target.parent(&Place::Again(EntryId(1))), Parent::Again(_)));
+    assert!(target.answer(EntryId(2), Answer::Needed(Arc::new(7))).is_none());
+    assert!(matches!(target.frame_written(EntryId(1), 0, [0; 32]), Step::None), "late");
+    assert_eq!(target.admit_frame(EntryId(1), F, frame_len().bytes()), Ok(None), "late");
+    assert_eq!(target.admit_frame(EntryId(2), 0, frame_len().bytes()), Ok(Some(Arc::new(7))));
+    target.release_frame(EntryId(2), 0);
+    target.handle(offer(3, vec![again(2)])).unwrap();
+    let complete = target.answer(EntryId(3), Answer::Refused);
+    assert!(matches!(complete, Some(Finish { entry: EntryId(0), .. })), "the directory");
+    assert!(target.settle(EntryId(0), true).is_none());
+    drain(&mut target);
+    assert!(target.is_finished());
+    target.handle(offer(4, vec![again(1)])).unwrap();
+    assert!(matches!(target.parent(&Place::Again(EntryId(1))), Parent::Refused), "it is settled");
+}
+
+#[test]
 fn a_device_takes_frames_in_order_and_none_again() {
     let mut target = target();
     target.handle(offer(0, vec![file(2 * F)])).unwrap();
@@ -458,4 +486,23 @@ fn many_small_files_are_asked_for_in_messages_that_keep_their_limit() {
         _ => 0,
     });
     assert_eq!(sizes.collect::<Vec<_>>(), [512, 488, 0]);
+}
+
+#[test]
+fn what_is_lost_is_asked_for_once_more() {
+    let mut target = target();
+    offered(&mut target, vec![file(5), file(5), file(5), file(2 * F)]);
+    drain(&mut target);
+    let lost = |target: &mut Target<u64>, ids: &[u64]| {
+        target.lost(ids.iter().map(|id| (EntryId(*id), Arc::new(id + 100))).collect())
+    };
+    assert_eq!(lost(&mut target, &[0, 3, 9]), [EntryId(0), EntryId(3), EntryId(9)], "none of them is whole");
+    target.admit_pack(&[packed(0), packed(1), packed(2)]).unwrap();
+    target.handle(failed(2)).unwrap();
+    assert_eq!(lost(&mut target, &[0, 1, 2]), [EntryId(2)], "the source has nothing more to say of it");
+    assert_eq!(drain(&mut target), [TargetMessage::ResendPacked { entries: vec![EntryId(0), EntryId(1)] }]);
+    let again = target.admit_pack(&[packed(0), packed(1)]).unwrap();
+    assert_eq!(again.into_iter().flatten().map(|handle| *handle).collect::<Vec<_>>(), [100, 101]);
+    assert_eq!(lost(&mut target, &[0]), [EntryId(0)], "it had its second chance");
+    assert!(drain(&mut target).is_empty() && target.is_known(EntryId(0)));
 }

@@ -52,6 +52,8 @@ pub struct Final {
     pub direct_bytes: u64,
     /// Bytes that were not copied, since the file at the target shares its blocks with the source's.
     pub cloned_bytes: u64,
+    /// Whether every file that was copied is on the disk with its name: the target's to say.
+    pub durable: bool,
     /// What the source's sockets met with; all zero at the target, and where no TCP was used.
     pub path: PathFigures,
     /// How most of the bytes that travelled compressed were: the source's to say, and `None` where none were.
@@ -151,6 +153,7 @@ impl Final {
     pub(super) fn encode(&self, out: &mut Writer) {
         self.counters.encode(out);
         out.u64(self.cpu_us).u64(self.peak_bytes).u64(self.direct_bytes).u64(self.cloned_bytes);
+        out.bool(self.durable);
         self.path.encode(out);
         self.compression.map_or(Policy::Off, Policy::Always).encode(out);
     }
@@ -159,13 +162,14 @@ impl Final {
         let counters = Counters::decode(reader)?;
         let (cpu_us, peak_bytes) = (reader.u64()?, reader.u64()?);
         let (direct_bytes, cloned_bytes) = (reader.u64()?, reader.u64()?);
+        let durable = reader.bool()?;
         let path = PathFigures::decode(reader)?;
         let compression = match Policy::decode(reader)? {
             Policy::Off => None,
             Policy::Always(method) => Some(method),
             Policy::Auto => return Err(ProtocolFault::Invalid("a compression that was not chosen")),
         };
-        Ok(Self { counters, cpu_us, peak_bytes, direct_bytes, cloned_bytes, path, compression })
+        Ok(Self { counters, cpu_us, peak_bytes, direct_bytes, cloned_bytes, durable, path, compression })
     }
 }
 

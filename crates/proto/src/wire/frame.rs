@@ -17,7 +17,10 @@ pub const PREFIX_LEN: usize = 8;
 /// Bytes of the authentication tag behind every record (all ciphers).
 pub const TAG_LEN: usize = 16;
 
-/// What a record's prefix says: `payload length u32, trailer length u16, zero u16`.
+/// What a record's prefix says: `payload length u32, trailer length u16, check u16`.
+///
+/// The check proves nothing, which is the tag's part. But the tag comes last: with a length that was damaged on the way, a
+/// receiver would wait for bytes that nobody sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prefix {
     /// Bytes of payload: at most [`FRAME_MAX`].
@@ -33,21 +36,22 @@ impl Prefix {
     /// If a length is beyond its limit: a programmer's error.
     pub fn encode(self) -> [u8; PREFIX_LEN] {
         assert!(self.payload <= FRAME_MAX as usize && self.trailer < TRAILER_MAX, "a record beyond its limits");
-        let payload = u32::try_from(self.payload).unwrap_or(u32::MAX).to_le_bytes();
-        let trailer = u16::try_from(self.trailer).unwrap_or(u16::MAX).to_le_bytes();
-        [payload[0], payload[1], payload[2], payload[3], trailer[0], trailer[1], 0, 0]
+        let [a, b, c, d] = u32::try_from(self.payload).unwrap_or(u32::MAX).to_le_bytes();
+        let [e, f] = u16::try_from(self.trailer).unwrap_or(u16::MAX).to_le_bytes();
+        let [g, h] = lengths_check([a, b, c, d, e, f]);
+        [a, b, c, d, e, f, g, h]
     }
 
     /// Reads a prefix and holds both lengths to their limits.
     pub fn decode(bytes: [u8; PREFIX_LEN]) -> Decoded<Self> {
-        let [a, b, c, d, e, f, zero_1, zero_2] = bytes;
+        let [a, b, c, d, e, f, g, h] = bytes;
+        if lengths_check([a, b, c, d, e, f]) != [g, h] {
+            return Err(ProtocolFault::NotAuthentic);
+        }
         let prefix =
             Self { payload: u32::from_le_bytes([a, b, c, d]) as usize, trailer: u16::from_le_bytes([e, f]).into() };
         if prefix.payload > FRAME_MAX as usize || prefix.trailer == 0 {
             return Err(ProtocolFault::OverLimit("a record"));
-        }
-        if (zero_1, zero_2) != (0, 0) {
-            return Err(ProtocolFault::Invalid("a reserved field that is not zero"));
         }
         Ok(prefix)
     }
@@ -56,6 +60,12 @@ impl Prefix {
     pub fn rest_len(self) -> usize {
         self.payload + self.trailer + TAG_LEN
     }
+}
+
+/// What stands behind the lengths in a prefix: their CRC-16/X-25 (ITU-T X.25, section 2.2.7).
+pub fn lengths_check(lengths: [u8; 6]) -> [u8; 2] {
+    let crc = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc16IbmSdlc, &lengths);
+    u16::try_from(crc).unwrap_or(u16::MAX).to_le_bytes()
 }
 
 /// What a record is.
@@ -256,8 +266,25 @@ mod tests {
     fn prefixes_come_back_and_hold_their_limits() {
         let prefix = Prefix { payload: FRAME_MAX as usize, trailer: 60 };
         assert_eq!(Prefix::decode(prefix.encode()), Ok(prefix));
-        assert!(Prefix::decode([0, 0, 16, 1, 1, 0, 0, 0]).is_err());
-        assert!(Prefix::decode([0; 8]).is_err());
-        assert!(Prefix::decode([0, 0, 0, 0, 1, 0, 0, 1]).is_err());
+        let decoded = |lengths: [u8; 6]| {
+            let bytes = [&lengths[..], &lengths_check(lengths)].concat();
+            Prefix::decode(bytes.try_into().unwrap())
+        };
+        assert_eq!(decoded([0, 0, 16, 0, 60, 0]), Ok(prefix));
+        assert_eq!(decoded([1, 0, 16, 0, 60, 0]), Err(ProtocolFault::OverLimit("a record")));
+        assert_eq!(decoded([0; 6]), Err(ProtocolFault::OverLimit("a record")));
+    }
+
+    #[test]
+    fn a_prefix_in_which_a_bit_or_two_flipped_is_noticed_before_its_lengths_are_believed() {
+        let bytes = Prefix { payload: 300_000, trailer: 55 }.encode();
+        for (first, second) in (0..64).flat_map(|first| (first..64).map(move |second| (first, second))) {
+            let mut changed = bytes;
+            changed[first / 8] ^= 1 << (first % 8);
+            if second > first {
+                changed[second / 8] ^= 1 << (second % 8);
+            }
+            assert_eq!(Prefix::decode(changed), Err(ProtocolFault::NotAuthentic), "{first}, {second}");
+        }
     }
 }

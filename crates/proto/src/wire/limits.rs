@@ -42,6 +42,12 @@ pub const LINK_MESSAGE_MAX: usize = 64 << 20;
 /// Largest piece of a tunnelled stream in one link frame: small enough that control messages never wait long behind it.
 pub const TUNNEL_PIECE_MAX: usize = 64 << 10;
 
+/// Longest time between two beats on a link, in milliseconds.
+pub const BEAT_MS: u64 = 1000;
+/// Whoever hears nothing at all on a link for this long gives the other end up, unless the Request says otherwise; in
+/// milliseconds. With what there is to be tidied up then, all is over within 15 s.
+pub const SILENCE_MS: u64 = 13_000;
+
 /// Longest name of a congestion control (Linux has 15 bytes for it).
 pub const CONGESTION_MAX: usize = 16;
 /// Most data streams in a session.

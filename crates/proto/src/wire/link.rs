@@ -2,7 +2,8 @@
 //!
 //! A link frame is `length u32, channel u16, bytes`; the length counts the bytes only. Channel 0 is between
 //! controller and worker; channel 1 between the two workers, passed on by the controller unread; channel
-//! `16 + n` is data stream n, where it must go through ssh.
+//! `16 + n` is data stream n, where it must go through ssh. A frame of channel 0 without content is a beat: it says
+//! that its writer is there, and nothing else.
 
 use super::fault::ProtocolFault;
 use super::limits::{LINK_MESSAGE_MAX, PEER_MESSAGE_MAX, STREAMS_MAX, TUNNEL_PIECE_MAX};
@@ -54,6 +55,9 @@ impl Channel {
 /// Bytes before a link frame's content: `length u32, channel u16`.
 pub const HEADER_LEN: usize = 6;
 
+/// A frame that says nothing but that its writer is there.
+pub const BEAT: [u8; HEADER_LEN] = [0; HEADER_LEN];
+
 /// Writes the header of a frame with `length` bytes of content.
 pub fn encode_header(channel: Channel, length: u32) -> [u8; HEADER_LEN] {
     let mut header = [0; HEADER_LEN];
@@ -76,6 +80,11 @@ pub fn decode_header(header: [u8; HEADER_LEN]) -> Result<(Channel, usize), Proto
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_beat_is_an_empty_frame_to_the_controller_or_from_it() {
+        assert_eq!(decode_header(BEAT), Ok((Channel::Controller, 0)));
+    }
 
     #[test]
     fn headers_come_back_and_limits_hold() {

@@ -163,6 +163,7 @@ mod kind {
     pub const FILE: u8 = 2;
     pub const SYMLINK: u8 = 3;
     pub const FILE_WITH_VERSION: u8 = 4;
+    pub const AGAIN: u8 = 0x40;
     pub const OPERAND: u8 = 0x80;
 }
 
@@ -402,6 +403,7 @@ fn encode_entry(out: &mut Writer, entry: &Entry) {
     match &entry.place {
         Place::Operand(number) => out.u8(kind | kind::OPERAND).varint(u64::from(*number)),
         Place::Child { parent, name } => out.u8(kind).varint(parent.0).bytes(name.as_bytes()),
+        Place::Again(entry) => out.u8(kind | kind::AGAIN).varint(entry.0),
     };
     match &entry.kind {
         Kind::Directory => {}
@@ -425,19 +427,21 @@ fn decode_entry(reader: &mut Reader<'_>) -> Decoded<Entry> {
     let place = if tag & kind::OPERAND != 0 {
         let number = reader.count(OPERANDS_MAX - 1, "operands")?;
         Place::Operand(u32::try_from(number).unwrap_or(u32::MAX))
+    } else if tag & kind::AGAIN != 0 {
+        Place::Again(EntryId(reader.varint()?))
     } else {
         let parent = EntryId(reader.varint()?);
         let name = reader.bytes(MAX_NAME, "a name")?;
         Place::Child { parent, name: Name::new(name).map_err(|_| ProtocolFault::Invalid("a name that cannot be one"))? }
     };
-    let kind = match tag & !kind::OPERAND {
+    let kind = match tag & !(kind::OPERAND | kind::AGAIN) {
         kind::DIRECTORY => Kind::Directory,
         kind::FILE | kind::FILE_WITH_VERSION => Kind::File { size: reader.varint()? },
         kind::SYMLINK => Kind::Symlink { points_to: decode_link(reader)? },
         value => return Err(ProtocolFault::Unknown { what: "kind of entry", value: value.into() }),
     };
     let meta = decode_meta(reader)?;
-    let has_version = tag & !kind::OPERAND == kind::FILE_WITH_VERSION;
+    let has_version = tag & !(kind::OPERAND | kind::AGAIN) == kind::FILE_WITH_VERSION;
     let version = if has_version { Some(decode_version(reader)?) } else { None };
     Ok(Entry { place, kind, meta, version })
 }

@@ -16,6 +16,7 @@ fn name() -> impl Strategy<Value = Name> {
 fn entry() -> impl Strategy<Value = Entry> {
     let place = prop_oneof![
         (0u32..1000).prop_map(Place::Operand),
+        any::<u64>().prop_map(|entry| Place::Again(EntryId(entry))),
         (any::<u64>(), name()).prop_map(|(parent, name)| Place::Child { parent: EntryId(parent), name }),
     ];
     let kind = prop_oneof![

@@ -11,4 +11,5 @@ pub mod link;
 pub mod message;
 pub mod report;
 pub mod request;
+pub mod sandbox;
 pub mod storage;

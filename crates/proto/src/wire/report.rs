@@ -4,6 +4,7 @@ pub use super::counters::{Counters, Final, PathFigures};
 use super::fault::ProtocolFault;
 use super::feature::Features;
 use super::limits::{OPERANDS_MAX, PATH_MAX, TEXT_MAX};
+use super::sandbox::Sandbox;
 use crate::codec::{Decoded, Reader, Writer};
 use crate::integrity::Digest;
 use crate::wire::request::Operand;
@@ -28,6 +29,8 @@ pub enum WorkerMessage {
         device: u64,
         /// Inode number of the directory.
         inode: u64,
+        /// Whether the one operand, a directory, becomes one under another name, which does not exist yet.
+        new_tree: bool,
     },
     /// The Request cannot be carried out at all.
     Refused {
@@ -98,6 +101,8 @@ pub enum WorkerMessage {
         /// One line.
         text: String,
     },
+    /// From here on, this end touches no more than its Request names, as far as its kernel sees to that.
+    Confined(Sandbox),
     /// This end did all it had to.
     Finished(Box<Final>),
     /// This end cannot go on.
@@ -151,6 +156,7 @@ mod kind {
     pub const FATAL: u8 = 13;
     pub const NOTICE: u8 = 14;
     pub const RESUMED: u8 = 15;
+    pub const CONFINED: u8 = 16;
 }
 
 impl WorkerMessage {
@@ -163,8 +169,8 @@ impl WorkerMessage {
                 out.u8(kind::SOURCE_READY).raw(origin).count(operands.len());
                 operands.iter().for_each(|operand| encode_operand(&mut out, operand.as_ref()));
             }
-            Self::TargetReady { boot, device, inode } => {
-                out.u8(kind::TARGET_READY).raw(boot).u64(*device).u64(*inode);
+            Self::TargetReady { boot, device, inode, new_tree } => {
+                out.u8(kind::TARGET_READY).raw(boot).u64(*device).u64(*inode).bool(*new_tree);
             }
             Self::Refused { usage, text } => {
                 out.u8(kind::REFUSED).bool(*usage).text(text, TEXT_MAX);
@@ -197,6 +203,7 @@ impl WorkerMessage {
             Self::Notice { text } => {
                 out.u8(kind::NOTICE).text(text, TEXT_MAX);
             }
+            Self::Confined(sandbox) => sandbox.encode(out.u8(kind::CONFINED)),
             Self::Finished(last) => last.encode(out.u8(kind::FINISHED)),
             Self::Fatal { text } => {
                 out.u8(kind::FATAL).text(text, TEXT_MAX);
@@ -216,9 +223,12 @@ impl WorkerMessage {
                 let operands = (0..count).map(|_| decode_operand(&mut reader)).collect::<Decoded<_>>()?;
                 Self::SourceReady { operands, origin }
             }
-            kind::TARGET_READY => {
-                Self::TargetReady { boot: reader.array()?, device: reader.u64()?, inode: reader.u64()? }
-            }
+            kind::TARGET_READY => Self::TargetReady {
+                boot: reader.array()?,
+                device: reader.u64()?,
+                inode: reader.u64()?,
+                new_tree: reader.bool()?,
+            },
             kind::REFUSED => Self::Refused { usage: reader.bool()?, text: text(&mut reader)? },
             kind::LISTENING => Self::Listening { port: reader.u16()? },
             kind::CONNECTED => {
@@ -241,6 +251,7 @@ impl WorkerMessage {
             kind::FILE_FAILED => Self::FileFailed { path: path(&mut reader)?, text: text(&mut reader)? },
             kind::SKIPPED => Self::Skipped { path: path(&mut reader)?, text: text(&mut reader)? },
             kind::NOTICE => Self::Notice { text: text(&mut reader)? },
+            kind::CONFINED => Self::Confined(Sandbox::decode(&mut reader)?),
             kind::FINISHED => Self::Finished(Box::new(Final::decode(&mut reader)?)),
             kind::FATAL => Self::Fatal { text: text(&mut reader)? },
             value => return Err(ProtocolFault::Unknown { what: "message from a worker", value: value.into() }),
@@ -297,6 +308,7 @@ mod tests {
     use super::*;
     use crate::compression::Method;
     use crate::path::Name;
+    use crate::wire::sandbox::Confinement;
 
     #[test]
     fn messages_come_back_and_short_ones_are_faults() {
@@ -316,7 +328,7 @@ mod tests {
         for message in [
             WorkerMessage::Hello(hello),
             WorkerMessage::SourceReady { operands: vec![None, Some(operand)], origin: [2; 32] },
-            WorkerMessage::TargetReady { boot: [7; 16], device: 1, inode: u64::MAX },
+            WorkerMessage::TargetReady { boot: [7; 16], device: 1, inode: u64::MAX, new_tree: true },
             WorkerMessage::Refused { usage: true, text: "no".into() },
             WorkerMessage::Listening { port: 5031 },
             WorkerMessage::Connected { from: "a".into(), to: "b".into(), streams: 8 },
@@ -332,10 +344,12 @@ mod tests {
                 peak_bytes: 6,
                 direct_bytes: 7,
                 cloned_bytes: 8,
+                durable: true,
                 path,
                 compression: Some(Method::Zstd(3)),
             })),
             WorkerMessage::Notice { text: "by the way".into() },
+            WorkerMessage::Confined(Sandbox { confinement: Confinement::Partial, reason: "an old kernel".into() }),
             WorkerMessage::Fatal { text: "why".into() },
         ] {
             let bytes = message.encode();

@@ -4,7 +4,7 @@
 use super::fault::ProtocolFault;
 use super::handshake::Suite;
 use super::limits::{ADDRESSES_MAX, CONGESTION_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX, TEXT_MAX};
-use super::storage::StorageRequest;
+use super::storage::{Fsync, StorageRequest};
 use crate::codec::{Decoded, Reader, Writer};
 use crate::compression::Policy;
 use crate::cpus::Cpus;
@@ -75,6 +75,8 @@ pub struct SessionSettings {
     pub report_every_ms: u32,
     /// CPUs to keep to, where an end has them; empty: any.
     pub cpus: Cpus,
+    /// How long a worker hears nothing on its link before it gives its controller up, in milliseconds.
+    pub silence_ms: u32,
 }
 
 /// What the source is to read.
@@ -120,6 +122,8 @@ pub struct TargetRequest {
     pub source_boot: [u8; 16],
     /// Names the source and its operands over all runs.
     pub origin: [u8; 32],
+    /// A directory at the path, where one becomes the one operand, is what an earlier attempt of this job made of it.
+    pub own_tree: bool,
     /// Make the target directory.
     pub make_directory: bool,
     /// Replace what exists.
@@ -138,6 +142,8 @@ pub struct TargetRequest {
     pub keep_partial: bool,
     /// Where records of partial files lie; empty: beside them.
     pub journal_dir: Vec<u8>,
+    /// What is waited for before a file counts as copied.
+    pub fsync: Fsync,
 }
 
 /// An operand, as the target needs to know it.
@@ -279,10 +285,11 @@ impl TargetRequest {
         out.bytes(&self.path).count(self.operands.len());
         self.operands.iter().for_each(|operand| operand.encode(out));
         out.raw(&self.source_boot).raw(&self.origin);
-        out.bool(self.make_directory).bool(self.force).bool(self.preserve).bool(self.verify_memory);
+        out.bool(self.own_tree).bool(self.make_directory).bool(self.force).bool(self.preserve).bool(self.verify_memory);
         out.bool(self.digest_existing);
         self.storage.encode(out);
         out.bool(self.resume).bool(self.keep_partial).bytes(&self.journal_dir);
+        self.fsync.encode(out);
     }
 
     fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
@@ -296,6 +303,7 @@ impl TargetRequest {
             operands,
             source_boot: reader.array()?,
             origin: reader.array()?,
+            own_tree: reader.bool()?,
             make_directory: reader.bool()?,
             force: reader.bool()?,
             preserve: reader.bool()?,
@@ -305,6 +313,7 @@ impl TargetRequest {
             resume: reader.bool()?,
             keep_partial: reader.bool()?,
             journal_dir: reader.bytes(PATH_MAX, "a path")?.to_vec(),
+            fsync: Fsync::decode(reader)?,
         })
     }
 }
@@ -333,6 +342,7 @@ impl SessionSettings {
         out.u32(self.window_bytes).u64(self.rekey_bytes);
         out.bool(self.report_files).u32(self.report_every_ms);
         self.cpus.encode(out);
+        out.u32(self.silence_ms);
     }
 
     fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
@@ -351,6 +361,7 @@ impl SessionSettings {
             report_files: reader.bool()?,
             report_every_ms: reader.u32()?,
             cpus: Cpus::decode(reader)?,
+            silence_ms: reader.u32()?,
         };
         if !(1..=settings.streams_max).contains(&settings.streams) || settings.streams_max > STREAMS_MAX {
             return Err(ProtocolFault::OverLimit("streams"));
@@ -382,6 +393,7 @@ mod tests {
             report_files: true,
             report_every_ms: 200,
             cpus: Cpus::default(),
+            silence_ms: 12_000,
         }
     }
 
@@ -404,6 +416,7 @@ mod tests {
                 operands: vec![operand, contents],
                 source_boot: [5; 16],
                 origin: [6; 32],
+                own_tree: true,
                 make_directory: false,
                 force: true,
                 preserve: false,
@@ -413,6 +426,7 @@ mod tests {
                 resume: true,
                 keep_partial: false,
                 journal_dir: b"/j".to_vec(),
+                fsync: Fsync::Data,
             }),
             ControllerMessage::Listen,
             ControllerMessage::Connect { addresses: vec!["[::1]:5031".into()], timeout_ms: 3000 },

@@ -1,4 +1,4 @@
-//! How an end reads or writes its files: what the controller asks for in a Request.
+//! How an end reads or writes its files, and what it waits for: what the controller asks for in a Request.
 
 use super::fault::ProtocolFault;
 use crate::codec::{Decoded, Reader, Writer};
@@ -36,6 +36,18 @@ pub enum CacheUse {
     Drop,
 }
 
+/// What the target waits for before a file counts as copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fsync {
+    /// Nothing: the kernel writes when it likes.
+    None,
+    /// Its contents are on the disk before it has its name.
+    Data,
+    /// And then the name is, too.
+    #[default]
+    Full,
+}
+
 impl StorageRequest {
     /// Writes it.
     pub(super) fn encode(self, out: &mut Writer) {
@@ -70,6 +82,28 @@ impl StorageRequest {
     }
 }
 
+impl Fsync {
+    /// Writes it.
+    pub(super) fn encode(self, out: &mut Writer) {
+        let number = match self {
+            Self::None => 0,
+            Self::Data => 1,
+            Self::Full => 2,
+        };
+        out.u8(number);
+    }
+
+    /// Reads it.
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        match reader.u8()? {
+            0 => Ok(Self::None),
+            1 => Ok(Self::Data),
+            2 => Ok(Self::Full),
+            value => Err(ProtocolFault::Unknown { what: "use of fsync", value: value.into() }),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,6 +117,12 @@ mod tests {
                 assert_eq!(StorageRequest::decode(&mut Reader::new(&out.into_bytes())), Ok(request));
             }
         }
+        for fsync in [Fsync::None, Fsync::Data, Fsync::Full] {
+            let mut out = Writer::new();
+            fsync.encode(&mut out);
+            assert_eq!(Fsync::decode(&mut Reader::new(&out.into_bytes())), Ok(fsync));
+        }
+        assert!(Fsync::decode(&mut Reader::new(&[3])).is_err());
         assert!(StorageRequest::decode(&mut Reader::new(&[3, 0])).is_err());
         assert!(StorageRequest::decode(&mut Reader::new(&[0, 3])).is_err());
     }

@@ -140,8 +140,8 @@ impl Sandbox {
             executable.pretend_system(&format!("Linux {machine}"));
         }
         let program = Program { executable: self.program.clone(), worker_arguments: vec!["worker".into()] };
-        let (scene, deploy) = (scene(remote, &access, End::Target), self.deploy);
-        within(move || start_scripted("/bin/sh".as_ref(), words, scene, deploy, executable, &program, &Cancel::new()))
+        let scene = scene(remote, &access, End::Target);
+        within(move || start_scripted("/bin/sh".as_ref(), words, scene, &access, executable, &program, &Cancel::new()))
     }
 
     /// The error of a start that must fail.

@@ -23,17 +23,24 @@ pub(super) struct Losses {
 }
 
 impl<H> Source<H> {
-    /// A stream is gone, with all that was on its way; `in_hand` is what its thread was at. Returns the files that had to
-    /// come in order by this stream: they have failed.
-    pub fn lose_stream(&mut self, stream: StreamId, in_hand: Option<Work<H>>, reason: &str) -> Vec<Arc<H>> {
+    /// A stream is gone, with all that was on its way; `in_hand` is what its thread was at and had not done. Returns the
+    /// files that had to come in order by this stream: they have failed.
+    pub fn lose_stream(
+        &mut self,
+        stream: StreamId,
+        in_hand: impl IntoIterator<Item = Work<H>>,
+        reason: &str,
+    ) -> Vec<Arc<H>> {
         self.losses.streams.push(stream);
-        match in_hand {
-            Some(Work::Compare(piece, values)) if self.entries.contains_key(&piece.entry) => {
-                self.plan.add_compare(piece, values);
+        for work in in_hand {
+            match work {
+                Work::Compare(piece, values) if self.entries.contains_key(&piece.entry) => {
+                    self.plan.add_compare(piece, values);
+                }
+                Work::Frames(piece) => self.take_back(piece),
+                // The target says which of them it lacks.
+                Work::Compare(..) | Work::Pack(_) => {}
             }
-            Some(Work::Frames(piece)) => self.take_back(piece),
-            // The target says which of them it lacks.
-            Some(Work::Compare(..) | Work::Pack(_)) | None => {}
         }
         let carried = |tracked: &Tracked<H>| matches!(&tracked.state, State::Large(Large { carrier: Some(carrier), .. }) if *carrier == stream);
         let carried = self.entries.iter().filter(|(_, tracked)| carried(tracked));

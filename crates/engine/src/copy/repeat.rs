@@ -1,0 +1,171 @@
+//! A job is as many attempts as it takes: where a connection is lost, it is begun again, from new workers to a new secret.
+//! What is whole at the target is skipped then, as in any rerun.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::limit::Limit;
+use super::retry::{Next, Retry};
+use super::told::Told;
+use super::totals::Totals;
+use super::{Attempt, attempt, check};
+use crate::cancel::Cancel;
+use crate::error::{Error, GO_ON, Outcome};
+use crate::event::{Event, Observer};
+use crate::rate::RateHandle;
+use crate::spec::{Host, Job, Program};
+
+/// How often the caller's wish to stop is looked at during a pause.
+const CANCEL_POLL: Duration = Duration::from_millis(50);
+
+/// Runs a job to its end, in as many attempts as that takes. Blocks; `cancel` ends it within a second, `rate` makes it
+/// faster or slower.
+///
+/// # Errors
+/// See [`Error`]. Single files that fail are events, counted in the summary.
+pub fn run(mut job: Job, program: Program, cancel: &Cancel, rate: &RateHandle, observer: &mut dyn Observer) -> Outcome {
+    let begun = Instant::now();
+    check(&job)?;
+    let mut retry = Retry::new(job.access.retries);
+    let mut limit = Limit::new(job.options.rate_bytes_per_s, rate);
+    let mut totals = Totals::default();
+    let mut told = Told::new(observer);
+    let (mut was_under_way, mut own_tree) = (false, false);
+    loop {
+        let Attempt { outcome, ends, new_tree } = attempt(&job, &program, cancel, &mut limit, &mut told, own_tree);
+        let error = match outcome {
+            Ok(last) => return Ok(totals.complete(last, begun.elapsed(), retry.begun())),
+            Err(error) => error,
+        };
+        let broke = matches!(error, Error::Broken(_));
+        was_under_way |= broke;
+        own_tree |= new_tree;
+        let is_lost = broke || matches!(error, Error::Connect(_));
+        let is_wanted = job.access.retries.from_the_start || was_under_way && has_connection(&job);
+        if !(is_lost && is_wanted) {
+            return Err(error);
+        }
+        let Some(next) = retry.next(Instant::now(), &ends[1], broke) else {
+            return Err(given_up(error, was_under_way, retry.begun()));
+        };
+        totals.add(&ends);
+        told.event(&again(&error, &next, &job));
+        pause(next.pause, cancel)?;
+        job.access.connect_timeout = Some(next.connect_timeout);
+        limit.begin_again();
+        told.begin_again();
+    }
+}
+
+/// Whether there is another host.
+fn has_connection(job: &Job) -> bool {
+    let hosts = job.sources.iter().chain([&job.target]).map(|location| &location.host);
+    hosts.into_iter().any(|host| *host != Host::Local)
+}
+
+fn again(error: &Error, next: &Next, job: &Job) -> Event {
+    let text = error.to_string();
+    Event::Again {
+        reason: text.lines().next().unwrap_or_default().to_owned(),
+        pause: next.pause,
+        attempt: next.attempt,
+        attempts: job.access.retries.times,
+        left: next.left,
+    }
+}
+
+/// The last error, with what was done about it. A job that was under way can be gone on with, whatever ended the last
+/// attempt.
+fn given_up(error: Error, was_under_way: bool, attempts: u32) -> Error {
+    if attempts == 0 {
+        return error;
+    }
+    let text = error.to_string();
+    let text = text.strip_suffix(GO_ON).unwrap_or(&text).trim_end();
+    let times = if attempts == 1 { "once".to_owned() } else { format!("{attempts} times") };
+    let text = format!("{text}\nit was begun again {times}, in vain");
+    if was_under_way { Error::Broken(format!("{text}\n{GO_ON}")) } else { Error::Connect(text) }
+}
+
+fn pause(length: Duration, cancel: &Cancel) -> Result<(), Error> {
+    let deadline = Instant::now() + length;
+    loop {
+        if cancel.is_cancelled() {
+            return Err(Error::Interrupted);
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        thread::sleep(left.min(CANCEL_POLL));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{Access, Location, Options, Retries};
+
+    struct Listener(Vec<Event>);
+
+    impl Observer for Listener {
+        fn event(&mut self, event: &Event) {
+            self.0.push(event.clone());
+        }
+    }
+
+    /// Runs a job whose far host cannot be reached.
+    fn unreachable(retries: Retries, cancel: &Cancel) -> (Error, Vec<Event>) {
+        let location = |host, path: &str| Location { host, path: path.into() };
+        let far = Host::Remote { user: None, name: "far".into() };
+        let access = Access { target_command: Some("false".into()), retries, ..Access::default() };
+        let job = Job {
+            sources: vec![location(Host::Local, "source")],
+            target: location(far, "target"),
+            options: Options::default(),
+            access,
+        };
+        let script = format!("printf '{}'; cat", crate::bootstrap::greeting_line().replace('\n', "\\n"));
+        let program = Program { executable: "/bin/sh".into(), worker_arguments: vec!["-c".into(), script.into()] };
+        let mut listener = Listener(Vec::new());
+        (run(job, program, cancel, &RateHandle::new(), &mut listener).unwrap_err(), listener.0)
+    }
+
+    #[test]
+    fn a_host_that_was_never_reached_is_tried_again_only_where_that_was_asked_for() {
+        let (error, events) = unreachable(Retries::default(), &Cancel::new());
+        assert!(matches!(&error, Error::Connect(_)) && !error.to_string().contains("in vain"), "{error}");
+        assert!(events.is_empty(), "{events:?}");
+        let asked = Retries { times: Some(1), time: None, breaks: None, from_the_start: true };
+        let (error, events) = unreachable(asked, &Cancel::new());
+        assert!(matches!(error, Error::Connect(_)), "{error:?}");
+        assert!(error.to_string().ends_with("\nit was begun again once, in vain"), "{error}");
+        let [Event::Again { reason, attempt: 1, attempts: Some(1), left: None, .. }] = &events[..] else {
+            panic!("{events:?}");
+        };
+        assert!(reason.contains("far") && reason.lines().count() == 1, "{reason}");
+    }
+
+    #[test]
+    fn a_pause_ends_when_the_job_is_cancelled() {
+        let cancel = Cancel::new();
+        let stop = cancel.clone();
+        let stopping = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(100));
+            stop.cancel();
+        });
+        let began = Instant::now();
+        assert!(matches!(pause(Duration::from_secs(60), &cancel), Err(Error::Interrupted)));
+        assert!(began.elapsed() < Duration::from_secs(5));
+        stopping.join().unwrap();
+    }
+
+    #[test]
+    fn a_job_that_was_under_way_can_be_gone_on_with() {
+        let error = given_up(Error::Connect("far is down\nask there".into()), true, 3);
+        assert!(matches!(error, Error::Broken(_)));
+        assert_eq!(error.to_string(), format!("far is down\nask there\nit was begun again 3 times, in vain\n{GO_ON}"));
+        let broken = given_up(Error::Broken(format!("far was lost\n{GO_ON}")), true, 0);
+        assert_eq!(broken.to_string(), format!("far was lost\n{GO_ON}"));
+    }
+}

@@ -1,0 +1,256 @@
+//! A process that may touch only what it has named before: Linux's Landlock (landlock(7)), as far as the kernel has it.
+//!
+//! Whatever goes wrong in this program afterwards, the kernel refuses the rest with EACCES: to open, make, remove or
+//! rename anything elsewhere, to take a port, to signal others. What Landlock does not see is listed in SECURITY.md.
+
+use haul_proto::wire::sandbox::{Confinement, Sandbox};
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, make_bitflags,
+};
+use std::os::fd::AsFd;
+
+/// All that is asked of the kernel: what version 6 can do (Linux 6.12). An older one does its part of it.
+const WANTED: ABI = ABI::V6;
+/// The first port number that the kernel takes for "any free one".
+const ANY_FREE_PORT: u16 = 0;
+
+/// What stays allowed in a place: of a directory, with all that is below it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rights {
+    /// Reading a file.
+    ReadFile,
+    /// Reading files and listing directories.
+    ReadTree,
+    /// Writing to a device or a FIFO.
+    WriteSpecial,
+    /// Making, replacing, removing, reading and writing files.
+    OwnFiles,
+    /// All that a target does where its data lands. It makes no devices, FIFOs or sockets.
+    Land,
+}
+
+/// What stays allowed with TCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Network {
+    /// Nothing.
+    None,
+    /// Connecting, and listening on a port that the kernel chooses.
+    Streams,
+}
+
+/// What is to stay allowed, collected place by place; nothing is held open for it.
+pub struct Bounds {
+    rules: Result<RulesetCreated, String>,
+    /// Why reading is not confined at all.
+    reads_anything: Option<&'static str>,
+}
+
+impl Rights {
+    fn access(self) -> BitFlags<AccessFs> {
+        match self {
+            Self::ReadFile => AccessFs::ReadFile.into(),
+            Self::ReadTree => make_bitflags!(AccessFs::{ReadFile | ReadDir}),
+            Self::WriteSpecial => AccessFs::WriteFile.into(),
+            Self::OwnFiles => make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate | RemoveFile | MakeReg}),
+            // A directory that gets its name once it is remembered is removed from its old one.
+            Self::Land => Self::OwnFiles.access() | make_bitflags!(AccessFs::{ReadDir | MakeDir | RemoveDir | MakeSym}),
+        }
+    }
+}
+
+impl Bounds {
+    /// Nothing but what `network` says.
+    pub fn new(network: Network) -> Self {
+        Self { rules: nothing_but(network).map_err(|error| error.to_string()), reads_anything: None }
+    }
+
+    /// Also `rights` in `place`, wherever that will be moved to.
+    pub fn allow(&mut self, place: impl AsFd, rights: Rights) {
+        self.add(|rules| rules.add_rule(PathBeneath::new(place, rights.access())));
+    }
+
+    /// Also reading, anywhere; `reason` says why.
+    pub fn allow_reading_anything(&mut self, reason: &'static str) {
+        match PathFd::new("/") {
+            Ok(root) => self.allow(root, Rights::ReadTree),
+            Err(error) => self.rules = Err(error.to_string()),
+        }
+        self.reads_anything = Some(reason);
+    }
+
+    /// Holds the calling thread, and all that it starts from now on, to these bounds. There is no way back.
+    pub fn enforce(self) -> Sandbox {
+        match self.rules.and_then(|rules| rules.restrict_self().map_err(|error| error.to_string())) {
+            Ok(status) => outcome(status.ruleset, &status.landlock, self.reads_anything),
+            Err(reason) => Sandbox { confinement: Confinement::None, reason },
+        }
+    }
+
+    fn add(&mut self, add: impl FnOnce(RulesetCreated) -> Result<RulesetCreated, RulesetError>) {
+        let rules = std::mem::replace(&mut self.rules, Err(String::new()));
+        self.rules = rules.and_then(|rules| add(rules).map_err(|error| error.to_string()));
+    }
+}
+
+fn nothing_but(network: Network) -> Result<RulesetCreated, RulesetError> {
+    let rules = Ruleset::default().handle_access(AccessFs::from_all(WANTED))?.scope(Scope::from_all(WANTED))?;
+    match network {
+        Network::None => rules.handle_access(AccessNet::from_all(WANTED))?.create(),
+        Network::Streams => {
+            rules.handle_access(AccessNet::BindTcp)?.create()?.add_rule(NetPort::new(ANY_FREE_PORT, AccessNet::BindTcp))
+        }
+    }
+}
+
+fn outcome(enforced: RulesetStatus, kernel: &LandlockStatus, reads_anything: Option<&'static str>) -> Sandbox {
+    let lacking = match (&enforced, kernel) {
+        (RulesetStatus::FullyEnforced, _) => None,
+        (RulesetStatus::PartiallyEnforced, LandlockStatus::Available { effective_abi, .. }) => {
+            Some(format!("this kernel's Landlock is version {}, and {} does all", *effective_abi as i32, WANTED as i32))
+        }
+        (_, LandlockStatus::NotEnabled) => Some("Landlock is not enabled in this kernel".to_owned()),
+        _ => Some("this kernel has no Landlock".to_owned()),
+    };
+    let confinement = match (enforced, reads_anything) {
+        (RulesetStatus::NotEnforced, _) => Confinement::None,
+        (RulesetStatus::FullyEnforced, None) => Confinement::Full,
+        _ => Confinement::Partial,
+    };
+    let reasons: Vec<String> = reads_anything.map(str::to_owned).into_iter().chain(lacking).collect();
+    Sandbox { confinement, reason: reasons.join("; ") }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use std::fs::{self, File};
+    use std::io;
+    use std::net::{TcpListener, TcpStream};
+    use std::path::Path;
+
+    /// Runs `work` in a thread that is held to what `allow` leaves, and no other thread of the tests is. `None`, and
+    /// said, where this kernel cannot do all of it.
+    pub fn confined<T: Send>(
+        network: Network,
+        allow: impl FnOnce(&mut Bounds) + Send,
+        work: impl FnOnce() -> T + Send,
+    ) -> Option<T> {
+        let confined = || {
+            let mut bounds = Bounds::new(network);
+            allow(&mut bounds);
+            let sandbox = bounds.enforce();
+            if sandbox.reason.contains("kernel") {
+                println!("SKIPPED: {}", sandbox.reason);
+                return None;
+            }
+            Some(work())
+        };
+        std::thread::scope(|scope| scope.spawn(confined).join())
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+
+    #[track_caller]
+    pub fn is_denied<T>(result: io::Result<T>) {
+        match result {
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}"),
+            Ok(_) => panic!("nothing stood in the way"),
+        }
+    }
+
+    fn place(path: &Path) -> File {
+        File::open(path).unwrap()
+    }
+
+    #[test]
+    fn what_was_not_named_is_out_of_reach() {
+        let (inside, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for place in [&inside, &outside] {
+            fs::write(place.path().join("old"), "old").unwrap();
+        }
+        let allow = |bounds: &mut Bounds| bounds.allow(place(inside.path()), Rights::Land);
+        confined(Network::None, allow, || {
+            let there = inside.path();
+            fs::write(there.join("new"), "new").unwrap();
+            fs::rename(there.join("new"), there.join("old")).unwrap();
+            fs::create_dir(there.join("dir")).unwrap();
+            std::os::unix::fs::symlink("old", there.join("link")).unwrap();
+            assert_eq!(fs::read(there.join("link")).unwrap(), b"new");
+            fs::rename(there.join("dir"), there.join("named")).unwrap();
+            is_denied(std::os::unix::net::UnixListener::bind(there.join("socket")));
+
+            let there = outside.path();
+            is_denied(fs::read(there.join("old")));
+            is_denied(fs::read_dir(there));
+            is_denied(fs::write(there.join("old"), "mine"));
+            is_denied(fs::write(there.join("new"), "new"));
+            is_denied(fs::remove_file(there.join("old")));
+            is_denied(fs::rename(there.join("old"), there.join("other")));
+            is_denied(fs::create_dir(there.join("dir")));
+            is_denied(std::os::unix::fs::symlink("old", there.join("link")));
+            assert!(fs::hard_link(there.join("old"), inside.path().join("stolen")).is_err());
+            is_denied(fs::read_to_string("/proc/self/status"));
+        });
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn one_who_reads_cannot_write() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("old"), "old").unwrap();
+        let named: fn(&mut Bounds, &Path) = |bounds, path| bounds.allow(place(path), Rights::ReadTree);
+        let anything: fn(&mut Bounds, &Path) = |bounds, _| bounds.allow_reading_anything("no bounds");
+        for allow in [named, anything] {
+            confined(
+                Network::None,
+                |bounds| allow(bounds, dir.path()),
+                || {
+                    assert_eq!(fs::read(dir.path().join("old")).unwrap(), b"old");
+                    is_denied(File::options().write(true).open(dir.path().join("old")));
+                    is_denied(fs::remove_file(dir.path().join("old")));
+                },
+            );
+        }
+    }
+
+    #[test]
+    fn ports_are_the_kernels_to_choose_or_nobodys() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let streams = confined(
+            Network::Streams,
+            |_| {},
+            || {
+                TcpStream::connect(address).unwrap();
+                (TcpListener::bind("127.0.0.1:0"), TcpListener::bind(free))
+            },
+        );
+        let none = confined(Network::None, |_| {}, || (TcpListener::bind("127.0.0.1:0"), TcpStream::connect(address)));
+        let (Some((any, chosen)), Some((no_port, no_connection))) = (streams, none) else { return };
+        any.unwrap();
+        is_denied(chosen);
+        is_denied(no_port);
+        is_denied(no_connection);
+    }
+
+    #[test]
+    fn how_far_it_went_is_said() {
+        let available = |effective_abi| LandlockStatus::Available { effective_abi, kernel_abi: None };
+        let said = |enforced, kernel, reads| {
+            let Sandbox { confinement, reason } = outcome(enforced, &kernel, reads);
+            format!("{}: {reason}", confinement.word())
+        };
+        use RulesetStatus::{FullyEnforced, NotEnforced, PartiallyEnforced};
+        assert_eq!(said(FullyEnforced, available(ABI::V6), None), "full: ");
+        assert_eq!(said(FullyEnforced, available(ABI::V6), Some("links")), "partial: links");
+        let old = "this kernel's Landlock is version 3, and 6 does all";
+        assert_eq!(said(PartiallyEnforced, available(ABI::V3), None), format!("partial: {old}"));
+        assert_eq!(said(PartiallyEnforced, available(ABI::V3), Some("links")), format!("partial: links; {old}"));
+        assert_eq!(said(NotEnforced, LandlockStatus::NotImplemented, None), "none: this kernel has no Landlock");
+        assert_eq!(
+            said(NotEnforced, LandlockStatus::NotEnabled, Some("links")),
+            "none: links; Landlock is not enabled in this kernel"
+        );
+    }
+}

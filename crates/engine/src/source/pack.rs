@@ -1,0 +1,92 @@
+//! Small files, many to a frame: read whole, checked that they did not change meanwhile.
+
+use haul_proto::ids::EntryId;
+use haul_proto::integrity::frame_crc;
+use haul_proto::manifest::Stamp;
+use haul_proto::plan::SmallFile;
+use haul_proto::wire::frame::{PackFrame, PackedFile, Trailer};
+
+use super::Source;
+use super::item::{Item, Trouble};
+use super::send::{NO_VALUE, Outlet, SendError};
+use crate::storage::calls::read_at;
+use crate::storage::read::Reader;
+
+/// How often a small file that changes while it is read is read again.
+const READS_MAX: usize = 3;
+
+/// Reads these files and hands them over.
+pub(super) fn send(
+    source: &Source,
+    files: &[SmallFile<Item>],
+    reader: &mut Reader,
+    outlet: &mut impl Outlet,
+) -> Result<(), SendError> {
+    let frame = source.request.settings.frame;
+    let mut packed = Vec::with_capacity(files.len());
+    let mut used = 0;
+    let mut record = reader.buffer();
+    let most = usize::try_from(frame.pack_file_max()).unwrap_or(usize::MAX);
+    for file in files {
+        let room = &mut record.room_mut()[used..];
+        match read_small(&file.handle, room, most) {
+            Ok(SmallRead::Whole(len, modified)) => {
+                let digest = if outlet.wants_values() { *blake3::hash(&room[..len]).as_bytes() } else { NO_VALUE };
+                packed.push(packed_file(file.entry, len, modified, digest));
+                used += len;
+            }
+            Ok(SmallRead::NoRoom(size)) => source.put_back(file.entry, size),
+            Err(reason) => source.fail(file.entry, &file.handle, reason),
+        }
+    }
+    if packed.is_empty() {
+        reader.give_back(record);
+        return Ok(());
+    }
+    record.set_payload_len(used);
+    let crc = frame_crc(record.payload());
+    let job = source.request.settings.number;
+    reader.give_back(outlet.put(record, &Trailer::Pack(PackFrame { job, crc, files: packed }), &source.pace)?);
+    Ok(())
+}
+
+fn packed_file(entry: EntryId, len: usize, modified: Stamp, digest: [u8; 32]) -> PackedFile {
+    PackedFile { entry, len: u32::try_from(len).unwrap_or(u32::MAX), modified, digest }
+}
+
+/// What came of reading a small file.
+enum SmallRead {
+    /// Its length and its time.
+    Whole(usize, Stamp),
+    /// It has grown to this many bytes, and the pack has not that much room left.
+    NoRoom(u64),
+}
+
+/// Reads a whole small file. It is whole when as many bytes came as the file has, and size and time are the same
+/// before and after; else it is read again. `room` is what the pack has left for it; a file of more than `most` bytes
+/// is not small.
+fn read_small(item: &Item, room: &mut [u8], most: usize) -> Result<SmallRead, Trouble> {
+    let file = item.open()?;
+    let (mut size, mut modified) = (item.size, item.modified);
+    let room_len = room.len().min(most);
+    for _ in 0..READS_MAX {
+        // Files of the kernel's own (proc, sysfs) say that they are empty and are not: there, the end is where
+        // reading ends.
+        let tells_no_size = size == 0 && !item.is_null();
+        let want = if tells_no_size { room_len } else { usize::try_from(size).unwrap_or(usize::MAX) };
+        if want > most {
+            return Err(Trouble::Changed);
+        }
+        let Some(room) = room.get_mut(..want) else { return Ok(SmallRead::NoRoom(size)) };
+        let read = read_at(&file, room, 0)?;
+        if tells_no_size && read == want && read_at(&file, &mut [0], read as u64)? > 0 {
+            return if want == most { Err(Trouble::Changed) } else { Ok(SmallRead::NoRoom(most as u64)) };
+        }
+        let now = item.look(&file)?;
+        if (tells_no_size || read == want) && now == (size, modified) {
+            return Ok(SmallRead::Whole(read, modified));
+        }
+        (size, modified) = now;
+    }
+    Err(Trouble::Changed)
+}

@@ -1,0 +1,211 @@
+//! What a stream reads before it needs it, so that the disk has work while the stream hashes, seals and sends: of the
+//! piece that it is at, and of those that it goes on with.
+//!
+//! Past the page cache some frames are under way at a time. Through it a frame is read when it is needed, and the
+//! kernel is advised of what comes next.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::cache::read_ahead;
+use super::file::Opened;
+use super::policy::Way;
+use super::{ALIGNMENT, Access, Engines, Finished, Method, Request, depth};
+use crate::stream::record::Record;
+
+/// How far the page cache reads ahead of a stream.
+pub const READ_AHEAD_BYTES: u64 = 16 << 20;
+/// Bytes in one piece of advice. Of more than a disk takes in one request, or than its own reading ahead, the kernel
+/// forgets the rest; every disk that was left as it comes takes this much.
+const ADVICE_BYTES: u64 = 256 << 10;
+
+/// Bytes of a file that are to be read, frame by frame.
+pub struct Piece {
+    /// The file.
+    pub file: Arc<Opened>,
+    /// How it is read.
+    pub way: Way,
+    /// Where it begins.
+    pub start: u64,
+    /// Where it ends.
+    pub end: u64,
+    /// Where the next frame that is asked for begins.
+    next: u64,
+    /// As far as this, the page cache was advised to read.
+    advised: u64,
+    /// Frames that were asked for, by the tags of their requests, in order; with what came of them.
+    frames: VecDeque<(u64, Option<Finished<u64>>)>,
+}
+
+/// The pieces that a stream reads, one after the other.
+pub struct Ahead {
+    frame_bytes: usize,
+    engines: Engines<u64>,
+    free: Vec<Record>,
+    pieces: VecDeque<Piece>,
+    tags: u64,
+}
+
+impl Piece {
+    /// From `start` to `end`.
+    pub fn new(file: Arc<Opened>, way: Way, start: u64, end: u64) -> Self {
+        Self { file, way, start, end, next: start, advised: start, frames: VecDeque::new() }
+    }
+
+    /// Bytes of it that were not asked for.
+    pub fn left(&self) -> u64 {
+        self.end - self.next
+    }
+
+    /// Bytes of the frame at `offset`.
+    pub fn frame_len(&self, offset: u64, frame_bytes: usize) -> usize {
+        usize::try_from(self.end - offset).unwrap_or(usize::MAX).min(frame_bytes)
+    }
+
+    /// Whether it may be read before it is its turn: what is measured is measured alone.
+    fn may_be_early(&self) -> bool {
+        self.way.trial.is_none()
+    }
+
+    /// Asks for its next frame.
+    fn ask(&mut self, engines: &mut Engines<u64>, free: &mut Vec<Record>, frame_bytes: usize, tags: &mut u64) {
+        let record = free.pop().unwrap_or_else(|| Record::with_capacity(frame_bytes));
+        let offset = self.next;
+        let frame_len = self.frame_len(offset, frame_bytes);
+        let (file, len) = match (self.way.method, self.file.direct()) {
+            // The last block is asked for as a whole; the file ends within it.
+            (Method::Direct, Some(direct)) => (direct, frame_len.next_multiple_of(ALIGNMENT)),
+            _ => (self.file.fd(), frame_len),
+        };
+        let tag = *tags;
+        *tags += 1;
+        let request = Request { access: Access::Read, file: Arc::clone(file), record, len, offset, tag };
+        engines.submit(self.way.method, request);
+        self.frames.push_back((tag, None));
+        self.next = offset + frame_len as u64;
+    }
+
+    fn advise_to(&mut self, end: u64) {
+        while self.advised < end {
+            let len = ADVICE_BYTES.min(end - self.advised);
+            read_ahead(&**self.file.fd(), self.advised, len);
+            self.advised += len;
+        }
+    }
+}
+
+impl Ahead {
+    /// For frames of up to `frame_bytes`.
+    pub fn new(frame_bytes: usize) -> Self {
+        let engines = Engines::new(depth(frame_bytes));
+        Self { frame_bytes, engines, free: Vec::new(), pieces: VecDeque::new(), tags: 0 }
+    }
+
+    /// Adds a piece behind those that there are.
+    pub fn add(&mut self, piece: Piece) {
+        self.pieces.push_back(piece);
+        self.advise();
+        self.fill();
+    }
+
+    /// The piece that is being read.
+    pub fn first(&self) -> Option<&Piece> {
+        self.pieces.front()
+    }
+
+    /// Whether another piece is to be added: the only one comes from a disk, and what is left of it will soon not keep
+    /// that busy.
+    pub fn wants_another(&self) -> bool {
+        let only = self.pieces.front().filter(|_| self.pieces.len() == 1);
+        only.is_some_and(|piece| !piece.way.cached && piece.may_be_early() && piece.left() < READ_AHEAD_BYTES)
+    }
+
+    /// The next frame of the first piece; `None` behind the last one.
+    pub fn next(&mut self) -> Option<Finished<u64>> {
+        self.advise();
+        let Self { frame_bytes, engines, free, pieces, tags } = self;
+        let first = pieces.front_mut()?;
+        if first.frames.is_empty() && first.left() > 0 {
+            first.ask(engines, free, *frame_bytes, tags);
+        }
+        self.fill();
+        while self.pieces.front()?.frames.front()?.1.is_none() {
+            self.take_one()?;
+        }
+        let (_, finished) = self.pieces.front_mut()?.frames.pop_front()?;
+        self.fill();
+        finished
+    }
+
+    /// Takes the first piece away, read to its end or not. What is under way of it is waited for.
+    pub fn finish(&mut self) -> Option<Piece> {
+        let is_under_way = |piece: &Piece| piece.frames.iter().any(|(_, finished)| finished.is_none());
+        while self.first().is_some_and(is_under_way) && self.take_one().is_some() {}
+        let mut piece = self.pieces.pop_front()?;
+        self.free.extend(piece.frames.drain(..).filter_map(|(_, finished)| Some(finished?.request.record)));
+        Some(piece)
+    }
+
+    /// A buffer that is free.
+    pub fn buffer(&mut self) -> Record {
+        self.free.pop().unwrap_or_else(|| Record::with_capacity(self.frame_bytes))
+    }
+
+    /// Takes a buffer back.
+    pub fn give_back(&mut self, record: Record) {
+        self.free.push(record);
+    }
+
+    /// Has the page cache read what comes next.
+    fn advise(&mut self) {
+        let mut room = READ_AHEAD_BYTES;
+        for (place, piece) in self.pieces.iter_mut().enumerate() {
+            if place > 0 && !piece.may_be_early() {
+                return;
+            }
+            if piece.way.method == Method::Buffered && !piece.way.cached {
+                piece.advise_to(piece.end.min(piece.next.saturating_add(room)));
+            }
+            room = room.saturating_sub(piece.left());
+        }
+    }
+
+    /// Asks for frames past the page cache until as many as are worth it are under way.
+    fn fill(&mut self) {
+        let Self { frame_bytes, engines, free, pieces, tags } = self;
+        if pieces.iter().all(|piece| piece.way.method == Method::Buffered) {
+            return;
+        }
+        // Without a ring a frame would be waited for.
+        let depth = Some(engines.depth(Method::Direct)).filter(|depth| *depth > 1).unwrap_or(0);
+        let asked: usize = pieces.iter().map(|piece| piece.frames.len()).sum();
+        let mut room = depth.saturating_sub(asked);
+        for (place, piece) in pieces.iter_mut().enumerate() {
+            if place > 0 && !piece.may_be_early() {
+                return;
+            }
+            while piece.left() > 0 {
+                if piece.way.method == Method::Buffered || room == 0 {
+                    return;
+                }
+                piece.ask(engines, free, *frame_bytes, tags);
+                room -= 1;
+            }
+        }
+    }
+
+    /// Waits for one frame, of whatever piece; `None` when none is under way.
+    fn take_one(&mut self) -> Option<()> {
+        let finished = self.engines.finished(true)?;
+        let tag = finished.request.tag;
+        let mut frames = self.pieces.iter_mut().flat_map(|piece| &mut piece.frames);
+        if let Some((_, waits)) = frames.find(|(asked, _)| *asked == tag) {
+            *waits = Some(finished);
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+#[path = "ahead_tests.rs"]
+mod tests;

@@ -1,0 +1,164 @@
+//! The queue of whole files that have to be on the disk before they get their names, and of directories that have to be
+//! there at the job's end. One thread takes groups out of it: see `settle`.
+//!
+//! Those that add to it wait for room before they write more, and add what they have written in any case: so nobody
+//! waits with something in hand that another waits for.
+
+use haul_proto::group::{Gathering, Limits};
+use haul_proto::wire::request::SessionSettings;
+use haul_proto::wire::storage::Fsync;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use super::durable::{FileSystem, FileSystems};
+use super::whole::Whole;
+use crate::fs::Dir;
+use crate::os::open_files;
+use crate::worker::lock;
+
+/// What waits to be put on the disk.
+pub struct Settling {
+    fsync: Fsync,
+    limits: Limits,
+    disks: FileSystems,
+    queue: Mutex<Queue>,
+    /// Wakes the thread.
+    work: Condvar,
+    /// Wakes those that wait for room.
+    room: Condvar,
+}
+
+struct Queue {
+    gathering: Gathering<Pending>,
+    /// The thread waits to be woken.
+    idle: bool,
+    /// Nothing more will be added.
+    ended: bool,
+    /// The job is over before its end.
+    stopped: bool,
+}
+
+/// Something that waits.
+pub enum Pending {
+    /// A whole file.
+    File(Whole),
+    /// One that is settled already, and its disk; nobody waits for it before the job's end.
+    Directory(Dir, Arc<FileSystem>),
+}
+
+impl Settling {
+    /// With nothing in it.
+    pub fn new(fsync: Fsync, settings: &SessionSettings) -> Self {
+        let limits = Limits::new(open_files::limit(), settings.streams, settings.streams_max);
+        let queue = Queue { gathering: Gathering::new(limits), idle: false, ended: false, stopped: false };
+        Self {
+            fsync,
+            limits,
+            disks: FileSystems::default(),
+            queue: Mutex::new(queue),
+            work: Condvar::new(),
+            room: Condvar::new(),
+        }
+    }
+
+    /// Whether anything is ever waited for.
+    pub fn is_wanted(&self) -> bool {
+        self.fsync != Fsync::None
+    }
+
+    /// Whether names have to be on the disk, too.
+    pub fn is_full(&self) -> bool {
+        self.fsync == Fsync::Full
+    }
+
+    /// The disk that files in a directory have to reach; `None` where nothing is waited for.
+    pub fn disk_of(&self, dir: Option<&Dir>) -> io::Result<Option<Arc<FileSystem>>> {
+        dir.filter(|_| self.is_wanted()).map_or(Ok(None), |dir| self.disks.of(dir))
+    }
+
+    /// How many files a stream may have in hand before it adds them.
+    pub fn at_once(&self) -> usize {
+        self.limits.at_once
+    }
+
+    /// Waits until more may be written.
+    pub fn wait_for_room(&self) {
+        if !self.is_wanted() {
+            return;
+        }
+        let mut queue = lock(&self.queue);
+        while !queue.gathering.has_room() && !queue.stopped {
+            queue = self.room.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Adds files.
+    ///
+    /// # Panics
+    /// If one has no disk to reach: a mistake in this program.
+    pub fn add(&self, files: Vec<Whole>) {
+        assert!(files.iter().all(|file| file.disk.is_some()), "a file that has nothing to wait for");
+        self.put(|gathering| {
+            for file in files {
+                let bytes = file.unwritten_bytes();
+                gathering.add(Pending::File(file), bytes);
+            }
+        });
+    }
+
+    /// Adds a directory that is on this disk.
+    pub fn add_directory(&self, dir: &Dir, disk: &Arc<FileSystem>) {
+        self.put(|gathering| gathering.add_patient(Pending::Directory(dir.clone(), Arc::clone(disk))));
+    }
+
+    /// Nothing more will be added: the thread ends when it has carried what there is.
+    pub fn end(&self) {
+        lock(&self.queue).ended = true;
+        self.work.notify_all();
+    }
+
+    /// Nobody waits any more, and what has no name gets none.
+    pub fn stop(&self) {
+        let mut queue = lock(&self.queue);
+        queue.stopped = true;
+        let dropped = queue.gathering.take();
+        drop(queue);
+        drop(dropped);
+        self.work.notify_all();
+        self.room.notify_all();
+    }
+
+    fn put(&self, put: impl FnOnce(&mut Gathering<Pending>)) {
+        let mut queue = lock(&self.queue);
+        if queue.stopped {
+            return;
+        }
+        put(&mut queue.gathering);
+        if queue.idle && queue.gathering.is_due() {
+            queue.idle = false;
+            self.work.notify_one();
+        }
+    }
+
+    /// The next group; `None` when there will be none. Waits for one, unless `at_once`: then it may have nothing in it.
+    pub fn next(&self, at_once: bool) -> Option<Vec<Pending>> {
+        let mut queue = lock(&self.queue);
+        loop {
+            if queue.stopped {
+                return None;
+            }
+            if queue.gathering.is_due() || queue.ended || at_once {
+                let group = queue.gathering.take();
+                self.room.notify_all();
+                return Some(group).filter(|group| at_once || !group.is_empty());
+            }
+            queue.idle = true;
+            queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Whether the job is over before its end.
+    pub fn is_stopped(&self) -> bool {
+        lock(&self.queue).stopped
+    }
+}

@@ -1,0 +1,221 @@
+//! From whole files to settled entries. Files that have to be on the disk first go there in groups: contents and
+//! metadata, then they get their names; the next group's wait brings the names there, and then the machine is told of all
+//! at once. Meanwhile more gather. Files for which nothing is waited for get their names at once, by the same steps.
+//!
+//! The thread that carries groups waits for the disk and for writing to the link, and for nobody else.
+
+use haul_proto::ids::EntryId;
+use haul_proto::integrity::Digest;
+use haul_proto::manifest::Stamp;
+use haul_proto::path::escape;
+use haul_proto::wire::report::WorkerMessage;
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+use super::durable::{FileSystem, Thing, sync_all};
+use super::queue::Pending;
+use super::whole::{Fate, Named, Whole};
+use super::{Item, Target};
+use crate::fs::{Dir, Identity, describe};
+use crate::report::add;
+
+/// What became of some entries, for the machine to be told at once.
+#[derive(Default)]
+pub struct Ends {
+    settled: Vec<(EntryId, bool)>,
+    lost: Vec<(Whole, String)>,
+}
+
+impl Target {
+    /// Carries groups to the disk until the job is over.
+    pub fn settle_groups(&self) {
+        let mut named = Vec::new();
+        while let Some(group) = self.settling.next(!named.is_empty()) {
+            named = self.carry(group, named);
+        }
+    }
+
+    /// A directory has its metadata, and all in it has its name. Both have to be on the disk at the job's end.
+    pub(super) fn settle_directory(&self, dir: &Dir) -> io::Result<()> {
+        if self.settling.is_full()
+            && let Some(disk) = self.settling.disk_of(Some(dir))?
+        {
+            self.settling.add_directory(dir, &disk);
+        }
+        Ok(())
+    }
+
+    /// Everything is settled. What was made in the directory that it all landed in has to be on the disk as well: now,
+    /// or from an earlier run of the job that did not come to its end.
+    pub(super) fn settle_landing(&self) {
+        if let Some(dir) = self.landing.dir()
+            && let Err(error) = self.settle_directory(dir)
+        {
+            self.fail(self.landing.path(b""), describe(&error));
+        }
+        self.settling.end();
+    }
+
+    /// A large file is whole.
+    pub(super) fn finish_file(&self, entry: EntryId, item: Arc<Item>, modified: Stamp, digest: Digest) {
+        let mut ends = Ends::default();
+        match self.complete(entry, &item, modified, digest) {
+            Ok(whole) if whole.disk.is_some() => return self.settling.add(vec![whole]),
+            Ok(whole) => self.name_at_once(whole, &mut ends),
+            Err(text) => self.give_up(entry, &item, text, &mut ends),
+        }
+        self.settle_ends(ends);
+    }
+
+    fn complete(&self, entry: EntryId, item: &Arc<Item>, modified: Stamp, digest: Digest) -> Result<Whole, String> {
+        let Item::File(incoming) = &**item else { return Err("it is a directory".into()) };
+        let disk = self.settling.disk_of(incoming.dir()).map_err(|error| describe(&error))?;
+        let bytes = incoming.complete(self, disk.as_deref(), modified)?;
+        let (item, size) = (Arc::clone(item), incoming.size());
+        Ok(Whole { entry, item, size, digest, bytes, disk, packed: false })
+    }
+
+    /// Gives a file for which nothing is waited for its name.
+    pub(super) fn name_at_once(&self, whole: Whole, ends: &mut Ends) {
+        let fate = whole.give_name(self);
+        self.conclude(whole, fate, ends);
+    }
+
+    /// Puts a group on the disk and gives its files their names. The same wait brings those names to the disk that the
+    /// group before got: these files are settled, and those of this group returned.
+    fn carry(&self, group: Vec<Pending>, named: Vec<Named>) -> Vec<Named> {
+        let (mut files, mut directories) = (Vec::new(), HashMap::new());
+        for pending in group {
+            match pending {
+                Pending::File(whole) => files.push(whole),
+                Pending::Directory(dir, disk) => drop(directories.insert(dir.identity(), (dir, disk, true))),
+            }
+        }
+        for named in &named {
+            if let (Some(dir), Some(disk)) = (named.incoming().dir(), &named.disk) {
+                let directory = || (dir.clone(), Arc::clone(disk), false);
+                directories.entry(dir.identity()).or_insert_with(directory);
+            }
+        }
+        let directories: Vec<_> = directories.into_values().collect();
+        let contents = files.iter().filter_map(|whole| Some((whole.disk.as_ref()?, Thing::File(whole.fd()))));
+        let names = directories.iter().map(|(dir, disk, _)| (disk, Thing::Directory(dir)));
+        let mut results = sync_all(&contents.chain(names).collect::<Vec<_>>()).into_iter();
+        if self.settling.is_stopped() {
+            return Vec::new();
+        }
+        let results_of_files: Vec<_> = results.by_ref().take(files.len()).collect();
+        let mut ends = Ends::default();
+        self.conclude_named(named, &self.lost_names(&directories, results), &mut ends);
+        let named = self.name_all(files.into_iter().zip(results_of_files), &mut ends);
+        self.settle_ends(ends);
+        named
+    }
+
+    /// Directories that did not reach the disk. Tells of those of which nobody else will: which are here for themselves,
+    /// and not for a file.
+    fn lost_names(
+        &self,
+        directories: &[(Dir, Arc<FileSystem>, bool)],
+        results: impl Iterator<Item = io::Result<()>>,
+    ) -> HashMap<Identity, String> {
+        let mut lost = HashMap::new();
+        for ((dir, _, for_itself), result) in directories.iter().zip(results) {
+            let Err(error) = result else { continue };
+            let text = format!("its name did not reach the disk: {}", describe(&error));
+            if *for_itself {
+                self.fail(self.landing.path(&dir.path_bytes()), text.clone());
+            }
+            lost.insert(dir.identity(), text);
+        }
+        lost
+    }
+
+    /// Settles files whose names are on the disk now, but for those in directories that are not.
+    fn conclude_named(&self, named: Vec<Named>, lost: &HashMap<Identity, String>, ends: &mut Ends) {
+        for named in named {
+            match named.incoming().dir().and_then(|dir| lost.get(&dir.identity())) {
+                Some(text) => self.give_up(named.entry, &named.item, text.clone(), ends),
+                None => {
+                    let is_sure = named.disk.as_ref().is_some_and(|disk| disk.is_sure());
+                    add(&self.reporter.tally.files_durable, u64::from(is_sure));
+                    self.succeed(named, ends);
+                }
+            }
+        }
+    }
+
+    /// Gives those files their names whose contents are on the disk. Returns those whose names have to get there, too.
+    fn name_all(&self, files: impl Iterator<Item = (Whole, io::Result<()>)>, ends: &mut Ends) -> Vec<Named> {
+        let mut named = Vec::new();
+        for (whole, synced) in files {
+            let fate = match synced {
+                Ok(()) => whole.give_name(self),
+                Err(error) => Fate::Lost(format!("it did not reach the disk: {}", describe(&error))),
+            };
+            match fate {
+                Fate::Named if self.settling.is_full() => named.push(whole.into()),
+                fate => self.conclude(whole, fate, ends),
+            }
+        }
+        named
+    }
+
+    fn succeed(&self, named: Named, ends: &mut Ends) {
+        self.reporter.file_done(|| named.incoming().relative(), named.size, named.digest);
+        ends.settled.push((named.entry, true));
+    }
+
+    /// Tells what became of a whole file.
+    fn conclude(&self, whole: Whole, fate: Fate, ends: &mut Ends) {
+        match fate {
+            Fate::Named => self.succeed(whole.into(), ends),
+            Fate::Lost(text) if whole.packed => ends.lost.push((whole, text)),
+            Fate::Lost(text) | Fate::Failed(text) => self.give_up(whole.entry, &whole.item, text, ends),
+        }
+    }
+
+    /// A file will not be there.
+    pub(super) fn give_up(&self, entry: EntryId, item: &Item, text: impl Into<String>, ends: &mut Ends) {
+        if let Item::File(incoming) = item {
+            incoming.discard(&self.unfinished);
+            self.fail(incoming.path(&self.landing), text);
+        }
+        ends.settled.push((entry, false));
+    }
+
+    /// Settles entries with one look at the machine, then finishes the directories that this completes.
+    pub(super) fn settle_ends(&self, mut ends: Ends) {
+        self.ask_again(&mut ends);
+        let mut state = self.lock();
+        let complete: Vec<_> =
+            ends.settled.iter().filter_map(|(entry, done)| state.machine.settle(*entry, *done)).collect();
+        drop(state);
+        complete.into_iter().for_each(|directory| self.finish(Some(directory)));
+        self.outbox.notify_all();
+    }
+
+    /// Has what was lost sent again, into files that the kernel has no bad memories of; what was lost twice fails.
+    fn ask_again(&self, ends: &mut Ends) {
+        let lost = std::mem::take(&mut ends.lost);
+        let Some((first, text)) = lost.first() else { return };
+        let path = escape(&first.incoming().path(&self.landing));
+        let (text, others) = (text.lines().next().unwrap_or_default(), lost.len() - 1);
+        let text = format!("{path}: {text}; this file and {others} others are sent again");
+        let afresh = |(whole, _): &(Whole, String)| {
+            whole.incoming().discard(&self.unfinished);
+            (whole.entry, Arc::new(Item::File(whole.incoming().afresh())))
+        };
+        let files = lost.iter().map(afresh).collect();
+        let failed = self.lock().machine.lost(files);
+        if failed.len() < lost.len() {
+            self.reporter.send(&WorkerMessage::Notice { text });
+        }
+        for (whole, text) in lost {
+            if failed.contains(&whole.entry) {
+                self.give_up(whole.entry, &whole.item, text, ends);
+            }
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! A file that is whole: between its last byte and its name. A final name is absent, old or complete, never partial.
+//!
+//! It gets its metadata first, so that one wait brings contents and metadata to the disk; its time is no evidence of
+//! anything before it has its name. Who waits for the disk in between is `settle`'s business.
+
+use haul_proto::ids::EntryId;
+use haul_proto::integrity::Digest;
+use haul_proto::manifest::{Meta, Stamp};
+use haul_proto::path::Name;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, linkat, openat};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::durable::FileSystem;
+use super::file::{Incoming, Place, Spot};
+use super::{Item, Target};
+use crate::fs::meta::apply;
+use crate::fs::{Dir, Keep, Look, describe, mode_without_preserve};
+use crate::storage::Method;
+use crate::storage::cache::WRITE_BACK_FILE_MIN;
+use crate::storage::calls::write_at;
+use crate::storage::file::{Opened, magic_of};
+use crate::storage::policy::Way;
+
+/// A whole file.
+pub struct Whole {
+    /// The entry.
+    pub entry: EntryId,
+    /// What it is known by; a file.
+    pub item: Arc<Item>,
+    /// Bytes.
+    pub size: u64,
+    /// BLAKE3, as far as the source was asked for it.
+    pub digest: Digest,
+    /// Its bytes.
+    pub bytes: Bytes,
+    /// Where it has to be before it gets its name; `None`: nothing is waited for.
+    pub disk: Option<Arc<FileSystem>>,
+    /// It came in a pack: should it be lost, it can come again.
+    pub packed: bool,
+}
+
+/// A file that has its name, and is closed.
+pub struct Named {
+    /// The entry.
+    pub entry: EntryId,
+    /// What it is known by; a file.
+    pub item: Arc<Item>,
+    /// Bytes.
+    pub size: u64,
+    /// BLAKE3, as far as the source was asked for it.
+    pub digest: Digest,
+    /// The disk that its name has to reach.
+    pub disk: Option<Arc<FileSystem>>,
+}
+
+/// Where the bytes of a whole file are.
+pub enum Bytes {
+    /// In a file without a name.
+    Nameless(OwnedFd),
+    /// In one with a temporary name, or in what is no file.
+    Open(Arc<Opened>),
+}
+
+/// What became of a whole file.
+pub enum Fate {
+    /// It has its name.
+    Named,
+    /// It is not there, though everything was right with it; it may come again.
+    Lost(String),
+    /// It will not be there.
+    Failed(String),
+}
+
+impl Whole {
+    /// What is known of it as a file.
+    pub fn incoming(&self) -> &Incoming {
+        incoming(&self.item)
+    }
+
+    /// The open file.
+    pub fn fd(&self) -> &OwnedFd {
+        match &self.bytes {
+            Bytes::Nameless(file) => file,
+            Bytes::Open(file) => file.fd(),
+        }
+    }
+
+    /// Bytes that the disk may still have to be given: the kernel was told early of those of a large file.
+    pub fn unwritten_bytes(&self) -> u64 {
+        self.size.min(WRITE_BACK_FILE_MIN)
+    }
+
+    /// Gives it its final name.
+    pub fn give_name(&self, target: &Target) -> Fate {
+        let Place::Spot(spot) = self.incoming().place() else { return Fate::Named };
+        match &self.bytes {
+            Bytes::Open(file) => match target.unfinished.finish(spot, file.fd()) {
+                Ok(()) => Fate::Named,
+                Err(text) => Fate::Failed(text),
+            },
+            Bytes::Nameless(file) => match spot.dir.fd().and_then(|dir| give_name(file, &dir, &spot.name)) {
+                Ok(()) => Fate::Named,
+                Err(error) if is_unsupported(&error) => {
+                    target.nameless_files.store(false, Ordering::Relaxed);
+                    Fate::Lost(describe(&error))
+                }
+                Err(error) => Fate::Failed(describe(&error)),
+            },
+        }
+    }
+}
+
+impl Named {
+    /// What is known of it as a file.
+    pub fn incoming(&self) -> &Incoming {
+        incoming(&self.item)
+    }
+}
+
+impl From<Whole> for Named {
+    fn from(Whole { entry, item, size, digest, disk, .. }: Whole) -> Self {
+        Self { entry, item, size, digest, disk }
+    }
+}
+
+/// # Panics
+/// If it is a directory: a mistake in this program.
+fn incoming(item: &Item) -> &Incoming {
+    match item {
+        Item::File(incoming) => incoming,
+        Item::Directory { .. } => unreachable!("directories are never whole files"),
+    }
+}
+
+impl Incoming {
+    /// Writes a whole small file, with its metadata. `disk` is where it will have to be before it gets its name.
+    pub fn write_whole(
+        &self,
+        target: &Target,
+        disk: Option<&FileSystem>,
+        bytes: &[u8],
+        modified: Stamp,
+    ) -> Result<Bytes, String> {
+        if let Place::Spot(Spot { dir, replaces: false, .. }) = self.place()
+            && disk.is_none_or(FileSystem::keeps_nameless_files)
+            && target.nameless_files.load(Ordering::Relaxed)
+        {
+            match self.write_nameless(target, dir, bytes, modified) {
+                Err(error) if is_unsupported(&error) => target.nameless_files.store(false, Ordering::Relaxed),
+                result => return result.map(Bytes::Nameless).map_err(|error| describe(&error)),
+            }
+        }
+        let file = self.open_once(target)?;
+        let way = Way { method: Method::Buffered, trial: None, drop: false, cached: false };
+        self.write_frame(&file, bytes, 0, &way).map_err(|error| describe(&error))?;
+        self.complete(target, disk, modified)
+    }
+
+    /// All of it was written: gives it its metadata.
+    pub fn complete(&self, target: &Target, disk: Option<&FileSystem>, modified: Stamp) -> Result<Bytes, String> {
+        let Some(Ok(file)) = self.opened() else { return Err("nothing of it was written".into()) };
+        let fd = &**file.fd();
+        let flushed = if disk.is_none() { flush_where_close_tells(fd) } else { Ok(()) };
+        let applied = flushed.and_then(|()| match self.place() {
+            Place::Spot(_) => self.apply_meta(target, fd, modified, true),
+            Place::Special { .. } => Ok(()),
+        });
+        applied.map(|()| Bytes::Open(Arc::clone(file))).map_err(|error| describe(&error))
+    }
+
+    /// A file without a name: nothing of it can be left behind.
+    fn write_nameless(&self, target: &Target, dir: &Dir, bytes: &[u8], modified: Stamp) -> io::Result<OwnedFd> {
+        let mode = if target.request.preserve { 0o600 } else { u32::from(self.meta().mode & 0o777) };
+        let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+        let file = openat(&*dir.fd()?, c".", flags, Mode::from_raw_mode(mode))?;
+        write_at(&file, bytes, 0)?;
+        self.apply_meta(target, &file, modified, false)?;
+        Ok(file)
+    }
+
+    /// With `set_mode`, also the mode without `-p`: elsewhere the umask has been at work.
+    fn apply_meta(&self, target: &Target, file: &OwnedFd, modified: Stamp, set_mode: bool) -> io::Result<()> {
+        let mode = match target.request.preserve {
+            true => Some(self.meta().mode),
+            false => set_mode.then(|| mode_without_preserve(self.meta().mode, target.umask)),
+        };
+        let keep = Keep { owner: target.request.preserve, mode, times: true };
+        apply(file, &Meta { modified, ..*self.meta() }, keep).map(|_| ())
+    }
+}
+
+/// Gives a file that has none a name, where nothing has it.
+pub(super) fn give_name(file: &OwnedFd, dir: &OwnedFd, name: &Name) -> io::Result<()> {
+    match linkat(file, c"", dir, name.as_bytes(), AtFlags::EMPTY_PATH) {
+        // Before Linux 6.10 that takes a capability; through proc(5) it never did.
+        Err(Errno::NOENT) => {
+            let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+            Ok(linkat(CWD, path, dir, name.as_bytes(), AtFlags::SYMLINK_FOLLOW)?)
+        }
+        linked => Ok(linked?),
+    }
+}
+
+/// Network file systems and FUSE tell of a full disk or a lost server only when a file is flushed: there it is
+/// flushed before it gets its name, also where nothing else is waited for. So is a block device at the end.
+fn flush_where_close_tells(file: &OwnedFd) -> io::Result<()> {
+    /// NFS, SMB 1 to 3, FUSE, Ceph, 9p, Lustre, AFS (statfs(2), linux/magic.h).
+    const MAGICS: [u64; 9] =
+        [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x6573_5546, 0x00c3_6400, 0x0102_1997, 0x0bd0_0bd0, 0x5346_414f];
+    let block_device = || Look::at_fd(file).is_ok_and(|look| look.kind == FileType::BlockDevice);
+    if MAGICS.contains(&magic_of(file)?) || block_device() { Ok(rustix::fs::fsync(file)?) } else { Ok(()) }
+}
+
+fn is_unsupported(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT | Errno::NOSYS | Errno::PERM | Errno::XDEV)
+    )
+}

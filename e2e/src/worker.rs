@@ -1,0 +1,128 @@
+//! A worker of the real program, with a test as its controller: for what no controller of haul's would say.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use haul_lab::peak_memory_bytes;
+use haul_proto::wire::link::{BEAT, Channel, decode_header, encode_header};
+use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::request::ControllerMessage;
+
+use crate::{Sandbox, within};
+
+/// No answer takes nearly as long.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// The worker. Dropping it kills it.
+#[derive(Debug)]
+pub struct Worker {
+    child: Child,
+    input: Option<ChildStdin>,
+    frames: Receiver<(Channel, Vec<u8>)>,
+    peak_memory_bytes: u64,
+}
+
+impl Worker {
+    /// Starts one, in the sandbox's environment.
+    #[track_caller]
+    pub fn start(sandbox: &Sandbox) -> Self {
+        let mut command = sandbox.haul(["worker"]).into_command();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("haul can be started");
+        let input = child.stdin.take();
+        let mut output = BufReader::new(child.stdout.take().expect("it was piped"));
+        let (sender, frames) = channel();
+        thread::spawn(move || {
+            // The greeting is an empty line and a line.
+            (0..2).for_each(|_| drop(output.read_line(&mut String::new())));
+            while let Some(frame) = read_frame(&mut output) {
+                if sender.send(frame).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, input, frames, peak_memory_bytes: 0 }
+    }
+
+    /// Tells it what a controller tells.
+    pub fn tell(&mut self, message: &ControllerMessage) {
+        self.send(Channel::Controller, &message.encode());
+    }
+
+    /// Sends a frame over its link. One that is gone takes nothing: what it said last is still to be read.
+    pub fn send(&mut self, channel: Channel, content: &[u8]) {
+        let length = u32::try_from(content.len()).expect("a frame below 4 GiB");
+        self.send_raw(&[&encode_header(channel, length), content].concat());
+    }
+
+    /// Sends any bytes over its link.
+    pub fn send_raw(&mut self, bytes: &[u8]) {
+        if let Some(input) = &mut self.input {
+            let _ = input.write_all(bytes).and_then(|()| input.flush());
+        }
+    }
+
+    /// The next frame from it; `None` when it is gone.
+    #[track_caller]
+    pub fn next_frame(&mut self) -> Option<(Channel, Vec<u8>)> {
+        self.look_at_memory();
+        match self.frames.recv_timeout(LIMIT) {
+            Ok(frame) => Some(frame),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("the worker says nothing"),
+        }
+    }
+
+    /// Waits for what `wanted` takes of its words to the controller; `None` when it is gone before.
+    #[track_caller]
+    pub fn wait_for<T>(&mut self, wanted: impl Fn(WorkerMessage) -> Option<T>) -> Option<T> {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            assert!(Instant::now() < deadline, "the worker does not say what was waited for");
+            let (channel, content) = self.next_frame()?;
+            let message = (channel == Channel::Controller).then(|| WorkerMessage::decode(&content));
+            if let Some(found) = message.transpose().expect("workers keep to the protocol").and_then(&wanted) {
+                return Some(found);
+            }
+        }
+    }
+
+    /// Closes the link, which ends it; its exit status, and the most memory that was seen.
+    #[track_caller]
+    pub fn end(mut self) -> (Option<i32>, u64) {
+        self.look_at_memory();
+        drop(self.input.take());
+        let mut status = None;
+        let ended = within(LIMIT, || {
+            status = self.child.try_wait().expect("it is a child");
+            status.is_some()
+        });
+        assert!(ended, "the worker lives on without its controller");
+        (status.and_then(|status| status.code()), self.peak_memory_bytes)
+    }
+
+    fn look_at_memory(&mut self) {
+        self.peak_memory_bytes = self.peak_memory_bytes.max(peak_memory_bytes(self.child.id()));
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn read_frame(output: &mut impl Read) -> Option<(Channel, Vec<u8>)> {
+    let mut header = BEAT;
+    while header == BEAT {
+        output.read_exact(&mut header).ok()?;
+    }
+    let (channel, length) = decode_header(header).expect("workers keep to the protocol");
+    let mut content = vec![0; length];
+    output.read_exact(&mut content).ok()?;
+    Some((channel, content))
+}

@@ -1,0 +1,295 @@
+//! What the ends may touch: nothing but what was asked for, whatever is done to their paths meanwhile.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use haul_e2e::{
+    Pair, Remote, Run, Sandbox, contents, hidden_or_partial, is_root_or_skip, listing, mode, shell, within,
+};
+use haul_lab::{cases, count};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+/// Nobody, on every system.
+const NOBODY: u32 = 65_534;
+/// What must never arrive.
+const SECRET: &str = "the outside's";
+
+/// Whether both ends said that they are confined. Where this kernel cannot do all of it, that is said, too.
+#[track_caller]
+fn is_confined(summary: &serde_json::Value) -> bool {
+    let ends = ["source_sandbox", "target_sandbox"].map(|end| &summary[end]);
+    let full = ends.iter().all(|sandbox| sandbox["confinement"] == "full");
+    if !full {
+        let lacks = |reason: &str| reason.contains("kernel");
+        assert!(ends.iter().any(|sandbox| sandbox["reason"].as_str().is_some_and(lacks)), "{summary}");
+        println!("SKIPPED: {}, {}", ends[0], ends[1]);
+    }
+    full
+}
+
+#[test]
+fn both_ends_are_confined_on_every_way() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    sandbox.tree("source");
+    let (from, to) = (remote.at(sandbox.path("source")), remote.at(sandbox.path("pushed")));
+    let here = sandbox.haul(["--json", "-r", "source", "here"]).run().succeeds().summary();
+    if !is_confined(&here) {
+        return;
+    }
+    let pushed = remote.haul(&sandbox).args(["--json", "-r", "source"]).arg(to).run().succeeds().summary();
+    let pulled = remote.haul(&sandbox).args(["--json", "-r"]).arg(from).arg("pulled").run().succeeds().summary();
+    assert!(is_confined(&pushed) && is_confined(&pulled), "{pushed}\n{pulled}");
+    let shown = sandbox.haul(["-v", "-r", "source", "shown"]).run().succeeds();
+    shown.says(["sandbox     full at both ends"]);
+    sandbox
+        .haul(["-v", "-r", "--symlinks", "follow", "source", "followed"])
+        .run()
+        .succeeds()
+        .says(["sandbox     partial (symbolic links"]);
+    assert_eq!(sandbox.haul(["-r", "source", "quiet"]).run().succeeds().stderr.matches("sandbox").count(), 0);
+}
+
+#[test]
+fn a_file_that_becomes_a_link_while_others_are_copied_is_not_read() {
+    if !is_root_or_skip("a slow cable") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let pair = Pair::slow(&sandbox, 100);
+    if !is_confined(&sandbox.haul(["--json", "null:1", "null:"]).run().succeeds().summary()) {
+        return;
+    }
+    sandbox.big_file("big", 16_000_000);
+    // Not small: it is opened only when it is its turn.
+    let (second, secret) = (sandbox.big_file("second", 3_000_000), sandbox.big_file("outside/secret", 3_000_000));
+    let target = sandbox.dir("target");
+    let operands = [sandbox.path("big"), second.clone()];
+    let running = pair.haul(&sandbox).args(["-s", "1"]).args(operands).arg(pair.at(&target)).start();
+    let begun = within(Duration::from_secs(20), || hidden_or_partial(&target, &["big"], 500_000).is_some());
+    assert!(begun, "nothing arrived\n{}", running.stderr_so_far());
+    // A file of the same size and time stands there from now on: nothing but the kernel tells them apart.
+    let modified = second.metadata().and_then(|meta| meta.modified()).expect("a time");
+    fs::File::options().write(true).open(&secret).and_then(|file| file.set_modified(modified)).expect("it can be set");
+    fs::remove_file(&second).expect("it is ours");
+    symlink(&secret, &second).expect("a link");
+    let run = Run::of(running).ends(1).says(["second", "permission"]);
+    assert_eq!(listing(&target), ["big"], "{}", run.account());
+}
+
+/// Exchanges directories for links that lead outside, as fast as that goes, while `work` is done.
+fn raced<T>(pairs: &[(PathBuf, PathBuf)], work: impl FnOnce() -> T) -> T {
+    let over = AtomicBool::new(false);
+    let exchange = || {
+        while !over.load(Ordering::Relaxed) {
+            for (directory, link) in pairs {
+                let _ = renameat_with(CWD, directory, CWD, link, RenameFlags::EXCHANGE);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(exchange);
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        over.store(true, Ordering::Relaxed);
+        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Directories `d0` to `d15`, each with a file, and beside each a link that leads outside.
+fn racing_tree(sandbox: &Sandbox, root: &str) -> Vec<(PathBuf, PathBuf)> {
+    let root = sandbox.dir(root);
+    let outside = sandbox.path("outside");
+    let directories = (0..16).map(|i| {
+        let (directory, link) = (root.join(format!("d{i}")), root.join(format!("l{i}")));
+        fs::create_dir_all(directory.join("sub")).expect("directories");
+        for file in ["file", "sub/file"] {
+            fs::write(directory.join(file), "inside").expect("a file");
+        }
+        symlink(&outside, &link).expect("a link");
+        (directory, link)
+    });
+    directories.collect()
+}
+
+/// All there is below a directory: names, inodes, modes, sizes and times.
+fn snapshot(directory: &Path) -> Vec<String> {
+    let mut seen = Vec::new();
+    let mut waiting = vec![directory.to_owned()];
+    while let Some(path) = waiting.pop() {
+        let meta = fs::symlink_metadata(&path).expect("it is there");
+        seen.push(format!(
+            "{path:?} {} {:o} {} {}.{}",
+            meta.ino(),
+            meta.mode(),
+            meta.size(),
+            meta.ctime(),
+            meta.ctime_nsec()
+        ));
+        if meta.is_dir() {
+            waiting.extend(fs::read_dir(&path).expect("readable").flatten().map(|entry| entry.path()));
+        }
+    }
+    seen.sort_unstable();
+    seen
+}
+
+/// Files below a directory that hold what must never arrive; links are not followed.
+fn leaked(directory: &Path) -> Vec<PathBuf> {
+    let mut leaked = Vec::new();
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let (path, kind) = (entry.path(), entry.file_type().expect("a kind"));
+        if kind.is_dir() {
+            leaked.extend(self::leaked(&path));
+        } else if kind.is_file() && fs::read_to_string(&path).is_ok_and(|text| text.contains(SECRET)) {
+            leaked.push(path);
+        }
+    }
+    leaked
+}
+
+/// Gives the next run something to do: what is in the source is new, what is in the target is gone.
+fn undo(source: &[(PathBuf, PathBuf)], target: &[(PathBuf, PathBuf)]) {
+    let files = |(directory, link): &(PathBuf, PathBuf)| {
+        let directory = if directory.is_symlink() { link } else { directory };
+        ["file", "sub/file"].map(|file| directory.join(file))
+    };
+    source.iter().flat_map(files).for_each(|file| fs::write(file, "inside").expect("it is ours"));
+    target.iter().flat_map(files).for_each(|file| drop(fs::remove_file(file)));
+}
+
+#[test]
+fn whole_copies_stay_inside_while_their_paths_are_exchanged_at_both_ends() {
+    let sandbox = Sandbox::new();
+    for file in ["outside/file", "outside/sub/file", "outside/secret"] {
+        sandbox.file(file, SECRET);
+    }
+    let (source, target) = (racing_tree(&sandbox, "source"), racing_tree(&sandbox, "target/source"));
+    let pairs = [&source[..], &target[..]].concat();
+    let before = snapshot(&sandbox.path("outside"));
+    let seconds = cases("HAUL_RACE_SECONDS", 3);
+    let (mut runs, mut copied, begun) = (0, 0, Instant::now());
+    while begun.elapsed() < Duration::from_secs(seconds) {
+        undo(&source, &target);
+        let run = raced(&pairs, || sandbox.haul(["--json", "-r", "-f", "-p", "source", "target"]).run());
+        assert!(matches!(run.status, Some(0 | 1)), "{}", run.account());
+        copied += run.summary()["files_copied"].as_u64().unwrap_or(0);
+        runs += 1;
+        assert_eq!(leaked(&sandbox.path("target")), Vec::<PathBuf>::new(), "{}", run.account());
+        assert_eq!(snapshot(&sandbox.path("outside")), before, "{}", run.account());
+    }
+    count("path-race-whole-copies", runs);
+    println!("  {copied} files copied, none from outside and none to there");
+    assert!(copied > 0, "no file was copied in {runs} runs");
+    // The same race, and a program that goes by paths.
+    let lost = (0..1000).any(|_| {
+        undo(&source, &target);
+        raced(&pairs, || {
+            shell(&sandbox, "cd source && find . -name file -type f -exec cp {} ../target/source/{} ';'").run()
+        });
+        !leaked(&sandbox.path("target")).is_empty() || snapshot(&sandbox.path("outside")) != before
+    });
+    assert!(lost, "the race is too slow to show anything");
+}
+
+#[test]
+fn somebody_elses_file_of_the_same_size_and_time_gets_no_set_id_bits() {
+    if !is_root_or_skip("files of another user") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (tool, planted) = (sandbox.file("source/tool", "tool"), sandbox.file("target/tool", "evil"));
+    let modified = tool.metadata().and_then(|meta| meta.modified()).expect("a time");
+    fs::File::options().write(true).open(&planted).and_then(|file| file.set_modified(modified)).expect("it can be set");
+    fs::set_permissions(&tool, fs::Permissions::from_mode(0o4755)).expect("it is ours");
+    chown(&planted, Some(NOBODY), Some(NOBODY)).expect("root may");
+    sandbox.haul(["-p", "source/tool", "target/tool"]).run().ends(1).says(["target/tool", "another user"]);
+    let meta = fs::metadata(&planted).expect("it is there");
+    assert_eq!((meta.uid(), meta.mode() & 0o7777), (NOBODY, 0o644));
+    // One that this user put there is the copy of an earlier run.
+    chown(&planted, Some(0), Some(0)).expect("root may");
+    sandbox.haul(["-p", "source/tool", "target/tool"]).run().succeeds();
+    assert_eq!(mode(&planted), 0o4755);
+}
+
+#[test]
+fn a_directory_that_somebody_else_has_put_in_the_way_is_not_taken_for_haul_s_own() {
+    if !is_root_or_skip("directories of another user") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.file("source/file", "content");
+    let place = sandbox.dir("place");
+    fs::set_permissions(&place, fs::Permissions::from_mode(0o777)).expect("it is ours");
+    // The name that haul gives to it until it is remembered.
+    let digest = shell(&sandbox, r"printf 'directory\0target' | b3sum --no-names").run().succeeds().stdout;
+    let planted = sandbox.dir(format!("place/.haul-{}.part", &digest[..24]));
+    fs::write(planted.join("planted"), "planted").expect("it can be written");
+    chown(&planted, Some(NOBODY), Some(NOBODY)).expect("root may");
+    sandbox.haul(["-r", "source", "place/target"]).run().ends(1).says(["in the way", "remove it"]);
+    assert!(!place.join("target").exists());
+    // One that is this user's is what a killed run has left.
+    chown(&planted, Some(0), Some(0)).expect("root may");
+    sandbox.haul(["-r", "source", "place/target"]).run().succeeds();
+    assert_eq!(listing(&place), ["target"]);
+}
+
+/// Runs haul as nobody in a sandbox that nobody's own things are in.
+fn as_nobody(sandbox: &Sandbox, arguments: &str) -> Run {
+    chown(sandbox.home(), Some(NOBODY), Some(NOBODY)).expect("root may");
+    let own = sandbox.path("haul");
+    if !own.exists() {
+        // The program may lie where that user cannot go.
+        fs::copy(haul_e2e::haul_binary(), &own).expect("a copy of it");
+    }
+    let own = own.display();
+    shell(sandbox, &format!("exec setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups {own} {arguments}")).run()
+}
+
+#[test]
+fn a_user_copies_into_a_directory_that_all_may_write_to_and_touches_nothing_of_others() {
+    if !is_root_or_skip("becoming another user") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.tree("source");
+    let shared = sandbox.dir("shared");
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).expect("it is ours");
+    let theirs = sandbox.file("shared/theirs", "root's");
+    let run = as_nobody(&sandbox, "--json -r source shared").succeeds();
+    is_confined(&run.summary());
+    haul_e2e::compare(&sandbox.path("source"), &sandbox.path("shared/source")).expect("the same");
+    assert_eq!(fs::metadata(shared.join("source/big")).expect("it is there").uid(), NOBODY);
+
+    sandbox.file("mine/theirs", "nobody's");
+    as_nobody(&sandbox, "-f mine/theirs shared").ends(1).says(["shared/theirs"]);
+    assert_eq!(contents(&theirs), b"root's");
+    assert_eq!(listing(&shared), ["source", "theirs"], "nothing is left behind");
+}
+
+#[test]
+fn a_user_is_told_what_may_not_be_read_or_written() {
+    if !is_root_or_skip("becoming another user") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.file("source/open", "open");
+    let closed = sandbox.file("source/closed", "closed");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o600)).expect("it is ours");
+    let place = sandbox.dir("place");
+    chown(&place, Some(NOBODY), Some(NOBODY)).expect("root may");
+    as_nobody(&sandbox, "-r source place").ends(1).says(["source/closed", "permission"]);
+    assert_eq!(listing(&place.join("source")), ["open"]);
+
+    sandbox.dir("not ours");
+    as_nobody(&sandbox, "source/open 'not ours'").ends(1).says(["not ours/open", "permission"]);
+    as_nobody(&sandbox, "-r source 'not ours'").ends(1).says(["not ours/source", "permission"]);
+    assert_eq!(listing(&sandbox.path("not ours")), Vec::<String>::new());
+    // With -p, what may not be given away is kept as one's own, without the bits that would give rights away.
+    fs::set_permissions(sandbox.path("source/open"), fs::Permissions::from_mode(0o6755)).expect("it is ours");
+    as_nobody(&sandbox, "-p source/open place").succeeds();
+    let meta = fs::metadata(place.join("open")).expect("it is there");
+    assert_eq!((meta.uid(), meta.mode() & 0o7777), (NOBODY, 0o755));
+}

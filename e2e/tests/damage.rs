@@ -1,0 +1,163 @@
+//! Bits that flip between the two ends: what arrives is right, or the job fails and says so. Never is a file wrong.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use haul_e2e::{
+    Flip, Netns, Proxy, Rng, Run, Sandbox, Towards, cases, compare, count, haul_binary, is_root_or_skip, listing,
+};
+
+/// What the end that accepts says on a stream: an answer, and a Finished.
+const ANSWER_BYTES: u64 = 42 + 25;
+/// One flip in so many is in what the acceptor says.
+const ANSWERS_PART: u64 = 8;
+
+/// Hosts of which each has its own proxy: a copy that fails mostly waits, so that many can at once.
+const LANES: u64 = 8;
+
+/// A place where copies go from one worker to another through a proxy.
+struct Lane<'a> {
+    sandbox: &'a Sandbox,
+    // Declared first, so that it ends before its network does.
+    proxy: Proxy,
+    netns: Netns,
+    there: PathBuf,
+}
+
+impl<'a> Lane<'a> {
+    fn new(sandbox: &'a Sandbox, number: u64) -> Self {
+        let netns = Netns::create().unwrap_or_else(|error| panic!("{error:#}"));
+        let proxy = Proxy::start(&netns).unwrap_or_else(|error| panic!("{error:#}"));
+        Self { sandbox, proxy, netns, there: sandbox.path(format!("there-{number}")) }
+    }
+
+    /// A copy of `source` under these conditions.
+    fn copy(&self, flip: Option<Flip>, options: &[&str]) -> Run {
+        fs::remove_dir_all(&self.there).unwrap_or_default();
+        self.proxy.flip(flip);
+        let (haul, target) = (haul_binary(), format!("{}:{}", Proxy::ADDRESS, self.there.display()));
+        let worker = haul.to_str().expect("a path of text");
+        // Compressed, it would be shorter than where bits flip; begun again, it would hide what was noticed.
+        let haul = self.sandbox.haul(["-r", "-s", "2", "-c", "off", "--retries", "0", "-T", worker]).args(options);
+        haul.args(["source", &target]).netns(&self.netns).run()
+    }
+
+    /// Copies with one bit flipped, `forth_bytes` being what a copy sends; whether it failed, which it may.
+    fn copy_damaged(&self, seed: u64, source: &Path, forth_bytes: u64) -> bool {
+        let mut rng = Rng::new(seed);
+        let (towards, bytes) = match rng.below(ANSWERS_PART) {
+            0 => (Towards::Connector, ANSWER_BYTES),
+            _ => (Towards::Acceptor, forth_bytes),
+        };
+        let bit = u8::try_from(rng.below(8)).expect("below 8");
+        let flip = Flip { towards, byte: rng.below(bytes), bit };
+        let options: &[&str] = if rng.chance(500) { &["--no-encrypt"] } else { &[] };
+        let run = self.copy(Some(flip), options);
+        assert!(is_honest(&run, source, &self.there), "seed {seed}, {flip:?}\n{}", run.account());
+        run.status != Some(0)
+    }
+}
+
+/// Whether every file that stands under its name in `there` is what it is in `source`, as far as there are any.
+fn are_right(source: &Path, there: &Path) -> bool {
+    let is_unfinished = |name: &str| name.starts_with(".haul-");
+    let names = if there.exists() { listing(there) } else { Vec::new() };
+    names.iter().filter(|name| !is_unfinished(name)).all(|name| {
+        let (ours, theirs) = (source.join(name), there.join(name));
+        match theirs.is_dir() {
+            true => are_right(&ours, &theirs),
+            false => fs::read(ours).ok() == fs::read(theirs).ok(),
+        }
+    })
+}
+
+/// Whether a run ended as it may: with everything there, or with a failure, and never with a wrong file.
+fn is_honest(run: &Run, source: &Path, there: &Path) -> bool {
+    let complete = || compare(source, there).is_ok();
+    let explained = || !run.stderr.is_empty() && !run.stderr.contains("bug");
+    match run.status {
+        Some(0) => complete(),
+        Some(_) => are_right(source, there) && explained(),
+        None => false,
+    }
+}
+
+#[test]
+fn a_bit_that_flips_on_the_way_never_makes_a_wrong_file() {
+    if !is_root_or_skip("a network namespace") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let source = sandbox.dir("source");
+    sandbox.big_file("source/large", 1_500_000);
+    (0..40).for_each(|number| drop(sandbox.big_file(format!("source/small/{number}"), 1000 * number)));
+    let lanes: Vec<_> = (0..LANES).map(|number| Lane::new(&sandbox, number)).collect();
+    lanes[0].copy(None, &[]).succeeds();
+    compare(&source, &lanes[0].there).unwrap();
+    let forth_bytes = lanes[0].proxy.passed(Towards::Acceptor);
+    assert!(forth_bytes > 2_000_000, "{forth_bytes} bytes went through the proxy");
+
+    let flips = cases("HAUL_PROXY_FLIPS", 200);
+    let flipped = || lanes.iter().map(|lane| lane.proxy.flipped()).sum::<u64>();
+    let (seeds, failed) = (AtomicU64::new(0), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for lane in &lanes {
+            scope.spawn(|| {
+                while flipped() < flips {
+                    let seed = seeds.fetch_add(1, Ordering::SeqCst);
+                    assert!(seed < 2 * flips + 100, "the proxies flip no bits");
+                    failed.fetch_add(lane.copy_damaged(seed, &source, forth_bytes).into(), Ordering::SeqCst);
+                }
+            });
+        }
+    });
+    println!("{} copies, of which {} failed", seeds.into_inner(), failed.into_inner());
+    count("bits-flipped-through-a-proxy", flipped());
+}
+
+/// The harness sees what haul must prevent: the same proxy between two ends that prove nothing.
+#[test]
+fn a_copy_that_proves_nothing_is_seen_to_be_wrong() {
+    if !is_root_or_skip("a network namespace") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let Lane { proxy, netns, .. } = &Lane::new(&sandbox, 0);
+    let (source, there) = (sandbox.dir("source"), sandbox.dir("there"));
+    let content = fs::read(sandbox.big_file("source/file", 100_000)).unwrap();
+    for flip in [None, Some(Flip { towards: Towards::Acceptor, byte: 77_777, bit: 3 })] {
+        proxy.flip(flip);
+        let received = netns.enter(|| {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+            let port = listener.local_addr().unwrap().port();
+            thread::scope(|scope| {
+                scope.spawn(|| TcpStream::connect((Proxy::ADDRESS, port)).unwrap().write_all(&content).unwrap());
+                let mut received = Vec::new();
+                listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
+                received
+            })
+        });
+        fs::write(there.join("file"), received.unwrap()).unwrap();
+        assert_eq!(are_right(&source, &there), flip.is_none());
+    }
+}
+
+#[test]
+fn a_record_that_seems_longer_than_it_is_does_not_hold_the_job_up() {
+    if !is_root_or_skip("a network namespace") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let source = sandbox.dir("source");
+    sandbox.big_file("source/only", 200_000);
+    let lane = Lane::new(&sandbox, 0);
+    // The one Data record's length of payload, behind greeting and Finished: 256 KiB more.
+    let flip = Flip { towards: Towards::Acceptor, byte: 62 + 25 + 2, bit: 2 };
+    let run = lane.copy(Some(flip), &["-s", "1"]);
+    assert!(is_honest(&run, &source, &lane.there), "{}", run.account());
+    assert_eq!(lane.proxy.flipped(), 1);
+}

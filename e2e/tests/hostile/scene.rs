@@ -1,0 +1,249 @@
+//! The place of an attack: a target with a directory to write to, things beside it that must not change, and traps that
+//! stand in it already.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+
+use haul_e2e::{RawStream, Rng, SUITE, Sandbox, Worker};
+use haul_proto::cpus::Cpus;
+use haul_proto::ids::{JobId, JobNumber, StreamId};
+use haul_proto::integrity::{FrameLen, frame_crc};
+use haul_proto::path::Name;
+use haul_proto::wire::limits::{FRAME_MIN, REKEY_BYTES};
+use haul_proto::wire::link::Channel;
+use haul_proto::wire::message::{Need, TargetMessage};
+use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::request::{ControllerMessage, Operand, SessionSettings, TargetRequest};
+use haul_proto::wire::storage::{Fsync, StorageRequest};
+
+use crate::raw;
+
+/// Payload of a full frame.
+pub const FRAME: u64 = FRAME_MIN as u64;
+/// A file of more bytes than this is large.
+pub const SMALL_MAX: u64 = FRAME / 4;
+
+/// Every path with what tells whether it was touched.
+type Snapshot = BTreeMap<PathBuf, (u32, u64, i64, i64, Vec<u8>)>;
+
+pub struct Scene {
+    // Declared first, so that it ends before its directory does.
+    worker: Worker,
+    sandbox: Sandbox,
+    settings: SessionSettings,
+    stream: Option<RawStream>,
+    port: u16,
+    /// Id of the next entry.
+    pub next: u64,
+    /// Whether files may be replaced.
+    pub force: bool,
+}
+
+impl Scene {
+    /// A target that was asked for a directory, `tree`, and a file, `note`. In its own directory stand `way-out` and
+    /// `tree/way-out`, links to a directory outside.
+    pub fn new(rng: &mut Rng) -> Self {
+        let sandbox = Sandbox::new();
+        let (landing, outside) = (sandbox.dir("landing"), sandbox.dir("outside"));
+        sandbox.file("outside/canary", "as it was");
+        sandbox.dir("landing/tree");
+        symlink(&outside, landing.join("way-out")).expect("a link");
+        symlink("../../outside", landing.join("tree/way-out")).expect("a link");
+        let mut worker = Worker::start(&sandbox);
+        let settings = settings();
+        let force = rng.chance(500);
+        let request = request(&landing, settings.clone(), force, rng);
+        for message in
+            [ControllerMessage::Target(request), ControllerMessage::Begin { skip: None }, ControllerMessage::Listen]
+        {
+            worker.tell(&message);
+        }
+        let port = worker.wait_for(|message| match message {
+            WorkerMessage::Listening { port } => Some(port),
+            _ => None,
+        });
+        Self { worker, sandbox, settings, stream: None, port: port.expect("a port"), next: 0, force }
+    }
+
+    pub fn landing(&self) -> PathBuf {
+        self.sandbox.path("landing")
+    }
+
+    /// The path of the directory outside, as a link may hold it.
+    pub fn way_out(&self, rng: &mut Rng) -> Vec<u8> {
+        let outside = self.sandbox.path("outside");
+        match rng.below(3) {
+            0 => outside.as_os_str().as_bytes().to_vec(),
+            1 => b"../../outside".to_vec(),
+            _ => b"way-out".to_vec(),
+        }
+    }
+
+    /// All that is outside of what the target may change, with all that it must not change.
+    pub fn outside(&self) -> Snapshot {
+        let mut found = Snapshot::new();
+        // Where haul remembers trees is its own to write to.
+        let own = [self.landing(), self.sandbox.home()];
+        look(&self.sandbox.path(""), &own, &mut found);
+        found.remove(&self.sandbox.path(""));
+        found
+    }
+
+    /// Says something as the source.
+    pub fn say(&mut self, message: &[u8]) {
+        self.worker.send(Channel::Peer, message);
+    }
+
+    /// Says something over the link that no controller would pass on.
+    pub fn say_raw(&mut self, bytes: &[u8]) {
+        self.worker.send_raw(bytes);
+    }
+
+    /// Offers these entries; gives the id of the first one. The answers are left to be read.
+    pub fn offer(&mut self, entries: &[Vec<u8>]) -> u64 {
+        let first = self.next;
+        self.say(&raw::offer(first, entries));
+        self.next += entries.len() as u64;
+        first
+    }
+
+    /// Offers the directory that was asked for; gives its id.
+    pub fn open_tree(&mut self) -> u64 {
+        self.offer(&[raw::operand(raw::DIRECTORY, 0, &[])])
+    }
+
+    /// Offers these entries and waits for the answers, one for each. The target must not call it a fault.
+    pub fn needs(&mut self, entries: &[Vec<u8>]) -> Vec<Need> {
+        let id = self.offer(entries);
+        let asked = self.wait_for(|message| match message {
+            TargetMessage::Needs { first, needs } if first.0 == id => Some(needs),
+            _ => None,
+        });
+        asked.expect("an offer that is no fault is answered")
+    }
+
+    /// Waits for what `wanted` takes of what the target says to the source; the error is the fault that it found before.
+    pub fn wait_for<T>(&mut self, wanted: impl Fn(TargetMessage) -> Option<T>) -> Result<T, String> {
+        loop {
+            let Some((channel, content)) = self.worker.next_frame() else { return Err("it is gone".into()) };
+            match channel {
+                Channel::Peer => {
+                    let message =
+                        TargetMessage::decode(&content, JobNumber(raw::JOB)).expect("a target keeps to the protocol");
+                    if let Some(found) = wanted(message) {
+                        return Ok(found);
+                    }
+                }
+                _ => {
+                    if let Ok(WorkerMessage::Fatal { text }) = WorkerMessage::decode(&content) {
+                        return Err(text);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends a record on the one stream, which is made when it is first needed.
+    pub fn record(&mut self, payload: &[u8], trailer: &[u8]) {
+        let (port, settings) = (self.port, &self.settings);
+        let connect = || RawStream::connect(port, settings, StreamId(0)).expect("who knows the secret may connect");
+        // A target that has found a fault reads no more.
+        let _ = self.stream.get_or_insert_with(connect).send(payload, trailer);
+    }
+
+    /// Sends small files of these lengths, all of it as it should be.
+    pub fn pack(&mut self, files: &[(u64, u64)]) {
+        let payload = vec![b'h'; usize::try_from(files.iter().map(|(_, len)| len).sum::<u64>()).expect("short files")];
+        let trailer = raw::pack(files, frame_crc(&payload));
+        self.record(&payload, &trailer);
+    }
+
+    /// The fault that the target finds; `None` where it ends without a word.
+    pub fn fault(&mut self) -> Option<String> {
+        self.worker.wait_for(|message| match message {
+            WorkerMessage::Fatal { text } => Some(text),
+            _ => None,
+        })
+    }
+
+    /// Whether the job can go on: a harmless file is taken. The error is the fault.
+    pub fn goes_on(&mut self) -> Result<(), String> {
+        let id = self.offer(&[raw::operand(raw::FILE, 1, &raw::number(5))]);
+        let asked = self.wait_for(|message| match message {
+            TargetMessage::Needs { first, needs } if first.0 == id => Some(needs),
+            _ => None,
+        });
+        assert_eq!(asked?, [Need::All]);
+        self.pack(&[(id, 5)]);
+        self.wait_for(|message| match message {
+            TargetMessage::Done { runs } => {
+                runs.iter().any(|(first, many)| (first.0..first.0 + many).contains(&id)).then_some(())
+            }
+            _ => None,
+        })
+    }
+
+    /// Ends the target: its exit status, and its memory at most.
+    pub fn end(self) -> (Option<i32>, u64) {
+        self.worker.end()
+    }
+}
+
+fn settings() -> SessionSettings {
+    SessionSettings {
+        job: JobId([1; 16]),
+        number: JobNumber(raw::JOB),
+        session: JobId([2; 16]),
+        secret: [3; 32],
+        suite: SUITE,
+        frame: FrameLen::new(FRAME_MIN).expect("a frame's length"),
+        streams: 1,
+        streams_max: 1,
+        congestion: String::new(),
+        window_bytes: 0,
+        rekey_bytes: REKEY_BYTES,
+        report_files: true,
+        report_every_ms: 200,
+        cpus: Cpus::default(),
+        silence_ms: 60_000,
+    }
+}
+
+fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng) -> TargetRequest {
+    let operand = |name: &[u8], directory| Operand { name: Name::new(name).ok(), directory, device: 0, inode: 0 };
+    TargetRequest {
+        settings,
+        path: landing.as_os_str().as_bytes().to_vec(),
+        operands: vec![operand(b"tree", true), operand(b"note", false)],
+        source_boot: [9; 16],
+        origin: [0; 32],
+        own_tree: false,
+        make_directory: false,
+        force,
+        preserve: rng.chance(500),
+        verify_memory: false,
+        digest_existing: rng.chance(500),
+        storage: StorageRequest::default(),
+        resume: true,
+        keep_partial: rng.chance(500),
+        journal_dir: Vec::new(),
+        fsync: Fsync::Full,
+    }
+}
+
+fn look(path: &Path, left_out: &[PathBuf], found: &mut Snapshot) {
+    let meta = fs::symlink_metadata(path).expect("it is there");
+    let content = match meta.file_type() {
+        kind if kind.is_file() => fs::read(path).expect("it can be read"),
+        kind if kind.is_symlink() => fs::read_link(path).expect("a link").into_os_string().as_bytes().to_vec(),
+        _ => Vec::new(),
+    };
+    found.insert(path.to_owned(), (meta.mode(), meta.len(), meta.mtime(), meta.mtime_nsec(), content));
+    if meta.is_dir() {
+        let entries = fs::read_dir(path).expect("it can be listed").map(|entry| entry.expect("an entry").path());
+        entries.filter(|entry| !left_out.contains(entry)).for_each(|entry| look(&entry, left_out, found));
+    }
+}

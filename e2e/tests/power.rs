@@ -1,0 +1,151 @@
+//! Power cuts in the middle of copies: after each, a name stands for what it stood for before or for what was copied, and
+//! what a copy has called durable is all there.
+//!
+//! `HAUL_POWER_CUTS` says how many cuts there are on each file system.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use haul_e2e::{Cut, Disk, Run, Sandbox, apart, is_root_or_skip, set_mtime, within};
+
+/// Cuts on each file system, unless the environment says otherwise.
+const CUTS: u32 = 30;
+/// The least that `mkfs.xfs` takes.
+const IMAGE_BYTES: u64 = 310 << 20;
+/// Some that travel in packs, some in frames.
+const SMALL_FILES: usize = 40;
+const LARGE_FILES: usize = 4;
+const LARGE_BYTES: usize = 700_000;
+
+type Contents = BTreeMap<String, Vec<u8>>;
+
+fn cuts() -> u32 {
+    std::env::var("HAUL_POWER_CUTS").ok().and_then(|text| text.parse().ok()).unwrap_or(CUTS)
+}
+
+/// What is in the files; every second one is also there in an old version.
+fn contents_of(version: u8) -> Contents {
+    let files = SMALL_FILES + LARGE_FILES;
+    let content = |number: usize| {
+        let bytes = if number < SMALL_FILES { 1000 + 97 * number } else { LARGE_BYTES + number };
+        (0..bytes + usize::from(version)).map(|at| (at * 31 + number) as u8 ^ version).collect()
+    };
+    let chosen = (0..files).filter(|number| version > 0 || number % 2 == 0);
+    chosen.map(|number| (format!("d{}/f{number}", number % 3), content(number))).collect()
+}
+
+fn write(root: &Path, contents: &Contents, seconds: i64) {
+    for (name, content) in contents {
+        let path = root.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        set_mtime(&path, seconds, 0);
+    }
+}
+
+/// Why a name is not what it may be after a cut; `complete`: the copy had said that all is there.
+fn wrong(root: &Path, old: &Contents, new: &Contents, complete: bool) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (name, content) in new {
+        let found = fs::read(root.join(name)).ok();
+        let is_old = found.as_ref() == old.get(name) && !complete;
+        if !is_old && found.as_ref() != Some(content) {
+            let len = found.map(|found| found.len());
+            wrong.push(format!("{name} has {len:?} bytes, and should have {}", content.len()));
+        }
+    }
+    wrong
+}
+
+/// Copies again and again onto a disk of this kind and cuts the power, each time at another moment. Returns how many cuts
+/// left something wrong, and what. `None`, and said, where there is no such disk.
+fn cut_again_and_again(kind: &'static str, cuts: u32, fsync: &str) -> Option<Vec<String>> {
+    let sandbox = Sandbox::new();
+    let (old, new) = (contents_of(0), contents_of(1));
+    write(&sandbox.path("source"), &new, 2_000_000_000);
+    let directory = sandbox.dir(kind);
+    let result = apart(|| {
+        let disk = match Disk::new(kind, &directory, IMAGE_BYTES) {
+            Ok(disk) => disk,
+            Err(why) => {
+                println!("SKIPPED: no {kind} here: {why:#}");
+                return Ok(None);
+            }
+        };
+        let copy = |root: &Path| {
+            write(root, &old, 1_000_000_000);
+            // What was there before is there for good.
+            rustix::fs::syncfs(fs::File::open(root)?)?;
+            let source = sandbox.path("source/.");
+            Ok::<_, anyhow::Error>(sandbox.haul(["-rf", fsync]).arg(source).arg(root).start())
+        };
+        let begun = std::time::Instant::now();
+        Run::of(copy(&disk.path().join("uncut"))?).succeeds();
+        let takes = begun.elapsed();
+        let mut failures = Vec::new();
+        for round in 0..cuts {
+            let root = disk.path().join(format!("round{round}"));
+            let mut running = copy(&root)?;
+            // The moment is what is tried here, and nothing waits for anything: the last ones come after the end.
+            running.wait_up_to(takes.mul_f64(f64::from(round) / f64::from(cuts) * 1.2));
+            let complete = running.wait_up_to(Duration::ZERO);
+            disk.cut(if round % 2 == 0 { Cut::LogWritten } else { Cut::LogLost })?;
+            let run = Run::of(running);
+            assert!(!run.timed_out && run.status.is_some(), "{}", run.account());
+            let complete = complete && run.status == Some(0) && run.stderr.contains("durable");
+            assert!(within(Duration::from_secs(10), || disk.recover().is_ok()), "{kind} cannot be mounted again");
+            let wrong = wrong(&root, &old, &new, complete);
+            if !wrong.is_empty() {
+                failures.push(format!("cut {round} (complete: {complete}): {}", wrong.join("; ")));
+            }
+            fs::remove_dir_all(&root)?;
+        }
+        // What the last cut left is no obstacle.
+        let root = disk.path().join("again");
+        let running = copy(&root)?;
+        disk.cut(Cut::LogLost)?;
+        drop(Run::of(running));
+        assert!(within(Duration::from_secs(10), || disk.recover().is_ok()), "{kind} cannot be mounted again");
+        Run::of(copy(&root)?).succeeds();
+        assert_eq!(wrong(&root, &old, &new, true), [""; 0]);
+        Ok(Some(failures))
+    });
+    result.unwrap_or_else(|error| panic!("{error:#}"))
+}
+
+fn no_name_lies_after_a_cut(kind: &'static str) {
+    if !is_root_or_skip("a disk of one's own") {
+        return;
+    }
+    let cuts = cuts();
+    let Some(failures) = cut_again_and_again(kind, cuts, "--fsync=full") else { return };
+    assert!(failures.is_empty(), "{} of {cuts} cuts:\n{}", failures.len(), failures.join("\n"));
+    println!("COUNT power-cuts-{kind} {cuts}");
+}
+
+#[test]
+fn no_name_lies_after_a_cut_on_ext4() {
+    no_name_lies_after_a_cut("ext4");
+}
+
+#[test]
+fn no_name_lies_after_a_cut_on_xfs() {
+    no_name_lies_after_a_cut("xfs");
+}
+
+/// That the tests above can fail.
+#[test]
+fn without_fsync_names_lie() {
+    if !is_root_or_skip("a disk of one's own") {
+        return;
+    }
+    let cuts = cuts().min(10);
+    for kind in ["xfs", "ext4"] {
+        let Some(failures) = cut_again_and_again(kind, cuts, "--fsync=none") else { return };
+        println!("without fsync, {} of {cuts} cuts left something wrong on {kind}", failures.len());
+        // ext4 allocates at once what replaces something, so that it loses less.
+        assert!(kind != "xfs" || !failures.is_empty(), "nothing was lost in {cuts} cuts");
+    }
+}

@@ -1,0 +1,194 @@
+//! Connections that are lost while a copy runs: it is begun again by itself, and ends as if nothing had happened. Ends
+//! that are gone without a word, and ways that are cut.
+
+use std::time::{Duration, Instant};
+
+use haul_e2e::{MEGABIT_PER_S, Pair, Run, Sandbox, UnderWay, eventually, group_or_skip, haul_binary, within};
+use rustix::process::{Signal, kill_process};
+
+/// How soon an end has to notice that another one is gone, and all has to be over then.
+const NOTICE_LIMIT: Duration = Duration::from_secs(15);
+/// How soon Ctrl-C has to have ended all, with half a second more for a machine that runs other tests besides.
+const STOP_LIMIT: Duration = Duration::from_millis(1500);
+/// How soon a copy has to go on when the way is there again.
+const HEALED_LIMIT: Duration = Duration::from_secs(5);
+/// The shortest silence that there is: for tests that have to wait for its end.
+const IMPATIENT: &[&str] = &["--json", "--silence", "3s"];
+
+/// The summary of a run that lost its connection, and was begun again at least once, has to tell of one copy.
+#[track_caller]
+fn is_one_copy(run: &Run) {
+    let summary = run.summary();
+    let number = |name: &str| summary[name].as_u64().unwrap_or_else(|| panic!("no {name} in {summary}"));
+    let counts = ["files_copied", "files_skipped", "failed", "bytes", "bytes_skipped"].map(number);
+    assert_eq!(counts, [2, 0, 0, 32_000_006, 0], "{}", run.account());
+    let count = |kind: &str| run.events().iter().filter(|event| event["event"] == kind).count();
+    assert_eq!(number("restarts"), count("again") as u64, "{}", run.account());
+    assert!(number("restarts") >= 1 && count("summary") == 1, "{}", run.account());
+    assert_eq!(count("file"), 2, "no file is told of twice\n{}", run.account());
+}
+
+#[test]
+fn a_far_worker_that_is_killed_is_replaced() {
+    let Some(cgroup) = group_or_skip() else { return };
+    for push in [true, false] {
+        let sandbox = Sandbox::new();
+        // Nothing can be remembered there: the copy has to go on in its own tree all the same, and not to nest another.
+        sandbox.file("remote-home/.local", "in the way");
+        let pair = Pair::slow(&sandbox, MEGABIT_PER_S);
+        let copy = UnderWay::start(&sandbox, &pair, &cgroup, push, &["--json"]);
+        copy.signal_far_worker(Signal::KILL);
+        let run = copy.completes();
+        is_one_copy(&run);
+        let again = run.events().into_iter().find(|event| event["event"] == "again").expect("it was told");
+        assert!(again["message"].as_str().is_some_and(|text| text.contains(Pair::FAR)), "{again}");
+    }
+}
+
+#[test]
+fn so_are_a_near_one_and_an_ssh() {
+    let Some(cgroup) = group_or_skip() else { return };
+    for (executable, is_worker) in [("haul", true), ("ssh", false)] {
+        let sandbox = Sandbox::new();
+        let pair = Pair::slow(&sandbox, MEGABIT_PER_S);
+        let copy = UnderWay::start(&sandbox, &pair, &cgroup, true, &[]);
+        kill_process(copy.process(executable, is_worker), Signal::KILL).expect("it was there");
+        copy.completes().says(["was lost", "trying again in 1 s", "begun again 1 time"]);
+    }
+}
+
+#[test]
+fn a_host_that_refuses_for_a_while_is_tried_until_it_does_not() {
+    let Some(cgroup) = group_or_skip() else { return };
+    let sandbox = Sandbox::new();
+    let pair = Pair::slow(&sandbox, MEGABIT_PER_S);
+    let copy = UnderWay::start(&sandbox, &pair, &cgroup, true, &["--retries", "9"]);
+    pair.refuse_ssh();
+    copy.signal_far_worker(Signal::KILL);
+    copy.says("(2 of 9)");
+    pair.heal();
+    copy.completes().says(["accepts ssh connections"]);
+}
+
+#[test]
+fn a_host_that_stays_away_is_given_up() {
+    let Some(cgroup) = group_or_skip() else { return };
+    let sandbox = Sandbox::new();
+    let pair = Pair::slow(&sandbox, MEGABIT_PER_S);
+    let copy = UnderWay::start(&sandbox, &pair, &cgroup, true, &["--retries", "2"]);
+    pair.refuse_ssh();
+    copy.signal_far_worker(Signal::KILL);
+    let run = copy.over_within(NOTICE_LIMIT).ends(4);
+    run.says(["(2 of 2)", "begun again 2 times, in vain", "run the same command again"]);
+}
+
+#[test]
+fn control_c_ends_a_pause() {
+    let Some(cgroup) = group_or_skip() else { return };
+    let sandbox = Sandbox::new();
+    let pair = Pair::slow(&sandbox, MEGABIT_PER_S);
+    let copy = UnderWay::start(&sandbox, &pair, &cgroup, true, &[]);
+    pair.refuse_ssh();
+    copy.signal_far_worker(Signal::KILL);
+    copy.says("trying again");
+    copy.signal_group(Signal::INT);
+    copy.over_within(STOP_LIMIT).ends(4).says(["interrupted"]);
+}
+
+#[test]
+fn a_way_that_is_cut_for_a_moment_is_waited_for() {
+    let Some(cgroup) = group_or_skip() else { return };
+    let sandbox = Sandbox::new();
+    let pair = Pair::slow(&sandbox, MEGABIT_PER_S);
+    let copy = UnderWay::start(&sandbox, &pair, &cgroup, true, &["--json"]);
+    pair.cut();
+    std::thread::sleep(Duration::from_secs(3));
+    pair.heal();
+    let run = copy.completes();
+    assert_eq!(run.summary()["restarts"], 0, "{}", run.account());
+}
+
+#[test]
+fn a_way_that_is_cut_for_longer_is_lost_at_both_ends_and_used_again_when_it_is_there() {
+    let Some(cgroup) = group_or_skip() else { return };
+    let sandbox = Sandbox::new();
+    let pair = Pair::slow(&sandbox, MEGABIT_PER_S);
+    // Given a time, it is that long, with the silence that users have.
+    let cut_s: u64 = std::env::var("HAUL_CUT_SECONDS").map_or(0, |seconds| seconds.parse().expect("a number"));
+    let options = if cut_s == 0 { IMPATIENT } else { &["--json"] };
+    let copy = UnderWay::start(&sandbox, &pair, &cgroup, true, options);
+    pair.cut();
+    let began = Instant::now();
+    eventually("the far worker ends by itself", || pair.remote.workers().is_empty());
+    eventually("the near end begins again", || copy.running.stdout_so_far().contains("\"again\""));
+    eventually("in vain", || copy.running.stdout_so_far().matches("\"again\"").count() > 1);
+    std::thread::sleep(Duration::from_secs(cut_s).saturating_sub(began.elapsed()));
+    pair.heal();
+    let connected = || copy.running.stdout_so_far().matches("\"connected\"").count() > 1;
+    assert!(within(HEALED_LIMIT, connected), "it does not go on\n{}", copy.running.stdout_so_far());
+    is_one_copy(&copy.completes());
+}
+
+#[test]
+fn a_far_worker_that_is_stopped_is_lost_and_ends_when_it_goes_on() {
+    let Some(cgroup) = group_or_skip() else { return };
+    let sandbox = Sandbox::new();
+    let pair = Pair::slow(&sandbox, MEGABIT_PER_S);
+    let mut copy = UnderWay::start(&sandbox, &pair, &cgroup, true, &["--retries", "0"]);
+    copy.signal_far_worker(Signal::STOP);
+    let noticed = copy.running.wait_up_to(NOTICE_LIMIT);
+    assert!(noticed, "still running: {}", copy.running.stderr_so_far());
+    copy.signal_far_worker(Signal::CONT);
+    copy.over_within(NOTICE_LIMIT).ends(4).says(["nothing was heard from it for 13 s", Pair::FAR]);
+}
+
+#[test]
+fn what_a_stopped_worker_holds_is_waited_for() {
+    let Some(cgroup) = group_or_skip() else { return };
+    let sandbox = Sandbox::new();
+    let pair = Pair::slow(&sandbox, MEGABIT_PER_S);
+    let copy = UnderWay::start(&sandbox, &pair, &cgroup, true, IMPATIENT);
+    let stopped = pair.remote.workers();
+    copy.signal_far_worker(Signal::STOP);
+    eventually("another worker starts", || pair.remote.workers().iter().any(|worker| !stopped.contains(worker)));
+    eventually("it wants what the stopped one holds", || {
+        pair.remote.workers().iter().any(|worker| !stopped.contains(worker) && has_partial_open(*worker))
+    });
+    stopped.iter().for_each(|&worker| kill_process(haul_e2e::pid(worker), Signal::CONT).expect("it is there"));
+    is_one_copy(&copy.completes());
+}
+
+/// Whether a process has a file under a temporary name open.
+fn has_partial_open(pid: u32) -> bool {
+    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let mut paths = open.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    paths.any(|path| path.to_string_lossy().ends_with(".part"))
+}
+
+#[test]
+fn ends_that_have_little_to_say_are_not_lost() {
+    let sandbox = Sandbox::new();
+    sandbox.big_file("source", 12_000_000);
+    // As where somebody types a password for longer than anybody may be silent.
+    let slow = sandbox.script("slow", &format!("#!/bin/sh\nsleep 5\nexec '{}' \"$@\"\n", haul_binary().display()));
+    let target = format!("127.0.0.1:{}", sandbox.path("target").display());
+    let run =
+        sandbox.haul(IMPATIENT).args(["--retries", "0", "-x", "2m", "-T"]).arg(slow).args(["source", &target]).run();
+    assert!(run.elapsed > Duration::from_secs(9), "it was too fast to show anything\n{}", run.account());
+    run.succeeds();
+}
+
+#[test]
+fn a_controller_that_is_stopped_loses_its_workers_and_begins_again() {
+    let Some(cgroup) = group_or_skip() else { return };
+    let sandbox = Sandbox::new();
+    let pair = Pair::slow(&sandbox, MEGABIT_PER_S);
+    let copy = UnderWay::start(&sandbox, &pair, &cgroup, true, IMPATIENT);
+    let near = copy.process("haul", true);
+    copy.running.signal(Signal::STOP);
+    // Ended and not waited for, since the one to do that is stopped.
+    let ended = || std::fs::read_link(format!("/proc/{}/exe", near.as_raw_nonzero())).is_err();
+    eventually("both workers end by themselves", || pair.remote.workers().is_empty() && ended());
+    copy.running.signal(Signal::CONT);
+    is_one_copy(&copy.completes());
+}

@@ -1,0 +1,106 @@
+//! A disk whose power can be cut: a file system of its own in an image, on a loop device.
+//!
+//! The cut is the file system's own (`FS_IOC_SHUTDOWN`, linux/fs.h; ext4 and XFS have it): from one moment on it writes
+//! nothing more, and what it had only in memory is lost. When it is mounted again, it recovers as after a loss of power.
+//! What the device itself would have lost in its cache is not lost: a barrier that is missing is not noticed.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use rustix::ioctl::{Opcode, Setter, ioctl, opcode};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+/// `FS_IOC_SHUTDOWN`.
+const SHUTDOWN: Opcode = opcode::read::<u32>(b'X', 125);
+
+/// Which moment a cut is like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// Right after the file system has written its log, for whatever reason it had (`FS_SHUTDOWN_FLAGS_LOGFLUSH`).
+    LogWritten,
+    /// Before it has (`FS_SHUTDOWN_FLAGS_NOLOGFLUSH`).
+    LogLost,
+}
+
+/// Runs `work` in a thread with mounts of its own, which are gone with it and with all processes that it started.
+/// Needs root.
+pub fn apart<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let result = std::thread::scope(|scope| {
+        let inside = scope.spawn(|| {
+            // SAFETY: this thread alone gets mounts, root and working directory of its own, and it is new: nothing here
+            // counts on seeing what another thread mounts. Descriptors and memory stay shared.
+            #[allow(unsafe_code)]
+            let unshared = unsafe { unshare_unsafe(UnshareFlags::NEWNS) };
+            unshared.context("getting mounts of one's own (needs root)")?;
+            quietly(Command::new("mount").args(["--make-rprivate", "/"]))?;
+            work()
+        });
+        inside.join()
+    });
+    result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// A file system in an image, mounted.
+#[derive(Debug)]
+pub struct Disk {
+    kind: &'static str,
+    image: PathBuf,
+    place: PathBuf,
+}
+
+impl Disk {
+    /// Makes one of `bytes` in `directory`, which has to be empty, and mounts it: to be called within [`apart`].
+    pub fn new(kind: &'static str, directory: &Path, bytes: u64) -> Result<Self> {
+        let (image, place) = (directory.join("image"), directory.join("disk"));
+        File::create_new(&image)?.set_len(bytes)?;
+        fs::create_dir(&place)?;
+        quietly(Command::new(format!("mkfs.{kind}")).arg("-q").arg(&image))?;
+        let disk = Self { kind, image, place };
+        disk.mount()?;
+        Ok(disk)
+    }
+
+    /// Where it is mounted.
+    pub fn path(&self) -> &Path {
+        &self.place
+    }
+
+    /// Cuts the power. Whoever works there meets errors from now on.
+    pub fn cut(&self, cut: Cut) -> Result<()> {
+        let flags: u32 = match cut {
+            Cut::LogWritten => 1,
+            Cut::LogLost => 2,
+        };
+        let root = File::open(&self.place)?;
+        // SAFETY: FS_IOC_SHUTDOWN reads one u32, which the setter holds until the call returns.
+        #[allow(unsafe_code)]
+        let down = unsafe { ioctl(&root, Setter::<SHUTDOWN, u32>::new(flags)) };
+        down.context("shutting a file system down")
+    }
+
+    /// Gives the power back: mounts it again. Nobody may have anything open there.
+    pub fn recover(&self) -> Result<()> {
+        quietly(Command::new("umount").arg(&self.place))?;
+        self.mount()
+    }
+
+    fn mount(&self) -> Result<()> {
+        quietly(Command::new("mount").args(["-t", self.kind, "-o", "loop"]).arg(&self.image).arg(&self.place))
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = quietly(Command::new("umount").arg("--lazy").arg(&self.place));
+    }
+}
+
+fn quietly(command: &mut Command) -> Result<()> {
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("{command:?}"))?;
+    if !output.status.success() {
+        bail!("{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(())
+}
