@@ -16,6 +16,7 @@ pub mod fs;
 mod lanes;
 mod lifeline;
 mod link;
+mod mending;
 pub mod os;
 mod pace;
 pub mod partials;

@@ -23,6 +23,7 @@ mod whole;
 mod writer;
 
 pub use self::deliver::Direct;
+use haul_proto::ids::StreamId;
 use haul_proto::path::escape;
 use haul_proto::session::target::{Finish, Step, Target as Machine};
 use haul_proto::wire::fault::ProtocolFault;
@@ -72,14 +73,22 @@ pub struct Target {
     settling: Settling,
     /// Cleared once the file system has refused to make files without a name.
     nameless_files: AtomicBool,
-    /// Has streams made, where this is the end that makes them.
-    streams_wanted: OnceLock<StreamsWanted>,
+    /// Whoever makes streams and ends them.
+    wishes: OnceLock<Wishes>,
     /// Reports to the controller.
     pub reporter: Reporter,
 }
 
-/// Is told how many streams are wanted.
-type StreamsWanted = Box<dyn Fn(u16) + Send + Sync>;
+/// What the source wants of the streams.
+pub enum StreamsWish {
+    /// So many more, where this is the end that makes them.
+    More(u16),
+    /// Without these: it has given them up.
+    Without(Vec<StreamId>),
+}
+
+/// Is told what the source wants of the streams.
+type Wishes = Box<dyn Fn(StreamsWish) + Send + Sync>;
 
 struct State {
     machine: Machine<Item>,
@@ -142,7 +151,7 @@ impl Target {
             sharing: Sharing::default(),
             settling,
             nameless_files: AtomicBool::new(true),
-            streams_wanted: OnceLock::new(),
+            wishes: OnceLock::new(),
             reporter,
         })
     }
@@ -167,9 +176,15 @@ impl Target {
         Ok(())
     }
 
-    /// Says what is to be done when the source wants more streams. Only the first call counts.
-    pub fn when_streams_are_wanted(&self, make: impl Fn(u16) + Send + Sync + 'static) {
-        let _ = self.streams_wanted.set(Box::new(make));
+    /// Says what is to be done when the source wants something of the streams. Only the first call counts.
+    pub fn when_wished(&self, fulfil: impl Fn(StreamsWish) + Send + Sync + 'static) {
+        let _ = self.wishes.set(Box::new(fulfil));
+    }
+
+    fn wish(&self, wish: StreamsWish) {
+        if let Some(fulfil) = self.wishes.get() {
+            fulfil(wish);
+        }
     }
 
     /// Source and target are one process. To be said before anything is offered.
@@ -231,11 +246,8 @@ impl Target {
                 self.settling.wait_for_room();
                 self.examine(first, &entries);
             }
-            Step::Connect(count) => {
-                if let Some(make) = self.streams_wanted.get() {
-                    make(count);
-                }
-            }
+            Step::Connect(count) => self.wish(StreamsWish::More(count)),
+            Step::StreamsLost(streams) => self.wish(StreamsWish::Without(streams)),
             Step::Finish(finish) => self.finish(Some(finish)),
             Step::Abandon(entry, item, _) => {
                 if let Item::File(incoming) = &*item {

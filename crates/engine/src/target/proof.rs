@@ -244,17 +244,9 @@ impl Finding {
 /// What is between the frames that are recorded. Where there are more gaps than a source is asked for at a time,
 /// everything from the last one on is one.
 fn gaps(recorded: &RangeSet, frames: u64) -> Vec<Range<u64>> {
-    let mut gaps: Vec<Range<u64>> = Vec::new();
-    let mut from = 0;
-    for run in recorded.iter().chain(std::iter::once(frames..frames)) {
-        if from < run.start {
-            gaps.push(from..run.start);
-        }
-        from = run.end;
-        if gaps.len() == FRAME_RUNS_MAX {
-            gaps.iter_mut().last().into_iter().for_each(|last| last.end = frames);
-            break;
-        }
+    let mut gaps: Vec<_> = recorded.gaps(frames).take(FRAME_RUNS_MAX).collect();
+    if gaps.len() == FRAME_RUNS_MAX {
+        gaps.iter_mut().last().into_iter().for_each(|last| last.end = frames);
     }
     gaps
 }
