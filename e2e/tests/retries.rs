@@ -1,6 +1,7 @@
 //! Connections that are lost while a copy runs: it is begun again by itself, and ends as if nothing had happened. Ends
 //! that are gone without a word, and ways that are cut.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use haul_e2e::{MEGABIT_PER_S, Pair, Run, Sandbox, UnderWay, eventually, group_or_skip, haul_binary, within};
@@ -148,21 +149,20 @@ fn what_a_stopped_worker_holds_is_waited_for() {
     let sandbox = Sandbox::new();
     let pair = Pair::slow(&sandbox, MEGABIT_PER_S);
     let copy = UnderWay::start(&sandbox, &pair, &cgroup, true, IMPATIENT);
-    let stopped = pair.remote.workers();
+    let (stopped, target) = (pair.remote.workers(), sandbox.path("place/target"));
     copy.signal_far_worker(Signal::STOP);
     eventually("another worker starts", || pair.remote.workers().iter().any(|worker| !stopped.contains(worker)));
     eventually("it wants what the stopped one holds", || {
-        pair.remote.workers().iter().any(|worker| !stopped.contains(worker) && has_partial_open(*worker))
+        pair.remote.workers().iter().any(|worker| !stopped.contains(worker) && wants_the_lock_of(&target, *worker))
     });
     stopped.iter().for_each(|&worker| kill_process(haul_e2e::pid(worker), Signal::CONT).expect("it is there"));
     is_one_copy(&copy.completes());
 }
 
-/// Whether a process has a file under a temporary name open.
-fn has_partial_open(pid: u32) -> bool {
+/// Whether a process has this directory open for its lock, besides for what it is to do there.
+fn wants_the_lock_of(directory: &Path, pid: u32) -> bool {
     let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    let mut paths = open.filter_map(|entry| std::fs::read_link(entry.path()).ok());
-    paths.any(|path| path.to_string_lossy().ends_with(".part"))
+    open.filter(|entry| std::fs::read_link(entry.path()).is_ok_and(|path| path == directory)).count() > 1
 }
 
 #[test]
