@@ -130,6 +130,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             operands: vec![operand(), Operand { name: None, ..operand() }],
             source_boot: [5; 16],
             origin: [6; 32],
+            again: false,
             own_tree: false,
             make_directory: false,
             force: true,

@@ -19,6 +19,7 @@ mod link;
 mod mending;
 pub mod os;
 mod pace;
+pub mod partials;
 pub mod rate;
 mod report;
 mod run;

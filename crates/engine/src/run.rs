@@ -428,7 +428,9 @@ impl Shared {
         }
     }
 
+    /// Threads that end now have not finished: that is not to be told.
     fn stop(&self) {
+        self.failed.store(true, Ordering::SeqCst);
         self.end_reports();
         self.source.iter().for_each(|source| source.stop());
         self.target.iter().for_each(|target| target.stop());
@@ -484,6 +486,24 @@ mod tests {
             shared.leave();
             assert!(!shared.finished.load(Ordering::SeqCst) && *lock(&shared.tick.0));
         }
+    }
+
+    #[test]
+    fn a_job_that_is_stopped_has_not_finished() {
+        let (shared, _controller) = shared();
+        shared.work("haul-test", |shared| {
+            while shared.pause(Duration::from_millis(5)) {}
+            Ok(())
+        });
+        shared.leave();
+        let running = Running { shared: Arc::clone(&shared), inbox: None };
+        assert!(!running.end(), "it was stopped");
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while shared.busy.load(Ordering::SeqCst) > 0 || Arc::strong_count(&shared) > 1 {
+            assert!(Instant::now() < deadline, "the thread did not end");
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(!shared.finished.load(Ordering::SeqCst));
     }
 
     #[test]

@@ -163,6 +163,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         operands: vec![operand],
         source_boot: [0xbb; 16],
         origin: [0xcc; 32],
+        again: false,
         own_tree: false,
         make_directory: false,
         force: true,

@@ -8,7 +8,7 @@ use super::limit::Limit;
 use super::retry::{Next, Retry};
 use super::told::Told;
 use super::totals::Totals;
-use super::{Attempt, attempt, check};
+use super::{Attempt, Earlier, attempt, check};
 use crate::cancel::Cancel;
 use crate::error::{Error, GO_ON, Outcome};
 use crate::event::{Event, Observer};
@@ -30,23 +30,23 @@ pub fn run(mut job: Job, program: Program, cancel: &Cancel, rate: &RateHandle, o
     let mut limit = Limit::new(job.options.rate_bytes_per_s, rate);
     let mut totals = Totals::default();
     let mut told = Told::new(observer);
-    let (mut was_under_way, mut own_tree) = (false, false);
+    let mut earlier = Earlier::default();
     loop {
-        let Attempt { outcome, ends, new_tree } = attempt(&job, &program, cancel, &mut limit, &mut told, own_tree);
+        let Attempt { outcome, ends, new_tree } = attempt(&job, &program, cancel, &mut limit, &mut told, earlier);
         let error = match outcome {
             Ok(last) => return Ok(totals.complete(last, begun.elapsed(), retry.begun())),
             Err(error) => error,
         };
         let broke = matches!(error, Error::Broken(_));
-        was_under_way |= broke;
-        own_tree |= new_tree;
+        earlier.was_under_way |= broke;
+        earlier.own_tree |= new_tree;
         let is_lost = broke || matches!(error, Error::Connect(_));
-        let is_wanted = job.access.retries.from_the_start || was_under_way && has_connection(&job);
+        let is_wanted = job.access.retries.from_the_start || earlier.was_under_way && has_connection(&job);
         if !(is_lost && is_wanted) {
             return Err(error);
         }
         let Some(next) = retry.next(Instant::now(), &ends[1], broke) else {
-            return Err(given_up(error, was_under_way, retry.begun()));
+            return Err(given_up(error, earlier.was_under_way, retry.begun()));
         };
         totals.add(&ends);
         told.event(&again(&error, &next, &job));

@@ -167,3 +167,39 @@ impl Piece {
         self.entries.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::FdCache;
+    use super::super::testing::write_file;
+    use super::*;
+
+    fn names(piece: &mut Piece) -> Vec<Vec<u8>> {
+        piece.left().map(|(name, _)| name.to_vec()).collect()
+    }
+
+    #[test]
+    fn a_place_can_be_read_from_again_whoever_read_on_meanwhile() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = Dir::open_root_in(temp.path(), FdCache::new(2)).unwrap();
+        (0..1_000).for_each(|i| write_file(&dir, format!("a name of some length {i}"), b""));
+        let mut buffer = ListingBuffer::new();
+        let beginning = Rest::beginning();
+        let mut first = beginning.read(&dir, &mut buffer).unwrap();
+        let rest = first.rest.clone().expect("more than one piece");
+        let mut second = rest.read(&dir, &mut buffer).unwrap();
+        assert_eq!(names(&mut rest.read(&dir, &mut buffer).unwrap()), names(&mut second));
+        assert_eq!(names(&mut beginning.read(&dir, &mut buffer).unwrap()), names(&mut first));
+        let mut all = [names(&mut first), names(&mut second)].concat();
+        let mut next = second.rest.clone();
+        while let Some(rest) = next {
+            let mut piece = rest.read(&dir, &mut buffer).unwrap();
+            assert!(piece.names_held() <= MAX_NAMES);
+            all.extend(names(&mut piece));
+            next = piece.rest;
+        }
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), 1_000);
+    }
+}

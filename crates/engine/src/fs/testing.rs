@@ -70,11 +70,12 @@ impl Drop for DeepTemp {
 }
 
 /// Runs a test in a thread of its own and fails when it takes too long.
-pub fn in_time(test: impl FnOnce() + Send + 'static) {
+pub fn in_time<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, outcome) = channel();
     let thread = std::thread::spawn(move || {
-        test();
+        let result = test();
         let _ = done.send(());
+        result
     });
     match outcome.recv_timeout(TEST_TIMEOUT) {
         Err(RecvTimeoutError::Timeout) => panic!("took longer than {TEST_TIMEOUT:?}"),

@@ -19,8 +19,9 @@ const FOLLOW: WalkOptions = WalkOptions { recursive: true, symlinks: Symlinks::F
 
 /// Everything a walk found, by path; directories by a `/` at the end. Both kinds of walk find the same, in the same order.
 fn walk(root: &Dir, options: WalkOptions) -> BTreeMap<String, String> {
-    let ahead = eager(options);
-    let [alone, helped] = both(root, &ahead).map(|walker| walker.map(tell).collect::<Vec<_>>());
+    let root = root.clone();
+    let both = move || both(&root, &eager(options)).map(|walker| walker.map(tell).collect::<Vec<_>>());
+    let [alone, helped] = in_time(both);
     assert_eq!(alone, helped);
     let mut found = BTreeMap::new();
     for (path, what) in alone {
@@ -348,22 +349,24 @@ fn calls_no_help_where_lookups_do_not_wait() {
 
 #[test]
 fn calls_help_where_lookups_wait_and_rests_where_they_no_longer_do() {
-    let ahead = Ahead::new(KEEP, Cancel::new());
-    let mut waits = Waits::new();
-    waits.waited = Duration::from_millis(9);
-    assert!(!ahead.judge(&mut waits) && !ahead.is_of_use());
-    waits.lookups = 1024;
-    assert!(!ahead.judge(&mut waits));
-    assert_eq!(waits.take(), (0, Duration::ZERO), "waits that lie far apart are not added up");
-    waits.waited = Duration::from_millis(10);
-    assert!(ahead.judge(&mut waits) && ahead.is_of_use());
-    assert!(ahead.threads() > 0);
+    in_time(|| {
+        let ahead = Ahead::new(KEEP, Cancel::new());
+        let mut waits = Waits::new();
+        waits.waited = Duration::from_millis(9);
+        assert!(!ahead.judge(&mut waits) && !ahead.is_of_use());
+        waits.lookups = 1024;
+        assert!(!ahead.judge(&mut waits));
+        assert_eq!(waits.take(), (0, Duration::ZERO), "waits that lie far apart are not added up");
+        waits.waited = Duration::from_millis(10);
+        assert!(ahead.judge(&mut waits) && ahead.is_of_use());
+        assert!(ahead.threads() > 0);
 
-    let (_temp, root) = sandbox();
-    (0..3_000).for_each(|i| write_file(&root, format!("file{i}"), b""));
-    while ahead.is_of_use() {
-        assert_eq!(Walker::helped(root.clone(), &ahead).count(), 3_002);
-    }
+        let (_temp, root) = sandbox();
+        (0..3_000).for_each(|i| write_file(&root, format!("file{i}"), b""));
+        while ahead.is_of_use() {
+            assert_eq!(Walker::helped(root.clone(), &ahead).count(), 3_002);
+        }
+    });
 }
 
 #[test]

@@ -7,17 +7,18 @@
 mod deliver;
 mod durable;
 mod examine;
-mod file;
-mod journal;
+pub(crate) mod file;
+pub(crate) mod journal;
 mod landing;
 mod memory;
 mod proof;
 mod queue;
 #[cfg(test)]
 mod race_tests;
+pub(crate) mod rivals;
 mod settle;
 mod share;
-mod temporary;
+pub(crate) mod temporary;
 mod whole;
 mod writer;
 
@@ -33,7 +34,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
 
 use self::file::Incoming;
 use self::journal::Journals;
@@ -41,6 +41,7 @@ use self::landing::Landing;
 pub use self::landing::Refused;
 use self::proof::Claims;
 use self::queue::Settling;
+use self::rivals::Rivals;
 use self::share::Sharing;
 use self::temporary::Unfinished;
 use crate::fs::meta::apply;
@@ -58,6 +59,7 @@ pub struct Target {
     state: Mutex<State>,
     outbox: Condvar,
     unfinished: Unfinished,
+    rivals: Rivals,
     journals: Journals,
     /// What earlier runs left, to be proven.
     claims: Claims,
@@ -108,10 +110,6 @@ pub enum Item {
     File(Incoming),
 }
 
-/// How long a file that another run holds is waited for, from the beginning of this one. A worker of the same job whose
-/// controller was lost may be about to end, and the kernel lets go of its files only when their last write is over.
-const LEFTOVERS_END: Duration = Duration::from_secs(15);
-
 /// What the process was started with.
 pub struct Surroundings {
     /// The file mode creation mask.
@@ -135,6 +133,7 @@ impl Target {
         let landing = landing::find(&request, surroundings.state_dir.as_deref(), &reporter)?;
         let storage = request.storage;
         let journals = journals(&request)?;
+        let rivals = Rivals::new(request.again);
         let settling = Settling::new(request.fsync, &request.settings);
         let state = Mutex::new(State { machine: Machine::new(request.settings.frame), stopped: false });
         Ok(Self {
@@ -143,7 +142,8 @@ impl Target {
             umask: surroundings.umask,
             state,
             outbox: Condvar::new(),
-            unfinished: Unfinished::new(LEFTOVERS_END),
+            unfinished: Unfinished::default(),
+            rivals,
             journals,
             claims: Claims::default(),
             is_both_ends: AtomicBool::new(false),
@@ -234,6 +234,7 @@ impl Target {
         self.outbox.notify_all();
         self.settling.stop();
         self.claims.close();
+        self.rivals.close();
         self.unfinished.close(self.request.keep_partial);
     }
 
