@@ -41,6 +41,7 @@ pub const TOOLS: &[Tool] = &[
     needed("iperf3", "iperf3"),
     needed("nc", "netcat-openbsd"),
     needed("nsenter", "util-linux"),
+    needed("strace", "strace"),
     needed("mount", "mount"),
     needed("busybox", "busybox-static"),
     needed("script", "bsdutils"),
