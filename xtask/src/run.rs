@@ -180,7 +180,12 @@ mod tests {
         assert!(started.elapsed() < Duration::from_secs(10));
         assert!(ended.failure.is_some_and(|why| why.contains("time limit")));
         let background = ended.stdout.trim();
-        let state = std::fs::read_to_string(format!("/proc/{background}/stat")).unwrap_or_default();
-        assert!(state.is_empty() || state.contains(") Z"), "still running: {state}");
+        let state = || std::fs::read_to_string(format!("/proc/{background}/stat")).unwrap_or_default();
+        let is_gone = || state().is_empty() || state().contains(") Z");
+        // A signal that was sent takes its moment.
+        while !is_gone() && started.elapsed() < Duration::from_secs(10) {
+            std::thread::yield_now();
+        }
+        assert!(is_gone(), "still running: {}", state());
     }
 }
