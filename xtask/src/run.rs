@@ -184,7 +184,7 @@ mod tests {
         let is_gone = || state().is_empty() || state().contains(") Z");
         // A signal that was sent takes its moment.
         while !is_gone() && started.elapsed() < Duration::from_secs(10) {
-            std::thread::yield_now();
+            thread::yield_now();
         }
         assert!(is_gone(), "still running: {}", state());
     }
