@@ -19,7 +19,7 @@ use crate::link::LinkWriter;
 use crate::mending::{mend, share_out};
 use crate::source::Source;
 use crate::stream::connect::Connector;
-use crate::stream::{Arrivals, Stream, StreamError};
+use crate::stream::{Arrivals, Ids, Stream, StreamError};
 use crate::target::{Direct, StreamsWish, Target};
 use crate::tuning::tune;
 use crate::worker::lock;
@@ -127,6 +127,11 @@ impl Streams {
                 }
             }
         });
+    }
+
+    /// Where the ids of streams that are made here come from.
+    pub fn ids(&self) -> Ids {
+        self.0.lanes.ids()
     }
 
     /// Here, streams can be made.
