@@ -70,7 +70,7 @@ fn contents_then_name_then_directory() {
     for number in (0..MANY).step_by(2) {
         sandbox.file(format!("ext4/source/d{}/f{number}", number % 3), "old");
     }
-    let run = traced(&sandbox, "-y -e trace=pwrite64,fsync,syncfs,linkat,renameat2", "-f");
+    let run = traced(&sandbox, "-y -e trace=pwrite64,fsync,syncfs,linkat,renameat,renameat2", "-f");
     run.succeeds().says(["durable"]);
     compare(&sandbox.path("source"), &mount.path().join("source")).unwrap();
 
@@ -84,7 +84,7 @@ fn contents_then_name_then_directory() {
         }
         let moved = match call.name {
             "linkat" => file_of(call.arguments).to_owned(),
-            "renameat2" => renamed(call.arguments),
+            "renameat" | "renameat2" => renamed(call.arguments),
             _ => continue,
         };
         named += 1;
