@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use crate::os::tcp_info::{TcpInfo, tcp_info};
-use crate::stream::Stream;
 use crate::stream::connect::Connector;
 use crate::stream::socket::{abandon, bears_loss};
+use crate::stream::{Ids, Stream};
 use crate::worker::lock;
 
 /// All streams of a job.
@@ -28,6 +28,7 @@ pub struct Lanes {
     connector: OnceLock<Arc<Connector>>,
     /// Why the first of those that are gone is.
     first_loss: OnceLock<String>,
+    ids: Ids,
 }
 
 #[derive(Default)]
@@ -64,11 +65,18 @@ impl Lanes {
     /// For a job of which at most so many streams are in use.
     pub fn new(most: u16) -> Self {
         let (state, sharing) = (Mutex::default(), Mutex::default());
-        Self { most: most.into(), state, sharing, connector: OnceLock::new(), first_loss: OnceLock::new() }
+        let (connector, first_loss, ids) = (OnceLock::new(), OnceLock::new(), Ids::default());
+        Self { most: most.into(), state, sharing, connector, first_loss, ids }
+    }
+
+    /// Where the ids of streams that are made here come from.
+    pub fn ids(&self) -> Ids {
+        self.ids.clone()
     }
 
     /// A stream has come; `false` for a second one of the same id and for one too many, which are not wanted.
     pub fn admit(&self, StreamId(id): StreamId, stream: &Stream) -> bool {
+        self.ids.saw(StreamId(id));
         let mut state = lock(&self.state);
         if usize::from(state.live()) >= 2 * self.most || !state.ids.insert(id.into()) {
             return false;
@@ -227,8 +235,11 @@ impl State {
     }
 }
 
-/// Adds a stream's figures.
+/// Adds a stream's figures. One that sent nothing has none.
 fn count(figures: &mut PathFigures, info: &TcpInfo) {
+    if info.segments == 0 {
+        return;
+    }
     let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let round_trip_us = us(info.round_trip_min);
     let is_first = figures.segments == 0;

@@ -17,7 +17,7 @@ fn two_streams() -> (Connected, Vec<Stream>, Arrivals, Vec<Stream>) {
     let credentials = Credentials { session, secret, suite, rekey_bytes: 1 << 30 };
     let (port, accepted) = listen(credentials.clone(), SocketSettings::default()).unwrap();
     let sockets = SocketSettings::default();
-    let terms = Terms { credentials, sockets, streams: 2, streams_max: 2, timeout: LIMIT };
+    let terms = Terms { credentials, sockets, streams: 2, streams_max: 2, ids: Ids::default(), timeout: LIMIT };
     let connected = connect(&[format!("127.0.0.1:{port}")], &terms).unwrap();
     let (near, far) = (collect(&connected.arrivals, 2), collect(&accepted, 2));
     (connected, near, accepted, far)
@@ -75,6 +75,18 @@ fn who_reads_from_a_stream_that_is_given_up_ends() {
     lanes.give_up(&[StreamId(0), StreamId(77)]);
     assert!(ended.join().unwrap());
     drop(near);
+}
+
+#[test]
+fn no_id_is_used_that_the_other_end_knows() {
+    let (_connected, near, _accepted, _far) = two_streams();
+    let lanes = Lanes::new(1);
+    let ids = lanes.ids();
+    assert_eq!([ids.next(), ids.next()], [Some(StreamId(0)), Some(StreamId(1))]);
+    assert!(lanes.admit(StreamId(7), &near[0]));
+    assert_eq!(ids.next(), Some(StreamId(8)));
+    ids.saw(StreamId(u16::MAX));
+    assert_eq!([ids.next(), ids.next()], [None, None]);
 }
 
 #[test]

@@ -25,13 +25,16 @@ use crate::os::{affinity, machine, open_files, tcp_info};
 use crate::report::Reporter;
 use crate::run::{Ends, Running, Streams, panicked};
 use crate::source::Source;
-use crate::stream::Arrivals;
 use crate::stream::accept::listen;
 use crate::stream::connect::{Connected, Terms, connect};
 use crate::stream::handshake::Credentials;
 use crate::stream::socket::{SocketSettings, permits_congestion};
 use crate::stream::tunnel::{Tunnel, prove};
+use crate::stream::{Arrivals, Ids};
 use crate::target::{Surroundings, Target};
+
+/// What is wrong with a controller that wants connections made too early.
+const TOO_EARLY: &str = "told to connect before it began";
 
 /// What the process was started with, as far as a worker needs it. The library reads no environment itself.
 #[derive(Debug, Clone, Default)]
@@ -246,7 +249,9 @@ impl Worker {
 
     fn connect(&mut self, addresses: Vec<String>, timeout_ms: u32) -> Result<(), String> {
         let settings = self.settings()?;
+        let ids = self.ids()?;
         let terms = Terms {
+            ids,
             credentials: credentials(settings),
             sockets: sockets(settings),
             streams: settings.streams,
@@ -270,7 +275,8 @@ impl Worker {
         let (tunnel, inner) =
             opened.map_err(|error| format!("no tunnel could be opened: {}", crate::fs::describe(&error)))?;
         self.tunnel = Some(Arc::new(tunnel));
-        self.make_streams(move |streams| match prove(inner, &credentials, connector) {
+        let ids = if connector { Some(self.ids()?) } else { None };
+        self.make_streams(move |streams| match prove(inner, &credentials, ids.as_ref()) {
             Ok(arrivals) => {
                 streams.take(arrivals);
                 WorkerMessage::Connected { from: String::new(), to: String::new(), streams: count }
@@ -279,9 +285,13 @@ impl Worker {
         })
     }
 
+    fn ids(&self) -> Result<Ids, String> {
+        self.running.as_ref().map(|running| running.streams().ids()).ok_or_else(|| TOO_EARLY.to_owned())
+    }
+
     /// Makes streams in a thread of their own, so that the link goes on being read. `make` says what came of it.
     fn make_streams(&mut self, make: impl FnOnce(&Streams) -> WorkerMessage + Send + 'static) -> Result<(), String> {
-        let Some(running) = &self.running else { return Err("told to connect before it began".into()) };
+        let Some(running) = &self.running else { return Err(TOO_EARLY.into()) };
         let (streams, link) = (running.streams(), self.link.clone());
         let spawned = thread::Builder::new().name("haul-connect".into()).spawn(move || {
             let said = catch_unwind(AssertUnwindSafe(|| make(&streams)));

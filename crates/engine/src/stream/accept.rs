@@ -119,8 +119,8 @@ fn wait_for_connection(listener: &TcpListener) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stream::collect;
     use crate::stream::connect::{Terms, connect};
+    use crate::stream::{Ids, collect};
     use haul_proto::ids::JobId;
     use haul_proto::wire::handshake::Suite;
     use std::io::{Read, Write};
@@ -131,7 +131,7 @@ mod tests {
         let (session, secret, suite) = (JobId([1; 16]), [2; 32], Suite::Aes128Gcm);
         let credentials = Credentials { session, secret, suite, rekey_bytes: 1 << 30 };
         let (sockets, timeout) = (SocketSettings::default(), Duration::from_secs(3));
-        Terms { credentials, sockets, streams, streams_max: streams, timeout }
+        Terms { credentials, sockets, streams, streams_max: streams, ids: Ids::default(), timeout }
     }
 
     fn listening() -> (String, Arrivals) {

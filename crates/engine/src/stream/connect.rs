@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::handshake::{Credentials, as_connector};
 use super::socket::{SocketSettings, bears_loss, round_trip_time};
-use super::{Arrivals, Stream, StreamError};
+use super::{Arrivals, Ids, Stream, StreamError};
 use crate::worker::lock;
 
 /// Connections that are made at a time: fewer than an acceptor takes before they are proven.
@@ -40,6 +40,8 @@ pub struct Terms {
     pub streams: u16,
     /// How many there may be.
     pub streams_max: u16,
+    /// Where their ids come from.
+    pub ids: Ids,
     /// How long one may take to be made.
     pub timeout: Duration,
 }
@@ -57,8 +59,6 @@ pub struct Connector {
 struct Making {
     left: u16,
     threads: u16,
-    /// The next stream's id. None is used twice, also not where no stream came of it: the other end may know it.
-    next: u32,
 }
 
 /// The first stream is up, and the others come.
@@ -75,7 +75,7 @@ pub struct Connected {
     pub to: String,
 }
 
-/// Connects to the first of `addresses` that accepts stream 0 and proves itself. The other streams follow by
+/// Connects to the first of `addresses` that accepts a stream and proves itself. The other streams follow by
 /// themselves; one of them that cannot be made is done without. The error says what happened at each address.
 pub fn connect(addresses: &[String], terms: &Terms) -> Result<Connected, String> {
     let mut failures = Vec::new();
@@ -97,16 +97,17 @@ fn connect_to(address: &str, terms: &Terms) -> Result<Connected, StreamError> {
         _ => terms.streams,
     };
     let streams = streams.min(terms.streams_max);
+    let id = terms.ids.next().ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable))?;
     let (sender, proven) = channel();
     let unwanted = Arc::new(AtomicBool::new(false));
     let arrivals = Arrivals { proven, unwanted: Arc::clone(&unwanted) };
     let (terms, proven) = (terms.clone(), Mutex::new(sender));
-    let making = Mutex::new(Making { left: 0, threads: 0, next: 1 });
+    let making = Mutex::new(Making { left: 0, threads: 0 });
     let connector = Arc::new(Connector { address, terms, proven, making, unwanted });
     // The others do not wait for the first one to be proven: that takes round trips.
     connector.make(streams.saturating_sub(1));
-    let stream = as_connector(first, &connector.terms.credentials, StreamId(0))?;
-    connector.deliver(StreamId(0), stream);
+    let stream = as_connector(first, &connector.terms.credentials, id)?;
+    connector.deliver(id, stream);
     Ok(Connected { connector, arrivals, streams, from, to: address.to_string() })
 }
 
@@ -140,12 +141,13 @@ impl Connector {
     /// The next stream to be made; `None` ends a thread.
     fn next_id(&self) -> Option<StreamId> {
         let mut making = lock(&self.making);
-        let id = u16::try_from(making.next).ok().filter(|_| making.left > 0 && !self.unwanted.load(Ordering::Relaxed));
+        let is_wanted = making.left > 0 && !self.unwanted.load(Ordering::Relaxed);
+        let id = if is_wanted { self.terms.ids.next() } else { None };
         match id {
-            Some(_) => (making.left, making.next) = (making.left - 1, making.next + 1),
+            Some(_) => making.left -= 1,
             None => making.threads -= 1,
         }
-        id.map(StreamId)
+        id
     }
 
     fn make_one(&self, id: StreamId) {

@@ -24,7 +24,7 @@ use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::frame::{PREFIX_LEN, Prefix, Trailer};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -158,6 +158,23 @@ impl Stream {
     /// Records received, Finished included.
     pub fn received(&self) -> u64 {
         self.received
+    }
+}
+
+/// Gives out the ids of a session's streams at one end. None is given out that was used here or seen from the other end,
+/// also by a way that failed: the other end may know it. Clones give from the same store.
+#[derive(Clone, Default)]
+pub struct Ids(Arc<AtomicU32>);
+
+impl Ids {
+    /// One that is free; `None` when all were used.
+    pub fn next(&self) -> Option<StreamId> {
+        u16::try_from(self.0.fetch_add(1, Ordering::SeqCst)).ok().map(StreamId)
+    }
+
+    /// The other end has used this one.
+    pub fn saw(&self, StreamId(id): StreamId) {
+        self.0.fetch_max(u32::from(id) + 1, Ordering::SeqCst);
     }
 }
 

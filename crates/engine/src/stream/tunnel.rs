@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 
 use super::handshake::{Credentials, as_acceptor, as_connector};
-use super::{Arrivals, StreamError};
+use super::{Arrivals, Ids, StreamError};
 use crate::lifeline::Lifeline;
 use crate::link::LinkWriter;
 
@@ -73,13 +73,14 @@ fn pump(stream: StreamId, mut from: UnixStream, link: &LinkWriter) {
     }
 }
 
-/// Proves all tunnelled streams, in order.
-pub fn prove(inner: Vec<OwnedFd>, credentials: &Credentials, connector: bool) -> Result<Arrivals, StreamError> {
+/// Proves all tunnelled streams, in order. The end that connects takes their ids from `ids`.
+pub fn prove(inner: Vec<OwnedFd>, credentials: &Credentials, ids: Option<&Ids>) -> Result<Arrivals, StreamError> {
     let (sender, proven) = channel();
-    for (socket, id) in inner.into_iter().zip(0..) {
-        let stream = match connector {
-            true => (StreamId(id), as_connector(socket, credentials, StreamId(id))?),
-            false => as_acceptor(socket, credentials)?,
+    for socket in inner {
+        let stream = match ids.map(Ids::next) {
+            Some(Some(id)) => (id, as_connector(socket, credentials, id)?),
+            Some(None) => return Err(io::Error::from(io::ErrorKind::AddrNotAvailable).into()),
+            None => as_acceptor(socket, credentials)?,
         };
         // Its receiver is below.
         let _ = sender.send(stream);
