@@ -108,7 +108,7 @@ impl<'a> UnderWay<'a> {
     #[track_caller]
     pub fn completes(self) -> Run {
         let run = Run::of(self.running).succeeds();
-        compare(&self.source, &self.target).unwrap();
+        compare(&self.source, &self.target).unwrap_or_else(|error| panic!("{error}\n{}", run.account()));
         assert_eq!(listing(&self.target), ["big", "little"]);
         let left = || (self.cgroup.pids(), self.pair.remote.commands());
         eventually("nothing is left running", || left() == (vec![], vec![]));

@@ -228,7 +228,7 @@ fn either_end_killed_on_its_own_host_goes_on() {
         let call = if number % 4 < 2 { "pwrite64" } else { "pread64" };
         let place = ground.place();
         let haul = |command: Option<String>| {
-            let options = ["-r", "--json", "-P", "1"];
+            let options = ["-r", "--json", "-P", "1", "--retries", "0"];
             let mut haul = remote.haul(&sandbox).limit(LIMIT).args(options);
             if let Some(command) = command {
                 haul = haul.args([if push { "-T" } else { "-S" }, &command]);

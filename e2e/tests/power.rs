@@ -30,7 +30,7 @@ fn contents_of(version: u8) -> Contents {
     let files = SMALL_FILES + LARGE_FILES;
     let content = |number: usize| {
         let bytes = if number < SMALL_FILES { 1000 + 97 * number } else { LARGE_BYTES + number };
-        (0..bytes + usize::from(version)).map(|at| (at * 31 + number) as u8 ^ version).collect()
+        (0..bytes + usize::from(version)).map(|at| (at * 31 + number).to_le_bytes()[0] ^ version).collect()
     };
     let chosen = (0..files).filter(|number| version > 0 || number % 2 == 0);
     chosen.map(|number| (format!("d{}/f{number}", number % 3), content(number))).collect()

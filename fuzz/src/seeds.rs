@@ -71,6 +71,7 @@ fn source_messages() -> Vec<SourceMessage> {
         SourceMessage::SourceFailed { entry: EntryId(7), reason: "gone".into() },
         SourceMessage::OffersEnd,
         SourceMessage::Streams { count: 64 },
+        SourceMessage::Ask { streams: vec![StreamId(3)], entries: vec![(EntryId(6), 2), (EntryId(9), 1)] },
     ]
 }
 
@@ -83,6 +84,8 @@ fn target_messages() -> Vec<TargetMessage> {
         TargetMessage::Lacks { entry: EntryId(3), frames: vec![2..3, 9..1 << 40] },
         TargetMessage::Holds { entry: EntryId(3), first: 1 << 20, values: vec![[7; 32]; 3], compare: true },
         TargetMessage::ResendPacked { entries: vec![EntryId(4), EntryId(500)] },
+        TargetMessage::Missing { entry: EntryId(3), frames: vec![0..1, 4..1 << 33] },
+        TargetMessage::Answered,
     ]
 }
 
@@ -127,6 +130,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             operands: vec![operand(), Operand { name: None, ..operand() }],
             source_boot: [5; 16],
             origin: [6; 32],
+            again: false,
             own_tree: false,
             make_directory: false,
             force: true,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use haul_proto::ids::EntryId;
+use haul_proto::ids::{EntryId, StreamId};
 use haul_proto::integrity::FrameLen;
 use haul_proto::manifest::{Entry, Kind, Meta, Place};
 use haul_proto::path::Name;
@@ -19,6 +19,9 @@ use crate::wire::JOB;
 
 /// Frame length of the sessions that are fuzzed.
 pub const FRAME: u32 = 256 << 10;
+
+/// Streams that are there.
+const STREAMS: [StreamId; 2] = [StreamId(0), StreamId(7)];
 
 /// A sequence of an engine's calls and a target's messages.
 pub fn source_session(data: &[u8]) {
@@ -44,7 +47,7 @@ struct Session {
 
 impl Session {
     fn step(&mut self, bytes: &mut Bytes<'_>) -> Result<(), ProtocolFault> {
-        match bytes.u8() % 13 {
+        match bytes.u8() % 14 {
             0 => self.offer(Kind::Directory),
             1 => self.offer(Kind::File { size: bytes.number() }),
             2 => self.offer(Kind::File { size: u64::from(FRAME) * u64::from(bytes.u8()) + 1 }),
@@ -58,6 +61,11 @@ impl Session {
                 if let Ok(message) = TargetMessage::decode(bytes.block(), JOB) {
                     self.source.handle(message)?;
                 }
+            }
+            12 => {
+                let stream = STREAMS[usize::from(bytes.u8()) % STREAMS.len()];
+                let work = self.source.next_work(stream, bytes.number());
+                drop(self.source.lose_stream(stream, work, "gone"));
             }
             10 if self.open.is_empty() && !self.ended => {
                 self.source.end_offers();
@@ -97,7 +105,7 @@ impl Session {
     }
 
     fn work(&mut self, bytes: &mut Bytes<'_>) {
-        match self.source.next_work(haul_proto::plan::PIECE_FRAMES_MAX) {
+        match self.source.next_work(STREAMS[0], haul_proto::plan::PIECE_FRAMES_MAX) {
             None => {}
             Some(Work::Pack(files)) => {
                 assert!(!files.is_empty() && files.len() <= PACK_FILES_MAX);
@@ -105,31 +113,30 @@ impl Session {
             }
             Some(Work::Compare(piece, values)) => {
                 assert_eq!(piece.frames.end - piece.frames.start, values.len() as u64);
-                let same: Vec<_> = piece.frames.clone().zip(values).collect();
-                self.source.frames_read(piece.entry, &same);
-                let mut frames = RangeSet::new();
-                same.iter().for_each(|(index, _)| assert!(frames.insert(*index)));
-                self.source.same(piece.entry, &frames);
+                let mut same = RangeSet::new();
+                same.extend(piece.frames.clone());
+                let values: Vec<_> = piece.frames.clone().zip(values).collect();
+                self.source.frames_read(piece.entry, &values, &same);
             }
             Some(Work::Frames(piece)) => {
                 assert!(!piece.frames.is_empty() && piece.frames.end <= self.frame.frames(piece.size));
                 assert_eq!(*piece.handle, piece.entry.0);
                 let values: Vec<_> = piece.frames.take(64).map(|index| (index, [bytes.u8(); 32])).collect();
-                self.source.frames_read(piece.entry, &values);
+                self.source.frames_read(piece.entry, &values, &RangeSet::new());
             }
         }
     }
 
     fn read(&mut self, bytes: &mut Bytes<'_>) {
         let (entry, index) = (EntryId(bytes.number()), bytes.number());
-        self.source.frames_read(entry, &[(index, [1; 32])]);
+        self.source.frames_read(entry, &[(index, [1; 32])], &RangeSet::new());
     }
 }
 
 /// A message from a target, out of few bytes.
 fn message(bytes: &mut Bytes<'_>) -> TargetMessage {
     let entry = EntryId(bytes.number());
-    match bytes.u8() % 6 {
+    match bytes.u8() % 8 {
         0 => {
             let needs = bytes.block().iter().map(|byte| need(*byte)).collect();
             TargetMessage::Needs { first: entry, needs }
@@ -144,6 +151,11 @@ fn message(bytes: &mut Bytes<'_>) -> TargetMessage {
             let (first, values) = (bytes.number(), vec![[2; 32]; bytes.u8().into()]);
             TargetMessage::Holds { entry, first, values, compare: bytes.u8().is_multiple_of(2) }
         }
+        5 => {
+            let start = bytes.number();
+            TargetMessage::Missing { entry, frames: vec![start..start.saturating_add(bytes.number())] }
+        }
+        6 => TargetMessage::Answered,
         _ => TargetMessage::ResendPacked { entries: vec![entry, EntryId(bytes.number())] },
     }
 }

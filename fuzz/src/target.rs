@@ -108,7 +108,7 @@ impl Session {
 
     fn follow(&mut self, step: Step<u64>) {
         match step {
-            Step::None | Step::Connect(_) => {}
+            Step::None | Step::Connect(_) | Step::StreamsLost(_) => {}
             Step::Finish(finish) => self.finish(Some(finish)),
             Step::Abandon(entry, handle, _) => {
                 assert!(*handle == entry.0 && self.needed.remove(&entry.0), "only what was needed is abandoned");
@@ -209,7 +209,7 @@ impl Session {
 
 /// A message from a source, out of few bytes.
 fn message(next: u64, bytes: &mut Bytes<'_>) -> SourceMessage {
-    match bytes.u8() % 8 {
+    match bytes.u8() % 9 {
         0..=3 => {
             let entries =
                 bytes.block().chunks(2).map(|pair| entry(pair[0], pair.get(1).copied().unwrap_or(0))).collect();
@@ -218,6 +218,7 @@ fn message(next: u64, bytes: &mut Bytes<'_>) -> SourceMessage {
         4 => SourceMessage::DirectoryEnd { entry: EntryId(bytes.number()), complete: true },
         5 => SourceMessage::FileEnd { entry: EntryId(bytes.number()), modified: Stamp::default(), digest: [0; 32] },
         6 => SourceMessage::SourceFailed { entry: EntryId(bytes.number()), reason: String::new() },
+        7 => SourceMessage::Ask { streams: vec![], entries: vec![(EntryId(bytes.number()), bytes.number())] },
         _ => SourceMessage::OffersEnd,
     }
 }

@@ -44,11 +44,15 @@ pub enum Plant {
     SendChanged,
     /// The way to the target delivers an offer twice.
     RepeatOffer,
+    /// The source does not ask what came of a stream that broke.
+    ForgetToAsk,
+    /// The target's answer to that gets lost.
+    DropMissing,
 }
 
 impl Plant {
     /// All that break something.
-    pub const ALL: [Plant; 8] = [
+    pub const ALL: [Plant; 10] = [
         Plant::SkipCrc,
         Plant::DropDone,
         Plant::DropResend,
@@ -57,5 +61,7 @@ impl Plant {
         Plant::FailSilently,
         Plant::SendChanged,
         Plant::RepeatOffer,
+        Plant::ForgetToAsk,
+        Plant::DropMissing,
     ];
 }

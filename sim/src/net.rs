@@ -7,6 +7,7 @@ use haul_proto::codec::Writer;
 use haul_proto::wire::frame::{Prefix, Trailer};
 
 use crate::content::Block;
+use haul_lab::Rng;
 
 /// Most messages that wait on the way in one direction, and most records on a stream: then the sender waits.
 const QUEUE_MAX: usize = 6;
@@ -74,6 +75,23 @@ impl<T> Way<T> {
     }
 }
 
+/// A data stream.
+#[derive(Debug, Default)]
+pub struct Stream {
+    /// What is on its way.
+    pub way: Way<Record>,
+    /// It takes nothing any more; what had come through before is still received.
+    pub broken: bool,
+}
+
+impl Stream {
+    /// Breaks it, with what was sent last; some of it is received yet.
+    pub fn break_off(&mut self, rng: &mut Rng) {
+        self.broken = true;
+        self.way.0.truncate(rng.index(self.way.0.len() + 1));
+    }
+}
+
 /// Everything between the two ends.
 #[derive(Debug, Default)]
 pub struct Net {
@@ -82,17 +100,19 @@ pub struct Net {
     /// Control messages for the source.
     pub to_source: Way<Vec<u8>>,
     /// Data streams.
-    pub streams: Vec<Way<Record>>,
+    pub streams: Vec<Stream>,
 }
 
 impl Net {
     /// With this many streams.
     pub fn new(streams: u16) -> Self {
-        Self { streams: (0..streams).map(|_| Way::default()).collect(), ..Self::default() }
+        Self { streams: (0..streams).map(|_| Stream::default()).collect(), ..Self::default() }
     }
 
     /// Whether nothing is on its way.
     pub fn is_empty(&self) -> bool {
-        self.to_target.is_empty() && self.to_source.is_empty() && self.streams.iter().all(Way::is_empty)
+        self.to_target.is_empty()
+            && self.to_source.is_empty()
+            && self.streams.iter().all(|stream| stream.way.is_empty())
     }
 }

@@ -144,6 +144,7 @@ impl Receiver {
         let Some(message) = self.machine.poll_message() else { return false };
         let lost = match message {
             TargetMessage::Done { .. } => self.settings.plant == Plant::DropDone,
+            TargetMessage::Missing { .. } => self.settings.plant == Plant::DropMissing,
             TargetMessage::Lacks { .. } | TargetMessage::ResendPacked { .. } => {
                 self.settings.plant == Plant::DropResend
             }
@@ -253,11 +254,17 @@ impl Receiver {
 
     /// Moves a stream on: takes a record, or writes what it took before.
     pub fn stream(&mut self, stream: usize, net: &mut Net, disk: &mut Disk, rng: &mut Rng) -> Done<bool> {
+        let known = self.streams.len().max(stream + 1);
+        self.streams.resize_with(known, Incoming::default);
         if let Some(writing) = self.streams[stream].writing.take() {
             self.write(writing, disk, rng)?;
             return Ok(true);
         }
-        let Some(mut record) = net.streams[stream].receive() else { return Ok(false) };
+        let Some(mut record) = net.streams[stream].way.receive() else {
+            let is_news = net.streams[stream].broken && !self.streams[stream].ended;
+            self.streams[stream].ended |= is_news;
+            return Ok(is_news);
+        };
         if rng.chance(self.settings.rates.damage) {
             record.payload = record.payload.damaged(rng);
         }
@@ -339,7 +346,7 @@ impl Receiver {
     /// Takes up what a machine's step asks for; a thread will do it.
     fn follow(&mut self, step: Step<usize>) -> Done<()> {
         match step {
-            Step::None | Step::Connect(_) => {}
+            Step::None | Step::Connect(_) | Step::StreamsLost(_) => {}
             Step::Finish(finish) => self.todo.push(Todo::Finish(finish)),
             Step::Abandon(entry, handle, _) => {
                 self.abandoned += 1;

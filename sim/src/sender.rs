@@ -3,17 +3,18 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use haul_proto::ids::{EntryId, JobNumber};
+use haul_proto::ids::{EntryId, JobNumber, StreamId};
 use haul_proto::manifest::{Entry, Meta, Place, Stamp};
 use haul_proto::path::Name;
 use haul_proto::plan::{Piece, SmallFile, Work};
+use haul_proto::ranges::RangeSet;
 use haul_proto::session::source::Source;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Trailer};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 
 use crate::Plant;
 use crate::content::{Block, frame_len};
-use crate::net::{Net, Record};
+use crate::net::{Net, Record, Stream};
 use crate::tree::{Tree, Trouble, Visit, What};
 use crate::world::Rates;
 use haul_lab::Rng;
@@ -50,6 +51,8 @@ pub struct Told {
 #[derive(Default)]
 struct Outgoing {
     work: Option<Work<usize>>,
+    /// Frames of its piece that were read and sent, and their values.
+    sent: Vec<(u64, [u8; 32])>,
     records: u64,
     ended: bool,
 }
@@ -160,14 +163,21 @@ impl Sender {
 
     /// Moves a stream on by one record.
     pub fn stream(&mut self, stream: usize, tree: &mut Tree, net: &mut Net, rng: &mut Rng) -> bool {
-        if self.streams[stream].ended || !net.streams[stream].has_room() {
+        if self.streams[stream].ended {
+            return false;
+        }
+        if net.streams[stream].broken {
+            self.lose(stream, net);
+            return true;
+        }
+        if !net.streams[stream].way.has_room() {
             return false;
         }
         let record = match self.streams[stream].work.take() {
             Some(Work::Compare(..)) => unreachable!("no simulated target has a part of a file"),
             Some(Work::Frames(piece)) => self.read_frame(stream, piece, tree, rng),
             Some(Work::Pack(files)) => self.read_pack(&files, tree, rng),
-            None => match self.machine.next_work(haul_proto::plan::PIECE_FRAMES_MAX) {
+            None => match self.machine.next_work(id(stream), haul_proto::plan::PIECE_FRAMES_MAX) {
                 Some(work) => {
                     self.streams[stream].work = Some(work);
                     return true;
@@ -175,7 +185,7 @@ impl Sender {
                 None if self.machine.is_finished() => {
                     self.streams[stream].ended = true;
                     let end = Trailer::End { records: self.streams[stream].records };
-                    net.streams[stream].send(Record::new(Block::Bytes([].into()), &end));
+                    net.streams[stream].way.send(Record::new(Block::Bytes([].into()), &end));
                     return true;
                 }
                 // One that has nothing to do does again what another has not done, if it has waited long enough.
@@ -191,14 +201,27 @@ impl Sender {
         };
         if let Some(record) = record {
             self.streams[stream].records += 1;
-            net.streams[stream].send(record);
+            net.streams[stream].way.send(record);
         }
         true
     }
 
-    /// Reads the first frame of a piece and leaves the others for later; none when that fails.
-    fn read_frame(&mut self, stream: usize, mut piece: Piece<usize>, tree: &mut Tree, rng: &mut Rng) -> Option<Record> {
-        let index = piece.frames.start;
+    /// Notices that a stream is broken, and opens another one.
+    fn lose(&mut self, stream: usize, net: &mut Net) {
+        let in_hand = self.streams[stream].work.take();
+        self.streams[stream].ended = true;
+        if self.plant != Plant::ForgetToAsk {
+            self.machine.lose_stream(id(stream), in_hand, "its stream broke");
+        }
+        self.streams.push(Outgoing::default());
+        net.streams.push(Stream::default());
+    }
+
+    /// Reads the next frame of a piece and leaves the others for later; none when that fails. The machine learns of them
+    /// when the whole piece is read.
+    fn read_frame(&mut self, stream: usize, piece: Piece<usize>, tree: &mut Tree, rng: &mut Rng) -> Option<Record> {
+        let mut sent = std::mem::take(&mut self.streams[stream].sent);
+        let index = piece.frames.start + sent.len() as u64;
         let Some(block) = self.read(&piece, index, tree, rng) else {
             self.machine.fail(piece.entry, "it cannot be read");
             return None;
@@ -211,12 +234,13 @@ impl Sender {
             // Some look before they send, some after.
             return rng.chance(500).then(|| data_record(entry, index, block, value));
         }
-        self.machine.frames_read(entry, &[(index, value)]);
-        piece.frames.start += 1;
-        if piece.frames.is_empty() {
+        sent.push((index, value));
+        if index + 1 == piece.frames.end {
+            self.machine.frames_read(entry, &sent, &RangeSet::new());
             self.machine.piece_done(piece.ticket);
         } else {
             self.streams[stream].work = Some(Work::Frames(piece));
+            self.streams[stream].sent = sent;
         }
         if rng.chance(self.rates.wrong_value) {
             value[0] ^= 1;
@@ -266,6 +290,10 @@ impl Sender {
         let pack = PackFrame { job: JOB, crc: block.crc(), files: packed };
         Some(Record::new(block, &Trailer::Pack(pack)))
     }
+}
+
+fn id(stream: usize) -> StreamId {
+    StreamId(u16::try_from(stream).unwrap_or(u16::MAX))
 }
 
 fn data_record(entry: EntryId, index: u64, block: Block, value: [u8; 32]) -> Record {

@@ -13,6 +13,8 @@ use haul_lab::Rng;
 
 /// Each such seed has a tree that is wider than the window.
 const WIDE_EVERY: u64 = 512;
+/// Most streams that break in a run.
+const BREAKS_MAX: u64 = 20;
 /// In a row, moves that nobody can make, before everybody is asked.
 const IDLE_MAX: u32 = 32;
 
@@ -33,6 +35,8 @@ pub struct Rates {
     pub wrong_value: u64,
     /// Files that cannot be read, or that change.
     pub troubles: u64,
+    /// A stream breaks, at each move.
+    pub breaks: u64,
 }
 
 /// What a seed sets.
@@ -70,6 +74,8 @@ pub struct Outcome {
     pub mismatched: u64,
     /// Files that went to a device.
     pub to_devices: u64,
+    /// Streams that broke.
+    pub broken: u64,
 }
 
 impl Outcome {
@@ -86,6 +92,7 @@ impl Outcome {
             abandoned: self.abandoned + other.abandoned,
             mismatched: self.mismatched + other.mismatched,
             to_devices: self.to_devices + other.to_devices,
+            broken: self.broken + other.broken,
         }
     }
 }
@@ -109,6 +116,7 @@ impl Scenario {
             read: rate(&[0, 0, 10, 60]),
             wrong_value: rate(&[0, 0, 0, 10]),
             troubles: rate(&[0, 100, 400]),
+            breaks: if wide { 0 } else { rng.pick(&[0, 0, 2, 20]) },
         };
         Self {
             force: rng.chance(500),
@@ -120,9 +128,9 @@ impl Scenario {
         }
     }
 
-    /// Whether nothing goes wrong but crashes.
+    /// Whether nothing goes wrong but crashes and streams that break.
     pub fn is_calm(&self) -> bool {
-        self.rates == Rates::default()
+        self.rates == Rates { breaks: self.rates.breaks, ..Rates::default() }
     }
 }
 
@@ -227,13 +235,17 @@ impl World {
     /// Moves one or the other until both are finished, or until the crash.
     fn drive(&mut self, ends: &mut Ends, tree: &mut Tree, crash: Option<u64>) -> Result<Ended, String> {
         let limit = step_limit(tree);
-        let actors = 6 + 2 * ends.net.streams.len();
-        let (mut steps, mut idle) = (0, 0);
+        let (mut steps, mut idle, mut breaks) = (0, 0, 0);
         while !(ends.sender.is_finished() && ends.receiver.is_finished() && ends.net.is_empty()) {
             if crash == Some(steps) {
                 self.note("crash", true);
                 return Ok(Ended::Crashed);
             }
+            if breaks < BREAKS_MAX && self.rng.chance(self.settings.rates.breaks) {
+                breaks += 1;
+                self.break_stream(&mut ends.net);
+            }
+            let actors = 6 + 2 * ends.net.streams.len();
             let actor = self.rng.index(actors);
             let mut moved = self.step(actor, ends, tree)?;
             idle = if moved { 0 } else { idle + 1 };
@@ -252,6 +264,15 @@ impl World {
         }
         self.outcome.steps += steps;
         Ok(Ended::Finished)
+    }
+
+    fn break_stream(&mut self, net: &mut Net) {
+        let at = self.rng.index(net.streams.len());
+        if !net.streams[at].broken {
+            self.note("a stream breaks", true);
+            net.streams[at].break_off(&mut self.rng);
+            self.outcome.broken += 1;
+        }
     }
 
     /// Lets one of them move, if it can.

@@ -17,8 +17,8 @@ fn no_seed_breaks_a_rule() {
         &failures[..failures.len().min(5)]
     );
     // Everything that can happen does, and most of what is offered comes through all the same.
-    let Outcome { crashes, done, failed, refused, resent, abandoned, mismatched, to_devices, .. } = total;
-    let rare = [crashes, failed, refused, resent, abandoned, mismatched, to_devices].into_iter().min();
+    let Outcome { crashes, done, failed, refused, resent, abandoned, mismatched, to_devices, broken, .. } = total;
+    let rare = [crashes, failed, refused, resent, abandoned, mismatched, to_devices, broken].into_iter().min();
     assert!(rare.is_some_and(|least| least > SEEDS / 100) && done > failed * 4, "{total:?}");
 }
 

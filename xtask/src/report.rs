@@ -2,7 +2,22 @@
 //!
 //! Nothing that did not run is ever shown as passed: a skipped step or test is a row with its reason.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// How often each thing was tried that a harness tries many times over.
+pub type Cases = BTreeMap<String, u64>;
+
+/// Adds the lines `COUNT row number` in what a harness printed.
+pub fn add_cases(cases: &mut Cases, output: &str) {
+    for line in output.lines().filter_map(|line| line.strip_prefix("COUNT ")) {
+        if let Some((row, number)) = line.rsplit_once(' ')
+            && let Ok(number) = number.parse::<u64>()
+        {
+            *cases.entry(row.to_owned()).or_default() += number;
+        }
+    }
+}
 
 /// Tests that a harness reported, and tests that said that they could not run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -72,6 +87,8 @@ pub struct Row {
     pub counts: Counts,
     /// Tests that could not run, with their reasons.
     pub skips: Vec<String>,
+    /// What its harnesses tried many times over.
+    pub cases: Cases,
     /// How long it took.
     pub elapsed: Duration,
 }
@@ -117,9 +134,20 @@ impl Report {
         for row in &self.rows {
             text.push_str(&remarks(row));
         }
+        text.push_str(&self.cases());
         let totals = self.totals();
         text.push_str(&format!("\n{} passed, {} failed\n", totals.passed, totals.failed));
         text
+    }
+
+    /// What was tried many times over, with the numbers that were really run.
+    fn cases(&self) -> String {
+        let mut all = Cases::new();
+        for (name, number) in self.rows.iter().flat_map(|row| &row.cases) {
+            *all.entry(name.clone()).or_default() += number;
+        }
+        let lines = all.iter().map(|(name, number)| format!("{number:>12}  {name}\n")).collect::<String>();
+        if lines.is_empty() { lines } else { format!("\n{:>12}  tried, with nothing wrong\n{lines}", "cases") }
     }
 
     fn line(&self, row: &Row) -> String {
@@ -159,13 +187,31 @@ mod tests {
         test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s\n";
 
     fn row(verdict: Verdict, counts: Counts) -> Row {
-        Row { step: "unit", verdict, counts, skips: Vec::new(), elapsed: Duration::from_millis(1500) }
+        Row {
+            step: "unit",
+            verdict,
+            counts,
+            skips: Vec::new(),
+            cases: Cases::new(),
+            elapsed: Duration::from_millis(1500),
+        }
     }
 
     #[test]
     fn sums_result_lines() {
         assert_eq!(Counts::parse(HARNESS), Counts { passed: 15, failed: 2, skipped: 1 });
         assert_eq!(Counts::parse("nothing ran"), Counts::default());
+    }
+
+    #[test]
+    fn what_was_tried_many_times_is_added_up_and_shown() {
+        let mut cases = Cases::new();
+        add_cases(&mut cases, "COUNT kills 98\nCOUNT kills 20\nCOUNTED 3\nCOUNT bits on a stream 7\nCOUNT broken x\n");
+        let mut report = Report::default();
+        report.push(Row { cases, ..row(Verdict::Passed, Counts::default()) });
+        let text = report.render();
+        assert!(text.contains("         118  kills\n") && text.contains("           7  bits on a stream\n"), "{text}");
+        assert!(!text.contains("broken"), "{text}");
     }
 
     #[test]

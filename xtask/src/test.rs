@@ -10,7 +10,7 @@ pub use steps::{cargo, root};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use crate::report::{Counts, Report, Row, Verdict};
+use crate::report::{Cases, Counts, Report, Row, Verdict};
 use crate::{run, suggest};
 use steps::{Context, Done};
 
@@ -121,12 +121,19 @@ fn run_steps(chosen: &[String]) -> Report {
 
 fn row(step: &Step, done: Done, elapsed: Duration) -> Row {
     let verdict = if done.failures.is_empty() { Verdict::Passed } else { Verdict::Failed(done.failures) };
-    Row { step: step.name, verdict, counts: done.counts, skips: done.skips, elapsed }
+    Row { step: step.name, verdict, counts: done.counts, skips: done.skips, cases: done.cases, elapsed }
 }
 
 fn skipped(step: &Step, why: &str) -> Row {
     let verdict = Verdict::Skipped(why.to_owned());
-    Row { step: step.name, verdict, counts: Counts::default(), skips: Vec::new(), elapsed: Duration::ZERO }
+    Row {
+        step: step.name,
+        verdict,
+        counts: Counts::default(),
+        skips: Vec::new(),
+        cases: Cases::new(),
+        elapsed: Duration::ZERO,
+    }
 }
 
 #[cfg(test)]

@@ -261,7 +261,7 @@ fn retries(values: &Values) -> Result<Retries, UsageError> {
     let time = values.time("retry-for", Duration::ZERO..=MAX_RETRY_FOR, "of at most 30d")?;
     Ok(match (times, time) {
         (None, None) => Retries::default(),
-        (times, time) => Retries { times, time, from_the_start: true },
+        (times, time) => Retries { times, time, breaks: None, from_the_start: true },
     })
 }
 

@@ -207,10 +207,13 @@ fn bad_values_name_the_option_and_the_remedy() {
 fn one_limit_of_retries_alone_stands_in_the_place_of_the_default() {
     let retries = |line| good(line).job.access.retries;
     let (minutes, any) = (Some(Duration::from_secs(600)), true);
-    assert_eq!(retries("a h:b"), Retries { times: None, time: minutes, from_the_start: false });
-    assert_eq!(retries("--retries 3 a h:b"), Retries { times: Some(3), time: None, from_the_start: any });
-    assert_eq!(retries("--retry-for 10m a h:b"), Retries { times: None, time: minutes, from_the_start: any });
-    let both = Retries { times: Some(0), time: minutes, from_the_start: any };
+    assert_eq!(retries("a h:b"), Retries { times: None, time: minutes, breaks: Some(5), from_the_start: false });
+    assert_eq!(retries("--retries 3 a h:b"), Retries { times: Some(3), time: None, breaks: None, from_the_start: any });
+    assert_eq!(
+        retries("--retry-for 10m a h:b"),
+        Retries { times: None, time: minutes, breaks: None, from_the_start: any }
+    );
+    let both = Retries { times: Some(0), time: minutes, breaks: None, from_the_start: any };
     assert_eq!(retries("--retries 0 --retry-for 600 a h:b"), both);
     assert_eq!(good("a h:b").job.access.silence, Duration::from_secs(13));
     assert_eq!(good("--silence 2m a h:b").job.access.silence, Duration::from_secs(120));

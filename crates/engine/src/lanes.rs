@@ -1,7 +1,9 @@
-//! The streams of a running job, as they come and go: which there are, what their sockets say, and how more are made.
-//! What a stream carries is not known here.
+//! The streams of a running job, as they come and go: which there are, what their sockets say, which are given up, and
+//! how more are made. What a stream carries is not known here.
 
 use haul_proto::ids::StreamId;
+use haul_proto::mend::{Mend, Mender, Seen};
+use haul_proto::ranges::RangeSet;
 use haul_proto::tune::Look;
 use haul_proto::wire::report::PathFigures;
 use std::collections::BTreeMap;
@@ -12,19 +14,38 @@ use std::time::Duration;
 use crate::os::tcp_info::{TcpInfo, tcp_info};
 use crate::stream::Stream;
 use crate::stream::connect::Connector;
-use crate::stream::socket::bears_loss;
+use crate::stream::socket::{abandon, bears_loss};
 use crate::worker::lock;
 
 /// All streams of a job.
-#[derive(Default)]
 pub struct Lanes {
-    lanes: Mutex<BTreeMap<u16, Lane>>,
+    /// How many may be in use. Others may be there besides: an end learns late that a stream of its is gone.
+    most: usize,
+    state: Mutex<State>,
+    /// Held while those in use are found out and told to the source, so that no earlier finding is told later.
+    sharing: Mutex<()>,
     /// Makes more, where this is the end that connects.
     connector: OnceLock<Arc<Connector>>,
+    /// Why the first of those that are gone is.
+    first_loss: OnceLock<String>,
+}
+
+#[derive(Default)]
+struct State {
+    lanes: BTreeMap<u16, Lane>,
+    /// Ids of all streams that have come: none comes twice.
+    ids: RangeSet,
+    mender: Mender,
+    /// How many are gone, and what they met with.
+    gone: u64,
+    past: PathFigures,
 }
 
 struct Lane {
     socket: Weak<OwnedFd>,
+    /// Whether another connection can take its place.
+    is_tcp: bool,
+    given_up: bool,
     /// What it said last.
     last: TcpInfo,
 }
@@ -36,29 +57,45 @@ pub struct Snapshot {
     pub round_trip: Duration,
     acknowledged_bytes: u64,
     waited: Duration,
+    gone: u64,
 }
 
 impl Lanes {
-    /// A stream has come; `false` for a second one of the same id, which is not wanted.
+    /// For a job of which at most so many streams are in use.
+    pub fn new(most: u16) -> Self {
+        let (state, sharing) = (Mutex::default(), Mutex::default());
+        Self { most: most.into(), state, sharing, connector: OnceLock::new(), first_loss: OnceLock::new() }
+    }
+
+    /// A stream has come; `false` for a second one of the same id and for one too many, which are not wanted.
     pub fn admit(&self, StreamId(id): StreamId, stream: &Stream) -> bool {
-        let mut lanes = lock(&self.lanes);
-        let is_new = !lanes.contains_key(&id);
-        if is_new {
-            lanes.insert(id, Lane { socket: stream.watch(), last: TcpInfo::default() });
+        let mut state = lock(&self.state);
+        if usize::from(state.live()) >= 2 * self.most || !state.ids.insert(id.into()) {
+            return false;
         }
-        is_new
+        let socket = stream.watch();
+        let is_tcp = tcp_info(stream.socket()).is_ok();
+        state.lanes.insert(id, Lane { socket, is_tcp, given_up: false, last: TcpInfo::default() });
+        let live = state.live();
+        state.mender.came(live);
+        true
     }
 
-    /// A stream is about to end: its figures are kept.
-    pub fn ending(&self, StreamId(id): StreamId) {
-        if let Some(lane) = lock(&self.lanes).get_mut(&id) {
-            lane.look();
+    /// A stream is about to end: its figures are kept. Whether another connection can take its place, if it `is_lost`.
+    pub fn ending(&self, StreamId(id): StreamId, is_lost: bool) -> bool {
+        let mut state = lock(&self.state);
+        let Some(mut lane) = state.lanes.remove(&id) else { return false };
+        lane.look();
+        count(&mut state.past, &lane.last);
+        if is_lost && !lane.given_up {
+            state.is_gone();
         }
+        lane.is_tcp
     }
 
-    /// How many streams have come.
+    /// How many streams there are.
     pub fn count(&self) -> u16 {
-        u16::try_from(lock(&self.lanes).len()).unwrap_or(u16::MAX)
+        lock(&self.state).live()
     }
 
     /// From now on, streams can be made here.
@@ -67,16 +104,79 @@ impl Lanes {
         let _ = self.connector.set(connector);
     }
 
-    /// Makes all streams with ids below `count`; `false` where that is for the other end to do.
-    pub fn bring_up_to(&self, count: u16) -> bool {
-        self.connector.get().map(|connector| connector.bring_up_to(count)).is_some()
+    /// Makes so many more streams; `false` where that is for the other end to do.
+    pub fn make(&self, count: u16) -> bool {
+        self.connector.get().map(|connector| connector.make(count)).is_some()
     }
 
-    /// The sockets of streams with ids below `streams`, now; `None` where one of them is not TCP's.
+    /// From now on, so many are to be in use. Returns how many of these are to be made.
+    pub fn want(&self, streams: u16) -> u16 {
+        let mut state = lock(&self.state);
+        let live = state.live();
+        state.mender.want(streams, live)
+    }
+
+    /// Tells how many streams are in use, and the last one's id.
+    pub fn share_out(&self, tell: impl FnOnce(u16, StreamId)) {
+        let _sharing = lock(&self.sharing);
+        let state = lock(&self.state);
+        let in_use: Vec<u16> = state.ids_of_live().take(state.mender.wanted().into()).collect();
+        drop(state);
+        let last = in_use.last().copied().unwrap_or(u16::MAX);
+        tell(u16::try_from(in_use.len()).unwrap_or(u16::MAX), StreamId(last));
+    }
+
+    /// Whether a stream is gone that another one will replace.
+    pub fn is_mending(&self) -> bool {
+        lock(&self.state).mender.is_mending()
+    }
+
+    /// Looks at all sockets, and gives up those that are broken or stalled: their streams' threads will notice. `None`
+    /// where streams are not TCP's, and nothing can take their place.
+    pub fn mend(&self, elapsed: Duration) -> Option<Mend> {
+        let mut state = lock(&self.state);
+        let (mut seen, mut broken) = (Vec::new(), Vec::new());
+        for (id, lane) in state.lanes.iter_mut().filter(|(_, lane)| !lane.given_up) {
+            if !lane.is_tcp {
+                return None;
+            }
+            match lane.look() {
+                Some(TcpInfo { is_established: true, acknowledged_bytes, is_unanswered: unanswered, .. }) => {
+                    seen.push(Seen { stream: StreamId(*id), acknowledged_bytes, unanswered });
+                }
+                _ => broken.push(StreamId(*id)),
+            }
+        }
+        broken.iter().for_each(|_| state.is_gone());
+        let mut mend = state.mender.look(u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX), &seen);
+        state.gone += mend.give_up.len() as u64;
+        mend.give_up.iter().for_each(|id| self.note_loss(format!("data stream {} was not answered any more", id.0)));
+        broken.iter().for_each(|id| self.note_loss(format!("data stream {} broke", id.0)));
+        mend.give_up.extend(broken);
+        state.give_up(&mend.give_up);
+        Some(mend)
+    }
+
+    /// The other end has given up these streams: whoever still listens to one reads what has come, and ends.
+    pub fn give_up(&self, streams: &[StreamId]) {
+        lock(&self.state).give_up(streams);
+    }
+
+    /// Keeps why a stream is gone, for the user: of the first one, since a path that breaks many would fill the screen.
+    pub fn note_loss(&self, why: String) {
+        let _ = self.first_loss.set(why);
+    }
+
+    /// Why the first stream was lost that was.
+    pub fn first_loss(&self) -> Option<&str> {
+        self.first_loss.get().map(String::as_str)
+    }
+
+    /// The sockets of the first `streams` streams, now; `None` where one of them is not TCP's.
     pub fn snapshot(&self, streams: u16) -> Option<Snapshot> {
-        let mut lanes = lock(&self.lanes);
-        let mut all = Snapshot { round_trip: Duration::MAX, ..Snapshot::default() };
-        for (_, lane) in lanes.range_mut(..streams) {
+        let mut state = lock(&self.state);
+        let mut all = Snapshot { round_trip: Duration::MAX, gone: state.gone, ..Snapshot::default() };
+        for lane in state.lanes.values_mut().filter(|lane| !lane.given_up).take(streams.into()) {
             let info = lane.look()?;
             all.round_trip = all.round_trip.min(info.round_trip_min);
             all.acknowledged_bytes = all.acknowledged_bytes.saturating_add(info.acknowledged_bytes);
@@ -87,25 +187,57 @@ impl Lanes {
 
     /// Whether all streams that there are bear losses ([`bears_loss`]).
     pub fn bear_loss(&self) -> bool {
-        lock(&self.lanes).values().all(|lane| lane.socket.upgrade().is_none_or(|socket| bears_loss(&*socket)))
+        let state = lock(&self.state);
+        state.lanes.values().all(|lane| lane.socket.upgrade().is_none_or(|socket| bears_loss(&*socket)))
     }
 
-    /// What all streams met with.
+    /// What all streams met with, those that are gone included.
     pub fn figures(&self) -> PathFigures {
-        let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        let mut figures = PathFigures { round_trip_us: u64::MAX, ..PathFigures::default() };
-        for lane in lock(&self.lanes).values_mut() {
+        let mut state = lock(&self.state);
+        let mut figures = state.past;
+        for lane in state.lanes.values_mut() {
             lane.look();
-            let info = lane.last;
-            figures.round_trip_us = figures.round_trip_us.min(us(info.round_trip_min));
-            figures.segments += info.segments;
-            figures.retransmitted += info.retransmitted;
-            figures.busy_us += us(info.busy);
-            figures.receiver_limited_us += us(info.receiver_limited);
-            figures.buffer_limited_us += us(info.buffer_limited);
+            count(&mut figures, &lane.last);
         }
         if figures.segments == 0 { PathFigures::default() } else { figures }
     }
+}
+
+impl State {
+    fn ids_of_live(&self) -> impl Iterator<Item = u16> {
+        self.lanes.iter().filter(|(_, lane)| !lane.given_up).map(|(id, _)| *id)
+    }
+
+    fn live(&self) -> u16 {
+        u16::try_from(self.ids_of_live().count()).unwrap_or(u16::MAX)
+    }
+
+    fn is_gone(&mut self) {
+        self.gone += 1;
+        self.mender.gone();
+    }
+
+    fn give_up(&mut self, streams: &[StreamId]) {
+        for StreamId(id) in streams {
+            if let Some(lane) = self.lanes.get_mut(id) {
+                lane.given_up = true;
+                lane.socket.upgrade().into_iter().for_each(|socket| abandon(&*socket));
+            }
+        }
+    }
+}
+
+/// Adds a stream's figures.
+fn count(figures: &mut PathFigures, info: &TcpInfo) {
+    let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    let round_trip_us = us(info.round_trip_min);
+    let is_first = figures.segments == 0;
+    figures.round_trip_us = if is_first { round_trip_us } else { figures.round_trip_us.min(round_trip_us) };
+    figures.segments += info.segments;
+    figures.retransmitted += info.retransmitted;
+    figures.busy_us += us(info.busy);
+    figures.receiver_limited_us += us(info.receiver_limited);
+    figures.buffer_limited_us += us(info.buffer_limited);
 }
 
 impl Lane {
@@ -119,6 +251,11 @@ impl Lane {
 }
 
 impl Snapshot {
+    /// Whether streams have gone since `earlier`: then their figures are of different ones.
+    pub fn is_of_others_than(&self, earlier: &Self) -> bool {
+        self.gone != earlier.gone
+    }
+
     /// What happened to `streams` streams since `earlier`.
     pub fn since(&self, earlier: &Self, elapsed: Duration, streams: u16) -> Look {
         let waited = self.waited.saturating_sub(earlier.waited).as_secs_f64();
@@ -134,15 +271,5 @@ impl Snapshot {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_look_is_what_happened_since_the_last() {
-        let earlier = Snapshot { acknowledged_bytes: 1000, waited: Duration::from_secs(1), ..Snapshot::default() };
-        let later = Snapshot { acknowledged_bytes: 5000, waited: Duration::from_secs(4), ..Snapshot::default() };
-        let look = later.since(&earlier, Duration::from_secs(2), 3);
-        assert_eq!(look, Look { elapsed_us: 2_000_000, acknowledged_bytes: 4000, network_permille: 500 });
-        assert_eq!(earlier.since(&later, Duration::ZERO, 0).acknowledged_bytes, 0);
-    }
-}
+#[path = "lanes_tests.rs"]
+mod tests;

@@ -16,10 +16,11 @@ use std::time::{Duration, Instant};
 use crate::lanes::Lanes;
 use crate::lifeline::Lifeline;
 use crate::link::LinkWriter;
+use crate::mending::{mend, share_out};
 use crate::source::Source;
 use crate::stream::connect::Connector;
 use crate::stream::{Arrivals, Stream, StreamError};
-use crate::target::{Direct, Target};
+use crate::target::{Direct, StreamsWish, Target};
 use crate::tuning::tune;
 use crate::worker::lock;
 
@@ -114,7 +115,7 @@ impl Running {
 }
 
 impl Streams {
-    /// Starts a thread for each stream that arrives, until no more can.
+    /// Starts a thread for each stream that arrives, as long as the job lasts: one may be wanted in place of another.
     pub fn take(&self, arrivals: Arrivals) {
         let streams = self.clone();
         self.0.spawn("haul-streams", move |shared| {
@@ -123,9 +124,6 @@ impl Streams {
             {
                 if let Some((id, stream)) = arrival {
                     streams.0.carry(id, stream);
-                }
-                if shared.lanes.count() >= shared.streams_max() {
-                    return;
                 }
             }
         });
@@ -170,6 +168,11 @@ fn start_source(shared: &Arc<Shared>, source: &Arc<Source>) {
     start_walk(shared, source);
     let sending = Arc::clone(source);
     shared.work("haul-control", move |shared| send_messages(shared, || sending.wait_for_messages()));
+    let mending = Arc::clone(source);
+    shared.spawn("haul-mend", move |shared| {
+        let mended = mend(&mending, &shared.lanes, |time| shared.pause(time));
+        mended.unwrap_or_else(|text| shared.fail(&text));
+    });
     if source.settings().streams_max > source.settings().streams {
         let source = Arc::clone(source);
         shared.spawn("haul-tune", move |shared| tune(&source, &shared.lanes, |time| shared.pause(time)));
@@ -192,8 +195,12 @@ fn start_target(shared: &Arc<Shared>, target: &Arc<Target>) -> SyncSender<Vec<u8
     shared.work("haul-control", move |shared| send_messages(shared, || sending.wait_for_messages()));
     start_settling(shared, target);
     let weak = Arc::downgrade(shared);
-    target.when_streams_are_wanted(move |count| {
-        weak.upgrade().map(|shared| shared.lanes.bring_up_to(count));
+    target.when_wished(move |wish| {
+        let Some(shared) = weak.upgrade() else { return };
+        match wish {
+            StreamsWish::More(count) => drop(shared.lanes.make(count)),
+            StreamsWish::Without(streams) => shared.lanes.give_up(&streams),
+        }
     });
     inbox
 }
@@ -219,7 +226,7 @@ fn start_both(shared: &Arc<Shared>, source: &Arc<Source>, target: &Arc<Target>) 
     shared.work("haul-needs", move |_| pass_on(|| from.wait_for_messages(), |message| to.handle_peer(message)));
     start_settling(shared, target);
     let streams = source.settings().streams;
-    source.set_streams(streams);
+    source.set_streams(streams, StreamId(u16::MAX));
     for id in 0..streams {
         let (source, target) = (Arc::clone(source), Arc::clone(target));
         shared.work(&format!("haul-c{id}"), move |_| {
@@ -277,11 +284,13 @@ fn report(shared: &Shared, every: Duration) {
 
 impl Shared {
     fn new(source: Option<Arc<Source>>, target: Option<Arc<Target>>, link: LinkWriter) -> Self {
+        let streams_max = source.as_ref().map(|source| source.settings().streams_max);
+        let streams_max = streams_max.or(target.as_ref().map(|target| target.settings().streams_max)).unwrap_or(0);
         Self {
             source,
             target,
             link,
-            lanes: Lanes::default(),
+            lanes: Lanes::new(streams_max),
             busy: AtomicUsize::new(1),
             failed: AtomicBool::new(false),
             finished: AtomicBool::new(false),
@@ -299,7 +308,7 @@ impl Shared {
         match (&self.source, &self.target) {
             (Some(source), _) => {
                 let source = Arc::clone(source);
-                source.set_streams(self.lanes.count());
+                share_out(&source, &self.lanes);
                 self.spawn(&format!("haul-s{number}"), move |shared| {
                     let result = source.run_stream(id, &mut source.outlet(&mut stream));
                     shared.stream_ended(id, result, source.is_finished());
@@ -316,17 +325,25 @@ impl Shared {
         }
     }
 
-    /// Once everything is settled, nothing depends on how a stream ends.
+    /// Once everything is settled, nothing depends on how a stream ends. Before, one that broke is replaced, unless it was
+    /// in a tunnel; who broke the protocol ends the job.
     fn stream_ended(&self, id: StreamId, result: Result<(), StreamError>, is_finished: bool) {
-        self.lanes.ending(id);
-        if let (Err(error), false) = (result, is_finished) {
-            self.fail(&stream_failed(id, &error));
+        let is_lost = result.is_err() && !is_finished;
+        let can_be_replaced = self.lanes.ending(id, is_lost);
+        if self.is_over() {
+            return;
         }
-    }
-
-    fn streams_max(&self) -> u16 {
-        let source = self.source.as_ref().map(|source| source.settings().streams_max);
-        source.or(self.target.as_ref().map(|target| target.settings().streams_max)).unwrap_or(0)
+        let Err(error) = result.as_ref().map_err(|error| stream_failed(id, error)) else { return };
+        match &self.source {
+            _ if is_finished => {}
+            _ if !can_be_replaced || matches!(result, Err(StreamError::Protocol(_))) => self.fail(&error),
+            Some(source) => {
+                self.lanes.note_loss(error);
+                share_out(source, &self.lanes);
+            }
+            // The source learns of it from its own end.
+            None => {}
+        }
     }
 
     /// Waits for so long; `false` when the job is over before.
@@ -411,7 +428,9 @@ impl Shared {
         }
     }
 
+    /// Threads that end now have not finished: that is not to be told.
     fn stop(&self) {
+        self.failed.store(true, Ordering::SeqCst);
         self.end_reports();
         self.source.iter().for_each(|source| source.stop());
         self.target.iter().for_each(|target| target.stop());
@@ -467,6 +486,24 @@ mod tests {
             shared.leave();
             assert!(!shared.finished.load(Ordering::SeqCst) && *lock(&shared.tick.0));
         }
+    }
+
+    #[test]
+    fn a_job_that_is_stopped_has_not_finished() {
+        let (shared, _controller) = shared();
+        shared.work("haul-test", |shared| {
+            while shared.pause(Duration::from_millis(5)) {}
+            Ok(())
+        });
+        shared.leave();
+        let running = Running { shared: Arc::clone(&shared), inbox: None };
+        assert!(!running.end(), "it was stopped");
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while shared.busy.load(Ordering::SeqCst) > 0 || Arc::strong_count(&shared) > 1 {
+            assert!(Instant::now() < deadline, "the thread did not end");
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(!shared.finished.load(Ordering::SeqCst));
     }
 
     #[test]

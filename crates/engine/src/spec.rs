@@ -96,18 +96,21 @@ pub struct Retries {
     pub times: Option<u32>,
     /// `--retry-for`: no longer than this; `None` for no such limit.
     pub time: Option<Duration>,
-    /// Also where the hosts could not be reached at all.
+    /// It is given up after so many attempts that were under way and broke without coming further: whatever ends them is
+    /// no lost connection then. `None` for no such limit.
+    pub breaks: Option<u32>,
+    /// Also where a host could not be reached at all, and where there is no connection to another.
     pub from_the_start: bool,
 }
 
 impl Retries {
     /// Not at all.
-    pub const NEVER: Self = Self { times: Some(0), time: None, from_the_start: false };
+    pub const NEVER: Self = Self { times: Some(0), time: None, breaks: None, from_the_start: false };
 }
 
 impl Default for Retries {
     fn default() -> Self {
-        Self { times: None, time: Some(Duration::from_secs(600)), from_the_start: false }
+        Self { times: None, time: Some(Duration::from_secs(600)), breaks: Some(5), from_the_start: false }
     }
 }
 

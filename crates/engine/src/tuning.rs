@@ -4,6 +4,7 @@ use haul_proto::tune::Tuner;
 use std::time::{Duration, Instant};
 
 use crate::lanes::{Lanes, Snapshot};
+use crate::mending::{make_streams, share_out};
 use crate::source::Source;
 
 /// Below this round-trip time the number of streams stays as it is: what limits them there is not the network's loss,
@@ -29,6 +30,11 @@ pub fn tune(source: &Source, lanes: &Lanes, mut pause: impl FnMut(Duration) -> b
         let in_use = tuner.streams().min(lanes.count());
         let Some(now) = lanes.snapshot(in_use) else { return };
         let elapsed = std::mem::replace(&mut at, Instant::now()).elapsed();
+        if lanes.is_mending() || now.is_of_others_than(&last) {
+            // What a stream gave that broke is no figure of how many are worth having.
+            last = now;
+            continue;
+        }
         if in_use < tuner.streams() {
             // Those that were asked for are not up yet: this period tells nothing of them.
             missed += 1;
@@ -40,10 +46,8 @@ pub fn tune(source: &Source, lanes: &Lanes, mut pause: impl FnMut(Duration) -> b
         }
         missed = 0;
         let wanted = tuner.look(now.since(&last, elapsed, in_use));
-        source.set_streams(wanted);
-        if wanted > lanes.count() && !lanes.bring_up_to(wanted) {
-            source.ask_for_streams(wanted);
-        }
+        make_streams(source, lanes, lanes.want(wanted));
+        share_out(source, lanes);
         // From another number of streams, the next look is a look at others.
         last = if wanted == in_use { now } else { lanes.snapshot(wanted).unwrap_or(now) };
     }

@@ -250,6 +250,7 @@ impl Worker {
             credentials: credentials(settings),
             sockets: sockets(settings),
             streams: settings.streams,
+            streams_max: settings.streams_max,
             timeout: Duration::from_millis(timeout_ms.into()),
         };
         self.make_streams(move |streams| match connect(&addresses, &terms) {
@@ -344,7 +345,6 @@ fn credentials(settings: &SessionSettings) -> Credentials {
         secret: settings.secret,
         suite: settings.suite,
         rekey_bytes: settings.rekey_bytes,
-        streams: settings.streams_max,
     }
 }
 

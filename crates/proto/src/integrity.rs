@@ -103,6 +103,11 @@ impl FrameTree {
         Self { frames, seen: RangeSet::new(), nodes: BTreeMap::new() }
     }
 
+    /// The frames whose values it has.
+    pub fn seen(&self) -> &RangeSet {
+        &self.seen
+    }
+
     /// Adds the value of frame `index`; `false` if it was there already or there is no such frame.
     pub fn insert(&mut self, index: u64, value: ChainingValue) -> bool {
         if index >= self.frames || !self.seen.insert(index) {

@@ -14,6 +14,7 @@ pub mod ids;
 pub mod integrity;
 pub mod journal;
 pub mod manifest;
+pub mod mend;
 pub mod need;
 pub mod pacing;
 pub mod path;

@@ -57,9 +57,15 @@ impl Name {
     /// A name of the form that targets give to files that are not whole yet and to what is known of them: `.haul-`, 24
     /// hexadecimal digits, `.part` or `.journal`. Such names are never copied.
     pub fn is_reserved(&self) -> bool {
-        let rest = self.0.strip_prefix(b".haul-").unwrap_or_default();
-        let digits = rest.strip_suffix(b".part").or_else(|| rest.strip_suffix(b".journal"));
-        digits.is_some_and(|digits| digits.len() == 24 && digits.iter().all(u8::is_ascii_hexdigit))
+        self.reserved_parts().is_some()
+    }
+
+    /// The digits of a reserved name, and what stands behind them: `part` or `journal`.
+    pub fn reserved_parts(&self) -> Option<(&str, &str)> {
+        let rest = std::str::from_utf8(self.0.strip_prefix(b".haul-")?).ok()?;
+        let (digits, what) = rest.split_once('.')?;
+        let is_one = digits.len() == 24 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        (is_one && matches!(what, "part" | "journal")).then_some((digits, what))
     }
 
     /// The bytes as they stand in the directory.
@@ -121,6 +127,22 @@ mod tests {
         assert_eq!(Name::new(b".."), Err(NameError::Dots));
         assert!(Name::new(b"...").is_ok());
         assert!(Name::new(&[0xff; 255]).is_ok());
+    }
+
+    #[test]
+    fn reserved_names_come_apart_again() {
+        let digits = "0123456789abcdef01234567";
+        assert_eq!(Name::reserved(digits, "journal").reserved_parts(), Some((digits, "journal")));
+        for other in [
+            "0123456789abcdef01234567.part",
+            ".haul-0123456789abcdef0123456.part",
+            ".haul-0123456789abcdef0123456g.part",
+            ".haul-0123456789abcdef01234567.parts",
+            ".haul-0123456789abcdef01234567.",
+            ".haul-0123456789abcdef01234567",
+        ] {
+            assert!(!Name::new(other.as_bytes()).unwrap().is_reserved(), "{other}");
+        }
     }
 
     #[test]

@@ -57,10 +57,49 @@ impl RangeSet {
         self.ranges.iter().map(|(&start, &end)| start..end)
     }
 
+    /// What is not in the set of the numbers below `end`, ascending.
+    pub fn gaps(&self, end: u64) -> impl Iterator<Item = Range<u64>> + '_ {
+        let mut from = 0;
+        let behind = std::iter::once(end..end);
+        let runs = self.iter().take_while(move |run| run.start < end).chain(behind);
+        runs.filter_map(move |run| {
+            let gap = from..run.start;
+            from = run.end;
+            (gap.start < gap.end).then_some(gap)
+        })
+    }
+
+    /// Takes out of the set what is in it of `range`; returns that, ascending.
+    pub fn take_within(&mut self, range: &Range<u64>) -> Vec<Range<u64>> {
+        let touched = self.ranges.range(..range.end).rev().take_while(|(_, end)| **end > range.start);
+        let mut touched: Vec<_> = touched.map(|(&start, &end)| start..end).collect();
+        touched.reverse();
+        for run in &mut touched {
+            self.ranges.remove(&run.start);
+            if run.start < range.start {
+                self.ranges.insert(run.start, range.start);
+            }
+            if run.end > range.end {
+                self.ranges.insert(range.end, run.end);
+            }
+            *run = run.start.max(range.start)..run.end.min(range.end);
+            self.len -= run.end - run.start;
+        }
+        touched
+    }
+
     /// Takes the ranges out and leaves the set empty.
     pub fn take(&mut self) -> Vec<Range<u64>> {
         self.len = 0;
         std::mem::take(&mut self.ranges).into_iter().map(|(start, end)| start..end).collect()
+    }
+}
+
+impl Extend<u64> for RangeSet {
+    fn extend<Numbers: IntoIterator<Item = u64>>(&mut self, numbers: Numbers) {
+        for number in numbers {
+            self.insert(number);
+        }
     }
 }
 
@@ -86,6 +125,24 @@ mod tests {
             prop_assert_eq!(listed, plain.into_iter().collect::<Vec<_>>());
             let touching = ranges.iter().zip(ranges.iter().skip(1)).any(|(a, b)| a.end >= b.start);
             prop_assert!(!touching);
+        }
+
+        #[test]
+        fn what_is_taken_out_and_what_is_missing_agree_with_a_plain_set(
+            numbers in proptest::collection::vec(0u64..60, 0..80), start in 0u64..60, len in 0u64..60, end in 0u64..70,
+        ) {
+            let mut ranges = RangeSet::new();
+            let mut plain: BTreeSet<u64> = numbers.iter().copied().collect();
+            ranges.extend(numbers);
+            let missing: Vec<u64> = ranges.gaps(end).flatten().collect();
+            prop_assert_eq!(missing, (0..end).filter(|n| !plain.contains(n)).collect::<Vec<_>>());
+            let within = start..start + len;
+            let taken: Vec<u64> = ranges.take_within(&within).into_iter().flatten().collect();
+            let (inside, outside) = plain.into_iter().partition::<Vec<_>, _>(|n| within.contains(n));
+            prop_assert_eq!(taken, inside);
+            prop_assert_eq!(ranges.len(), outside.len() as u64);
+            plain = outside.into_iter().collect();
+            prop_assert_eq!(ranges.iter().flatten().collect::<BTreeSet<_>>(), plain);
         }
     }
 }

@@ -87,6 +87,7 @@ fn source_messages() -> Vec<(&'static str, SourceMessage)> {
         ("OffersEnd", SourceMessage::OffersEnd),
         ("Same", SourceMessage::Same { entry: EntryId(300), frames: vec![2..3] }),
         ("Streams", SourceMessage::Streams { count: 64 }),
+        ("Ask", SourceMessage::Ask { streams: vec![StreamId(3)], entries: vec![(EntryId(1), 1), (EntryId(300), 2)] }),
     ]
 }
 
@@ -101,6 +102,8 @@ fn target_messages() -> Vec<(&'static str, TargetMessage)> {
         ("Lacks", TargetMessage::Lacks { entry: EntryId(300), frames: vec![1..2, 7..300] }),
         ("Holds", TargetMessage::Holds { entry: EntryId(300), first: 2, values: vec![[0xd1; 32]], compare: true }),
         ("ResendPacked", TargetMessage::ResendPacked { entries: vec![EntryId(1), EntryId(300)] }),
+        ("Missing", TargetMessage::Missing { entry: EntryId(300), frames: vec![0..1, 5..10] }),
+        ("Answered", TargetMessage::Answered),
     ]
 }
 
@@ -160,6 +163,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         operands: vec![operand],
         source_boot: [0xbb; 16],
         origin: [0xcc; 32],
+        again: false,
         own_tree: false,
         make_directory: false,
         force: true,

@@ -220,6 +220,7 @@ fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng
         operands: vec![operand(b"tree", true), operand(b"note", false)],
         source_boot: [9; 16],
         origin: [0; 32],
+        again: false,
         own_tree: false,
         make_directory: false,
         force,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::steps::Done;
 use crate::artifacts::Executable;
-use crate::report::Counts;
+use crate::report::{Counts, add_cases};
 use crate::run::{Output, run};
 
 /// How a line begins with which a test says that it did not run.
@@ -41,6 +41,7 @@ impl Harness<'_> {
             counts.set_aside(skips.len() as u64);
             done.counts.add(counts);
             done.skips.extend(skips);
+            add_cases(&mut done.cases, &ended.stdout);
             if let Some(why) = ended.failure {
                 done.failures.push(format!("{}: {}", executable.label(self.root), reason(&why, counts, &ended.stdout)));
             }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::Step;
 use super::harness::Harness;
 use crate::artifacts::{self, Executable};
-use crate::report::Counts;
+use crate::report::{Cases, Counts};
 use crate::run::{Ended, Output, run};
 use crate::tools;
 
@@ -26,6 +26,8 @@ pub struct Done {
     pub counts: Counts,
     /// Tests that could not run, with reasons.
     pub skips: Vec<String>,
+    /// What harnesses tried many times over, and how often.
+    pub cases: Cases,
 }
 
 impl Done {

@@ -1,6 +1,6 @@
 //! The help, made from the table of options: one screen, or everything.
 
-use super::table::{COPY, DEMO, Row, Section, Takes};
+use super::table::{COPY, DEMO, PARTIALS, Row, Section, Takes};
 
 /// What `--version` prints.
 pub const VERSION: &str = concat!("haul ", env!("CARGO_PKG_VERSION"), "\n");
@@ -10,6 +10,8 @@ pub fn short() -> String {
     let mut text = String::from(
         "haul copies files between hosts: encrypted, verified, over parallel streams\n\n\
          haul [OPTIONS] SOURCE... TARGET       each a path, or [user@]host:path\n\
+         haul status PATH...                   what unfinished copies have left there\n\
+         haul clean PATH...                    removes that\n\
          haul demo                             a copy on this machine, to see it work\n\n",
     );
     push_rows(&mut text, COPY.iter().filter(|row| row.essential));
@@ -59,6 +61,25 @@ pub fn demo() -> String {
     text
 }
 
+/// Help of `haul status` and `haul clean`.
+pub fn partials(command: &str) -> String {
+    let mut text = format!("haul {command} [OPTIONS] PATH...\n\n");
+    text.push_str(match command {
+        "clean" => {
+            "Removes what unfinished copies have left below each PATH, or of the file PATH,\n\
+             and says what that was. What a running copy writes is left alone.\n\n"
+        }
+        _ => {
+            "Shows what unfinished copies have left below each PATH, or of the file PATH, and\n\
+             how far it is. The same copy, run again, goes on with it; haul clean removes it.\n\n"
+        }
+    });
+    text.push_str("PATH is on this machine; for another: ssh HOST haul ");
+    text.push_str(&format!("{command} PATH\n\n"));
+    push_rows(&mut text, PARTIALS.iter());
+    text
+}
+
 fn push_rows<'a>(text: &mut String, rows: impl Iterator<Item = &'a Row>) {
     for row in rows {
         let mut lines = row.help.lines();
@@ -90,7 +111,8 @@ mod tests {
     fn the_first_screen_fits_a_screen() {
         let text = short();
         assert!(text.lines().count() <= 24, "{} lines", text.lines().count());
-        for line in text.lines().chain(full().lines()).chain(demo().lines()) {
+        let others = [full(), demo(), partials("status"), partials("clean")];
+        for line in text.lines().chain(others.iter().flat_map(|help| help.lines())) {
             assert!(line.chars().count() <= 80, "too wide: {line}");
         }
     }
@@ -109,6 +131,8 @@ mod tests {
             haul copies files between hosts: encrypted, verified, over parallel streams
 
             haul [OPTIONS] SOURCE... TARGET       each a path, or [user@]host:path
+            haul status PATH...                   what unfinished copies have left there
+            haul clean PATH...                    removes that
             haul demo                             a copy on this machine, to see it work
 
               -r, --recursive           copy directories with all that is in them
@@ -206,6 +230,32 @@ mod tests {
               2  the command line, or what it asks for, makes no sense
               3  the other host could not be reached
               4  interrupted; run the same command again to go on
+            "#);
+    }
+
+    #[test]
+    fn partials_help() {
+        insta::assert_snapshot!(partials("status") + &partials("clean"), @r#"
+            haul status [OPTIONS] PATH...
+
+            Shows what unfinished copies have left below each PATH, or of the file PATH, and
+            how far it is. The same copy, run again, goes on with it; haul clean removes it.
+
+            PATH is on this machine; for another: ssh HOST haul status PATH
+
+              -a, --append DIR          the DIR of the copies' -a, where their records lie
+                  --json                one object a line
+              -h, --help                this help
+            haul clean [OPTIONS] PATH...
+
+            Removes what unfinished copies have left below each PATH, or of the file PATH,
+            and says what that was. What a running copy writes is left alone.
+
+            PATH is on this machine; for another: ssh HOST haul clean PATH
+
+              -a, --append DIR          the DIR of the copies' -a, where their records lie
+                  --json                one object a line
+              -h, --help                this help
             "#);
     }
 

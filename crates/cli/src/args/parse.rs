@@ -13,11 +13,11 @@ use haul_proto::path::escape;
 use super::UsageError;
 use super::nearest::nearest;
 use super::optional::complete;
-use super::table::{COPY, DEMO, Row, Takes};
+use super::table::{COPY, DEMO, PARTIALS, Row, Takes};
 use super::values::Values;
 
 /// Words that are commands when they stand first.
-const COMMANDS: &[&str] = &["demo", "worker"];
+const COMMANDS: &[&str] = &["clean", "demo", "status", "worker"];
 
 /// Where every option is listed.
 const HELP: &str = "haul --help all";
@@ -29,6 +29,10 @@ pub enum Command {
     Copy(Values, Vec<OsString>),
     /// `haul demo`: its own options, and those of the copy.
     Demo(Values, Values),
+    /// `haul status`: paths to look at.
+    Status(Values, Vec<OsString>),
+    /// `haul clean`: paths to look at.
+    Clean(Values, Vec<OsString>),
     /// `haul worker`: started by a controller, never by a person.
     Worker(Worker),
     /// Text that was asked for.
@@ -51,6 +55,7 @@ pub fn parse(words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool) -> Result<Co
     match words.first().and_then(|word| word.to_str()) {
         Some("worker") => worker(&words[1..], exists),
         Some("demo") => demo(&words[1..], exists),
+        Some(word @ ("status" | "clean")) => partials(word, &words[1..], exists),
         _ => copy(words, exists),
     }
 }
@@ -101,6 +106,28 @@ fn demo(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, 
         )));
     }
     Ok(Command::Demo(Values::new(DEMO, matches), Values::new(COPY, copy)))
+}
+
+/// `haul status` and `haul clean` take paths, as a copy does: where a file has the command's name, nothing is guessed.
+fn partials(command: &str, words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+    let may_be_a_copy = exists(OsStr::new(command));
+    let matches = match matches(PARTIALS, words.to_vec(), false) {
+        Err(_) if may_be_a_copy => return Err(command_or_file(command)),
+        matches => matches?,
+    };
+    if matches.get_flag("help") {
+        return Ok(Command::Print(super::help::partials(command)));
+    }
+    let paths = words_of(&matches, "operands");
+    if may_be_a_copy {
+        return Err(command_or_file(command).remedy("start it in another directory for the command"));
+    }
+    if paths.is_empty() {
+        return Err(UsageError::new(format!("haul {command}: say where to look"))
+            .remedy(format!("haul {command} PATH...      . is this directory")));
+    }
+    let values = Values::new(PARTIALS, matches);
+    Ok(if command == "clean" { Command::Clean(values, paths) } else { Command::Status(values, paths) })
 }
 
 fn worker(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
@@ -304,6 +331,22 @@ mod tests {
         assert!(parse(&["demo", "host:"]).unwrap_err().to_string().contains("./demo"));
         assert!(parse(&["demo", "-r", "host:"]).unwrap_err().to_string().contains("./demo"));
         assert!(matches!(parse(&["demo", "--keep"]), Ok(Command::Demo(..))));
+    }
+
+    #[test]
+    fn status_and_clean_take_paths() {
+        let Ok(Command::Status(values, paths)) = parse_words(&["status", "a", "--append=/j", "b"]) else {
+            panic!("no status");
+        };
+        assert_eq!((values.last("append"), paths), (Some(OsStr::new("/j")), vec!["a".into(), "b".into()]));
+        assert!(matches!(parse_words(&["clean", "--json", "."]), Ok(Command::Clean(values, _)) if values.flag("json")));
+        for command in ["status", "clean"] {
+            assert!(error(&[command]).contains("PATH"));
+            assert!(matches!(parse_words(&[command, "-h"]), Ok(Command::Print(_))));
+            let parse = |words: &[&str]| parse(words.iter().map(OsString::from).collect(), &|_| true);
+            assert!(parse(&[command, "host:"]).unwrap_err().to_string().contains(&format!("./{command}")));
+            assert!(parse(&[command, "-r", "host:"]).unwrap_err().to_string().contains(&format!("./{command}")));
+        }
     }
 
     #[test]

@@ -138,6 +138,13 @@ pub const DEMO: &[Row] = &[
     row("help", Some('h'), Takes::Nothing, Section::Showing, "this help"),
 ];
 
+/// Options of `haul status` and `haul clean`.
+pub const PARTIALS: &[Row] = &[
+    row("append", Some('a'), Takes::One("DIR"), Section::Copying, "the DIR of the copies' -a, where their records lie"),
+    row("json", None, Takes::Nothing, Section::Showing, "one object a line"),
+    row("help", Some('h'), Takes::Nothing, Section::Showing, "this help"),
+];
+
 const fn row(id: &'static str, letter: Option<char>, takes: Takes, section: Section, help: &'static str) -> Row {
     Row { id, long: true, letter, takes, help, section, essential: false }
 }
@@ -177,7 +184,7 @@ mod tests {
 
     #[test]
     fn no_name_and_no_letter_stands_for_two_options() {
-        for table in [COPY, DEMO] {
+        for table in [COPY, DEMO, PARTIALS] {
             let names: HashSet<_> = table.iter().map(|row| row.id).collect();
             assert_eq!(names.len(), table.len());
             let letters: Vec<_> = table.iter().filter_map(|row| row.letter).collect();

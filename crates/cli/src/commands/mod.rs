@@ -1,7 +1,10 @@
 //! The commands: one file each. Each returns an exit status.
 
+pub mod clean;
 pub mod copy;
 pub mod demo;
+mod places;
+pub mod status;
 pub mod worker;
 
 use std::ffi::OsString;
@@ -19,6 +22,8 @@ pub fn run(words: Vec<OsString>) -> u8 {
     let done = match parse(words, &exists) {
         Ok(Command::Copy(values, operands)) => copy::run(&values, &operands),
         Ok(Command::Demo(own, copy)) => demo::run(&own, &copy),
+        Ok(Command::Status(values, paths)) => status::run(&values, &paths),
+        Ok(Command::Clean(values, paths)) => clean::run(&values, &paths),
         Ok(Command::Worker(what)) => return worker::run(&what),
         Ok(Command::Print(text)) => {
             print(&text);

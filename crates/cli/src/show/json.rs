@@ -191,14 +191,14 @@ fn push_harmless(line: &mut String, json: &str) {
 }
 
 /// One line, its fields in the order in which they were added.
-struct Line(String);
+pub(super) struct Line(String);
 
 impl Line {
-    fn new(event: &str) -> Self {
+    pub fn new(event: &str) -> Self {
         Self(String::from("{")).with("event", event)
     }
 
-    fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         let comma = if self.0.len() > 1 { "," } else { "" };
         self.0.push_str(&format!("{comma}{}:", Value::from(key)));
         push_harmless(&mut self.0, &value.into().to_string());
@@ -206,14 +206,14 @@ impl Line {
     }
 
     /// A name is bytes and JSON is text: where they differ, the bytes stand beside it.
-    fn path(self, path: &[u8]) -> Self {
+    pub fn path(self, path: &[u8]) -> Self {
         match std::str::from_utf8(path) {
             Ok(text) => self.with("path", text),
             Err(_) => self.with("path", String::from_utf8_lossy(path)).with("path_hex", hex(path)),
         }
     }
 
-    fn ended(mut self) -> String {
+    pub fn ended(mut self) -> String {
         self.0.push_str("}\n");
         self.0
     }
@@ -256,7 +256,7 @@ mod tests {
             {"event":"rate_limit","bytes_per_s":52428800}
             {"event":"again","message":"the connection to db1 was lost: nothing was heard from it for 15 s","pause_s":2.0,"attempt":2,"attempts":10,"left_s":null}
             {"event":"notice","message":"a word"}
-            {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"left_out":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"bytes_per_s":1173059859.1549296,"restarts":0,"way":{"from":"10.10.1.155:40312","instead_of":null,"kind":"tcp","to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","path":null,"hints":[],"rate_limit_bytes_per_s":null,"frames_resent":0,"bytes_on_wire":333200000000,"compression":null,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"cloned_bytes":0,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":0}
+            {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"left_out":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"bytes_per_s":1173059859.1549296,"restarts":0,"way":{"from":"10.10.1.155:40312","instead_of":null,"kind":"tcp","to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","path":null,"hints":[],"rate_limit_bytes_per_s":null,"frames_resent":0,"bytes_on_wire":333200000000,"compression":null,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"cloned_bytes":0,"durable":true,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":0}
             "#);
     }
 

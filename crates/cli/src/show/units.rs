@@ -98,6 +98,17 @@ pub fn time_ahead(time: Duration) -> String {
     }
 }
 
+/// `42 s ago`, `5 min ago`, `2 h ago`, `3 d ago`
+pub fn ago(elapsed: Duration) -> String {
+    let seconds = elapsed.as_secs();
+    match seconds {
+        0..60 => format!("{seconds} s ago"),
+        60..3600 => format!("{} min ago", seconds / 60),
+        3600..86_400 => format!("{} h ago", seconds / 3600),
+        _ => format!("{} d ago", count(seconds / 86_400)),
+    }
+}
+
 /// `61`: how much of `total` is done, rounded down so that 100 means all of it.
 pub fn percent(done: u64, total: u64) -> u64 {
     match total {
@@ -213,6 +224,13 @@ mod tests {
             "3 d 04 h",
         ];
         assert_eq!(millis.map(|ms| duration(Duration::from_millis(ms))), shown);
+    }
+
+    #[test]
+    fn how_long_ago_is_said_roughly() {
+        let seconds = [0, 59, 60, 3599, 3600, 86_399, 86_400, 200_000_000];
+        let shown = ["0 s ago", "59 s ago", "1 min ago", "59 min ago", "1 h ago", "23 h ago", "1 d ago", "2,314 d ago"];
+        assert_eq!(seconds.map(|seconds| ago(Duration::from_secs(seconds))), shown);
     }
 
     #[test]

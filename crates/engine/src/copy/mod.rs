@@ -51,14 +51,23 @@ impl Attempt {
     }
 }
 
-/// Carries a job out, once. `own_tree`: what the one operand, a directory, becomes was begun by an earlier attempt.
+/// What earlier attempts of a job have done.
+#[derive(Debug, Clone, Copy, Default)]
+struct Earlier {
+    /// One of them had begun, and broke.
+    was_under_way: bool,
+    /// One of them began the tree that the one operand, a directory, becomes.
+    own_tree: bool,
+}
+
+/// Carries a job out, once.
 fn attempt(
     job: &Job,
     program: &Program,
     cancel: &Cancel,
     limit: &mut Limit,
     observer: &mut dyn Observer,
-    own_tree: bool,
+    earlier: Earlier,
 ) -> Attempt {
     let begun = Instant::now();
     let workers = match Workers::start(job, program, cancel, observer) {
@@ -79,7 +88,7 @@ fn attempt(
         held: Some(Vec::new()),
         streams: 0,
         limit,
-        own_tree,
+        earlier,
         new_tree: false,
     };
     let outcome = copy.carry_out(begun);
@@ -122,8 +131,7 @@ struct Copy<'a> {
     /// How many streams there are at first.
     streams: u16,
     limit: &'a mut Limit,
-    /// The tree that the one operand becomes was begun by an earlier attempt.
-    own_tree: bool,
+    earlier: Earlier,
     /// It is begun by this one.
     new_tree: bool,
 }
@@ -163,7 +171,8 @@ impl Copy<'_> {
             operands,
             source_boot: self.workers.hello(Role::Source).boot,
             origin,
-            own_tree: self.own_tree,
+            again: self.earlier.was_under_way,
+            own_tree: self.earlier.own_tree,
             make_directory: options.make_directory,
             force: options.force,
             preserve: options.preserve,

@@ -8,12 +8,12 @@ use super::limit::Limit;
 use super::retry::{Next, Retry};
 use super::told::Told;
 use super::totals::Totals;
-use super::{Attempt, attempt, check};
+use super::{Attempt, Earlier, attempt, check};
 use crate::cancel::Cancel;
 use crate::error::{Error, GO_ON, Outcome};
 use crate::event::{Event, Observer};
 use crate::rate::RateHandle;
-use crate::spec::{Job, Program};
+use crate::spec::{Host, Job, Program};
 
 /// How often the caller's wish to stop is looked at during a pause.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
@@ -30,21 +30,23 @@ pub fn run(mut job: Job, program: Program, cancel: &Cancel, rate: &RateHandle, o
     let mut limit = Limit::new(job.options.rate_bytes_per_s, rate);
     let mut totals = Totals::default();
     let mut told = Told::new(observer);
-    let (mut was_under_way, mut own_tree) = (false, false);
+    let mut earlier = Earlier::default();
     loop {
-        let Attempt { outcome, ends, new_tree } = attempt(&job, &program, cancel, &mut limit, &mut told, own_tree);
+        let Attempt { outcome, ends, new_tree } = attempt(&job, &program, cancel, &mut limit, &mut told, earlier);
         let error = match outcome {
             Ok(last) => return Ok(totals.complete(last, begun.elapsed(), retry.begun())),
             Err(error) => error,
         };
-        was_under_way |= matches!(error, Error::Broken(_));
-        own_tree |= new_tree;
-        let is_lost = matches!(error, Error::Broken(_) | Error::Connect(_));
-        if !is_lost || !(was_under_way || job.access.retries.from_the_start) {
+        let broke = matches!(error, Error::Broken(_));
+        earlier.was_under_way |= broke;
+        earlier.own_tree |= new_tree;
+        let is_lost = broke || matches!(error, Error::Connect(_));
+        let is_wanted = job.access.retries.from_the_start || earlier.was_under_way && has_connection(&job);
+        if !(is_lost && is_wanted) {
             return Err(error);
         }
-        let Some(next) = retry.next(Instant::now(), &ends[1]) else {
-            return Err(given_up(error, was_under_way, retry.begun()));
+        let Some(next) = retry.next(Instant::now(), &ends[1], broke) else {
+            return Err(given_up(error, earlier.was_under_way, retry.begun()));
         };
         totals.add(&ends);
         told.event(&again(&error, &next, &job));
@@ -53,6 +55,12 @@ pub fn run(mut job: Job, program: Program, cancel: &Cancel, rate: &RateHandle, o
         limit.begin_again();
         told.begin_again();
     }
+}
+
+/// Whether there is another host.
+fn has_connection(job: &Job) -> bool {
+    let hosts = job.sources.iter().chain([&job.target]).map(|location| &location.host);
+    hosts.into_iter().any(|host| *host != Host::Local)
 }
 
 fn again(error: &Error, next: &Next, job: &Job) -> Event {
@@ -96,7 +104,7 @@ fn pause(length: Duration, cancel: &Cancel) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{Access, Host, Location, Options, Retries};
+    use crate::spec::{Access, Location, Options, Retries};
 
     struct Listener(Vec<Event>);
 
@@ -128,7 +136,7 @@ mod tests {
         let (error, events) = unreachable(Retries::default(), &Cancel::new());
         assert!(matches!(&error, Error::Connect(_)) && !error.to_string().contains("in vain"), "{error}");
         assert!(events.is_empty(), "{events:?}");
-        let asked = Retries { times: Some(1), time: None, from_the_start: true };
+        let asked = Retries { times: Some(1), time: None, breaks: None, from_the_start: true };
         let (error, events) = unreachable(asked, &Cancel::new());
         assert!(matches!(error, Error::Connect(_)), "{error:?}");
         assert!(error.to_string().ends_with("\nit was begun again once, in vain"), "{error}");

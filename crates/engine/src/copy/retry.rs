@@ -30,6 +30,8 @@ pub struct Retry {
     stuck_since: Option<Instant>,
     /// How many were begun since then.
     in_a_row: u32,
+    /// How many of those that came no further were under way when they ended.
+    breaks: u32,
     /// How many were begun after the first.
     begun: u32,
 }
@@ -50,7 +52,7 @@ pub struct Next {
 impl Retry {
     /// Nothing has been lost yet.
     pub fn new(policy: Retries) -> Self {
-        Self { policy, furthest: (0, 0), stuck_since: None, in_a_row: 0, begun: 0 }
+        Self { policy, furthest: (0, 0), stuck_since: None, in_a_row: 0, breaks: 0, begun: 0 }
     }
 
     /// How many attempts were begun after the first.
@@ -58,8 +60,9 @@ impl Retry {
         self.begun
     }
 
-    /// An attempt ended `now`, with these counters of its target; `None` when there is to be no other.
-    pub fn next(&mut self, now: Instant, target: &Counters) -> Option<Next> {
+    /// An attempt ended `now`, with these counters of its target, and had been under way or not; `None` when there is to
+    /// be no other.
+    pub fn next(&mut self, now: Instant, target: &Counters, was_under_way: bool) -> Option<Next> {
         let came_to = (
             target.bytes_written.saturating_add(target.bytes_skipped),
             target.files_copied.saturating_add(target.files_skipped),
@@ -68,10 +71,17 @@ impl Retry {
             self.furthest = (self.furthest.0.max(came_to.0), self.furthest.1.max(came_to.1));
             self.stuck_since = None;
             self.in_a_row = 0;
+            self.breaks = 0;
+        } else if was_under_way {
+            self.breaks += 1;
         }
         let stuck = now.duration_since(*self.stuck_since.get_or_insert(now));
         let left = self.policy.time.map(|time| time.saturating_sub(stuck));
-        if left.is_some_and(|left| left.is_zero()) || self.policy.times.is_some_and(|times| self.in_a_row >= times) {
+        let is_enough = |limit: Option<u32>, count| limit.is_some_and(|limit| count >= limit);
+        if left.is_some_and(|left| left.is_zero())
+            || is_enough(self.policy.times, self.in_a_row)
+            || is_enough(self.policy.breaks, self.breaks)
+        {
             return None;
         }
         self.in_a_row += 1;
@@ -96,14 +106,14 @@ mod tests {
     }
 
     fn limits(times: Option<u32>, seconds: Option<u64>) -> Retries {
-        Retries { times, time: seconds.map(Duration::from_secs), from_the_start: false }
+        Retries { times, time: seconds.map(Duration::from_secs), breaks: None, from_the_start: false }
     }
 
     /// Pauses in seconds of attempts that end at once, until it is given up.
     fn pauses(policy: Retries) -> Vec<f64> {
         let (mut retry, mut now) = (Retry::new(policy), Instant::now());
         std::iter::from_fn(|| {
-            let next = retry.next(now, &at(0, 0))?;
+            let next = retry.next(now, &at(0, 0), false)?;
             now += next.pause;
             Some(next.pause.as_secs_f64())
         })
@@ -135,7 +145,7 @@ mod tests {
     fn whoever_comes_further_has_all_attempts_before_it_again() {
         let (mut retry, now) = (Retry::new(limits(Some(2), Some(60))), Instant::now());
         let mut attempt = |seconds, counters: Counters| {
-            retry.next(now + Duration::from_secs(seconds), &counters).map(|next| next.attempt)
+            retry.next(now + Duration::from_secs(seconds), &counters, true).map(|next| next.attempt)
         };
         assert_eq!(attempt(0, at(10, 0)), Some(1));
         assert_eq!(attempt(50, at(10, 0)), Some(2), "as far as before is no further");
@@ -147,10 +157,19 @@ mod tests {
     }
 
     #[test]
+    fn what_breaks_again_and_again_at_one_place_is_given_up() {
+        let (mut retry, now) = (Retry::new(Retries { breaks: Some(2), ..Retries::default() }), Instant::now());
+        let mut goes_on = |bytes, was_under_way| retry.next(now, &at(bytes, 0), was_under_way).is_some();
+        assert!(goes_on(10, true) && goes_on(10, true), "the first one came further");
+        assert!(goes_on(0, false) && goes_on(0, false), "these did not even begin");
+        assert!(goes_on(11, true) && goes_on(11, true) && !goes_on(11, true));
+    }
+
+    #[test]
     fn ssh_has_longer_to_connect_where_the_loss_is_old() {
         let (mut retry, now) = (Retry::new(Retries::default()), Instant::now());
         let mut timeout = |seconds| {
-            let next = retry.next(now + Duration::from_secs(seconds), &at(0, 0));
+            let next = retry.next(now + Duration::from_secs(seconds), &at(0, 0), false);
             next.unwrap().connect_timeout.as_secs()
         };
         assert_eq!([0, 10, 80, 500].map(&mut timeout), [4, 4, 10, 15]);

@@ -4,8 +4,9 @@
 use std::collections::HashSet;
 use std::os::unix::fs::symlink;
 
+use super::helper::BYTES_HELD_MAX;
 use super::listing::MAX_NAMES;
-use super::testing::{DeepTemp, KEEP, in_time, make_dir, name, write_file};
+use super::testing::{DeepTemp, KEEP, both, eager, in_time, make_dir, name, write_file};
 use super::*;
 
 #[test]
@@ -25,20 +26,23 @@ fn goes_deeper_than_any_path() {
                 assert!(cache.open_now() <= 16);
             }
             assert_eq!(at.path_bytes().len(), depth * 28 - 1);
-            let (mut files, mut entered, mut left, mut deepest) = (0, 0, 0, 0);
-            for item in Walker::new(root.clone(), KEEP) {
-                match item {
-                    Found::File { .. } => files += 1,
-                    Found::EnterDir { .. } => entered += 1,
-                    Found::LeaveDir { complete, .. } => left += usize::from(complete),
-                    other => panic!("{other:?}"),
+            for walker in both(&root, &eager(KEEP)) {
+                let (mut files, mut entered, mut left, mut deepest) = (0, 0, 0, 0);
+                for item in walker {
+                    match item {
+                        Found::File { .. } => files += 1,
+                        Found::EnterDir { .. } => entered += 1,
+                        Found::LeaveDir { complete, .. } => left += usize::from(complete),
+                        other => panic!("{other:?}"),
+                    }
+                    deepest = deepest.max(entered - left);
                 }
-                deepest = deepest.max(entered - left);
+                assert_eq!(
+                    (files, entered, left, deepest),
+                    (depth, depth + depth / 100 + 1, depth + depth / 100 + 1, depth + 1)
+                );
+                assert!(cache.open_now() <= 16);
             }
-            assert_eq!(
-                (files, entered, left, deepest),
-                (depth, depth + depth / 100 + 1, depth + depth / 100 + 1, depth + 1)
-            );
             drop(root);
             // The innermost directory is the last that holds the chain; it was closed long ago.
             assert_eq!(Look::at_fd(&*at.fd().unwrap()).unwrap().identity, at.identity());
@@ -67,7 +71,7 @@ fn drops_a_chain_of_any_length() {
 }
 
 #[test]
-fn holds_one_buffer_of_names_and_no_more() {
+fn holds_one_piece_of_names_and_no_more() {
     in_time(|| {
         for (temp, divisor) in DeepTemp::both() {
             let (file_count, directory_count) = (20_000 / divisor, 5_000 / divisor);
@@ -78,19 +82,24 @@ fn holds_one_buffer_of_names_and_no_more() {
             for i in 0..directory_count {
                 make_dir(&root, format!("d{i}"));
             }
-            let mut walker = Walker::new(root.clone(), KEEP);
-            let (mut files, mut directories, mut held) = (HashSet::new(), 0, 0);
-            while let Some(item) = walker.next() {
-                held = held.max(walker.names_held());
-                match item {
-                    Found::File { name, .. } => assert!(files.insert(name)),
-                    Found::LeaveDir { complete: true, .. } => directories += 1,
-                    Found::EnterDir { .. } => {}
-                    other => panic!("{other:?}"),
+            let ahead = eager(KEEP);
+            let mut ahead_held = 0;
+            for mut walker in both(&root, &ahead) {
+                let (mut files, mut directories, mut held) = (HashSet::new(), 0, 0);
+                while let Some(item) = walker.next() {
+                    held = held.max(walker.names_held());
+                    ahead_held = ahead_held.max(ahead.bytes_held());
+                    match item {
+                        Found::File { name, .. } => assert!(files.insert(name)),
+                        Found::LeaveDir { complete: true, .. } => directories += 1,
+                        Found::EnterDir { .. } => {}
+                        other => panic!("{other:?}"),
+                    }
                 }
+                assert_eq!((files.len(), directories), (file_count, directory_count + 1));
+                assert!(held > 100 && held <= MAX_NAMES, "{held} names were held");
             }
-            assert_eq!((files.len(), directories), (file_count, directory_count + 1));
-            assert!(held > 100 && held <= MAX_NAMES, "{held} names were held");
+            assert!(ahead_held > 1_000 && ahead_held <= BYTES_HELD_MAX, "{ahead_held} bytes were held");
         }
     });
 }
@@ -113,21 +122,23 @@ fn goes_on_in_a_listing_after_the_directory_was_closed() {
                     at = make_dir(&at, "x");
                 }
             }
-            let mut names = HashSet::new();
-            let mut failed = 0;
-            for item in Walker::new(root.clone(), KEEP) {
-                match item {
-                    Found::File { name, .. } => assert!(names.insert(name)),
-                    Found::EnterDir { dir, .. }
-                        if dir.name().is_some_and(|name| name.as_bytes().starts_with(b"dir")) =>
-                    {
-                        assert!(names.insert(dir.name().unwrap().clone()));
+            for walker in both(&root, &eager(KEEP)) {
+                let mut names = HashSet::new();
+                let mut failed = 0;
+                for item in walker {
+                    match item {
+                        Found::File { name, .. } => assert!(names.insert(name)),
+                        Found::EnterDir { dir, .. }
+                            if dir.name().is_some_and(|name| name.as_bytes().starts_with(b"dir")) =>
+                        {
+                            assert!(names.insert(dir.name().unwrap().clone()));
+                        }
+                        Found::Failed { .. } => failed += 1,
+                        _ => {}
                     }
-                    Found::Failed { .. } => failed += 1,
-                    _ => {}
                 }
+                assert_eq!((names.len(), failed), (file_count + directory_count, 0));
             }
-            assert_eq!((names.len(), failed), (file_count + directory_count, 0));
         }
     });
 }

@@ -1,98 +1,205 @@
-//! Reads a directory's listing piece by piece: one buffer of names at a time.
+//! Reads a directory's listing piece by piece: some hundred names at a time.
 //!
-//! Does not look at what the names stand for.
+//! Does not look at what the names stand for; a piece has room for what others found out about them.
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::vec::IntoIter;
 
 use rustix::fs::{FileType, RawDir, SeekFrom, seek};
 use rustix::io::Errno;
 
-/// Bytes that one call to the system may return: about 1,000 names. Whatever
-/// a walk holds for a level of the tree is bounded by this.
-pub(super) const LISTING_BUFFER: usize = 32 * 1024;
+use super::Dir;
+use super::errand::{Enter, ReadOn, Ticket};
+use super::seen::Seen;
+
+/// Bytes that one call to the system may return: about 250 names. Small, since a piece is what one thread looks
+/// up at a time, and what a walk holds for a level of the tree.
+const LISTING_BUFFER: usize = 8 * 1024;
+
+/// A piece with fewer names is read on, so that the end of a small directory is known with its names.
+const PIECE_NAMES_MIN: usize = 128;
 
 /// The smallest entry that the system returns: 19 bytes of numbers, a name of
 /// one byte and its NUL, rounded up to 8.
+#[cfg(test)]
 const SMALLEST_ENTRY: usize = 24;
 
-/// Most names that one buffer can hold.
+/// Most names that a piece can hold.
 #[cfg(test)]
-pub(super) const MAX_NAMES: usize = LISTING_BUFFER / SMALLEST_ENTRY;
+pub(super) const MAX_NAMES: usize = PIECE_NAMES_MIN - 1 + LISTING_BUFFER / SMALLEST_ENTRY;
 
-/// One buffer of a listing.
-pub(super) struct Listing {
-    buffer: Vec<u8>,
+/// What the system's answers are read into.
+pub(super) struct ListingBuffer(Vec<u8>);
+
+impl ListingBuffer {
+    pub fn new() -> Self {
+        Self(Vec::with_capacity(LISTING_BUFFER))
+    }
+}
+
+/// A place in a directory's listing, where it is to be read on. Clones know together where the descriptor stands.
+#[derive(Clone)]
+pub(super) struct Rest {
+    cookie: u64,
+    standing: Arc<Mutex<Standing>>,
+}
+
+/// Which descriptor of a directory stands where.
+#[derive(Default)]
+struct Standing {
+    fd: Weak<OwnedFd>,
+    cookie: u64,
+}
+
+/// Some names of a directory.
+pub(super) struct Piece {
     names: Vec<u8>,
-    entries: Vec<Listed>,
-    taken: usize,
+    entries: IntoIter<Listed>,
+    /// What comes after them, where it is not the end.
+    pub rest: Option<Rest>,
+    /// The same, asked for.
+    pub rest_ahead: Option<Ticket<ReadOn>>,
 }
 
 /// One name, and what the directory says that it is.
-#[derive(Clone, Copy)]
 pub(super) struct Listed {
     start: usize,
     end: usize,
     /// [`FileType::Unknown`] where the file system does not say.
     pub kind: FileType,
+    /// What was found out beforehand.
+    pub known: Known,
 }
 
-impl Listing {
-    pub fn new() -> Self {
-        Self {
-            buffer: Vec::with_capacity(LISTING_BUFFER),
-            names: Vec::with_capacity(LISTING_BUFFER),
-            entries: Vec::with_capacity(LISTING_BUFFER / SMALLEST_ENTRY),
-            taken: 0,
-        }
+/// What is known of a name before its turn comes.
+pub(super) enum Known {
+    /// Nothing but that it was listed.
+    Nothing,
+    /// What a look at it found.
+    Seen(io::Result<Seen>),
+    /// It is a directory, and was asked for.
+    Asked(Ticket<Enter>),
+}
+
+impl Rest {
+    /// The beginning of a listing that nobody else reads.
+    pub fn beginning() -> Self {
+        Self { cookie: 0, standing: Arc::default() }
     }
 
-    /// Reads on from `cookie` (0 is the beginning; `None`: where `dir` stands)
-    /// and returns the cookie of what comes next, or `None` at the end. Names
-    /// that were not taken yet are forgotten.
-    pub fn read(&mut self, dir: &OwnedFd, cookie: Option<u64>) -> io::Result<Option<u64>> {
-        self.names.clear();
-        self.entries.clear();
-        self.taken = 0;
-        if let Some(cookie) = cookie {
-            seek(dir, SeekFrom::Start(cookie))?;
+    /// Reads some names of `dir` from here on.
+    pub fn read(&self, dir: &Dir, ListingBuffer(buffer): &mut ListingBuffer) -> io::Result<Piece> {
+        let fd = dir.fd()?;
+        // Held while reading: a descriptor has one position, whoever reads.
+        let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another descriptor when the directory had been closed meanwhile, or is new.
+        if !std::ptr::eq(standing.fd.as_ptr(), Arc::as_ptr(&fd)) || standing.cookie != self.cookie {
+            seek(&*fd, SeekFrom::Start(self.cookie))?;
         }
-        let mut entries = RawDir::new(dir, self.buffer.spare_capacity_mut());
-        let mut next_cookie = None;
-        while let Some(entry) = entries.next() {
-            let entry = match entry {
-                Err(Errno::INTR) => continue,
-                entry => entry?,
-            };
-            let (name, kind) = (entry.file_name().to_bytes(), entry.file_type());
-            next_cookie = Some(entry.next_entry_cookie());
-            if name != b"." && name != b".." {
-                let start = self.names.len();
-                self.names.extend_from_slice(name);
-                self.entries.push(Listed { start, end: self.names.len(), kind });
+        *standing = Standing::default();
+        let (mut names, mut entries, mut cookie) = (Vec::new(), Vec::new(), self.cookie);
+        let mut listing = RawDir::new(&*fd, buffer.spare_capacity_mut());
+        let ended = loop {
+            match listing.next() {
+                None => break true,
+                Some(Err(Errno::INTR)) => continue,
+                // The names before it count; it comes again when they are done.
+                Some(Err(_)) if !entries.is_empty() => break false,
+                Some(entry) => {
+                    let entry = entry?;
+                    cookie = entry.next_entry_cookie();
+                    let name = entry.file_name().to_bytes();
+                    if name != b"." && name != b".." {
+                        let start = names.len();
+                        names.extend_from_slice(name);
+                        let (end, kind) = (names.len(), entry.file_type());
+                        entries.push(Listed { start, end, kind, known: Known::Nothing });
+                    }
+                }
             }
-            if entries.is_buffer_empty() {
-                break;
+            if listing.is_buffer_empty() && entries.len() >= PIECE_NAMES_MIN {
+                *standing = Standing { fd: Arc::downgrade(&fd), cookie };
+                break false;
             }
-        }
-        Ok(next_cookie)
+        };
+        let rest = (!ended).then(|| Self { cookie, standing: Arc::clone(&self.standing) });
+        Ok(Piece { names, entries: entries.into_iter(), rest, rest_ahead: None })
+    }
+}
+
+impl Piece {
+    /// One without names, at the end of its directory.
+    pub fn empty() -> Self {
+        Self { names: Vec::new(), entries: Vec::new().into_iter(), rest: None, rest_ahead: None }
     }
 
-    /// The next entry of this buffer.
+    /// The next entry.
     pub fn take(&mut self) -> Option<Listed> {
-        let entry = *self.entries.get(self.taken)?;
-        self.taken += 1;
-        Some(entry)
+        self.entries.next()
     }
 
-    /// The name of an entry that was taken since the last read.
-    pub fn name(&self, entry: Listed) -> &[u8] {
+    /// The name of an entry of this piece.
+    pub fn name(&self, entry: &Listed) -> &[u8] {
         &self.names[entry.start..entry.end]
     }
 
-    /// Names that were read and not taken yet.
+    /// The entries that were not taken, with their names.
+    pub fn left(&mut self) -> impl Iterator<Item = (&[u8], &mut Listed)> {
+        let names = &self.names;
+        self.entries.as_mut_slice().iter_mut().map(|entry| (&names[entry.start..entry.end], entry))
+    }
+
+    /// Roughly the memory that it takes.
+    pub fn bytes(&self) -> usize {
+        let points_to = |entry: &Listed| match &entry.known {
+            Known::Seen(Ok(Seen { points_to: Some(points_to), .. })) => points_to.len(),
+            _ => 0,
+        };
+        let entries = self.entries.as_slice();
+        size_of_val(entries) + self.names.len() + entries.iter().map(points_to).sum::<usize>()
+    }
+
+    /// How many names were not taken.
     #[cfg(test)]
     pub fn names_held(&self) -> usize {
-        self.entries.len() - self.taken
+        self.entries.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::FdCache;
+    use super::super::testing::write_file;
+    use super::*;
+
+    fn names(piece: &mut Piece) -> Vec<Vec<u8>> {
+        piece.left().map(|(name, _)| name.to_vec()).collect()
+    }
+
+    #[test]
+    fn a_place_can_be_read_from_again_whoever_read_on_meanwhile() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = Dir::open_root_in(temp.path(), FdCache::new(2)).unwrap();
+        (0..1_000).for_each(|i| write_file(&dir, format!("a name of some length {i}"), b""));
+        let mut buffer = ListingBuffer::new();
+        let beginning = Rest::beginning();
+        let mut first = beginning.read(&dir, &mut buffer).unwrap();
+        let rest = first.rest.clone().expect("more than one piece");
+        let mut second = rest.read(&dir, &mut buffer).unwrap();
+        assert_eq!(names(&mut rest.read(&dir, &mut buffer).unwrap()), names(&mut second));
+        assert_eq!(names(&mut beginning.read(&dir, &mut buffer).unwrap()), names(&mut first));
+        let mut all = [names(&mut first), names(&mut second)].concat();
+        let mut next = second.rest.clone();
+        while let Some(rest) = next {
+            let mut piece = rest.read(&dir, &mut buffer).unwrap();
+            assert!(piece.names_held() <= MAX_NAMES);
+            all.extend(names(&mut piece));
+            next = piece.rest;
+        }
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), 1_000);
     }
 }

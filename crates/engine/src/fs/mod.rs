@@ -5,11 +5,17 @@
 //! every call names one component in a directory that is held. File contents,
 //! temporary names and renames are not dealt with here.
 
+mod ahead;
 mod describe;
 mod dir;
+mod errand;
 mod fd_cache;
+mod help;
+mod helper;
 mod listing;
 pub mod meta;
+mod seen;
+mod waits;
 mod walk;
 
 #[cfg(test)]
@@ -19,6 +25,7 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod walk_tests;
 
+pub use ahead::Ahead;
 pub use describe::describe;
 pub use dir::{Access, Dir};
 pub use fd_cache::{FdCache, MAX_OPEN_DIRECTORIES};

@@ -8,11 +8,22 @@ use haul_proto::path::Name;
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
-use super::{Dir, Found, WalkOptions, Walker};
+use super::{Ahead, Dir, Found, WalkOptions, Walker};
+use crate::cancel::Cancel;
 use crate::spec::Symlinks;
 
 /// Everything, links as links.
 pub const KEEP: WalkOptions = WalkOptions { recursive: true, symlinks: Symlinks::Keep, skip: None };
+
+/// Helpers that are asked however quick lookups are.
+pub fn eager(options: WalkOptions) -> Ahead {
+    Ahead::always(options, Cancel::new())
+}
+
+/// The two kinds of walk, for tests of what both promise: without helpers, and with `ahead`.
+pub fn both<'a>(root: &Dir, ahead: &'a Ahead) -> [Walker<'a>; 2] {
+    [Walker::new(root.clone(), ahead.options()), Walker::helped(root.clone(), ahead)]
+}
 
 /// How long a test may take that could wait for ever if what it tests were
 /// broken: much more than it needs, even on a machine that is busy with other things.
@@ -59,11 +70,12 @@ impl Drop for DeepTemp {
 }
 
 /// Runs a test in a thread of its own and fails when it takes too long.
-pub fn in_time(test: impl FnOnce() + Send + 'static) {
+pub fn in_time<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, outcome) = channel();
     let thread = std::thread::spawn(move || {
-        test();
+        let result = test();
         let _ = done.send(());
+        result
     });
     match outcome.recv_timeout(TEST_TIMEOUT) {
         Err(RecvTimeoutError::Timeout) => panic!("took longer than {TEST_TIMEOUT:?}"),

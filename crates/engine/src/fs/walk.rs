@@ -1,24 +1,27 @@
 //! The source's walk: everything below a directory, depth first, as it is found.
 //!
-//! A directory's listing is read one buffer at a time: first what is in the
-//! buffer, then the subdirectories that it names, then the next buffer. So the
+//! A directory's listing is read one piece at a time: first what is in the
+//! piece, then the subdirectories that it names, then the next piece. So the
 //! first file is found before a directory has been read to its end, and what
-//! is held is one buffer of names for each level, however many files there
-//! are. Nothing is opened but directories.
+//! is held is one piece's names for each level, however many files there
+//! are. Nothing is opened but directories. Where lookups wait, others make
+//! them beforehand ([`super::help`]); the order stays the same.
 
 use std::collections::HashSet;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::sync::{Arc, Weak};
 
 use haul_proto::manifest::{Meta, Version};
 use haul_proto::path::Name;
-use rustix::fs::{FileType, readlinkat};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 
+use super::ahead::Ahead;
 use super::dir::Dir;
-use super::listing::{Listed, Listing};
+use super::errand::{Enter, Opened, ReadOn, Ticket};
+use super::help::Help;
+use super::listing::{Known, Listed, ListingBuffer, Piece, Rest};
 use super::meta::{Identity, Links, Look};
+use super::seen::{Seen, Step};
 use crate::spec::Symlinks;
 
 /// What a walk does with what it finds.
@@ -97,37 +100,42 @@ pub enum Found {
 
 /// An iterator over what is below a root, the root included. The listing of
 /// each directory must not be read by anyone else through the same [`Dir`] meanwhile.
-pub struct Walker {
+pub struct Walker<'a> {
     options: WalkOptions,
     root: Option<Dir>,
     levels: Vec<Level>,
     /// Names of the innermost level that were listed and not looked at yet.
-    listing: Listing,
+    piece: Piece,
+    buffer: ListingBuffer,
     /// Directories that were entered and not left: kept only where links can lead back to one.
     entered: HashSet<Identity>,
-    link_buffer: Vec<u8>,
+    help: Option<Help<'a>>,
 }
 
 /// A directory that was entered and not left.
-struct Level {
-    dir: Dir,
-    /// Subdirectories that the last buffer named. At most one buffer's worth.
-    waiting: Vec<(Name, Links)>,
-    /// Where the listing goes on.
-    cookie: u64,
-    /// The descriptor that stands there.
-    standing: Weak<OwnedFd>,
-    ended: bool,
+pub(super) struct Level {
+    pub dir: Dir,
+    /// Subdirectories that the last piece named. At most one piece's worth.
+    pub waiting: Vec<Waiting>,
+    /// Where the listing goes on, if it has not ended.
+    pub rest: Option<Rest>,
+    /// The same, asked for.
+    pub rest_ahead: Option<Ticket<ReadOn>>,
     complete: bool,
 }
 
-impl Level {
-    fn new(dir: Dir) -> Self {
-        Self { dir, waiting: Vec::new(), cookie: 0, standing: Weak::new(), ended: false, complete: true }
-    }
+/// A subdirectory that will be entered.
+pub(super) struct Waiting {
+    pub name: Name,
+    pub links: Links,
+    /// The same, asked for.
+    pub ahead: Option<Ticket<Enter>>,
+}
 
-    fn found_file(&self, name: Name, links: Links, look: &Look) -> Found {
-        Found::File { parent: self.dir.clone(), name, links, size: look.size, meta: look.meta, version: look.version() }
+impl Level {
+    fn found_file(&self, name: Name, Seen { look, links, .. }: &Seen) -> Found {
+        let (links, version) = (*links, look.version());
+        Found::File { parent: self.dir.clone(), name, links, size: look.size, meta: look.meta, version }
     }
 
     fn left_out(&self, name: Name, reason: &'static str) -> Found {
@@ -138,47 +146,47 @@ impl Level {
         self.complete = false;
         Found::Failed { path: self.dir.path_of(name), error }
     }
+}
 
-    /// Reads the next buffer of names into `listing`.
-    fn read_on(&mut self, listing: &mut Listing) -> io::Result<()> {
-        let fd = self.dir.fd()?;
-        // Another descriptor when the directory had been closed meanwhile, or is new.
-        let stands_there = std::ptr::eq(self.standing.as_ptr(), Arc::as_ptr(&fd));
-        let seek_to = (!stands_there).then_some(self.cookie);
-        self.standing = Arc::downgrade(&fd);
-        match listing.read(&fd, seek_to)? {
-            Some(cookie) => self.cookie = cookie,
-            None => self.ended = true,
-        }
-        Ok(())
+impl Walker<'static> {
+    /// A walk that has not looked at anything yet.
+    pub fn new(root: Dir, options: WalkOptions) -> Self {
+        Self::with(root, options, None)
     }
 }
 
-impl Walker {
-    /// A walk that has not looked at anything yet.
-    pub fn new(root: Dir, options: WalkOptions) -> Self {
+impl<'a> Walker<'a> {
+    /// The same walk, which has `ahead` look things up beforehand where lookups wait. What was found, and the order,
+    /// are the same; but what changes meanwhile may have been looked at a little earlier.
+    pub fn helped(root: Dir, ahead: &'a Ahead) -> Self {
+        Self::with(root, ahead.options(), Some(Help::new(ahead)))
+    }
+
+    fn with(root: Dir, options: WalkOptions, help: Option<Help<'a>>) -> Self {
         Self {
             options,
             root: Some(root),
             levels: Vec::new(),
-            listing: Listing::new(),
+            piece: Piece::empty(),
+            buffer: ListingBuffer::new(),
             entered: HashSet::new(),
-            link_buffer: Vec::new(),
+            help,
         }
     }
 
     fn enter_root(&mut self, root: Dir) -> Found {
         match root.fd().and_then(|fd| Look::at_fd(&*fd)) {
-            Ok(look) => self.enter(root, &look),
+            Ok(look) => self.enter(Opened { dir: root, look, rest: Rest::beginning(), rest_ahead: None }),
             Err(error) => Found::Failed { path: root.path_bytes(), error },
         }
     }
 
-    fn enter(&mut self, dir: Dir, look: &Look) -> Found {
+    fn enter(&mut self, Opened { dir, look, rest, rest_ahead }: Opened) -> Found {
         if self.options.symlinks == Symlinks::Follow {
             self.entered.insert(look.identity);
         }
-        self.levels.push(Level::new(dir.clone()));
+        let (waiting, rest) = (Vec::new(), Some(rest));
+        self.levels.push(Level { dir: dir.clone(), waiting, rest, rest_ahead, complete: true });
         Found::EnterDir { dir, meta: look.meta }
     }
 
@@ -186,101 +194,116 @@ impl Walker {
         let Level { dir, complete, .. } = self.levels.pop()?;
         self.entered.remove(&dir.identity());
         dir.keep_parent_open();
+        if let Some(help) = &mut self.help {
+            help.left(&mut self.levels);
+        }
         Some(Found::LeaveDir { dir, complete })
+    }
+
+    /// Reads the innermost level's next names. `None` when there is nothing to say: it went well.
+    fn read_on(&mut self, rest: &Rest) -> Option<Found> {
+        let level = self.levels.last_mut()?;
+        let dir = &level.dir;
+        let fetched = self.help.as_ref().and_then(|help| help.collect(level.rest_ahead.take()));
+        match fetched.unwrap_or_else(|| timed(&mut self.help, || rest.read(dir, &mut self.buffer))) {
+            Ok(piece) => self.piece = piece,
+            Err(error) => {
+                level.complete = false;
+                return Some(Found::Failed { path: level.dir.path_bytes(), error });
+            }
+        }
+        (level.rest, level.rest_ahead) = (self.piece.rest.take(), self.piece.rest_ahead.take());
+        if let Some(help) = &mut self.help {
+            help.look_ahead(&mut self.levels, &mut self.piece);
+        }
+        None
     }
 
     /// One listed name of the innermost level. `None` when there is nothing to
     /// say: it has vanished, or it is a directory, which waits for its turn.
     fn examine(&mut self, entry: Listed) -> Option<Found> {
         let level = self.levels.last_mut()?;
-        let bytes = self.listing.name(entry);
+        let bytes = self.piece.name(&entry);
         let name = match Name::new(bytes) {
             Ok(name) => name,
             Err(error) => return Some(level.failed(bytes, io::Error::other(error))),
         };
-        let keep_links = self.options.symlinks != Symlinks::Follow;
-        match entry.kind {
-            FileType::RegularFile => self.look_at(name, Links::Itself),
-            FileType::Directory => self.wait_for(name, Links::Itself),
-            FileType::Symlink | FileType::Unknown if keep_links => self.look_at(name, Links::Itself),
-            FileType::Symlink | FileType::Unknown => self.look_at(name, Links::Followed),
-            other => Some(level.left_out(name, special(other))),
+        let symlinks = self.options.symlinks;
+        match (entry.known, Step::of(entry.kind, symlinks)) {
+            (Known::Seen(seen), _) => self.tell(name, seen),
+            (Known::Asked(ticket), _) => self.wait_for(name, Links::Itself, Some(ticket)),
+            (Known::Nothing, Step::Enter) => self.wait_for(name, Links::Itself, None),
+            (Known::Nothing, Step::LookAt(links)) => {
+                let seen = timed(&mut self.help, || Seen::at(&level.dir, &name, links, symlinks));
+                self.tell(name, seen)
+            }
+            (Known::Nothing, Step::LeaveOut) => Some(level.left_out(name, special(entry.kind))),
         }
     }
 
-    fn wait_for(&mut self, name: Name, links: Links) -> Option<Found> {
+    fn wait_for(&mut self, name: Name, links: Links, ahead: Option<Ticket<Enter>>) -> Option<Found> {
         let level = self.levels.last_mut()?;
         if !self.options.recursive {
             return Some(level.left_out(name, "is a directory (-r copies directories)"));
         }
-        level.waiting.push((name, links));
+        level.waiting.push(Waiting { name, links, ahead });
         None
     }
 
-    fn look_at(&mut self, name: Name, links: Links) -> Option<Found> {
+    /// What a look at `name` found, in the walk's words.
+    fn tell(&mut self, name: Name, seen: io::Result<Seen>) -> Option<Found> {
         let level = self.levels.last_mut()?;
-        let look = match level.dir.fd().and_then(|fd| Look::at_name(&*fd, &name, links)) {
-            Ok(look) => look,
-            Err(error) if is(&error, Errno::NOENT) => return dangling(level, &name, links),
+        let mut seen = match seen {
+            Ok(seen) => seen,
+            Err(error) if is(&error, Errno::NOENT) => return dangling(level, &name, self.options.symlinks),
             Err(error) => return Some(level.failed(name.as_bytes(), error)),
         };
-        match look.kind {
-            FileType::RegularFile => Some(level.found_file(name, links, &look)),
-            FileType::Directory => self.wait_for(name, links),
-            FileType::Symlink => self.link(name, look.meta),
-            other => Some(level.left_out(name, special(other))),
-        }
-    }
-
-    /// A link that was looked at itself.
-    fn link(&mut self, name: Name, meta: Meta) -> Option<Found> {
-        let level = self.levels.last_mut()?;
-        match self.options.symlinks {
-            Symlinks::Ignore => Some(level.left_out(name, "is a symbolic link")),
-            // It was listed as a file and is a link now.
-            Symlinks::Follow => self.look_at(name, Links::Followed),
-            Symlinks::Keep => {
-                let buffer = std::mem::take(&mut self.link_buffer);
-                let read = level.dir.fd().and_then(|fd| Ok(readlinkat(&*fd, name.as_bytes(), buffer)?));
-                match read {
-                    Ok(target) => {
-                        let points_to = target.to_bytes().into();
-                        self.link_buffer = target.into_bytes();
-                        Some(Found::Symlink { parent: level.dir.clone(), name, points_to, meta })
-                    }
-                    Err(error) if is(&error, Errno::NOENT) => None,
-                    Err(error) => Some(level.failed(name.as_bytes(), error)),
-                }
+        match (seen.look.kind, seen.points_to.take()) {
+            (FileType::RegularFile, _) => Some(level.found_file(name, &seen)),
+            (FileType::Directory, _) => self.wait_for(name, seen.links, None),
+            (FileType::Symlink, None) => Some(level.left_out(name, "is a symbolic link")),
+            (FileType::Symlink, Some(points_to)) => {
+                Some(Found::Symlink { parent: level.dir.clone(), name, points_to, meta: seen.look.meta })
             }
+            (other, _) => Some(level.left_out(name, special(other))),
         }
     }
 
     /// Opens a subdirectory of the innermost level. `None` when it has vanished.
-    fn descend(&mut self, name: &Name, links: Links) -> Option<Found> {
+    fn descend(&mut self, Waiting { name, links, ahead }: Waiting) -> Option<Found> {
         let level = self.levels.last_mut()?;
-        let (dir, look) = match level.dir.child_looked_at(name, links) {
+        let fetched = self.help.as_ref().and_then(|help| help.collect(ahead));
+        let open = || {
+            let (dir, look) = level.dir.child_looked_at(&name, links)?;
+            Ok(Opened { dir, look, rest: Rest::beginning(), rest_ahead: None })
+        };
+        let opened = match fetched.unwrap_or_else(|| timed(&mut self.help, open)) {
             Ok(opened) => opened,
             Err(error) if is(&error, Errno::NOENT) => return None,
             Err(error) => return Some(level.failed(name.as_bytes(), error)),
         };
-        if self.options.skip == Some(look.identity) {
-            return Some(level.left_out(name.clone(), "is the target of this copy"));
+        if self.options.skip == Some(opened.look.identity) {
+            return Some(level.left_out(name, "is the target of this copy"));
         }
-        if self.entered.contains(&look.identity) {
+        if self.entered.contains(&opened.look.identity) {
             let error = io::Error::other("symbolic link loop: this directory contains itself");
             return Some(level.failed(name.as_bytes(), error));
         }
-        Some(self.enter(dir, &look))
+        Some(self.enter(opened))
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.help.as_ref().is_some_and(|help| help.ahead.is_stopped())
     }
 
     /// Names that are held: what bounds a walk's memory.
     #[cfg(test)]
     pub(super) fn names_held(&self) -> usize {
-        self.listing.names_held() + self.levels.iter().map(|level| level.waiting.len()).sum::<usize>()
+        self.piece.names_held() + self.levels.iter().map(|level| level.waiting.len()).sum::<usize>()
     }
 }
 
-impl Iterator for Walker {
+impl Iterator for Walker<'_> {
     type Item = Found;
 
     fn next(&mut self) -> Option<Found> {
@@ -288,32 +311,43 @@ impl Iterator for Walker {
             return Some(self.enter_root(root));
         }
         loop {
-            if let Some(entry) = self.listing.take() {
-                if let Some(found) = self.examine(entry) {
-                    return Some(found);
-                }
-                continue;
+            if self.is_stopped() {
+                return None;
             }
-            let level = self.levels.last_mut()?;
-            if let Some((name, links)) = level.waiting.pop() {
-                if let Some(found) = self.descend(&name, links) {
-                    return Some(found);
+            if let Some(help) = &mut self.help {
+                help.judge(&mut self.levels, &mut self.piece);
+            }
+            let found = if let Some(entry) = self.piece.take() {
+                self.examine(entry)
+            } else {
+                let level = self.levels.last_mut()?;
+                if let Some(waiting) = level.waiting.pop() {
+                    self.descend(waiting)
+                } else if let Some(rest) = level.rest.take() {
+                    self.read_on(&rest)
+                } else {
+                    return self.leave();
                 }
-            } else if level.ended {
-                return self.leave();
-            } else if let Err(error) = level.read_on(&mut self.listing) {
-                level.ended = true;
-                level.complete = false;
-                return Some(Found::Failed { path: level.dir.path_bytes(), error });
+            };
+            if found.is_some() {
+                return found;
             }
         }
     }
 }
 
+/// Carries out one lookup of the walk's own.
+fn timed<T>(help: &mut Option<Help<'_>>, lookup: impl FnOnce() -> T) -> T {
+    match help {
+        Some(help) => help.waits.time(lookup),
+        None => lookup(),
+    }
+}
+
 /// What to say of a name that leads nowhere: nothing if it has vanished.
-fn dangling(level: &mut Level, name: &Name, links: Links) -> Option<Found> {
+fn dangling(level: &mut Level, name: &Name, symlinks: Symlinks) -> Option<Found> {
     let itself = || level.dir.fd().and_then(|fd| Look::at_name(&*fd, name, Links::Itself));
-    if links == Links::Followed && itself().is_ok() {
+    if symlinks == Symlinks::Follow && itself().is_ok_and(|look| look.kind == FileType::Symlink) {
         let error = io::Error::new(io::ErrorKind::NotFound, "symbolic link to something that does not exist");
         return Some(level.failed(name.as_bytes(), error));
     }

@@ -1,21 +1,30 @@
-//! Tests of the walk: what it finds, leaves out, reports and survives.
+//! Tests of the walk, with helpers and without: what it finds, leaves out, reports and survives.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::testing::{KEEP, make_dir, name, rename, without_capabilities, write_file};
+use proptest::prelude::*;
+
+use super::testing::{KEEP, both, eager, in_time, make_dir, name, rename, without_capabilities, write_file};
+use super::waits::Waits;
 use super::*;
+use crate::cancel::Cancel;
 use crate::spec::Symlinks;
 
 const FOLLOW: WalkOptions = WalkOptions { recursive: true, symlinks: Symlinks::Follow, skip: None };
 
-/// Everything a walk found, by path; directories by a `/` at the end.
+/// Everything a walk found, by path; directories by a `/` at the end. Both kinds of walk find the same, in the same order.
 fn walk(root: &Dir, options: WalkOptions) -> BTreeMap<String, String> {
+    let root = root.clone();
+    let both = move || both(&root, &eager(options)).map(|walker| walker.map(tell).collect::<Vec<_>>());
+    let [alone, helped] = in_time(both);
+    assert_eq!(alone, helped);
     let mut found = BTreeMap::new();
-    for item in Walker::new(root.clone(), options) {
-        let (path, what) = tell(item);
+    for (path, what) in alone {
         let path = haul_proto::path::escape(&path);
         assert_eq!(found.insert(path.clone(), what), None, "{path} was found twice");
     }
@@ -89,19 +98,21 @@ fn brackets_what_is_in_a_directory() {
     for child in ["x", "y", "z"] {
         write_file(&make_dir(&make_dir(&root, child), "inner"), "file", b"");
     }
-    let mut stack: Vec<Identity> = Vec::new();
-    for item in Walker::new(root, KEEP) {
-        match item {
-            Found::EnterDir { dir, .. } => {
-                assert_eq!(dir.parent().map(Dir::identity), stack.last().copied());
-                stack.push(dir.identity());
+    for walker in both(&root, &eager(KEEP)) {
+        let mut stack: Vec<Identity> = Vec::new();
+        for item in walker {
+            match item {
+                Found::EnterDir { dir, .. } => {
+                    assert_eq!(dir.parent().map(Dir::identity), stack.last().copied());
+                    stack.push(dir.identity());
+                }
+                Found::LeaveDir { dir, .. } => assert_eq!(stack.pop(), Some(dir.identity())),
+                Found::File { parent, .. } => assert_eq!(stack.last(), Some(&parent.identity())),
+                other => panic!("{other:?}"),
             }
-            Found::LeaveDir { dir, .. } => assert_eq!(stack.pop(), Some(dir.identity())),
-            Found::File { parent, .. } => assert_eq!(stack.last(), Some(&parent.identity())),
-            other => panic!("{other:?}"),
         }
+        assert!(stack.is_empty());
     }
-    assert!(stack.is_empty());
 }
 
 #[test]
@@ -112,17 +123,18 @@ fn takes_names_as_bytes() {
     for each in names {
         write_file(&make_dir(&root, each), each, b"");
     }
-    let found: Vec<Vec<u8>> = Walker::new(root, KEEP)
-        .filter_map(|item| match item {
+    for walker in both(&root, &eager(KEEP)) {
+        let name_of = |item| match item {
             Found::File { parent, name, .. } => {
                 assert_eq!(parent.name(), Some(&name));
                 Some(name.as_bytes().to_vec())
             }
             _ => None,
-        })
-        .collect();
-    assert_eq!(found.len(), names.len());
-    assert!(names.iter().all(|each| found.iter().any(|f| f == each)));
+        };
+        let found: Vec<Vec<u8>> = walker.filter_map(name_of).collect();
+        assert_eq!(found.len(), names.len());
+        assert!(names.iter().all(|each| found.iter().any(|f| f == each)));
+    }
 }
 
 #[test]
@@ -251,20 +263,110 @@ fn does_not_mention_what_vanishes() {
     assert!(walker.next().is_none());
 }
 
+/// What was looked up ahead may be told although it is gone; what is told of must have been there.
+#[test]
+fn survives_with_helpers_what_vanishes() {
+    let (temp, root) = sandbox();
+    for i in 0..10 {
+        write_file(&root, format!("file{i}"), b"");
+        write_file(&make_dir(&root, format!("dir{i}")), "inner", b"");
+    }
+    let ahead = eager(KEEP);
+    let mut walker = Walker::helped(root, &ahead);
+    assert!(matches!(walker.next(), Some(Found::EnterDir { .. })));
+    for i in 0..10 {
+        std::fs::remove_file(temp.path().join(format!("file{i}"))).unwrap();
+        std::fs::remove_dir_all(temp.path().join(format!("dir{i}"))).unwrap();
+    }
+    let mut depth = 1;
+    for item in walker {
+        match item {
+            Found::EnterDir { .. } => depth += 1,
+            Found::LeaveDir { .. } => depth -= 1,
+            Found::File { .. } => {}
+            // A directory that was open and went before it was listed.
+            Found::Failed { error, .. } => assert_eq!(error.kind(), io::ErrorKind::NotFound),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(depth, 0);
+}
+
 #[test]
 fn never_follows_a_directory_that_became_a_link() {
-    let (temp, root) = sandbox();
-    make_dir(&root, "dir");
-    write_file(&make_dir(&root, "secret"), "file", b"");
-    write_file(&root, "first", b"");
-    let mut walker = Walker::new(root, KEEP);
-    while !matches!(walker.next(), Some(Found::File { .. })) {}
-    rename(temp.path(), "dir", "old");
-    symlink("secret", temp.path().join("dir")).unwrap();
-    let told: BTreeMap<_, _> = walker.map(tell).collect();
-    assert_eq!(told[&b"dir"[..]], "failed: Not a directory (os error 20)");
-    assert_eq!(told[&b"secret/file"[..]], "0 Itself");
-    assert!(!told.keys().any(|path| path.starts_with(b"dir/")));
+    for helped in [false, true] {
+        let (temp, root) = sandbox();
+        make_dir(&root, "dir");
+        write_file(&make_dir(&root, "secret"), "file", b"");
+        write_file(&root, "first", b"");
+        let ahead = eager(KEEP);
+        let [alone, with_help] = both(&root, &ahead);
+        let mut walker = if helped { with_help } else { alone };
+        while !matches!(walker.next(), Some(Found::File { .. })) {}
+        rename(temp.path(), "dir", "old");
+        symlink("secret", temp.path().join("dir")).unwrap();
+        let told: BTreeMap<_, _> = walker.map(tell).collect();
+        // With helpers it may have been opened before, and is what it was then.
+        match told.get(&b"dir"[..]) {
+            Some(failed) => assert_eq!(failed, "failed: Not a directory (os error 20)"),
+            None => assert!(helped && told[&b"dir/."[..]] == "complete"),
+        }
+        assert_eq!(told[&b"secret/file"[..]], "0 Itself");
+        assert!(!told.contains_key(&b"dir/file"[..]));
+    }
+}
+
+#[test]
+fn ends_at_once_when_it_is_stopped_and_leaves_no_thread() {
+    in_time(|| {
+        let (_temp, root) = sandbox();
+        for i in 0..40 {
+            let dir = make_dir(&root, format!("dir{i}"));
+            (0..200).for_each(|j| write_file(&dir, format!("file{j}"), b""));
+        }
+        for taken in [0, 1, 100, 3_000] {
+            let stop = Cancel::new();
+            let ahead = Ahead::always(KEEP, stop.clone());
+            let mut walker = Walker::helped(root.clone(), &ahead);
+            assert_eq!(walker.by_ref().take(taken).count(), taken);
+            stop.cancel();
+            assert!(walker.take(2).count() <= usize::from(taken == 0), "the root at most");
+            let shared = ahead.watch();
+            drop(ahead);
+            assert_eq!(shared.strong_count(), 0, "each thread holds on to it");
+        }
+    });
+}
+
+#[test]
+fn calls_no_help_where_lookups_do_not_wait() {
+    let (_temp, root) = sandbox();
+    (0..300).for_each(|i| write_file(&root, format!("file{i}"), b""));
+    let ahead = Ahead::new(KEEP, Cancel::new());
+    assert_eq!(Walker::helped(root, &ahead).count(), 302);
+    assert_eq!(ahead.threads(), 0);
+}
+
+#[test]
+fn calls_help_where_lookups_wait_and_rests_where_they_no_longer_do() {
+    in_time(|| {
+        let ahead = Ahead::new(KEEP, Cancel::new());
+        let mut waits = Waits::new();
+        waits.waited = Duration::from_millis(9);
+        assert!(!ahead.judge(&mut waits) && !ahead.is_of_use());
+        waits.lookups = 1024;
+        assert!(!ahead.judge(&mut waits));
+        assert_eq!(waits.take(), (0, Duration::ZERO), "waits that lie far apart are not added up");
+        waits.waited = Duration::from_millis(10);
+        assert!(ahead.judge(&mut waits) && ahead.is_of_use());
+        assert!(ahead.threads() > 0);
+
+        let (_temp, root) = sandbox();
+        (0..3_000).for_each(|i| write_file(&root, format!("file{i}"), b""));
+        while ahead.is_of_use() {
+            assert_eq!(Walker::helped(root.clone(), &ahead).count(), 3_002);
+        }
+    });
 }
 
 #[test]
@@ -273,4 +375,45 @@ fn says_why_a_root_cannot_be_opened() {
     write_file(&root, "file", b"");
     assert_eq!(Dir::open_root(&temp.path().join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
     assert_eq!(Dir::open_root(&temp.path().join("file")).unwrap_err().kind(), io::ErrorKind::NotADirectory);
+}
+
+/// A tree for tests: what is in a directory.
+#[derive(Debug, Clone)]
+enum Node {
+    File(u8),
+    Link(usize),
+    Tree(Vec<Node>),
+}
+
+fn node() -> impl Strategy<Value = Node> {
+    let leaf = prop_oneof![12 => any::<u8>().prop_map(Node::File), 1 => (0..LINKS.len()).prop_map(Node::Link)];
+    leaf.prop_recursive(6, 200, 20, |inner| prop::collection::vec(inner, 0..20).prop_map(Node::Tree))
+}
+
+/// Where links lead: nowhere, to themselves, up (which is a loop), and aside.
+const LINKS: [&str; 5] = ["nowhere", "n0", "..", ".", "../n1"];
+
+fn grow(dir: &Dir, nodes: &[Node]) {
+    for (number, node) in nodes.iter().enumerate() {
+        let name = format!("n{number}");
+        match node {
+            Node::File(size) => write_file(dir, &name, &vec![0; usize::from(*size)]),
+            Node::Link(to) => rustix::fs::symlinkat(LINKS[*to], &*dir.fd().unwrap(), &*name).unwrap(),
+            Node::Tree(nodes) => grow(&make_dir(dir, &name), nodes),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn finds_the_same_with_helpers_and_without(nodes in prop::collection::vec(node(), 0..40), follow in any::<bool>(), cache in 2usize..40) {
+        let temp = tempfile::tempdir().unwrap();
+        let open = FdCache::new(cache);
+        // One level down, so that no link leads out of the temporary directory.
+        let root = make_dir(&Dir::open_root_in(temp.path(), Arc::clone(&open)).unwrap(), "root");
+        grow(&root, &nodes);
+        walk(&root, if follow { FOLLOW } else { KEEP });
+        prop_assert!(open.open_now() <= cache);
+    }
 }

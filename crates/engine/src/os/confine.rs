@@ -26,7 +26,7 @@ pub enum Rights {
     WriteSpecial,
     /// Making, replacing, removing, reading and writing files.
     OwnFiles,
-    /// All that a target does where its data lands. It makes no devices, FIFOs or sockets and removes no directories.
+    /// All that a target does where its data lands. It makes no devices, FIFOs or sockets.
     Land,
 }
 

@@ -13,6 +13,11 @@ const LEN: usize = 256;
 
 /// Where a field begins in `struct tcp_info`.
 mod place {
+    pub const STATE: usize = 0;
+    pub const PROBES: usize = 3;
+    pub const UNACKED: usize = 24;
+    pub const LAST_DATA_SENT_MS: usize = 44;
+    pub const LAST_ACK_RECV_MS: usize = 56;
     pub const RTT_US: usize = 68;
     pub const TOTAL_RETRANS: usize = 100;
     pub const BYTES_ACKED: usize = 120;
@@ -23,9 +28,18 @@ mod place {
     pub const SNDBUF_LIMITED_US: usize = 184;
 }
 
+/// `TCP_ESTABLISHED` of `linux/tcp_states.h`.
+const ESTABLISHED: u8 = 1;
+/// A receiver without room that does not answer so many probes in a row does not answer.
+const PROBES_UNANSWERED: u8 = 2;
+
 /// Figures of one connection, since it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TcpInfo {
+    /// Neither end has closed it, and it has not failed.
+    pub is_established: bool,
+    /// Something was sent and nothing came back since. A receiver that has no room and says so has answered.
+    pub is_unanswered: bool,
     /// Smoothed round-trip time.
     pub round_trip: Duration,
     /// The shortest round-trip time.
@@ -68,7 +82,10 @@ pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
     }
     let short = |at: usize| info[at..].first_chunk().map_or(0, |bytes| u64::from(u32::from_ne_bytes(*bytes)));
     let long = |at: usize| info[at..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+    let is_behind = short(place::LAST_ACK_RECV_MS) > short(place::LAST_DATA_SENT_MS);
     Ok(TcpInfo {
+        is_established: info[place::STATE] == ESTABLISHED,
+        is_unanswered: short(place::UNACKED) > 0 && is_behind || info[place::PROBES] >= PROBES_UNANSWERED,
         round_trip: Duration::from_micros(short(place::RTT_US)),
         round_trip_min: Duration::from_micros(short(place::MIN_RTT_US)),
         acknowledged_bytes: long(place::BYTES_ACKED),
@@ -120,6 +137,11 @@ mod tests {
         assert!(info.segments > 0 && info.segments < 100_000 && info.retransmitted < info.segments, "{info:?}");
         assert!(info.round_trip < Duration::from_secs(1) && info.round_trip_min <= 2 * info.round_trip, "{info:?}");
         assert!(info.busy >= info.receiver_limited, "{info:?}");
+        assert!(info.is_established && !info.is_unanswered, "{info:?}");
+        drop(far);
+        while tcp_info(&near).unwrap().is_established {
+            assert!(std::time::Instant::now() < deadline, "the other end has closed it");
+        }
         let (unix, _) = std::os::unix::net::UnixStream::pair().unwrap();
         assert!(tcp_info(&unix).is_err());
     }

@@ -21,12 +21,15 @@ use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::message::TargetMessage;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{Links, Operand, SourceRequest};
+use std::collections::HashSet;
+use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use self::item::{Item, Trouble};
 use self::operand::Root;
+use crate::cancel::Cancel;
 use crate::fs::{Identity, Look};
 use crate::os::confine::Bounds;
 use crate::pace::Pace;
@@ -39,6 +42,10 @@ use crate::stream::compress::Compressing;
 pub use self::item::CHANGED;
 pub use self::send::{NO_VALUE, Outlet, SendError};
 
+/// Why a file fails that the target takes from its beginning to its end only.
+const OUT_OF_ORDER: &str =
+    "the data stream that carried it broke, and it can only be written in one go\nrun the same command again";
+
 /// The source's end of a job.
 pub struct Source {
     request: SourceRequest,
@@ -46,6 +53,8 @@ pub struct Source {
     /// Where the data lands, if that is on this host: never walked into.
     landing: OnceLock<Identity>,
     state: Mutex<State>,
+    /// Ends the walk.
+    walking: Cancel,
     /// How files are read.
     policy: Policy,
     /// There may be work for streams.
@@ -63,8 +72,10 @@ pub struct Source {
 struct State {
     machine: Machine<Item>,
     stopped: bool,
-    /// Streams with ids below this get work.
-    streams: u16,
+    /// Streams with ids up to this one get work.
+    last: StreamId,
+    /// Streams that were given up, until their threads have ended.
+    given_up: HashSet<StreamId>,
     /// How long a stream rests before it does once more what another has not finished; `None`: for good.
     double_after: Option<Duration>,
 }
@@ -80,11 +91,18 @@ impl Source {
     pub fn prepare(request: SourceRequest, reporter: Reporter) -> Self {
         let roots = operand::look(&request.operands, request.recursive, &reporter);
         let machine = Machine::new(request.settings.frame, request.settings.streams);
-        let state = Mutex::new(State { machine, stopped: false, streams: u16::MAX, double_after: None });
+        let state = Mutex::new(State {
+            machine,
+            stopped: false,
+            last: StreamId(u16::MAX),
+            given_up: HashSet::new(),
+            double_after: None,
+        });
         let (work, window, outbox) = (Condvar::new(), Condvar::new(), Condvar::new());
         let pace = Pace::new(request.rate_bytes_per_s);
         let policy = Policy::new(request.storage);
-        Self { request, roots, landing: OnceLock::new(), state, policy, work, window, outbox, pace, reporter }
+        let walking = Cancel::new();
+        Self { request, roots, landing: OnceLock::new(), state, walking, policy, work, window, outbox, pace, reporter }
     }
 
     /// The operands as the target needs to know them.
@@ -159,10 +177,11 @@ impl Source {
         send::run(self, id, outlet)
     }
 
-    /// Streams with ids below `streams` share the work from now on; any other rests when it has done what it took.
-    pub fn set_streams(&self, streams: u16) {
+    /// From now on, so many streams share the work, of which `last` has the highest id; any with a higher one rests when it
+    /// has done what it took.
+    pub fn set_streams(&self, streams: u16, last: StreamId) {
         let mut state = self.lock();
-        state.streams = streams;
+        state.last = last;
         state.machine.set_streams(streams);
         drop(state);
         self.reporter.tally.streams.store(streams.into(), Ordering::Relaxed);
@@ -186,7 +205,23 @@ impl Source {
         }
     }
 
-    /// Asks the target to make all streams with ids below `count`.
+    /// Has a stream's thread end, which may be waiting for work: what it carried is for others.
+    pub fn give_up_stream(&self, id: StreamId) {
+        self.lock().given_up.insert(id);
+        self.work.notify_all();
+    }
+
+    /// A stream is gone, and its thread is at its end. What was on its way is asked for.
+    fn lose_stream(&self, id: StreamId, in_hand: impl Iterator<Item = Work<Item>>) {
+        let mut state = self.lock();
+        state.given_up.remove(&id);
+        let failed = state.machine.lose_stream(id, in_hand, OUT_OF_ORDER);
+        drop(state);
+        failed.iter().for_each(|item| self.reporter.failed(item.path(&self.request.operands), OUT_OF_ORDER));
+        self.notify();
+    }
+
+    /// Asks the target to make so many more streams.
     pub fn ask_for_streams(&self, count: u16) {
         self.lock().machine.ask_for_streams(count);
         self.outbox.notify_all();
@@ -210,34 +245,38 @@ impl Source {
     /// Stops all threads at their next step.
     pub fn stop(&self) {
         self.lock().stopped = true;
+        self.walking.cancel();
         // What is half sent is not waited for.
         self.pace.set(0);
         self.notify();
     }
 
     /// The next work for a stream, at most `frames_max` frames; `None` when everything is settled, or the job was
-    /// stopped.
-    fn wait_for_work(&self, StreamId(id): StreamId, frames_max: u64) -> Option<Work<Item>> {
+    /// stopped. An error when the stream was given up.
+    fn wait_for_work(&self, id: StreamId, frames_max: u64) -> Result<Option<Work<Item>>, SendError> {
         let since = Instant::now();
         let mut state = self.lock();
         loop {
             if state.is_over() {
                 drop(state);
                 self.notify();
-                return None;
+                return Ok(None);
+            }
+            if state.given_up.contains(&id) {
+                return Err(io::Error::from(io::ErrorKind::ConnectionAborted).into());
             }
             let work = self.take_work(&mut state, id, frames_max);
             if work.is_some() {
-                return work;
+                return Ok(work);
             }
             state = match state.double_after {
-                Some(rest) if id < state.streams => {
+                Some(rest) if id <= state.last => {
                     let left = rest.saturating_sub(since.elapsed());
                     if left.is_zero()
                         && !self.pace.is_limited()
                         && let Some(double) = state.machine.next_double()
                     {
-                        return Some(double);
+                        return Ok(Some(double));
                     }
                     // What can be doubled now becomes old; whatever is new wakes this thread.
                     let pause = if left.is_zero() { rest } else { left };
@@ -251,12 +290,13 @@ impl Source {
     /// The next work for a stream if there is some now.
     fn work_at_hand(&self, id: StreamId, frames_max: u64) -> Option<Work<Item>> {
         let mut state = self.lock();
-        if state.stopped { None } else { self.take_work(&mut state, id.0, frames_max) }
+        let is_over = state.stopped || state.given_up.contains(&id);
+        if is_over { None } else { self.take_work(&mut state, id, frames_max) }
     }
 
-    fn take_work(&self, state: &mut State, id: u16, frames_max: u64) -> Option<Work<Item>> {
+    fn take_work(&self, state: &mut State, id: StreamId, frames_max: u64) -> Option<Work<Item>> {
         let was_closed = state.machine.window() == 0;
-        let work = if id < state.streams { state.machine.next_work(frames_max) } else { None };
+        let work = if id <= state.last { state.machine.next_work(id, frames_max) } else { None };
         // Work that nobody wants any more is forgotten on the way, and does not fill the window then.
         if was_closed && state.machine.window() > 0 {
             self.window.notify_all();
@@ -264,15 +304,10 @@ impl Source {
         work
     }
 
-    /// These frames were read.
-    fn frames_read(&self, entry: EntryId, values: &[(u64, [u8; 32])]) {
-        self.lock().machine.frames_read(entry, values);
+    /// These frames were read; some were compared and are the `same` at both ends.
+    fn frames_read(&self, entry: EntryId, values: &[(u64, [u8; 32])], same: &RangeSet) {
+        self.lock().machine.frames_read(entry, values, same);
         self.outbox.notify_all();
-    }
-
-    /// Frames that were compared are the same at both ends.
-    fn same(&self, entry: EntryId, frames: &RangeSet) {
-        self.lock().machine.same(entry, frames);
     }
 
     /// A small file did not fit into its pack.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::item::{Item, Place};
 use super::operand::{OPERAND_LINKS, RootKind};
 use super::{Source, State};
-use crate::fs::{Dir, Found, WalkOptions, Walker, describe};
+use crate::fs::{Ahead, Found, WalkOptions, Walker, describe};
 use crate::shown::below;
 use crate::spec::Symlinks;
 use haul_proto::wire::limits::OPEN_DIRECTORIES_MAX;
@@ -22,6 +22,13 @@ const BATCH_AGE_MAX: Duration = Duration::from_millis(20);
 
 /// Walks all operands.
 pub(super) fn walk(source: &Source) {
+    let symlinks = match source.request.links {
+        LinkRule::Keep => Symlinks::Keep,
+        LinkRule::Follow => Symlinks::Follow,
+        LinkRule::Ignore => Symlinks::Ignore,
+    };
+    let options = WalkOptions { recursive: true, symlinks, skip: source.landing.get().copied() };
+    let ahead = Ahead::new(options, source.walking.clone());
     let mut offers = Offers { source, batch: 0, batch_target: 1, since: Instant::now(), open: Vec::new(), skipping: 0 };
     for (root, number) in source.roots.iter().zip(0u32..) {
         let finished = match root.as_ref().map(|root| &root.kind) {
@@ -32,7 +39,7 @@ pub(super) fn walk(source: &Source) {
                 offers.file(number, EntryPlace::Operand(number), place, look.size, look.meta, look.version())
             }
             Some(RootKind::Null(size)) => offers.null(number, *size),
-            Some(RootKind::Directory(dir)) => offers.tree(number, dir.clone()),
+            Some(RootKind::Directory(dir)) => offers.tree(number, Walker::helped(dir.clone(), &ahead)),
         };
         if finished.is_none() {
             return;
@@ -56,17 +63,12 @@ struct Offers<'s> {
 
 /// The methods return `None` when the job was stopped.
 impl Offers<'_> {
-    fn tree(&mut self, operand: u32, root: Dir) -> Option<()> {
-        let symlinks = match self.source.request.links {
-            LinkRule::Keep => Symlinks::Keep,
-            LinkRule::Follow => Symlinks::Follow,
-            LinkRule::Ignore => Symlinks::Ignore,
-        };
-        let skip = self.source.landing.get().copied();
-        for found in Walker::new(root, WalkOptions { recursive: true, symlinks, skip }) {
+    fn tree(&mut self, operand: u32, walker: Walker<'_>) -> Option<()> {
+        for found in walker {
             self.found(operand, found)?;
         }
-        Some(())
+        // The walk ends early when the job is stopped.
+        (!self.source.lock().stopped).then_some(())
     }
 
     fn found(&mut self, operand: u32, found: Found) -> Option<()> {

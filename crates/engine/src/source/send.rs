@@ -49,15 +49,27 @@ pub trait Outlet {
 /// Why a stream could not go on.
 pub type SendError = StreamError;
 
-/// Carries one stream until everything is settled.
+/// Carries one stream until everything is settled. One that breaks leaves its work to others.
 pub(super) fn run(source: &Source, id: StreamId, outlet: &mut impl Outlet) -> Result<(), SendError> {
     let reader = Reader::new(source.request.settings.frame.bytes());
     let mut sender = Sender { source, id, outlet, reader, stride: Stride::default(), ahead: None };
+    let mut now = None;
+    let carried = carry(&mut sender, &mut now);
+    if carried.is_err() {
+        let in_hand = now.into_iter().chain(sender.ahead).map(Begun::back);
+        source.lose_stream(id, in_hand);
+    }
+    carried
+}
+
+/// What the stream is at is in `now`.
+fn carry(sender: &mut Sender<'_, impl Outlet>, now: &mut Option<Begun>) -> Result<(), SendError> {
     while let Some(work) = sender.next_work()? {
-        match work {
-            Begun::Frames(piece, file, held) => sender.send_piece(&piece, &file, &held)?,
-            Begun::Pack(files) => pack::send(source, &files, &mut sender.reader, sender.outlet)?,
+        match &*now.insert(work) {
+            Begun::Frames(piece, file, held) => sender.send_piece(piece, file, held)?,
+            Begun::Pack(files) => pack::send(sender.source, files, &mut sender.reader, sender.outlet)?,
         }
+        *now = None;
     }
     sender.outlet.end(sender.reader.buffer())
 }
@@ -84,6 +96,17 @@ enum Begun {
     Pack(Vec<SmallFile<Item>>),
 }
 
+impl Begun {
+    /// As it was taken.
+    fn back(self) -> Work<Item> {
+        match self {
+            Self::Frames(piece, _, held) if held.is_empty() => Work::Frames(piece),
+            Self::Frames(piece, _, held) => Work::Compare(piece, held),
+            Self::Pack(files) => Work::Pack(files),
+        }
+    }
+}
+
 impl<O: Outlet> Sender<'_, O> {
     /// The next work: what was begun ahead, else what there is now, else after a wait for which nothing is kept back.
     fn next_work(&mut self) -> Result<Option<Begun>, SendError> {
@@ -96,7 +119,7 @@ impl<O: Outlet> Sender<'_, O> {
                 Some(work) => work,
                 None => {
                     self.outlet.settle()?;
-                    match self.source.wait_for_work(self.id, frames_max) {
+                    match self.source.wait_for_work(self.id, frames_max)? {
                         Some(work) => work,
                         None => return Ok(None),
                     }
@@ -212,8 +235,7 @@ impl<O: Outlet> Sender<'_, O> {
 fn conclude(source: &Source, piece: &Piece<Item>, file: &Opened, values: &[(u64, Digest)], same: &RangeSet) {
     match piece.handle.look(file.fd()) {
         Ok(now) if now == (piece.size, piece.handle.modified) => {
-            source.same(piece.entry, same);
-            source.frames_read(piece.entry, values);
+            source.frames_read(piece.entry, values, same);
         }
         Ok(_) => source.fail(piece.entry, &piece.handle, Trouble::Changed),
         Err(error) => source.fail(piece.entry, &piece.handle, error.into()),

@@ -36,7 +36,7 @@ fn source(operands: &[PathBuf], links: Links) -> Source {
     let (storage, compression) = (StorageRequest::default(), Policy::Off);
     let request =
         SourceRequest { settings, operands, recursive: true, links, rate_bytes_per_s: 0, storage, compression };
-    Source::prepare(request, Reporter::new(LinkWriter::new(std::io::sink()), false))
+    Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false))
 }
 
 /// Walks and delivers the offers.
@@ -60,7 +60,7 @@ fn opened(source: &Source, count: usize) -> usize {
     for first in (0..count).step_by(512) {
         source.handle_peer(&needs(first, vec![Need::All; 512.min(count - first)])).unwrap();
     }
-    let work = std::iter::from_fn(|| source.lock().machine.next_work(haul_proto::plan::PIECE_FRAMES_MAX));
+    let work = std::iter::from_fn(|| source.lock().machine.next_work(StreamId(0), haul_proto::plan::PIECE_FRAMES_MAX));
     let files = work.map(|work| match work {
         Work::Pack(files) => files.iter().filter(|file| file.handle.open().is_ok()).count(),
         Work::Frames(_) | Work::Compare(..) => 0,
@@ -197,7 +197,7 @@ fn the_walk_goes_on_when_streams_find_that_nobody_wants_what_waits() {
         std::thread::sleep(Duration::from_millis(300));
         assert!(!walking.is_finished());
         let stream = Arc::clone(&source);
-        let streaming = std::thread::spawn(move || stream.wait_for_work(StreamId(0), 1).is_none());
+        let streaming = std::thread::spawn(move || stream.wait_for_work(StreamId(0), 1).unwrap().is_none());
         assert!(walking.join().unwrap());
         source.stop();
         assert!(streaming.join().unwrap());
@@ -258,7 +258,9 @@ fn a_stream_takes_its_next_piece_early_and_does_not_send_it_once_the_job_is_stop
             if at <= first_piece {
                 assert_eq!(sent, first_piece, "a piece that is begun is sent");
             }
-            let Some(Work::Frames(rest)) = source.lock().machine.next_work(1) else { panic!("the file is not done") };
+            let Some(Work::Frames(rest)) = source.lock().machine.next_work(StreamId(0), 1) else {
+                panic!("the file is not done")
+            };
             assert!(rest.frames.start > sent, "and the next one was taken by then");
         }
     });

@@ -16,7 +16,7 @@ use super::super::handshake::{Credentials, as_acceptor, as_connector};
 use super::*;
 
 fn credentials(suite: Suite) -> Credentials {
-    Credentials { session: JobId([1; 16]), secret: [2; 32], suite, rekey_bytes: 1 << 20, streams: 1 }
+    Credentials { session: JobId([1; 16]), secret: [2; 32], suite, rekey_bytes: 1 << 20 }
 }
 
 /// A source's stream and a target's.

@@ -5,7 +5,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -38,6 +38,8 @@ pub struct Terms {
     pub sockets: SocketSettings,
     /// How many there are at first.
     pub streams: u16,
+    /// How many there may be.
+    pub streams_max: u16,
     /// How long one may take to be made.
     pub timeout: Duration,
 }
@@ -47,9 +49,16 @@ pub struct Connector {
     address: SocketAddr,
     terms: Terms,
     proven: Mutex<Sender<(StreamId, Stream)>>,
-    /// Ids below this are made, or being made.
-    begun: AtomicU16,
+    making: Mutex<Making>,
     unwanted: Arc<AtomicBool>,
+}
+
+/// Connections that are still to be made, and the threads that make them.
+struct Making {
+    left: u16,
+    threads: u16,
+    /// The next stream's id. None is used twice, also not where no stream came of it: the other end may know it.
+    next: u32,
 }
 
 /// The first stream is up, and the others come.
@@ -84,19 +93,18 @@ fn connect_to(address: &str, terms: &Terms) -> Result<Connected, StreamError> {
     let first = socket(address, terms)?;
     let from = local_name(&first);
     let streams = match round_trip_time(&first) {
-        Some(time) if terms.credentials.streams > terms.streams => {
-            terms.streams.max(streams_for(time, bears_loss(&first)))
-        }
+        Some(time) if terms.streams_max > terms.streams => terms.streams.max(streams_for(time, bears_loss(&first))),
         _ => terms.streams,
     };
-    let streams = streams.min(terms.credentials.streams);
+    let streams = streams.min(terms.streams_max);
     let (sender, proven) = channel();
     let unwanted = Arc::new(AtomicBool::new(false));
     let arrivals = Arrivals { proven, unwanted: Arc::clone(&unwanted) };
-    let (terms, proven, begun) = (terms.clone(), Mutex::new(sender), AtomicU16::new(1));
-    let connector = Arc::new(Connector { address, terms, proven, begun, unwanted });
+    let (terms, proven) = (terms.clone(), Mutex::new(sender));
+    let making = Mutex::new(Making { left: 0, threads: 0, next: 1 });
+    let connector = Arc::new(Connector { address, terms, proven, making, unwanted });
     // The others do not wait for the first one to be proven: that takes round trips.
-    connector.bring_up_to(streams);
+    connector.make(streams.saturating_sub(1));
     let stream = as_connector(first, &connector.terms.credentials, StreamId(0))?;
     connector.deliver(StreamId(0), stream);
     Ok(Connected { connector, arrivals, streams, from, to: address.to_string() })
@@ -113,30 +121,34 @@ fn streams_for(round_trip: Duration, bears_loss: bool) -> u16 {
 }
 
 impl Connector {
-    /// Makes all streams with ids below `count` that are not made yet, in threads of their own.
-    pub fn bring_up_to(self: &Arc<Self>, count: u16) {
-        let count = count.min(self.terms.credentials.streams);
-        let begun = self.begun.fetch_max(count, Ordering::SeqCst);
-        if begun >= count {
-            return;
-        }
-        let next = Arc::new(AtomicU16::new(begun));
-        for _ in 0..(count - begun).min(AT_A_TIME) {
-            let (connector, next) = (Arc::clone(self), Arc::clone(&next));
+    /// Makes so many more streams, in threads of their own. One that cannot be made is done without.
+    pub fn make(self: &Arc<Self>, count: u16) {
+        let mut making = lock(&self.making);
+        making.left = making.left.saturating_add(count).min(self.terms.streams_max);
+        for _ in 0..making.left.min(AT_A_TIME.saturating_sub(making.threads)) {
+            let connector = Arc::clone(self);
             // Without a thread there is no stream, and the others carry its work.
-            let _ = std::thread::Builder::new().name("haul-connect".into()).spawn(move || {
-                loop {
-                    let id = next.fetch_add(1, Ordering::SeqCst);
-                    if id >= count || connector.unwanted.load(Ordering::Relaxed) {
-                        return;
-                    }
-                    connector.make(StreamId(id));
+            let spawned = std::thread::Builder::new().name("haul-connect".into()).spawn(move || {
+                while let Some(id) = connector.next_id() {
+                    connector.make_one(id);
                 }
             });
+            making.threads += u16::from(spawned.is_ok());
         }
     }
 
-    fn make(&self, id: StreamId) {
+    /// The next stream to be made; `None` ends a thread.
+    fn next_id(&self) -> Option<StreamId> {
+        let mut making = lock(&self.making);
+        let id = u16::try_from(making.next).ok().filter(|_| making.left > 0 && !self.unwanted.load(Ordering::Relaxed));
+        match id {
+            Some(_) => (making.left, making.next) = (making.left - 1, making.next + 1),
+            None => making.threads -= 1,
+        }
+        id.map(StreamId)
+    }
+
+    fn make_one(&self, id: StreamId) {
         let made = socket(self.address, &self.terms).map_err(StreamError::from);
         if let Ok(stream) = made.and_then(|socket| as_connector(socket, &self.terms.credentials, id)) {
             self.deliver(id, stream);

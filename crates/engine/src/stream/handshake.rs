@@ -27,8 +27,6 @@ pub struct Credentials {
     pub suite: Suite,
     /// Bytes that one key seals.
     pub rekey_bytes: u64,
-    /// Most streams; their ids are below it.
-    pub streams: u16,
 }
 
 /// Random bytes from the kernel.
@@ -62,7 +60,7 @@ pub fn as_acceptor(socket: OwnedFd, credentials: &Credentials) -> Result<(Stream
     let mut greeting = [0; GREETING_LEN];
     deadline.receive(&socket, &mut greeting)?;
     let Greeting { session, stream, .. } = Greeting::decode(&greeting)?;
-    if session != credentials.session || stream.0 >= credentials.streams {
+    if session != credentials.session {
         return Err(ProtocolFault::NotAuthentic.into());
     }
     let answer = Answer { random: random()? }.encode();
@@ -150,7 +148,7 @@ mod tests {
     use std::thread;
 
     fn credentials() -> Credentials {
-        Credentials { session: JobId([1; 16]), secret: [2; 32], suite: Suite::Aes256Gcm, rekey_bytes: 4096, streams: 2 }
+        Credentials { session: JobId([1; 16]), secret: [2; 32], suite: Suite::Aes256Gcm, rekey_bytes: 4096 }
     }
 
     fn pair() -> (OwnedFd, OwnedFd) {
@@ -185,17 +183,16 @@ mod tests {
     }
 
     #[test]
-    fn another_secret_session_or_stream_is_refused() {
+    fn another_secret_session_or_suite_is_refused() {
         let good = credentials();
         let wrong = [
-            (Credentials { secret: [3; 32], ..good.clone() }, StreamId(0)),
-            (Credentials { session: JobId([9; 16]), ..good.clone() }, StreamId(0)),
-            (Credentials { suite: Suite::AuthenticateOnly, ..good.clone() }, StreamId(0)),
-            (good.clone(), StreamId(2)),
+            Credentials { secret: [3; 32], ..good.clone() },
+            Credentials { session: JobId([9; 16]), ..good.clone() },
+            Credentials { suite: Suite::AuthenticateOnly, ..good.clone() },
         ];
-        for (credentials, stream) in wrong {
+        for credentials in wrong {
             let (a, b) = pair();
-            let connector = thread::spawn(move || as_connector(a, &credentials, stream).is_ok());
+            let connector = thread::spawn(move || as_connector(a, &credentials, StreamId(0)).is_ok());
             assert!(as_acceptor(b, &good).is_err());
             assert!(!connector.join().unwrap());
         }

@@ -1,7 +1,7 @@
 //! Moving whole buffers through a socket, and noticing when there is nobody at its other end any more.
 
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, getpeername, getsockname, recv, send, sockopt};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, getpeername, getsockname, recv, send, shutdown, sockopt};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -103,6 +103,13 @@ fn notice_loss(socket: impl AsFd) -> io::Result<()> {
     sockopt::set_tcp_keepintvl(&socket, KEEPALIVE_INTERVAL)?;
     sockopt::set_tcp_keepcnt(&socket, KEEPALIVE_COUNT)?;
     Ok(sockopt::set_socket_keepalive(&socket, true)?)
+}
+
+/// Gives a connection up: whoever sends on it fails, whoever receives gets what has come, and the end. When it is closed,
+/// what was not sent is thrown away. Errors are those of a connection that is gone already.
+pub fn abandon(socket: impl AsFd) {
+    let _ = sockopt::set_socket_linger(&socket, Some(Duration::ZERO));
+    let _ = shutdown(&socket, Shutdown::Both);
 }
 
 /// Before a connection is made or accepted: takes the congestion control that was asked for; where none was, begins as

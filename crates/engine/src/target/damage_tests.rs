@@ -40,6 +40,7 @@ impl Site {
             operands: (0..files.len()).map(operand).collect(),
             source_boot: [9; 16],
             origin: [0; 32],
+            again: false,
             own_tree: false,
             make_directory: false,
             force: false,

@@ -24,9 +24,16 @@ use crate::stream::record::Record;
 use crate::stream::{Stream, StreamError};
 
 impl Target {
-    /// Carries one stream until its End.
+    /// Carries one stream until its End, or until it breaks.
     pub fn run_stream(&self, stream: &mut Stream) -> Result<(), StreamError> {
         let mut writer = Writer::new(self.request.settings.frame.bytes());
+        let carried = self.receive(stream, &mut writer);
+        // What is being written counts as soon as it is: nobody sends it again.
+        writer.drain(self);
+        carried
+    }
+
+    fn receive(&self, stream: &mut Stream, writer: &mut Writer) -> Result<(), StreamError> {
         let mut record = Record::new(self.request.settings.frame);
         loop {
             writer.wait_for(self, stream.socket());
@@ -34,7 +41,7 @@ impl Target {
                 // Finished and End are not counted.
                 Trailer::End { records } if records == stream.received() - 2 => return Ok(()),
                 Trailer::End { .. } => return Err(ProtocolFault::OutOfTurn("the end of a stream").into()),
-                trailer => record = self.deliver(&mut writer, &trailer, record)?,
+                trailer => record = self.deliver(writer, &trailer, record)?,
             }
         }
     }

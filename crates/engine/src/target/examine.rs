@@ -8,6 +8,7 @@ use haul_proto::manifest::{Entry, Kind, Meta, Place};
 use haul_proto::need::{Decision, Existing, Refusal, decide};
 use haul_proto::path::Name;
 use haul_proto::session::target::{Answer, Parent};
+use haul_proto::wire::request::Operand;
 use rustix::fs::{AtFlags, FileType, Mode, RenameFlags, mkdirat, readlinkat, renameat_with, symlinkat, unlinkat};
 use rustix::io::Errno;
 use std::io;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use super::file::{Incoming, Spot};
 use super::landing::{LandingKind, cannot_remember};
+use super::memory::Memory;
 use super::proof::Claim;
 use super::temporary::{rename_new, temporary_name};
 use super::{Item, Target};
@@ -72,18 +74,33 @@ impl Target {
         if is_directory != operand.directory || matches!(entry.kind, Kind::Symlink { .. }) {
             return self.refuse_operand(Refusal::NotAsked);
         }
-        match (&self.landing.kind, &operand.name) {
-            (LandingKind::Contents(dir), _) | (LandingKind::Into(dir), None) if entry.kind == Kind::Directory => {
-                Answer::Needed(Arc::new(Item::Directory { dir: dir.clone(), fresh: false, meta: entry.meta }))
+        let answer =
+            match (&self.landing.kind, &operand.name) {
+                (LandingKind::Contents(dir), _) | (LandingKind::Into(dir), None) if entry.kind == Kind::Directory => {
+                    Answer::Needed(Arc::new(Item::Directory { dir: dir.clone(), fresh: false, meta: entry.meta }))
+                }
+                (LandingKind::Into(dir), Some(name)) => self
+                    .answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: false, renamed: false }, entry),
+                (LandingKind::As(dir, name), _) => self
+                    .answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: false, renamed: true }, entry),
+                (LandingKind::Special(path), _) => self.answer_special(path, entry),
+                _ => self.refuse_operand(Refusal::IsDirectory),
+            };
+        self.unless_another_run_has_it(answer, operand)
+    }
+
+    /// Two runs do not copy into one directory as the same operand's.
+    fn unless_another_run_has_it(&self, answer: Answer<Item>, operand: &Operand) -> Answer<Item> {
+        let Answer::Needed(item) = &answer else { return answer };
+        let Item::Directory { dir, .. } = &**item else { return answer };
+        match self.rivals.enter(dir) {
+            Ok(()) => answer,
+            Err(text) => {
+                let own_name = matches!(self.landing.kind, LandingKind::Into(_)).then_some(operand.name.as_ref());
+                let relative = own_name.flatten().map_or(&b""[..], |name| name.as_bytes());
+                self.fail(self.landing.path(relative), text);
+                Answer::Refused
             }
-            (LandingKind::Into(dir), Some(name)) => {
-                self.answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: false, renamed: false }, entry)
-            }
-            (LandingKind::As(dir, name), _) => {
-                self.answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: false, renamed: true }, entry)
-            }
-            (LandingKind::Special(path), _) => self.answer_special(path, entry),
-            _ => self.refuse_operand(Refusal::IsDirectory),
         }
     }
 
@@ -184,6 +201,10 @@ impl Target {
                 let incoming = Incoming::resumed(spot, meta, leaf, header, part);
                 Ok(Answer::Partial(Arc::new(Item::File(incoming))))
             }
+            // Another run had a part of it, and has just given it its name.
+            Ok(None) if decision == Decision::Create && self.is_there_by_now(position)? => {
+                self.try_answer(position, entry)
+            }
             Ok(None) => {
                 if let Some(text) = self.too_large(&spot.dir, size)? {
                     return Ok(self.refuse(position, text));
@@ -192,6 +213,10 @@ impl Target {
             }
             Err(text) => Ok(self.refuse(position, text)),
         }
+    }
+
+    fn is_there_by_now(&self, position: &Position) -> io::Result<bool> {
+        Ok(!position.fresh && existing(position)? != Existing::Absent)
     }
 
     /// With `-p`, a file that is there already gets owner and mode all the same.
@@ -224,9 +249,7 @@ impl Target {
     }
 
     fn directory(&self, position: &Position, meta: Meta, create: bool) -> io::Result<Answer<Item>> {
-        if create {
-            self.create_directory(position, meta)?;
-        }
+        let fresh = create && self.create_directory(position, meta)?;
         let child = position.dir.child(&position.name)?;
         let dir = if position.renamed {
             // The tree's own root from here on: what is shown begins below it.
@@ -234,20 +257,34 @@ impl Target {
         } else {
             child
         };
-        Ok(Answer::Needed(Arc::new(Item::Directory { dir, fresh: create, meta })))
+        Ok(Answer::Needed(Arc::new(Item::Directory { dir, fresh, meta })))
     }
 
-    fn create_directory(&self, position: &Position, meta: Meta) -> io::Result<()> {
+    /// `false` where another run was faster: whose the directory is shows when it is entered.
+    fn create_directory(&self, position: &Position, meta: Meta) -> io::Result<bool> {
         // Ours alone until it is complete, and always writable for us.
         let mode = if self.request.preserve { 0o700 } else { u32::from(meta.mode & 0o777) | 0o700 };
-        let Some(memory) = self.landing.memory.as_ref().filter(|_| position.renamed) else {
-            return make_directory(&position.dir, &position.name, mode);
+        let memory = self.landing.memory.as_ref().filter(|_| position.renamed);
+        let made = match memory {
+            None => make_directory(&position.dir, &position.name, mode),
+            Some(memory) => self.make_remembered(position, memory, mode),
         };
-        // It is remembered before it has its name: or a run that is killed in between would leave a directory that the
-        // next one takes for somebody else's, and copies into instead of going on in it.
+        match made.as_ref().map_err(Errno::from_io_error) {
+            Err(Some(Errno::EXIST | Errno::NOENT)) => {
+                let faster = position.dir.child(&position.name)?;
+                memory.into_iter().for_each(|memory| self.remember(memory, &faster));
+                Ok(false)
+            }
+            _ => made.map(|()| true),
+        }
+    }
+
+    /// It is remembered before it has its name: or a run that is killed in between would leave a directory that the
+    /// next one takes for somebody else's, and copies into instead of going on in it.
+    fn make_remembered(&self, position: &Position, memory: &Memory, mode: u32) -> io::Result<()> {
         let temporary = temporary_name(&position.name, b"directory");
         match make_directory(&position.dir, &temporary, mode) {
-            // A run that was killed here has left it.
+            // A run that was killed here has left it, or another one is about to give it its name.
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
@@ -255,10 +292,19 @@ impl Target {
         if look.meta.uid != rustix::process::geteuid().as_raw() {
             return Err(io::Error::other(format!("{temporary} is in the way, and was not made by haul\nremove it")));
         }
-        if memory.keep(made.identity()).is_err() {
+        self.remember(memory, &made);
+        let parent = position.dir.fd()?;
+        let renamed = rename_new(&parent, &temporary, &position.name);
+        if renamed.is_err() {
+            let _ = unlinkat(&*parent, temporary.as_bytes(), AtFlags::REMOVEDIR);
+        }
+        Ok(renamed?)
+    }
+
+    fn remember(&self, memory: &Memory, dir: &Dir) {
+        if memory.keep(dir.identity()).is_err() {
             self.reporter.send(&cannot_remember(&self.landing));
         }
-        Ok(rename_new(&*position.dir.fd()?, &temporary, &position.name)?)
     }
 
     fn refuse(&self, position: &Position, text: impl Into<String>) -> Answer<Item> {

@@ -289,7 +289,8 @@ impl Incoming {
         match &self.place {
             Place::Special { path, .. } => open_special(path).map_err(|error| describe(&error)),
             Place::Spot(spot) => {
-                let file = target.unfinished.open(spot, self.recording.as_ref().map(|recording| &recording.leaf))?;
+                let leaf = self.recording.as_ref().map(|recording| &recording.leaf);
+                let file = target.unfinished.open(spot, leaf, &target.rivals)?;
                 if let Some(Recording { leaf, header, journal, .. }) = self.recording.as_deref() {
                     // Without a journal a broken run begins anew; that is no reason not to copy.
                     journal.get_or_init(|| Journal::create(leaf, header).ok());

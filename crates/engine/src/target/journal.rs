@@ -3,7 +3,8 @@
 
 use haul_proto::journal::{HEADER_BYTES, Header, Record, SLOT_BYTES, decode_slot, encode_slot, slot_offset};
 use haul_proto::path::Name;
-use rustix::fs::{FileType, Mode, OFlags, fstat, ftruncate, openat};
+use haul_proto::ranges::RangeSet;
+use rustix::fs::{Mode, OFlags, fstat, ftruncate, openat};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -11,13 +12,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::file::Spot;
-use super::temporary::unlink;
+use super::temporary::{is_ours, unlink};
 use crate::fs::Dir;
 use crate::os::confine::{Bounds, Rights};
+use crate::storage::Access;
 use crate::storage::calls::{read_at, write_at};
 
 /// Smaller files have none: what a broken run loses of them is soon sent again.
 pub const JOURNAL_FILE_MIN: u64 = 16 << 20;
+/// Slots that are read at a time.
+const SLOTS_AT_A_TIME: u64 = 4096;
 
 /// Where a job's journals lie: beside the partial files, or all in one directory.
 pub struct Journals {
@@ -67,7 +71,8 @@ impl Journals {
         self.wanted.then_some(leaf)
     }
 
-    fn leaf(&self, spot: &Spot) -> Leaf {
+    /// Where the journal of this file lies, if it has one.
+    pub fn leaf(&self, spot: &Spot) -> Leaf {
         match &self.directory {
             None => Leaf { dir: spot.dir.clone(), name: journal_name(&[b"file\0", spot.name.as_bytes()]) },
             Some(directory) => {
@@ -101,9 +106,10 @@ impl Journal {
         Ok(Self { file, broken: AtomicBool::new(false) })
     }
 
-    /// The one that an earlier run left; `None` where there is none that could be one.
-    pub fn open(leaf: &Leaf) -> io::Result<Option<(Self, Header)>> {
-        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    /// The one that an earlier run left, to be read or gone on with; `None` where there is none that could be one.
+    pub fn open(leaf: &Leaf, access: Access) -> io::Result<Option<(Self, Header)>> {
+        let access = if access == Access::Read { OFlags::RDONLY } else { OFlags::RDWR };
+        let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = match openat(&*leaf.dir.fd()?, leaf.name.as_bytes(), flags, Mode::empty()) {
             Err(Errno::NOENT) => return Ok(None),
             file => file?,
@@ -133,13 +139,26 @@ impl Journal {
         let slots = bytes.as_chunks::<SLOT_BYTES>().0.iter();
         Ok(slots.zip(first..).map(|(slot, index)| decode_slot(index, slot)).collect())
     }
-}
 
-/// Nothing else is taken for a journal: no device, no file of somebody else, none with a second name.
-fn is_ours(file: &OwnedFd) -> io::Result<bool> {
-    let stat = fstat(file)?;
-    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    Ok(is_file && stat.st_nlink == 1 && stat.st_uid == rustix::process::geteuid().as_raw())
+    /// Which of the first `frames` frames are recorded.
+    pub fn recorded(&self, frames: u64) -> io::Result<RangeSet> {
+        let len = u64::try_from(fstat(&self.file)?.st_size).unwrap_or(0);
+        // Behind its end nothing is recorded, however long the file is said to be.
+        let slots = len.saturating_sub(HEADER_BYTES as u64).div_ceil(SLOT_BYTES as u64).min(frames);
+        let mut recorded = RangeSet::new();
+        let mut first = 0;
+        while first < slots {
+            let count = (slots - first).min(SLOTS_AT_A_TIME);
+            let records = self.records(first, usize::try_from(count).unwrap_or(0))?;
+            for (index, record) in (first..).zip(records) {
+                if record.is_some() {
+                    recorded.insert(index);
+                }
+            }
+            first += count;
+        }
+        Ok(recorded)
+    }
 }
 
 #[cfg(test)]
@@ -160,6 +179,6 @@ mod tests {
         assert!(Journal::create(&leaf, &header).is_err());
         assert_eq!(std::fs::read(place.path().join("valuable")).unwrap(), b"valuable");
         std::fs::remove_file(place.path().join("journal")).unwrap();
-        assert!(Journal::create(&leaf, &header).is_ok() && Journal::open(&leaf).unwrap().is_some());
+        assert!(Journal::create(&leaf, &header).is_ok() && Journal::open(&leaf, Access::Write).unwrap().is_some());
     }
 }

@@ -7,21 +7,23 @@
 mod deliver;
 mod durable;
 mod examine;
-mod file;
-mod journal;
+pub(crate) mod file;
+pub(crate) mod journal;
 mod landing;
 mod memory;
 mod proof;
 mod queue;
 #[cfg(test)]
 mod race_tests;
+pub(crate) mod rivals;
 mod settle;
 mod share;
-mod temporary;
+pub(crate) mod temporary;
 mod whole;
 mod writer;
 
 pub use self::deliver::Direct;
+use haul_proto::ids::StreamId;
 use haul_proto::path::escape;
 use haul_proto::session::target::{Finish, Step, Target as Machine};
 use haul_proto::wire::fault::ProtocolFault;
@@ -32,7 +34,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
 
 use self::file::Incoming;
 use self::journal::Journals;
@@ -40,6 +41,7 @@ use self::landing::Landing;
 pub use self::landing::Refused;
 use self::proof::Claims;
 use self::queue::Settling;
+use self::rivals::Rivals;
 use self::share::Sharing;
 use self::temporary::Unfinished;
 use crate::fs::meta::apply;
@@ -57,6 +59,7 @@ pub struct Target {
     state: Mutex<State>,
     outbox: Condvar,
     unfinished: Unfinished,
+    rivals: Rivals,
     journals: Journals,
     /// What earlier runs left, to be proven.
     claims: Claims,
@@ -70,14 +73,22 @@ pub struct Target {
     settling: Settling,
     /// Cleared once the file system has refused to make files without a name.
     nameless_files: AtomicBool,
-    /// Has streams made, where this is the end that makes them.
-    streams_wanted: OnceLock<StreamsWanted>,
+    /// Whoever makes streams and ends them.
+    wishes: OnceLock<Wishes>,
     /// Reports to the controller.
     pub reporter: Reporter,
 }
 
-/// Is told how many streams are wanted.
-type StreamsWanted = Box<dyn Fn(u16) + Send + Sync>;
+/// What the source wants of the streams.
+pub enum StreamsWish {
+    /// So many more, where this is the end that makes them.
+    More(u16),
+    /// Without these: it has given them up.
+    Without(Vec<StreamId>),
+}
+
+/// Is told what the source wants of the streams.
+type Wishes = Box<dyn Fn(StreamsWish) + Send + Sync>;
 
 struct State {
     machine: Machine<Item>,
@@ -98,10 +109,6 @@ pub enum Item {
     /// A file that is needed.
     File(Incoming),
 }
-
-/// How long a file that another run holds is waited for, from the beginning of this one. A worker of the same job whose
-/// controller was lost may be about to end, and the kernel lets go of its files only when their last write is over.
-const LEFTOVERS_END: Duration = Duration::from_secs(15);
 
 /// What the process was started with.
 pub struct Surroundings {
@@ -126,6 +133,7 @@ impl Target {
         let landing = landing::find(&request, surroundings.state_dir.as_deref(), &reporter)?;
         let storage = request.storage;
         let journals = journals(&request)?;
+        let rivals = Rivals::new(request.again);
         let settling = Settling::new(request.fsync, &request.settings);
         let state = Mutex::new(State { machine: Machine::new(request.settings.frame), stopped: false });
         Ok(Self {
@@ -134,7 +142,8 @@ impl Target {
             umask: surroundings.umask,
             state,
             outbox: Condvar::new(),
-            unfinished: Unfinished::new(LEFTOVERS_END),
+            unfinished: Unfinished::default(),
+            rivals,
             journals,
             claims: Claims::default(),
             is_both_ends: AtomicBool::new(false),
@@ -142,7 +151,7 @@ impl Target {
             sharing: Sharing::default(),
             settling,
             nameless_files: AtomicBool::new(true),
-            streams_wanted: OnceLock::new(),
+            wishes: OnceLock::new(),
             reporter,
         })
     }
@@ -167,9 +176,15 @@ impl Target {
         Ok(())
     }
 
-    /// Says what is to be done when the source wants more streams. Only the first call counts.
-    pub fn when_streams_are_wanted(&self, make: impl Fn(u16) + Send + Sync + 'static) {
-        let _ = self.streams_wanted.set(Box::new(make));
+    /// Says what is to be done when the source wants something of the streams. Only the first call counts.
+    pub fn when_wished(&self, fulfil: impl Fn(StreamsWish) + Send + Sync + 'static) {
+        let _ = self.wishes.set(Box::new(fulfil));
+    }
+
+    fn wish(&self, wish: StreamsWish) {
+        if let Some(fulfil) = self.wishes.get() {
+            fulfil(wish);
+        }
     }
 
     /// Source and target are one process. To be said before anything is offered.
@@ -219,6 +234,7 @@ impl Target {
         self.outbox.notify_all();
         self.settling.stop();
         self.claims.close();
+        self.rivals.close();
         self.unfinished.close(self.request.keep_partial);
     }
 
@@ -230,11 +246,8 @@ impl Target {
                 self.settling.wait_for_room();
                 self.examine(first, &entries);
             }
-            Step::Connect(count) => {
-                if let Some(make) = self.streams_wanted.get() {
-                    make(count);
-                }
-            }
+            Step::Connect(count) => self.wish(StreamsWish::More(count)),
+            Step::StreamsLost(streams) => self.wish(StreamsWish::Without(streams)),
             Step::Finish(finish) => self.finish(Some(finish)),
             Step::Abandon(entry, item, _) => {
                 if let Item::File(incoming) = &*item {

@@ -25,8 +25,6 @@ use crate::storage::policy::Way;
 use crate::storage::read::Reader;
 use crate::worker::lock;
 
-/// Slots that are read at a time.
-const SLOTS_AT_A_TIME: u64 = 4096;
 /// Frames after which the source is told.
 const TOLD_EVERY: usize = 64;
 
@@ -97,7 +95,7 @@ impl Target {
     /// What an earlier run left of the file that `header` offers; `None` where there is nothing to go on with. The user
     /// is told of what cannot be used. An error is that of a file that cannot be taken now.
     pub(super) fn find_part(&self, spot: &Spot, leaf: &Leaf, header: &Header) -> Result<Option<Part>, String> {
-        let Some((journal, found)) = Journal::open(leaf).unwrap_or_default() else { return Ok(None) };
+        let Some((journal, found)) = Journal::open(leaf, Access::Write).unwrap_or_default() else { return Ok(None) };
         let path = || escape(&self.landing.path(&spot.dir.path_of(spot.name.as_bytes())));
         let compare = match found.kinship(header) {
             Kinship::Same => false,
@@ -113,7 +111,7 @@ impl Target {
                 return Ok(None);
             }
         };
-        let Some(file) = self.unfinished.take_over(spot, leaf)? else { return Ok(None) };
+        let Some(file) = self.unfinished.take_over(spot, leaf, &self.rivals)? else { return Ok(None) };
         let file = Opened::new(file, Access::Write).map_err(|error| describe(&error))?;
         Ok(Some(Part { file: Arc::new(file), journal, compare }))
     }
@@ -131,7 +129,7 @@ impl Target {
     fn prove(&self, claim: &Claim, incoming: &Incoming) -> io::Result<()> {
         let Some(journal) = incoming.journal() else { return Err(io::Error::other("its journal is gone")) };
         let frames = self.request.settings.frame.frames(incoming.size());
-        let recorded = recorded(journal, frames)?;
+        let recorded = journal.recorded(frames)?;
         // What is not even recorded can be on its way while the rest is being read.
         let gaps = gaps(&recorded, frames);
         self.lock().machine.lacks(claim.entry, &gaps);
@@ -243,37 +241,12 @@ impl Finding {
     }
 }
 
-/// The frames that are recorded.
-fn recorded(journal: &Journal, frames: u64) -> io::Result<RangeSet> {
-    let mut recorded = RangeSet::new();
-    let mut first = 0;
-    while first < frames {
-        let count = (frames - first).min(SLOTS_AT_A_TIME);
-        let records = journal.records(first, usize::try_from(count).unwrap_or(0))?;
-        for (index, record) in (first..).zip(records) {
-            if record.is_some() {
-                recorded.insert(index);
-            }
-        }
-        first += count;
-    }
-    Ok(recorded)
-}
-
 /// What is between the frames that are recorded. Where there are more gaps than a source is asked for at a time,
 /// everything from the last one on is one.
 fn gaps(recorded: &RangeSet, frames: u64) -> Vec<Range<u64>> {
-    let mut gaps: Vec<Range<u64>> = Vec::new();
-    let mut from = 0;
-    for run in recorded.iter().chain(std::iter::once(frames..frames)) {
-        if from < run.start {
-            gaps.push(from..run.start);
-        }
-        from = run.end;
-        if gaps.len() == FRAME_RUNS_MAX {
-            gaps.iter_mut().last().into_iter().for_each(|last| last.end = frames);
-            break;
-        }
+    let mut gaps: Vec<_> = recorded.gaps(frames).take(FRAME_RUNS_MAX).collect();
+    if gaps.len() == FRAME_RUNS_MAX {
+        gaps.iter_mut().last().into_iter().for_each(|last| last.end = frames);
     }
     gaps
 }

@@ -18,6 +18,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps, 
 
 use super::examine::{make_directory, make_link};
 use super::file::Spot;
+use super::rivals::Rivals;
 use super::temporary::{Unfinished, temporary_name};
 use super::whole::give_name;
 use crate::fs::meta::{apply, apply_to_symlink};
@@ -55,19 +56,23 @@ const OPERATIONS: [(&str, Held, ByPath); 12] = [
     ("stat", stat, |dir, arena| Ok(fs::metadata(dir.join("leaf"))?.ino() == arena.outside_leaf)),
 ];
 
+fn hasty() -> Rivals {
+    Rivals::with_patience(Duration::ZERO)
+}
+
 fn create(dir: &Dir, _: &Arena) -> io::Result<bool> {
-    Unfinished::new(Duration::ZERO).open(&spot(dir), None).map(|_| false).map_err(io::Error::other)
+    Unfinished::default().open(&spot(dir), None, &hasty()).map(|_| false).map_err(io::Error::other)
 }
 
 fn rename(dir: &Dir, _: &Arena) -> io::Result<bool> {
-    let (unfinished, spot) = (Unfinished::new(Duration::ZERO), spot(dir));
-    let renamed = unfinished.open(&spot, None).and_then(|file| unfinished.finish(&spot, &file));
+    let (unfinished, spot) = (Unfinished::default(), spot(dir));
+    let renamed = unfinished.open(&spot, None, &hasty()).and_then(|file| unfinished.finish(&spot, &file));
     renamed.map(|()| false).map_err(io::Error::other)
 }
 
 fn unlink(dir: &Dir, _: &Arena) -> io::Result<bool> {
-    let (unfinished, spot) = (Unfinished::new(Duration::ZERO), spot(dir));
-    unfinished.open(&spot, None).map_err(io::Error::other)?;
+    let (unfinished, spot) = (Unfinished::default(), spot(dir));
+    unfinished.open(&spot, None, &hasty()).map_err(io::Error::other)?;
     unfinished.discard(&spot);
     Ok(false)
 }

@@ -5,19 +5,18 @@
 
 use haul_proto::path::Name;
 use rustix::fs::{
-    AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, fchmod, flock, fstat, ftruncate, linkat, openat,
-    renameat, renameat_with, statat, unlinkat,
+    AtFlags, FileType, Mode, OFlags, RenameFlags, fchmod, fstat, ftruncate, linkat, openat, renameat, renameat_with,
+    statat, unlinkat,
 };
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use super::file::Spot;
 use super::journal::Leaf;
+use super::rivals::{Rival, Rivals};
 use crate::fs::{Dir, Links, Look, describe};
 use crate::worker::lock;
 
@@ -25,10 +24,6 @@ use crate::worker::lock;
 const OPENS_MAX: usize = 8;
 /// An unfinished file is its owner's alone.
 const UNFINISHED_MODE: u32 = 0o600;
-/// How often a file is tried again that another run holds.
-const BUSY_POLL: Duration = Duration::from_millis(50);
-/// Said when another run has the file.
-const BUSY: &str = "another haul is writing this file now\nwait for it, or end it";
 /// Said when the job ended meanwhile.
 const STOPPED: &str = "the job was stopped";
 
@@ -39,11 +34,8 @@ pub fn temporary_name(name: &Name, what: &[u8]) -> Name {
 }
 
 /// Temporary files that exist now, so that they can be removed when the job is stopped.
-pub struct Unfinished {
-    temporaries: Mutex<Temporaries>,
-    /// Until then, a file that another run holds is waited for.
-    patient_until: Instant,
-}
+#[derive(Default)]
+pub struct Unfinished(Mutex<Temporaries>);
 
 #[derive(Default)]
 struct Temporaries {
@@ -58,23 +50,18 @@ struct Temporary {
 }
 
 impl Unfinished {
-    /// None yet. What another run holds is waited for as long as `patience` from now.
-    pub fn new(patience: Duration) -> Self {
-        Self { temporaries: Mutex::default(), patient_until: Instant::now() + patience }
-    }
-
     /// Opens the temporary file of a final name, empty: new, or what an earlier run left. With a `journal`, it outlives
     /// a job that is stopped.
-    pub fn open(&self, spot: &Spot, journal: Option<&Leaf>) -> Result<OwnedFd, String> {
-        let opened = self.lock(spot, OFlags::CREATE, journal)?;
+    pub fn open(&self, spot: &Spot, journal: Option<&Leaf>, rivals: &Rivals) -> Result<OwnedFd, String> {
+        let opened = self.lock(spot, OFlags::WRONLY | OFlags::CREATE, journal, rivals)?;
         let file = opened.ok_or_else(|| describe(&Errno::NOENT.into()))?;
         ftruncate(&file, 0).map_err(|error| describe(&error.into()))?;
         Ok(file)
     }
 
     /// Opens the temporary file of a final name as an earlier run left it; `None` where there is none.
-    pub fn take_over(&self, spot: &Spot, journal: &Leaf) -> Result<Option<OwnedFd>, String> {
-        self.lock(spot, OFlags::empty(), Some(journal))
+    pub fn take_over(&self, spot: &Spot, journal: &Leaf, rivals: &Rivals) -> Result<Option<OwnedFd>, String> {
+        self.lock(spot, OFlags::WRONLY, Some(journal), rivals)
     }
 
     /// The temporary file of a final name, to be read while it is being written.
@@ -83,19 +70,21 @@ impl Unfinished {
         if look.identity == Look::at_fd(file)?.identity { Ok(opened) } else { Err(Errno::STALE.into()) }
     }
 
-    fn lock(&self, spot: &Spot, create: OFlags, journal: Option<&Leaf>) -> Result<Option<OwnedFd>, String> {
+    fn lock(
+        &self,
+        spot: &Spot,
+        flags: OFlags,
+        journal: Option<&Leaf>,
+        rivals: &Rivals,
+    ) -> Result<Option<OwnedFd>, String> {
         let temporary = temporary_name(&spot.name, b"file");
-        let text = |error: Errno| describe(&error.into());
-        let dir = spot.dir.fd().map_err(|error| describe(&error))?;
-        let Some(file) = self.lock_file(spot, &dir, &temporary, create)? else { return Ok(None) };
-        let stat = fstat(&file).map_err(text)?;
-        let ours = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
-            && stat.st_nlink == 1
-            && stat.st_uid == rustix::process::geteuid().as_raw();
-        if !ours {
+        let locked = lock_file(&spot.dir, &temporary, flags, rivals).map_err(Denied::into_text)?;
+        let Some(file) = locked else { return Ok(None) };
+        if !is_ours(&file).map_err(|error| describe(&error))? {
             return Err(format!("{temporary} is in the way, and was not made by haul\nremove it"));
         }
-        if stat.st_mode & 0o7777 != UNFINISHED_MODE {
+        let mode = Look::at_fd(&file).map_err(|error| describe(&error))?.meta.mode;
+        if u32::from(mode) != UNFINISHED_MODE {
             // A run that was killed after it had given the file its mode may have left it readable by all, or set-id.
             // Where that cannot be changed, there are no modes.
             let _ = fchmod(&file, Mode::from_raw_mode(UNFINISHED_MODE));
@@ -104,40 +93,6 @@ impl Unfinished {
             return Err(STOPPED.into());
         }
         Ok(Some(file))
-    }
-
-    /// Opens and locks a temporary file, and makes sure that it still is the one of that name: between the two, the run
-    /// that held the lock may have given it its final name. `None` where there is none and none is to be made.
-    fn lock_file(
-        &self,
-        spot: &Spot,
-        dir: &OwnedFd,
-        temporary: &Name,
-        create: OFlags,
-    ) -> Result<Option<OwnedFd>, String> {
-        let text = |error: Errno| describe(&error.into());
-        let flags = create | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let mut opens = 0;
-        while opens < OPENS_MAX {
-            let file = match openat(dir, temporary.as_bytes(), flags, Mode::from_raw_mode(UNFINISHED_MODE)) {
-                Err(Errno::NOENT) if create.is_empty() => return Ok(None),
-                file => file.map_err(text)?,
-            };
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) | Err(Errno::NOLCK | Errno::OPNOTSUPP) => opens += 1,
-                Err(Errno::WOULDBLOCK) if lock(&self.temporaries).closed => return Err(STOPPED.into()),
-                Err(Errno::WOULDBLOCK) if Instant::now() < self.patient_until => {
-                    thread::sleep(BUSY_POLL);
-                    continue;
-                }
-                Err(Errno::WOULDBLOCK) => return Err(BUSY.into()),
-                Err(error) => return Err(text(error)),
-            }
-            if stands_at(&spot.dir, temporary, &file).map_err(|error| describe(&error))? {
-                return Ok(Some(file));
-            }
-        }
-        Err(BUSY.into())
     }
 
     /// Gives a whole file its final name.
@@ -169,7 +124,7 @@ impl Unfinished {
     /// Lets no more temporary files be made, and removes those that are there; with `keep`, but for those that the next
     /// run can go on with. What cannot be removed stays for the next run to take over.
     pub fn close(&self, keep: bool) {
-        let mut temporaries = lock(&self.temporaries);
+        let mut temporaries = lock(&self.0);
         temporaries.closed = true;
         for ((_, _, name), temporary) in std::mem::take(&mut temporaries.files) {
             if !keep || temporary.journal.is_none() {
@@ -180,7 +135,7 @@ impl Unfinished {
 
     /// `false` when the job has been stopped: then nothing is left of the file that the next run could not use.
     fn add(&self, dir: &Dir, name: &Name, journal: Option<&Leaf>) -> bool {
-        let mut temporaries = lock(&self.temporaries);
+        let mut temporaries = lock(&self.0);
         if temporaries.closed {
             if journal.is_none() {
                 unlink(dir, name);
@@ -194,16 +149,17 @@ impl Unfinished {
 
     /// `None` when the file is not there, or not this job's any more.
     fn claim(&self, dir: &Dir, name: &Name) -> Option<Temporary> {
-        lock(&self.temporaries).files.remove(&key(dir, name))
+        lock(&self.0).files.remove(&key(dir, name))
     }
 }
 
 impl Temporary {
+    /// The journal first: as long as the part has its name, it is locked, and no other run begins a journal.
     fn remove(&self, name: &Name) {
-        unlink(&self.dir, name);
         if let Some(journal) = &self.journal {
             unlink(&journal.dir, &journal.name);
         }
+        unlink(&self.dir, name);
     }
 }
 
@@ -215,6 +171,54 @@ fn key(dir: &Dir, name: &Name) -> (u64, u64, Name) {
 /// Only tidies up: a file that cannot be removed is taken over by the next run.
 pub fn unlink(dir: &Dir, name: &Name) {
     let _ = dir.fd().map(|fd| unlinkat(&*fd, name.as_bytes(), AtFlags::empty()));
+}
+
+/// Why a temporary file cannot be had.
+#[derive(Debug)]
+pub enum Denied {
+    /// Another run has it.
+    Held(Rival),
+    /// The system refuses.
+    Failed(io::Error),
+}
+
+impl Denied {
+    fn into_text(self) -> String {
+        match self {
+            Self::Held(rival) => rival.writes(),
+            Self::Failed(error) => describe(&error),
+        }
+    }
+}
+
+impl<E: Into<io::Error>> From<E> for Denied {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// Opens and locks a temporary file, and makes sure that it still is the one of that name: between the two, the run
+/// that held the lock may have given it its final name. `None` where there is none and `flags` do not say to make one.
+pub fn lock_file(dir: &Dir, temporary: &Name, flags: OFlags, rivals: &Rivals) -> Result<Option<OwnedFd>, Denied> {
+    let all_flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    for _ in 0..OPENS_MAX {
+        let file = match openat(&*dir.fd()?, temporary.as_bytes(), all_flags, Mode::from_raw_mode(UNFINISHED_MODE)) {
+            Err(Errno::NOENT) if !flags.contains(OFlags::CREATE) => return Ok(None),
+            file => file?,
+        };
+        rivals.lock(&file).map_err(Denied::Held)?;
+        if stands_at(dir, temporary, &file)? {
+            return Ok(Some(file));
+        }
+    }
+    Err(Denied::Held(Rival { process: None }))
+}
+
+/// Nothing else is taken for a file that haul has begun: no device, no file of somebody else, none with a second name.
+pub fn is_ours(file: &OwnedFd) -> io::Result<bool> {
+    let stat = fstat(file)?;
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    Ok(is_file && stat.st_nlink == 1 && stat.st_uid == rustix::process::geteuid().as_raw())
 }
 
 /// Whether this open file is the one that has this name.
@@ -262,7 +266,11 @@ fn rename_without_promise(dir: &OwnedFd, temporary: &Name, name: &Name) -> Resul
 mod tests {
     use super::*;
     use std::fs;
-    use std::sync::Arc;
+    use std::time::Duration;
+
+    fn hasty() -> Rivals {
+        Rivals::with_patience(Duration::ZERO)
+    }
 
     fn spot(place: &std::path::Path, replaces: bool) -> Spot {
         Spot { dir: Dir::open_root(place).unwrap(), name: Name::new(b"final").unwrap(), replaces }
@@ -271,32 +279,12 @@ mod tests {
     #[test]
     fn two_runs_do_not_write_one_file() {
         let place = tempfile::tempdir().unwrap();
-        let (first, second) = (Unfinished::new(Duration::ZERO), Unfinished::new(Duration::ZERO));
-        let held = first.open(&spot(place.path(), false), None).unwrap();
-        assert_eq!(second.open(&spot(place.path(), false), None).unwrap_err(), BUSY);
+        let (first, second) = (Unfinished::default(), Unfinished::default());
+        let held = first.open(&spot(place.path(), false), None, &hasty()).unwrap();
+        let me = Rival { process: Some(std::process::id()) }.writes();
+        assert_eq!(second.open(&spot(place.path(), false), None, &hasty()).unwrap_err(), me);
         first.finish(&spot(place.path(), false), &held).unwrap();
         assert!(place.path().join("final").exists());
-    }
-
-    #[test]
-    fn what_another_run_holds_is_waited_for_with_patience_until_the_job_is_stopped() {
-        for stopped in [false, true] {
-            let place = tempfile::tempdir().unwrap();
-            let held = Unfinished::new(Duration::ZERO).open(&spot(place.path(), false), None).unwrap();
-            let patient = Arc::new(Unfinished::new(Duration::from_secs(20)));
-            let (root, waiter) = (place.path().to_owned(), Arc::clone(&patient));
-            let waiting = thread::spawn(move || waiter.open(&spot(&root, false), None).map(drop));
-            thread::sleep(4 * BUSY_POLL);
-            assert!(!waiting.is_finished());
-            let _held = if stopped {
-                patient.close(true);
-                Some(held)
-            } else {
-                drop(held);
-                None
-            };
-            assert_eq!(waiting.join().unwrap(), if stopped { Err(STOPPED.into()) } else { Ok(()) });
-        }
     }
 
     #[test]
@@ -308,7 +296,7 @@ mod tests {
         let early = fs::File::options().write(true).open(place.path().join(temporary.to_string())).unwrap();
         fs::rename(place.path().join(temporary.to_string()), place.path().join("final")).unwrap();
         assert!(!stands_at(&spot.dir, &temporary, &early.into()).unwrap());
-        Unfinished::new(Duration::ZERO).open(&spot, None).unwrap();
+        Unfinished::default().open(&spot, None, &hasty()).unwrap();
         assert_eq!(fs::read(place.path().join("final")).unwrap(), b"whole");
     }
 
@@ -320,7 +308,7 @@ mod tests {
         let temporary = place.path().join(temporary_name(&spot.name, b"file").to_string());
         fs::write(&temporary, "left").unwrap();
         fs::set_permissions(&temporary, fs::Permissions::from_mode(0o4755)).unwrap();
-        Unfinished::new(Duration::ZERO).open(&spot, None).unwrap();
+        Unfinished::default().open(&spot, None, &hasty()).unwrap();
         let meta = fs::metadata(&temporary).unwrap();
         assert_eq!((meta.permissions().mode() & 0o7777, meta.len()), (0o600, 0));
     }
@@ -328,11 +316,11 @@ mod tests {
     #[test]
     fn after_a_stop_nothing_gets_its_name_and_nothing_is_left() {
         let place = tempfile::tempdir().unwrap();
-        let unfinished = Unfinished::new(Duration::ZERO);
-        let file = unfinished.open(&spot(place.path(), false), None).unwrap();
+        let unfinished = Unfinished::default();
+        let file = unfinished.open(&spot(place.path(), false), None, &hasty()).unwrap();
         unfinished.close(true);
         assert_eq!(unfinished.finish(&spot(place.path(), false), &file).unwrap_err(), STOPPED);
-        assert_eq!(unfinished.open(&spot(place.path(), false), None).unwrap_err(), STOPPED);
+        assert_eq!(unfinished.open(&spot(place.path(), false), None, &hasty()).unwrap_err(), STOPPED);
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
     }
 
@@ -340,8 +328,8 @@ mod tests {
     fn another_runs_file_is_not_renamed() {
         let place = tempfile::tempdir().unwrap();
         let spot = spot(place.path(), false);
-        let unfinished = Unfinished::new(Duration::ZERO);
-        let file = unfinished.open(&spot, None).unwrap();
+        let unfinished = Unfinished::default();
+        let file = unfinished.open(&spot, None, &hasty()).unwrap();
         let temporary = place.path().join(temporary_name(&spot.name, b"file").to_string());
         fs::remove_file(&temporary).unwrap();
         fs::write(&temporary, "another's").unwrap();
@@ -354,8 +342,8 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         fs::write(place.path().join("final"), "old").unwrap();
         for replaces in [false, true] {
-            let (unfinished, spot) = (Unfinished::new(Duration::ZERO), spot(place.path(), replaces));
-            let file = unfinished.open(&spot, None).unwrap();
+            let (unfinished, spot) = (Unfinished::default(), spot(place.path(), replaces));
+            let file = unfinished.open(&spot, None, &hasty()).unwrap();
             assert_eq!(unfinished.finish(&spot, &file).is_ok(), replaces);
             drop(file);
             assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::source::Source;
 use super::target::{Answer, Finish, Parent, Step, Target};
-use crate::ids::EntryId;
+use crate::ids::{EntryId, StreamId};
 use crate::integrity::FrameLen;
 use crate::manifest::{Entry, Kind, Meta, Place, Stamp};
 use crate::path::Name;
@@ -18,6 +18,7 @@ use crate::wire::limits::ENTRY_WINDOW;
 use crate::wire::message::{SourceMessage, TargetMessage};
 
 const F: u64 = 256 << 10;
+const STREAM: StreamId = StreamId(0);
 
 fn frame_len() -> FrameLen {
     FrameLen::new(256 << 10).unwrap()
@@ -61,7 +62,7 @@ impl Pair {
             0 => self.source.poll_message().map(|message| self.to_target.push_back(message)).is_some(),
             1 => self.target.poll_message().map(|message| self.to_source.push_back(message)).is_some(),
             2 => self.to_source.pop_front().map(|message| self.source.handle(message).unwrap()).is_some(),
-            3 => self.source.next_work(PIECE_FRAMES_MAX).map(|work| self.work.push(work)).is_some(),
+            3 => self.source.next_work(STREAM, PIECE_FRAMES_MAX).map(|work| self.work.push(work)).is_some(),
             4 => self.to_target.pop_front().map(|message| self.deliver(message)).is_some(),
             _ if self.work.is_empty() => false,
             _ => {
@@ -90,7 +91,7 @@ impl Pair {
             }
             Step::Finish(finish) => self.finish(Some(finish)),
             Step::Mismatch(..) => panic!("a mismatch"),
-            Step::None | Step::Connect(_) => {}
+            Step::None | Step::Connect(_) | Step::StreamsLost(_) => {}
         }
     }
 
@@ -131,16 +132,15 @@ impl Pair {
 
     /// Frames that the target has: some turn out to differ.
     fn compare(&mut self, piece: &Piece<u64>, values: &[[u8; 32]]) {
-        let mut same = RangeSet::new();
         for (index, value) in piece.frames.clone().zip(values) {
             if self.pick(3) == 0 {
                 self.carry_frame(piece.entry, piece.size, index);
             } else {
+                let mut same = RangeSet::new();
                 assert!(same.insert(index));
-                self.source.frames_read(piece.entry, &[(index, *value)]);
+                self.source.frames_read(piece.entry, &[(index, *value)], &same);
             }
         }
-        self.source.same(piece.entry, &same);
     }
 
     /// Settles this and every directory that is complete by it.
@@ -154,6 +154,10 @@ impl Pair {
 
     /// A stream: reads, maybe fails to, sends; what arrives is sometimes damaged.
     fn carry(&mut self, work: Work<u64>) {
+        if self.pick(8) == 0 {
+            assert_eq!(self.source.lose_stream(STREAM, Some(work), "gone"), []);
+            return;
+        }
         match work {
             Work::Pack(files) => {
                 let files: Vec<_> = files.iter().map(|file| packed(file.entry)).collect();
@@ -182,7 +186,12 @@ impl Pair {
     fn carry_frame(&mut self, entry: EntryId, size: u64, index: u64) {
         let len = frame_len().frame_len(size, index).unwrap();
         let offset = index * F;
-        self.source.frames_read(entry, &[(index, [1; 32])]);
+        self.source.frames_read(entry, &[(index, [1; 32])], &RangeSet::new());
+        if self.pick(8) == 0 {
+            // It was sent, and is lost with its stream.
+            assert_eq!(self.source.lose_stream(STREAM, None, "gone"), []);
+            return;
+        }
         if self.target.admit_frame(entry, offset, len).unwrap().is_none() {
             return;
         }
@@ -195,7 +204,7 @@ impl Pair {
             }
             _ => match self.target.frame_written(entry, offset, [1; 32]) {
                 Step::Finish(finish) => self.finish(Some(finish)),
-                Step::None | Step::Connect(_) => {}
+                Step::None | Step::Connect(_) | Step::StreamsLost(_) => {}
                 other => panic!("{other:?}"),
             },
         }
@@ -243,7 +252,7 @@ proptest! {
             prop_assert!(idle < 1000, "stuck: {:?} {:?}", pair.source, pair.target);
         }
         prop_assert_eq!(pair.outcome.iter().sum::<u64>(), offered, "every entry has one outcome");
-        prop_assert!(pair.source.next_work(PIECE_FRAMES_MAX).is_none(), "nothing is left but what was given up");
+        prop_assert!(pair.source.next_work(STREAM, PIECE_FRAMES_MAX).is_none(), "nothing is left but what was given up");
         prop_assert_eq!(pair.source.window(), ENTRY_WINDOW);
     }
 }

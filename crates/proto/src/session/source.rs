@@ -1,10 +1,13 @@
 //! The source's machine: offers entries, learns what is needed, hands out work, settles what is done.
 
+mod loss;
+
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::ids::EntryId;
+use self::loss::Losses;
+use crate::ids::{EntryId, StreamId};
 use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::manifest::{Entry, Kind, Place, Stamp};
 use crate::plan::{Piece, Plan, Work};
@@ -28,6 +31,7 @@ pub struct Source<H> {
     batch: Vec<Entry>,
     batch_bytes: usize,
     outbox: VecDeque<SourceMessage>,
+    losses: Losses,
     /// Entries that are offered and not settled, without directories that are still open.
     in_window: usize,
     open_directories: usize,
@@ -47,7 +51,7 @@ enum State {
     /// A directory, from its Offer until it has ended and is settled.
     Directory { ended: bool, refused: bool },
     /// Needed and packed. Next: settled.
-    Small { size: u64 },
+    Small { size: u64, handed: bool },
     /// Needed, frame by frame. Next: settled.
     Large(Large),
 }
@@ -60,6 +64,11 @@ struct Large {
     ended: bool,
     /// The target has a part of it, and may say so.
     rest: bool,
+    /// Frames that were given to streams, and not asked for again since.
+    handed: RangeSet,
+    /// One stream carries all of it, from the beginning to the end: this one, once it has it.
+    in_order: bool,
+    carrier: Option<StreamId>,
 }
 
 impl<H> Source<H> {
@@ -74,6 +83,7 @@ impl<H> Source<H> {
             batch: Vec::new(),
             batch_bytes: 0,
             outbox: VecDeque::new(),
+            losses: Losses::default(),
             in_window: 0,
             open_directories: 0,
             offers_ended: false,
@@ -106,7 +116,7 @@ impl<H> Source<H> {
         }
     }
 
-    /// Asks the target, where that is the end that connects, to make all streams with ids below `count`.
+    /// Asks the target, where that is the end that connects, to make so many more streams.
     pub fn ask_for_streams(&mut self, count: u16) {
         self.outbox.push_back(SourceMessage::Streams { count });
     }
@@ -212,34 +222,40 @@ impl<H> Source<H> {
             TargetMessage::ResendPacked { entries } => {
                 entries.into_iter().try_for_each(|entry| self.handle_resend_packed(entry))?;
             }
+            TargetMessage::Missing { entry, frames } => self.handle_missing(entry, &frames)?,
+            TargetMessage::Answered => self.handle_answered()?,
         }
         Ok(())
     }
 
     /// The next message for the target.
     pub fn poll_message(&mut self) -> Option<SourceMessage> {
-        let message = self.outbox.pop_front();
+        let message = self.outbox.pop_front().or_else(|| self.ask());
         if let Some(SourceMessage::Offer { entries, .. }) = &message {
             self.sent += entries.len() as u64;
         }
         message
     }
 
-    /// What a stream is to do next, if there is anything now: at most `frames_max` frames of a file.
-    pub fn next_work(&mut self, frames_max: u64) -> Option<Work<H>> {
+    /// What this stream is to do next, if there is anything now: at most `frames_max` frames of a file.
+    pub fn next_work(&mut self, stream: StreamId, frames_max: u64) -> Option<Work<H>> {
         loop {
-            match self.plan.take(frames_max)? {
+            let mut work = self.plan.take(frames_max)?;
+            match &mut work {
                 Work::Frames(piece) | Work::Compare(piece, _) if !self.entries.contains_key(&piece.entry) => {
                     self.plan.forget(piece.entry);
+                    continue;
                 }
-                work @ (Work::Frames(_) | Work::Compare(..)) => return Some(work),
-                Work::Pack(mut files) => {
+                Work::Frames(_) | Work::Compare(..) => {}
+                Work::Pack(files) => {
                     files.retain(|file| self.entries.contains_key(&file.entry));
-                    if !files.is_empty() {
-                        return Some(Work::Pack(files));
+                    if files.is_empty() {
+                        continue;
                     }
                 }
             }
+            self.hand_out(stream, &work);
+            return Some(work);
         }
     }
 
@@ -248,22 +264,22 @@ impl<H> Source<H> {
         self.offers_ended && self.entries.is_empty() && self.outbox.is_empty()
     }
 
-    /// These frames of a file were read and have these BLAKE3 values; the file is still what was offered.
-    pub fn frames_read(&mut self, entry: EntryId, values: &[(u64, Digest)]) {
+    /// These frames of a file were read and have these BLAKE3 values; the file is still what was offered. Those that are
+    /// the `same` at the target were compared, and the others were given to the stream.
+    pub fn frames_read(&mut self, entry: EntryId, values: &[(u64, Digest)], same: &RangeSet) {
         let Some(Tracked { state: State::Large(large), .. }) = self.entries.get_mut(&entry) else {
             return;
         };
         for (index, value) in values {
             large.tree.insert(*index, *value);
+            if large.tree.contains(*index) && !same.contains(*index) && !large.in_order {
+                large.handed.insert(*index);
+            }
+        }
+        if !same.is_empty() {
+            self.outbox.push_back(SourceMessage::Same { entry, frames: same.iter().collect() });
         }
         self.end_if_read(entry);
-    }
-
-    /// Of the frames that were to be compared, these are the same at both ends.
-    pub fn same(&mut self, entry: EntryId, frames: &RangeSet) {
-        if self.entries.contains_key(&entry) && !frames.is_empty() {
-            self.outbox.push_back(SourceMessage::Same { entry, frames: frames.iter().collect() });
-        }
     }
 
     fn end_if_read(&mut self, entry: EntryId) {
@@ -279,8 +295,8 @@ impl<H> Source<H> {
     /// A small file did not fit into its pack, since one of them has grown: it goes with a later one, as `size` bytes.
     pub fn put_back(&mut self, entry: EntryId, size: u64) {
         let most = self.frame.pack_file_max();
-        if let Some(Tracked { state: State::Small { size: planned }, handle }) = self.entries.get_mut(&entry) {
-            *planned = size.min(most);
+        if let Some(Tracked { state: State::Small { size: planned, handed }, handle }) = self.entries.get_mut(&entry) {
+            (*planned, *handed) = (size.min(most), false);
             self.plan.add(entry, Arc::clone(handle), *planned, false);
         }
     }
@@ -351,10 +367,12 @@ impl<H> Source<H> {
     fn need_file(&mut self, entry: EntryId, size: u64, modified: Stamp, need: Need) {
         let Some(tracked) = self.entries.get_mut(&entry) else { return };
         tracked.state = if size <= self.frame.pack_file_max() {
-            State::Small { size }
+            State::Small { size, handed: false }
         } else {
             let tree = FrameTree::new(self.frame.frames(size));
-            State::Large(Large { size, modified, tree, ended: false, rest: need == Need::Rest })
+            let (rest, in_order) = (need == Need::Rest, need == Need::InOrder);
+            let handed = RangeSet::new();
+            State::Large(Large { size, modified, tree, ended: false, rest, handed, in_order, carrier: None })
         };
         // Of the rest, the target says what it is.
         if need != Need::Rest {
@@ -378,8 +396,8 @@ impl<H> Source<H> {
 
     fn handle_lacks(&mut self, entry: EntryId, frames: Vec<Range<u64>>) -> Result<(), ProtocolFault> {
         self.check_offered(entry)?;
-        let Some(Tracked { handle, state }) = self.entries.get(&entry) else { return Ok(()) };
-        let State::Large(Large { size, .. }) = state else {
+        let Some(Tracked { handle, state }) = self.entries.get_mut(&entry) else { return Ok(()) };
+        let State::Large(Large { size, handed, .. }) = state else {
             return Err(ProtocolFault::Unasked("frames of what has none"));
         };
         if self.plan.waiting_runs() + frames.len() > RESENDS_MAX {
@@ -387,6 +405,7 @@ impl<H> Source<H> {
         }
         for frames in frames {
             check_frames(self.frame, *size, &frames)?;
+            handed.take_within(&frames);
             self.plan.add_frames(Piece { entry, handle: Arc::clone(handle), size: *size, frames, ticket: 0 });
         }
         Ok(())
@@ -422,12 +441,11 @@ impl<H> Source<H> {
 
     fn handle_resend_packed(&mut self, entry: EntryId) -> Result<(), ProtocolFault> {
         self.check_offered(entry)?;
-        match self.entries.get(&entry) {
-            None => Ok(()),
-            Some(Tracked { state: State::Small { size }, handle }) => {
-                if self.plan.waiting() >= 2 * ENTRY_WINDOW {
-                    return Err(ProtocolFault::OverLimit("files to be sent again"));
-                }
+        match self.entries.get_mut(&entry) {
+            // One that waits for a stream is asked for by two reasons.
+            None | Some(Tracked { state: State::Small { handed: false, .. }, .. }) => Ok(()),
+            Some(Tracked { state: State::Small { size, handed }, handle }) => {
+                *handed = false;
                 self.plan.add(entry, Arc::clone(handle), *size, false);
                 Ok(())
             }

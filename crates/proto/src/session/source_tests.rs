@@ -7,6 +7,7 @@ use crate::plan::PIECE_FRAMES_MAX;
 use crate::wire::limits::LARGE_IN_FLIGHT_MAX;
 
 const F: u64 = 256 << 10;
+const STREAM: StreamId = StreamId(3);
 
 fn source() -> Source<()> {
     Source::new(FrameLen::new(256 << 10).unwrap(), 2)
@@ -59,16 +60,16 @@ fn a_tree_goes_through() {
     let messages = drain(&mut source);
     assert!(matches!(&messages[0], SourceMessage::Offer { first: EntryId(0), entries } if entries.len() == 3));
     assert_eq!(messages[1..], [SourceMessage::DirectoryEnd { entry: dir, complete: true }, SourceMessage::OffersEnd]);
-    assert!(source.next_work(PIECE_FRAMES_MAX).is_none() && !source.is_finished());
+    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_none() && !source.is_finished());
     source.handle(needs(0, &[Need::All; 3])).unwrap();
     let mut frames = 0;
     let mut packed = Vec::new();
-    while let Some(work) = source.next_work(PIECE_FRAMES_MAX) {
+    while let Some(work) = source.next_work(STREAM, PIECE_FRAMES_MAX) {
         match work {
             Work::Frames(piece) => {
                 for index in piece.frames {
                     frames += 1;
-                    source.frames_read(large, &[(index, [1; 32])]);
+                    source.frames_read(large, &[(index, [1; 32])], &RangeSet::new());
                 }
             }
             Work::Pack(files) => packed.extend(files.into_iter().map(|file| file.entry)),
@@ -175,8 +176,8 @@ fn what_comes_late_is_ignored() {
     ] {
         assert_eq!(source.handle(message), Ok(()));
     }
-    source.frames_read(ids[1], &[(0, [0; 32]), (1, [0; 32])]);
-    assert!(source.next_work(PIECE_FRAMES_MAX).is_none() && source.poll_message().is_none());
+    source.frames_read(ids[1], &[(0, [0; 32]), (1, [0; 32])], &RangeSet::new());
+    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_none() && source.poll_message().is_none());
     assert_eq!(source.window(), ENTRY_WINDOW);
 }
 
@@ -192,10 +193,10 @@ fn a_file_that_changed_is_offered_anew_in_its_place() {
     assert_eq!(source.offer_again(ids[1], file(2 * F), Arc::new(())), None, "once");
     let again = Entry { place: Place::Again(ids[1]), ..file(2 * F) };
     assert_eq!(drain(&mut source), [SourceMessage::Offer { first: EntryId(2), entries: vec![again] }]);
-    assert!(matches!(source.next_work(PIECE_FRAMES_MAX), Some(Work::Pack(_))));
-    assert!(source.next_work(PIECE_FRAMES_MAX).is_none(), "what it was is not sent any more");
+    assert!(matches!(source.next_work(STREAM, PIECE_FRAMES_MAX), Some(Work::Pack(_))));
+    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_none(), "what it was is not sent any more");
     source.handle(needs(2, &[Need::All])).unwrap();
-    assert!(matches!(source.next_work(PIECE_FRAMES_MAX), Some(Work::Frames(piece)) if piece.size == 2 * F));
+    assert!(matches!(source.next_work(STREAM, PIECE_FRAMES_MAX), Some(Work::Frames(piece)) if piece.size == 2 * F));
     source.handle(done(0, 3)).unwrap();
     assert!(source.is_finished());
 }
@@ -226,19 +227,19 @@ fn a_frame_can_only_be_asked_for_again_where_one_is() {
         let packed = TargetMessage::ResendPacked { entries: vec![entry] };
         assert!(matches!(source.handle(packed), Err(ProtocolFault::Unasked(_))));
     }
-    while source.next_work(PIECE_FRAMES_MAX).is_some() {}
+    while source.next_work(STREAM, PIECE_FRAMES_MAX).is_some() {}
     source.handle(resend(ids[0], 2..3)).unwrap();
-    let Some(Work::Frames(piece)) = source.next_work(PIECE_FRAMES_MAX) else { panic!("the frame again") };
+    let Some(Work::Frames(piece)) = source.next_work(STREAM, PIECE_FRAMES_MAX) else { panic!("the frame again") };
     assert_eq!((piece.entry, piece.frames), (ids[0], 2..3));
     source.handle(TargetMessage::ResendPacked { entries: vec![ids[1]] }).unwrap();
-    assert!(matches!(source.next_work(PIECE_FRAMES_MAX), Some(Work::Pack(files)) if files[0].entry == ids[1]));
+    assert!(matches!(source.next_work(STREAM, PIECE_FRAMES_MAX), Some(Work::Pack(files)) if files[0].entry == ids[1]));
 }
 
 /// A file of five frames of which the target has a part.
 fn with_a_part(source: &mut Source<()>) -> EntryId {
     let id = offered(source, vec![file(5 * F)])[0];
     source.handle(needs(id.0, &[Need::Rest])).unwrap();
-    assert!(source.next_work(PIECE_FRAMES_MAX).is_none(), "the target has not said what it lacks");
+    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_none(), "the target has not said what it lacks");
     id
 }
 
@@ -248,9 +249,9 @@ fn of_a_part_that_is_there_only_the_rest_is_sent() {
     let entry = with_a_part(&mut source);
     source.handle(TargetMessage::Lacks { entry, frames: vec![1..2, 4..5] }).unwrap();
     let mut sent = Vec::new();
-    while let Some(Work::Frames(piece)) = source.next_work(PIECE_FRAMES_MAX) {
+    while let Some(Work::Frames(piece)) = source.next_work(STREAM, PIECE_FRAMES_MAX) {
         let values: Vec<_> = piece.frames.clone().map(|index| (index, [1; 32])).collect();
-        source.frames_read(entry, &values);
+        source.frames_read(entry, &values, &RangeSet::new());
         sent.extend(piece.frames);
     }
     assert_eq!(sent, [1, 4]);
@@ -267,13 +268,12 @@ fn what_may_have_changed_is_compared() {
     let mut source = source();
     let entry = with_a_part(&mut source);
     source.handle(TargetMessage::Holds { entry, first: 1, values: vec![[1; 32], [2; 32]], compare: true }).unwrap();
-    let Some(Work::Compare(piece, values)) = source.next_work(1) else { panic!("to be compared") };
+    let Some(Work::Compare(piece, values)) = source.next_work(STREAM, 1) else { panic!("to be compared") };
     assert_eq!((piece.frames, values), (1..3, vec![[1; 32], [2; 32]]));
-    source.frames_read(entry, &[(1, [1; 32]), (2, [9; 32])]);
     let mut same = RangeSet::new();
     assert!(same.insert(1));
-    source.same(entry, &same);
-    source.same(entry, &RangeSet::new());
+    source.frames_read(entry, &[(1, [1; 32]), (2, [9; 32])], &same);
+    source.frames_read(entry, &[], &RangeSet::new());
     assert_eq!(drain(&mut source), [SourceMessage::Same { entry, frames: vec![1..2] }]);
 }
 
@@ -297,13 +297,14 @@ fn asking_again_and_again_meets_a_limit() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(F), file(0)]);
     source.handle(needs(0, &[Need::All; 2])).unwrap();
-    assert!(source.next_work(PIECE_FRAMES_MAX).is_some());
+    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_some());
     let frame = TargetMessage::Lacks { entry: ids[0], frames: vec![0..1] };
     let asked = (0..=RESENDS_MAX).take_while(|_| source.handle(frame.clone()).is_ok()).count();
     assert_eq!(asked, RESENDS_MAX);
+    // What waits already is not asked for once more.
     let packed = TargetMessage::ResendPacked { entries: vec![ids[1]; 512] };
-    let asked = (0..=ENTRY_WINDOW).take_while(|_| source.handle(packed.clone()).is_ok()).count();
-    assert!(asked <= 2 * ENTRY_WINDOW / 512, "{asked}");
+    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_some());
+    assert!((0..100).all(|_| source.handle(packed.clone()).is_ok()) && source.plan.waiting() <= 1);
 }
 
 #[test]
@@ -335,7 +336,7 @@ fn giving_up_what_was_needed_does_not_open_the_window_without_end() {
         }
     }
     assert_eq!(total, ENTRY_WINDOW, "no stream took anything");
-    assert!(source.next_work(PIECE_FRAMES_MAX).is_none());
+    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_none());
     assert_eq!(source.window(), ENTRY_WINDOW, "now it is known that nobody wants them");
 }
 
@@ -347,13 +348,13 @@ fn whatever_settles_a_large_file_lets_the_next_one_begin() {
         let count = OFFER_ENTRIES_MAX.min(ids.len() - first);
         source.handle(needs(first as u64, &vec![Need::All; count])).unwrap();
     }
-    let begun = std::iter::from_fn(|| source.next_work(PIECE_FRAMES_MAX)).count();
+    let begun = std::iter::from_fn(|| source.next_work(STREAM, PIECE_FRAMES_MAX)).count();
     assert_eq!(begun, LARGE_IN_FLIGHT_MAX);
     let mut expected = LARGE_IN_FLIGHT_MAX;
     let mut begins = |source: &mut Source<()>| {
-        let piece = source.next_work(PIECE_FRAMES_MAX);
+        let piece = source.next_work(STREAM, PIECE_FRAMES_MAX);
         assert!(matches!(piece, Some(Work::Frames(piece)) if piece.entry == ids[expected]), "file {expected}");
-        assert!(source.next_work(PIECE_FRAMES_MAX).is_none());
+        assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_none());
         expected += 1;
     };
     source.handle(done(0, 1)).unwrap();
@@ -365,10 +366,10 @@ fn whatever_settles_a_large_file_lets_the_next_one_begin() {
     // Given up before it was begun: it takes nobody's place.
     source.handle(TargetMessage::TargetFailed { entry: ids[LARGE_IN_FLIGHT_MAX + 3] }).unwrap();
     source.handle(done(3, LARGE_IN_FLIGHT_MAX as u64)).unwrap();
-    assert!(source.next_work(PIECE_FRAMES_MAX).is_none());
+    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_none());
     let again = offered(&mut source, vec![file(F); LARGE_IN_FLIGHT_MAX + 1]);
     source.handle(needs(again[0].0, &[Need::All; LARGE_IN_FLIGHT_MAX + 1])).unwrap();
-    assert_eq!(std::iter::from_fn(|| source.next_work(PIECE_FRAMES_MAX)).count(), LARGE_IN_FLIGHT_MAX);
+    assert_eq!(std::iter::from_fn(|| source.next_work(STREAM, PIECE_FRAMES_MAX)).count(), LARGE_IN_FLIGHT_MAX);
 }
 
 fn entries_in(message: &SourceMessage) -> usize {
@@ -425,9 +426,110 @@ fn a_file_ends_once() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(2 * F)]);
     source.handle(needs(0, &[Need::All])).unwrap();
-    source.frames_read(ids[0], &[(1, [1; 32]), (7, [0; 32])]);
+    source.frames_read(ids[0], &[(1, [1; 32]), (7, [0; 32])], &RangeSet::new());
     assert_eq!(source.poll_message(), None, "half of it, and a frame that there is not");
-    source.frames_read(ids[0], &[(0, [1; 32])]);
-    source.frames_read(ids[0], &[(0, [2; 32])]);
+    source.frames_read(ids[0], &[(0, [1; 32])], &RangeSet::new());
+    source.frames_read(ids[0], &[(0, [2; 32])], &RangeSet::new());
     assert!(matches!(drain(&mut source)[..], [SourceMessage::FileEnd { .. }]));
+}
+
+#[test]
+fn when_a_stream_is_gone_what_was_handed_out_and_has_not_come_goes_again() {
+    let mut source = source();
+    let ids = offered(&mut source, vec![file(9 * F), file(5), file(9 * F), file(5)]);
+    source.handle(needs(0, &[Need::All, Need::All])).unwrap();
+    let Some(Work::Frames(piece)) = source.next_work(STREAM, 4) else { panic!("a piece") };
+    assert_eq!((piece.entry, piece.frames), (ids[0], 0..2));
+    assert_eq!(source.lose_stream(STREAM, None, "gone"), []);
+    let ask = |streams, entries| SourceMessage::Ask { streams, entries };
+    assert_eq!(drain(&mut source), [ask(vec![STREAM], vec![(ids[0], 1)])]);
+    // While that is not answered, nothing else is asked.
+    source.lose_stream(StreamId(4), None, "gone");
+    assert_eq!(drain(&mut source), []);
+    source.handle(TargetMessage::Missing { entry: ids[0], frames: vec![1..9] }).unwrap();
+    source.handle(TargetMessage::ResendPacked { entries: vec![ids[1]] }).unwrap();
+    source.handle(TargetMessage::Answered).unwrap();
+    let Some(Work::Frames(piece)) = source.next_work(STREAM, 9) else { panic!("what has not come") };
+    assert_eq!(piece.frames, 1..2, "what was never handed out waits its turn");
+    let rest: Vec<_> = std::iter::from_fn(|| source.next_work(STREAM, 1)).collect();
+    let frames = rest.iter().filter(|work| matches!(work, Work::Frames(piece) if piece.frames.start > 1)).count();
+    assert_eq!((rest.len(), frames), (8, 7), "each once, and the small file once: {rest:?}");
+    assert_eq!(drain(&mut source), [ask(vec![StreamId(4)], vec![(ids[0], 2)])]);
+    assert!(matches!(
+        source.handle(TargetMessage::Missing { entry: ids[1], frames: vec![0..1] }),
+        Err(ProtocolFault::Unasked(_))
+    ));
+    assert_eq!(
+        source.handle(TargetMessage::Missing { entry: ids[0], frames: vec![8..10] }),
+        Err(ProtocolFault::Misplaced)
+    );
+    source.handle(TargetMessage::ResendPacked { entries: vec![ids[1]] }).unwrap();
+    source.handle(TargetMessage::Answered).unwrap();
+    assert!(matches!(source.next_work(STREAM, 1), Some(Work::Pack(files)) if files[0].entry == ids[1]));
+}
+
+#[test]
+fn an_answer_that_was_not_asked_for_is_a_fault() {
+    let mut source = source();
+    let ids = offered(&mut source, vec![file(9 * F)]);
+    source.handle(needs(0, &[Need::All])).unwrap();
+    let out_of_turn = Err(ProtocolFault::OutOfTurn("an answer"));
+    assert_eq!(source.handle(TargetMessage::Answered), out_of_turn);
+    assert_eq!(source.handle(TargetMessage::Missing { entry: ids[0], frames: vec![0..1] }), out_of_turn);
+}
+
+#[test]
+fn a_file_that_must_come_in_order_fails_with_its_stream_and_with_no_other() {
+    let mut source = source();
+    let ids = offered(&mut source, vec![file(9 * F)]);
+    source.handle(needs(0, &[Need::InOrder])).unwrap();
+    let Some(Work::Frames(piece)) = source.next_work(STREAM, 4) else { panic!("the file") };
+    let values: Vec<_> = piece.frames.clone().map(|index| (index, [1; 32])).collect();
+    source.frames_read(ids[0], &values, &RangeSet::new());
+    assert_eq!(source.lose_stream(StreamId(9), None, "gone"), []);
+    let [end, ask] = &drain(&mut source)[..] else { panic!("its end, and a question") };
+    assert!(matches!(end, SourceMessage::FileEnd { .. }));
+    assert_eq!(*ask, SourceMessage::Ask { streams: vec![StreamId(9)], entries: vec![] });
+    assert_eq!(source.lose_stream(STREAM, Some(Work::Frames(piece)), "gone").len(), 1);
+    assert_eq!(drain(&mut source), [SourceMessage::SourceFailed { entry: ids[0], reason: "gone".into() }]);
+}
+
+#[test]
+fn a_piece_that_was_not_read_to_its_end_goes_again_whatever_has_come_of_it() {
+    let mut source = source();
+    let ids = offered(&mut source, vec![file(4 * F)]);
+    source.handle(needs(0, &[Need::All])).unwrap();
+    let read = |source: &mut Source<()>, stream| {
+        let Some(Work::Frames(piece)) = source.next_work(stream, 1) else { panic!("a frame") };
+        let values: Vec<_> = piece.frames.clone().map(|index| (index, [1; 32])).collect();
+        source.frames_read(ids[0], &values, &RangeSet::new());
+    };
+    read(&mut source, STREAM);
+    let work = source.next_work(STREAM, 1);
+    source.lose_stream(STREAM, work, "gone");
+    (0..3).for_each(|_| read(&mut source, StreamId(9)));
+    assert!(source.next_work(StreamId(9), 1).is_none());
+    assert!(matches!(drain(&mut source)[..], [SourceMessage::FileEnd { .. }, SourceMessage::Ask { .. }]));
+}
+
+#[test]
+fn what_was_to_be_compared_is_compared_by_another_stream() {
+    let mut source = source();
+    let entry = with_a_part(&mut source);
+    source.handle(TargetMessage::Holds { entry, first: 1, values: vec![[1; 32], [2; 32]], compare: true }).unwrap();
+    let work = source.next_work(STREAM, 1);
+    source.lose_stream(STREAM, work, "gone");
+    assert_eq!(drain(&mut source), [SourceMessage::Ask { streams: vec![STREAM], entries: vec![] }]);
+    source.handle(TargetMessage::Answered).unwrap();
+    let Some(Work::Compare(piece, _)) = source.next_work(STREAM, 1) else { panic!("again") };
+    assert_eq!(piece.frames, 1..3);
+    let mut same = RangeSet::new();
+    assert!(same.insert(1));
+    source.frames_read(entry, &[(1, [1; 32]), (2, [9; 32])], &same);
+    source.lose_stream(STREAM, None, "gone");
+    assert!(matches!(drain(&mut source)[..], [SourceMessage::Same { .. }, SourceMessage::Ask { .. }]));
+    source.handle(TargetMessage::Missing { entry, frames: vec![0..5] }).unwrap();
+    let Some(Work::Frames(piece)) = source.next_work(STREAM, 9) else { panic!("the one that differs") };
+    assert_eq!(piece.frames, 2..3);
+    assert!(source.next_work(STREAM, 9).is_none());
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::ids::EntryId;
+use crate::ids::{EntryId, StreamId};
 use crate::integrity::Digest;
 use crate::manifest::{Entry, Stamp};
 
@@ -47,8 +47,10 @@ pub enum Step<H> {
     Finish(Finish<H>),
     /// What came of this file is void: report it, remove it, then call [`super::target::Target::abandoned`].
     Abandon(EntryId, Arc<H>, String),
-    /// Make all streams with ids below this, if this end makes them; never more than the session allows.
+    /// Make so many more streams, if this end makes them.
     Connect(u16),
+    /// The source has given up these streams: nobody needs to listen to them any more.
+    StreamsLost(Vec<StreamId>),
     /// The frames are not the file that the source says they are: report, remove, then call [`super::target::Target::settle`].
     Mismatch(EntryId, Arc<H>),
 }

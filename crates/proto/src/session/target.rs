@@ -5,6 +5,8 @@
 //! is no directory, a frame off its place or of something not needed ends the session with a
 //! [`ProtocolFault`]. What is merely late (about an entry that is settled) is discarded.
 
+mod loss;
+
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
@@ -44,6 +46,8 @@ pub struct Target<H> {
     outbox: VecDeque<TargetMessage>,
     /// Requests to send again that are in the outbox.
     outbox_resends: usize,
+    /// The source has asked what has not come, and not all of the answer was taken.
+    answering: bool,
     in_window: usize,
     open_directories: usize,
     offers_ended: bool,
@@ -101,6 +105,7 @@ impl<H> Target<H> {
             done: RangeSet::new(),
             outbox: VecDeque::new(),
             outbox_resends: 0,
+            answering: false,
             in_window: 0,
             open_directories: 0,
             offers_ended: false,
@@ -129,6 +134,7 @@ impl<H> Target<H> {
                 Ok(Step::None)
             }
             SourceMessage::Streams { count } => Ok(Step::Connect(count)),
+            SourceMessage::Ask { streams, entries } => self.handle_ask(streams, &entries),
         }
     }
 
@@ -355,6 +361,7 @@ impl<H> Target<H> {
         if let Some(message) = self.outbox.pop_front() {
             let resend = matches!(message, TargetMessage::Lacks { .. } | TargetMessage::ResendPacked { .. });
             self.outbox_resends -= usize::from(resend);
+            self.answering &= message != TargetMessage::Answered;
             return Some(message);
         }
         if self.done.is_empty() {

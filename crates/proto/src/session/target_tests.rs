@@ -1,6 +1,7 @@
 //! The target's machine against sources that are late, wrong or hostile.
 
 use super::*;
+use crate::ids::StreamId;
 use crate::manifest::Meta;
 use crate::path::Name;
 use crate::wire::limits::OFFER_ENTRIES_MAX;
@@ -441,6 +442,50 @@ fn done_is_told_in_runs_that_fit_a_message() {
         told += runs.iter().map(|run| run.1).sum::<u64>();
     }
     assert_eq!(told, ENTRY_WINDOW as u64 / 2);
+}
+
+#[test]
+fn who_asks_learns_what_is_neither_here_nor_in_hand() {
+    let mut target = target();
+    let ask = |first, count| SourceMessage::Ask { streams: vec![StreamId(3)], entries: vec![(EntryId(first), count)] };
+    let len = frame_len().bytes();
+    offered(&mut target, vec![file(5 * F), file(5), file(5), file(5 * F), dir()]);
+    drain(&mut target);
+    assert_eq!(target.admit_frame(EntryId(0), F, len).unwrap().as_deref(), Some(&0));
+    target.frame_written(EntryId(0), F, [1; 32]);
+    assert!(target.admit_frame(EntryId(0), 3 * F, len).unwrap().is_some());
+    target.admit_pack(&[packed(1)]).unwrap();
+    let step = target.handle(ask(0, 3)).unwrap();
+    assert!(matches!(step, Step::StreamsLost(streams) if streams == [StreamId(3)]));
+    assert_eq!(target.handle(ask(0, 3)).unwrap_err(), ProtocolFault::OutOfTurn("a question"), "one at a time");
+    let answer = [
+        TargetMessage::Missing { entry: EntryId(0), frames: vec![0..1, 2..3, 4..5] },
+        TargetMessage::ResendPacked { entries: vec![EntryId(2)] },
+        TargetMessage::Answered,
+    ];
+    assert_eq!(drain(&mut target), answer);
+    for (first, count, fault) in [
+        (3, 2, ProtocolFault::Unasked("what was not sent")),
+        (3, 3, ProtocolFault::Unasked("what was not sent")),
+        (5, 1, ProtocolFault::Unasked("an entry that was never offered")),
+        (0, u64::MAX, ProtocolFault::OverLimit("entries that are asked about")),
+    ] {
+        assert_eq!(target.handle(ask(first, count)).unwrap_err(), fault);
+    }
+}
+
+#[test]
+fn many_small_files_are_asked_for_in_messages_that_keep_their_limit() {
+    let mut target = target();
+    offered(&mut target, vec![file(0); OFFER_ENTRIES_MAX]);
+    offered(&mut target, vec![file(0); OFFER_ENTRIES_MAX]);
+    drain(&mut target);
+    target.handle(SourceMessage::Ask { streams: vec![], entries: vec![(EntryId(0), 1000)] }).unwrap();
+    let sizes = drain(&mut target).into_iter().map(|message| match message {
+        TargetMessage::ResendPacked { entries } => entries.len(),
+        _ => 0,
+    });
+    assert_eq!(sizes.collect::<Vec<_>>(), [512, 488, 0]);
 }
 
 #[test]

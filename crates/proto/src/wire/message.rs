@@ -5,11 +5,11 @@
 use super::fault::ProtocolFault;
 use super::frame::{decode_stamp, encode_stamp};
 use super::limits::{
-    ENTRY_WINDOW, FRAME_RUNS_MAX, HELD_VALUES_MAX, OFFER_ENTRIES_MAX, OPERANDS_MAX, PACK_FILES_MAX, SYMLINK_MAX,
-    TEXT_MAX,
+    ENTRY_WINDOW, FRAME_RUNS_MAX, HELD_VALUES_MAX, OFFER_ENTRIES_MAX, OPERANDS_MAX, PACK_FILES_MAX, STREAMS_MAX,
+    SYMLINK_MAX, TEXT_MAX,
 };
 use crate::codec::{Decoded, Reader, Writer};
-use crate::ids::{EntryId, JobNumber};
+use crate::ids::{EntryId, JobNumber, StreamId};
 use crate::integrity::Digest;
 use crate::manifest::{Entry, Kind, Meta, Place, Stamp, Version};
 use crate::path::{MAX_NAME, Name};
@@ -57,10 +57,17 @@ pub enum SourceMessage {
         /// Indices of the frames.
         frames: Vec<Range<u64>>,
     },
-    /// To a target that makes the data connections: all streams with ids below `count` are wanted.
+    /// To a target that makes the data connections: so many more are wanted.
     Streams {
         /// At most the session's `streams_max`.
         count: u16,
+    },
+    /// Streams are gone, and nobody knows what of their records arrived: what has not come of these entries?
+    Ask {
+        /// The streams, 1 to [`STREAMS_MAX`] of them.
+        streams: Vec<StreamId>,
+        /// Files that were handed to streams and are not settled. Ranges of ids: first and count.
+        entries: Vec<(EntryId, u64)>,
     },
 }
 
@@ -102,11 +109,21 @@ pub enum TargetMessage {
         /// Whether the source may have changed since, so that it is to read them, too, and compare.
         compare: bool,
     },
-    /// What arrived was not what was sent: send these small files again.
+    /// These small files are to be sent again: what arrived was not what was sent, or the source asked and they have not
+    /// come.
     ResendPacked {
-        /// The files of the pack.
+        /// At most [`PACK_FILES_MAX`] of them.
         entries: Vec<EntryId>,
     },
+    /// The source asked: these frames of a file have not come.
+    Missing {
+        /// The file.
+        entry: EntryId,
+        /// Indices of the frames, those that were never sent among them.
+        frames: Vec<Range<u64>>,
+    },
+    /// What the source asked is answered.
+    Answered,
 }
 
 /// What the target lacks of an entry: an open set of kinds, so that ranges and signatures can join it.
@@ -132,12 +149,15 @@ mod kind {
     pub const OFFERS_END: u8 = 5;
     pub const STREAMS: u8 = 6;
     pub const SAME: u8 = 7;
+    pub const ASK: u8 = 8;
     pub const NEEDS: u8 = 16;
     pub const DONE: u8 = 17;
     pub const TARGET_FAILED: u8 = 18;
     pub const LACKS: u8 = 19;
     pub const RESEND_PACKED: u8 = 20;
     pub const HOLDS: u8 = 21;
+    pub const MISSING: u8 = 22;
+    pub const ANSWERED: u8 = 23;
 
     pub const DIRECTORY: u8 = 1;
     pub const FILE: u8 = 2;
@@ -176,6 +196,13 @@ impl SourceMessage {
             SourceMessage::Streams { count } => {
                 opening(&mut out, kind::STREAMS, job).u16(*count);
             }
+            SourceMessage::Ask { streams, entries } => {
+                opening(&mut out, kind::ASK, job).count(streams.len());
+                streams.iter().for_each(|stream| {
+                    out.u16(stream.0);
+                });
+                encode_entries(&mut out, entries);
+            }
         }
         out.into_bytes()
     }
@@ -205,6 +232,11 @@ impl SourceMessage {
             kind::OFFERS_END => SourceMessage::OffersEnd,
             kind::SAME => SourceMessage::Same { entry: EntryId(reader.varint()?), frames: decode_runs(&mut reader)? },
             kind::STREAMS => SourceMessage::Streams { count: reader.u16()? },
+            kind::ASK => {
+                let count = reader.count(STREAMS_MAX.into(), "streams that are gone")?;
+                let streams = (0..count).map(|_| Ok(StreamId(reader.u16()?))).collect::<Decoded<_>>()?;
+                SourceMessage::Ask { streams, entries: decode_entries(&mut reader)? }
+            }
             value => return Err(ProtocolFault::Unknown { what: "message from a source", value: value.into() }),
         };
         reader.finish()?;
@@ -225,10 +257,7 @@ impl TargetMessage {
                 });
             }
             TargetMessage::Done { runs } => {
-                opening(&mut out, kind::DONE, job).count(runs.len());
-                runs.iter().for_each(|(first, count)| {
-                    out.varint(first.0).varint(*count);
-                });
+                encode_entries(opening(&mut out, kind::DONE, job), runs);
             }
             TargetMessage::TargetFailed { entry } => {
                 opening(&mut out, kind::TARGET_FAILED, job).varint(entry.0);
@@ -248,6 +277,12 @@ impl TargetMessage {
                     out.varint(entry.0);
                 });
             }
+            TargetMessage::Missing { entry, frames } => {
+                encode_runs(opening(&mut out, kind::MISSING, job).varint(entry.0), frames);
+            }
+            TargetMessage::Answered => {
+                opening(&mut out, kind::ANSWERED, job);
+            }
         }
         out.into_bytes()
     }
@@ -257,12 +292,7 @@ impl TargetMessage {
         let mut reader = Reader::new(bytes);
         let message = match read_opening(&mut reader, job)? {
             kind::NEEDS => TargetMessage::Needs { first: EntryId(reader.varint()?), needs: decode_needs(&mut reader)? },
-            kind::DONE => {
-                let count = reader.count(ENTRY_WINDOW, "runs of entries")?;
-                let runs =
-                    (0..count).map(|_| Ok((EntryId(reader.varint()?), reader.varint()?))).collect::<Decoded<_>>()?;
-                TargetMessage::Done { runs }
-            }
+            kind::DONE => TargetMessage::Done { runs: decode_entries(&mut reader)? },
             kind::TARGET_FAILED => TargetMessage::TargetFailed { entry: EntryId(reader.varint()?) },
             kind::LACKS => TargetMessage::Lacks { entry: EntryId(reader.varint()?), frames: decode_runs(&mut reader)? },
             kind::HOLDS => {
@@ -277,6 +307,10 @@ impl TargetMessage {
                 let entries = (0..count).map(|_| Ok(EntryId(reader.varint()?))).collect::<Decoded<_>>()?;
                 TargetMessage::ResendPacked { entries }
             }
+            kind::MISSING => {
+                TargetMessage::Missing { entry: EntryId(reader.varint()?), frames: decode_runs(&mut reader)? }
+            }
+            kind::ANSWERED => TargetMessage::Answered,
             value => return Err(ProtocolFault::Unknown { what: "message from a target", value: value.into() }),
         };
         reader.finish()?;
@@ -316,6 +350,19 @@ fn decode_needs(reader: &mut Reader<'_>) -> Decoded<Vec<Need>> {
         needs.extend(std::iter::repeat_n(need, count));
     }
     Ok(needs)
+}
+
+/// Each run as its first entry and how many there are.
+fn encode_entries(out: &mut Writer, runs: &[(EntryId, u64)]) {
+    out.count(runs.len());
+    runs.iter().for_each(|(first, count)| {
+        out.varint(first.0).varint(*count);
+    });
+}
+
+fn decode_entries(reader: &mut Reader<'_>) -> Decoded<Vec<(EntryId, u64)>> {
+    let count = reader.count(ENTRY_WINDOW, "runs of entries")?;
+    (0..count).map(|_| Ok((EntryId(reader.varint()?), reader.varint()?))).collect()
 }
 
 /// Each run as its first number and its length.

@@ -78,6 +78,7 @@ fn short_messages_come_back() {
         SourceMessage::OffersEnd,
         SourceMessage::Same { entry: EntryId(7), frames: vec![0..9] },
         SourceMessage::Streams { count: 256 },
+        SourceMessage::Ask { streams: vec![StreamId(3), StreamId(u16::MAX)], entries: vec![(EntryId(2), 9)] },
     ] {
         assert_eq!(SourceMessage::decode(&message.encode(JOB), JOB), Ok(message));
     }
@@ -87,6 +88,8 @@ fn short_messages_come_back() {
         TargetMessage::Lacks { entry: EntryId(3), frames: vec![0..1, 7..u64::MAX] },
         TargetMessage::Holds { entry: EntryId(3), first: 7, values: vec![[1; 32], [2; 32]], compare: true },
         TargetMessage::ResendPacked { entries: vec![EntryId(4), EntryId(5)] },
+        TargetMessage::Missing { entry: EntryId(3), frames: vec![0..1] },
+        TargetMessage::Answered,
     ] {
         assert_eq!(TargetMessage::decode(&message.encode(JOB), JOB), Ok(message));
     }

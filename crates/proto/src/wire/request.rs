@@ -122,6 +122,8 @@ pub struct TargetRequest {
     pub source_boot: [u8; 16],
     /// Names the source and its operands over all runs.
     pub origin: [u8; 32],
+    /// An earlier attempt of this job broke: its worker may need a while to notice, and holds what it writes until then.
+    pub again: bool,
     /// A directory at the path, where one becomes the one operand, is what an earlier attempt of this job made of it.
     pub own_tree: bool,
     /// Make the target directory.
@@ -285,7 +287,12 @@ impl TargetRequest {
         out.bytes(&self.path).count(self.operands.len());
         self.operands.iter().for_each(|operand| operand.encode(out));
         out.raw(&self.source_boot).raw(&self.origin);
-        out.bool(self.own_tree).bool(self.make_directory).bool(self.force).bool(self.preserve).bool(self.verify_memory);
+        out.bool(self.again)
+            .bool(self.own_tree)
+            .bool(self.make_directory)
+            .bool(self.force)
+            .bool(self.preserve)
+            .bool(self.verify_memory);
         out.bool(self.digest_existing);
         self.storage.encode(out);
         out.bool(self.resume).bool(self.keep_partial).bytes(&self.journal_dir);
@@ -303,6 +310,7 @@ impl TargetRequest {
             operands,
             source_boot: reader.array()?,
             origin: reader.array()?,
+            again: reader.bool()?,
             own_tree: reader.bool()?,
             make_directory: reader.bool()?,
             force: reader.bool()?,
@@ -416,6 +424,7 @@ mod tests {
                 operands: vec![operand, contents],
                 source_boot: [5; 16],
                 origin: [6; 32],
+                again: true,
                 own_tree: true,
                 make_directory: false,
                 force: true,

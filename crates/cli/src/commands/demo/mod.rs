@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use haul_engine::cancel::Cancel;
 use haul_engine::rate::RateHandle;
-use haul_engine::spec::{Access, Host, Job, Location, Retries};
+use haul_engine::spec::{Host, Job, Location};
 
 use super::copy::perform;
 use crate::args::UsageError;
@@ -87,8 +87,7 @@ fn interrupted() -> Exit {
 
 fn plan(settings: Settings, source: &Path, target: &Path) -> Plan {
     let here = |path: &Path| Location { host: Host::Local, path: path.to_owned() };
-    // It shows what haul does here and now: a failure is to be seen at once.
-    let (options, access) = (settings.options, Access { retries: Retries::NEVER, ..settings.access });
+    let (options, access) = (settings.options, settings.access);
     let job = Job { sources: vec![here(source)], target: here(target), options, access };
     Plan { job, display: settings.display, checksums: settings.checksums }
 }

@@ -1,0 +1,21 @@
+//! `haul clean PATH...`: removes what unfinished copies have left.
+
+use std::ffi::OsString;
+
+use haul_engine::fs::describe;
+use haul_engine::partials::Removal;
+
+use super::places::visit;
+use crate::args::values::Values;
+use crate::exit::Exit;
+use crate::show::partials::Fate;
+
+/// Removes what is unfinished at `paths`, but for what a running copy writes.
+pub fn run(values: &Values, paths: &[OsString]) -> anyhow::Result<Exit> {
+    visit("clean", values, paths, |account, mut partial| match partial.remove() {
+        Ok(Removal::Removed) => account.tell(&partial.about, Fate::Removed),
+        Ok(Removal::Kept) => account.tell(&partial.about, Fate::Kept),
+        Ok(Removal::Vanished) => {}
+        Err(error) => account.fail(&partial.about.path, &describe(&error)),
+    })
+}

@@ -1,0 +1,103 @@
+//! What `haul status` and `haul clean` share: the paths that they are given, one after the other, and what they say.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use haul_engine::fs::describe;
+use haul_engine::partials::{About, Partial, find};
+use haul_engine::spec::{Host, Location};
+use haul_proto::path::escape;
+
+use crate::args::UsageError;
+use crate::args::operand::parse_operand;
+use crate::args::values::Values;
+use crate::exit::Exit;
+use crate::show;
+use crate::show::partials::{Fate, Form, Sum};
+
+/// Where lines and errors go, and what there was so far.
+pub struct Account {
+    form: Form,
+    out: io::Stdout,
+    failed: bool,
+    found: Sum,
+    removed: Sum,
+}
+
+/// Has `each` look at whatever is unfinished at `paths`; `command` is what the user typed. Ends with the sum.
+pub fn visit(
+    command: &str,
+    values: &Values,
+    paths: &[OsString],
+    mut each: impl FnMut(&mut Account, Partial),
+) -> anyhow::Result<Exit> {
+    paths.iter().try_for_each(|path| refuse_remote(command, path))?;
+    let form = if values.flag("json") { Form::Json } else { Form::Words };
+    let mut account =
+        Account { form, out: io::stdout(), failed: false, found: Sum::default(), removed: Sum::default() };
+    let journals = values.last("append").map(Path::new);
+    for path in paths {
+        let found = match find(Path::new(path), journals) {
+            Ok(found) => found,
+            Err(error) => {
+                account.fail(path.as_bytes(), &describe(&error));
+                continue;
+            }
+        };
+        for partial in found {
+            match partial {
+                Ok(partial) => {
+                    account.found.add(&partial.about);
+                    each(&mut account, partial);
+                }
+                Err(unreadable) => account.fail(&unreadable.path, &unreadable.text),
+            }
+        }
+    }
+    let shown: Vec<_> = paths.iter().map(|path| escape(path.as_bytes())).collect();
+    let removed = (command == "clean").then_some(account.removed);
+    let sum = form.sum(account.found, removed, &shown.join(" and "));
+    if form == Form::Json || account.found.count > 0 || !account.failed {
+        account.say(&sum);
+    }
+    Ok(if account.failed { Exit::Failed } else { Exit::Done })
+}
+
+impl Account {
+    /// Says what became of one.
+    pub fn tell(&mut self, about: &About, fate: Fate) {
+        if fate == Fate::Removed {
+            self.removed.add(about);
+        }
+        self.say(&self.form.line(about, fate));
+    }
+
+    /// Names something that could not be looked at or removed.
+    pub fn fail(&mut self, path: &[u8], text: &str) {
+        self.failed = true;
+        show::stderr().failure("", path, text);
+    }
+
+    /// A reader that has seen enough is no error.
+    fn say(&mut self, line: &str) {
+        let said = self.out.write_all(line.as_bytes()).and_then(|()| self.out.flush());
+        if let Err(error) = said.as_ref().map_err(io::Error::kind)
+            && error != io::ErrorKind::BrokenPipe
+        {
+            self.fail(b"standard output", &describe(&io::Error::from(error)));
+        }
+    }
+}
+
+/// Nothing is looked at on another host: ssh does that as well.
+fn refuse_remote(command: &str, path: &OsStr) -> Result<(), UsageError> {
+    let Location { host: Host::Remote { user, name }, path: there } = parse_operand(path)? else { return Ok(()) };
+    let host = user.map(|user| format!("{user}@")).unwrap_or_default() + &name;
+    let shown = escape(path.as_bytes());
+    let there = escape(there.as_os_str().as_bytes());
+    Err(UsageError::new(format!("{shown} is on another host, and haul {command} looks at this one"))
+        .remedy(format!("ssh {host} haul {command} {there}"))
+        .remedy(format!("a path here with a colon in it is written ./{shown}")))
+}

@@ -1,0 +1,13 @@
+//! `haul status PATH...`: what unfinished copies have left, and how far it is.
+
+use std::ffi::OsString;
+
+use super::places::visit;
+use crate::args::values::Values;
+use crate::exit::Exit;
+use crate::show::partials::Fate;
+
+/// Shows what is unfinished at `paths`.
+pub fn run(values: &Values, paths: &[OsString]) -> anyhow::Result<Exit> {
+    visit("status", values, paths, |account, partial| account.tell(&partial.about, Fate::Shown))
+}

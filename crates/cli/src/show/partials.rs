@@ -1,0 +1,207 @@
+//! What unfinished copies have left, as `haul status` and `haul clean` show it: a line each, in words or as JSON.
+
+use haul_engine::partials::{About, Extent, State};
+use haul_proto::path::escape;
+
+use super::json::Line;
+use super::units;
+
+/// A form of output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// For people.
+    Words,
+    /// For programs: see docs/JSON.md.
+    Json,
+}
+
+/// What became of something that was looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It was only to be shown.
+    Shown,
+    /// It was removed.
+    Removed,
+    /// It was left alone, though it was to be removed.
+    Kept,
+}
+
+/// How many, and how much space they take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sum {
+    /// How many.
+    pub count: u64,
+    /// Bytes on the disk.
+    pub disk_bytes: u64,
+}
+
+impl Sum {
+    /// One more.
+    pub fn add(&mut self, about: &About) {
+        self.count += 1;
+        self.disk_bytes += about.disk_bytes;
+    }
+}
+
+impl Form {
+    /// The line of one of them, with its end.
+    pub fn line(self, about: &About, fate: Fate) -> String {
+        match self {
+            Self::Words => words(about, fate),
+            Self::Json => object(about, fate).ended(),
+        }
+    }
+
+    /// The last line. `below` is what the user named.
+    pub fn sum(self, found: Sum, removed: Option<Sum>, below: &str) -> String {
+        match (self, removed) {
+            (Self::Json, None) => sum_of(found).ended(),
+            (Self::Json, Some(removed)) => {
+                sum_of(found).with("removed", removed.count).with("bytes_freed", removed.disk_bytes).ended()
+            }
+            (Self::Words, _) if found.count == 0 => format!("nothing unfinished below {below}\n"),
+            (Self::Words, None) => {
+                format!("{} unfinished, {} on the disk\n", units::count(found.count), units::size(found.disk_bytes))
+            }
+            (Self::Words, Some(removed)) => {
+                format!("{} removed, {} freed\n", units::count(removed.count), units::size(removed.disk_bytes))
+            }
+        }
+    }
+}
+
+fn sum_of(found: Sum) -> Line {
+    Line::new("summary").with("unfinished", found.count).with("bytes_on_disk", found.disk_bytes)
+}
+
+fn words(about: &About, fate: Fate) -> String {
+    let (path, left) = (escape(&about.path), units::ago(about.idle));
+    let done = match fate {
+        Fate::Shown => "",
+        Fate::Removed => "removed ",
+        Fate::Kept => "kept ",
+    };
+    let what = match about.state {
+        State::Part(extent) if fate == Fate::Removed => part_of(extent),
+        State::Part(extent) => format!("{}, left {left}; the same command goes on with it", part_of(extent)),
+        State::Busy { extent, process } => {
+            let extent = extent.map(|extent| part_of(extent) + ", ").unwrap_or_default();
+            let by = process.map_or_else(|| "another haul".to_owned(), |process| format!("process {process}"));
+            format!("{extent}being written by {by}")
+        }
+        State::Unrecorded if fate == Fate::Removed => units::size(about.disk_bytes),
+        State::Unrecorded => {
+            let size = units::size(about.disk_bytes);
+            format!("{size}, left {left}; nothing is recorded of it, so that the same command begins anew")
+        }
+        State::Journal => "the record of a part that is gone".to_owned(),
+        State::Elsewhere => "the record of a part that lies in another directory (-a)".to_owned(),
+        State::Foreign { uid } => format!("belongs to the user with the number {uid}, who can look at it"),
+    };
+    format!("{done}{path}: {what}\n")
+}
+
+fn part_of(extent: Extent) -> String {
+    units::part_of(extent.recorded, extent.size)
+}
+
+fn object(about: &About, fate: Fate) -> Line {
+    let (state, extent, process) = match about.state {
+        State::Part(extent) => ("part", Some(extent), None),
+        State::Busy { extent, process } => ("busy", extent, process),
+        State::Unrecorded => ("unrecorded", None, None),
+        State::Journal => ("journal", None, None),
+        State::Elsewhere => ("elsewhere", None, None),
+        State::Foreign { .. } => ("foreign", None, None),
+    };
+    let event = match fate {
+        Fate::Shown => "unfinished",
+        Fate::Removed => "removed",
+        Fate::Kept => "kept",
+    };
+    Line::new(event)
+        .path(&about.path)
+        .with("state", state)
+        .with("bytes", extent.map(|extent| extent.size))
+        .with("bytes_recorded", extent.map(|extent| extent.recorded))
+        .with("bytes_on_disk", about.disk_bytes)
+        .with("idle_s", about.idle.as_secs())
+        .with("process", process)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn examples() -> Vec<About> {
+        let extent = Extent { recorded: 231_400_000_000, size: 333_100_000_000 };
+        let states = [
+            State::Part(extent),
+            State::Busy { extent: Some(extent), process: Some(1234) },
+            State::Busy { extent: None, process: None },
+            State::Unrecorded,
+            State::Journal,
+            State::Elsewhere,
+            State::Foreign { uid: 1000 },
+        ];
+        let about = |state| About {
+            path: b"/archive/big\ndb".to_vec(),
+            state,
+            disk_bytes: 231_400_001_024,
+            idle: Duration::from_secs(7300),
+        };
+        states.map(about).into()
+    }
+
+    fn shown(form: Form) -> String {
+        let mut sum = Sum::default();
+        let lines: String =
+            examples().iter().inspect(|about| sum.add(about)).map(|about| form.line(about, Fate::Shown)).collect();
+        lines + &form.sum(sum, None, "/archive")
+    }
+
+    #[test]
+    fn words_say_what_it_is_and_what_becomes_of_it() {
+        insta::assert_snapshot!(shown(Form::Words), @r#"
+            /archive/big\ndb: 231.4 of 333.1 GB, left 2 h ago; the same command goes on with it
+            /archive/big\ndb: 231.4 of 333.1 GB, being written by process 1234
+            /archive/big\ndb: being written by another haul
+            /archive/big\ndb: 231.4 GB, left 2 h ago; nothing is recorded of it, so that the same command begins anew
+            /archive/big\ndb: the record of a part that is gone
+            /archive/big\ndb: the record of a part that lies in another directory (-a)
+            /archive/big\ndb: belongs to the user with the number 1000, who can look at it
+            7 unfinished, 1.62 TB on the disk
+            "#);
+        let removed = [0, 3, 4].map(|which: usize| Form::Words.line(&examples()[which], Fate::Removed)).concat();
+        insta::assert_snapshot!(removed, @r#"
+            removed /archive/big\ndb: 231.4 of 333.1 GB
+            removed /archive/big\ndb: 231.4 GB
+            removed /archive/big\ndb: the record of a part that is gone
+            "#);
+        let sum = Sum { count: 3, disk_bytes: 1 << 30 };
+        assert_eq!(Form::Words.sum(sum, Some(sum), ""), "3 removed, 1.07 GB freed\n");
+        assert_eq!(Form::Words.sum(Sum::default(), None, "a and b"), "nothing unfinished below a and b\n");
+    }
+
+    #[test]
+    fn objects_have_all_of_it() {
+        insta::assert_snapshot!(shown(Form::Json), @r#"
+            {"event":"unfinished","path":"/archive/big\ndb","state":"part","bytes":333100000000,"bytes_recorded":231400000000,"bytes_on_disk":231400001024,"idle_s":7300,"process":null}
+            {"event":"unfinished","path":"/archive/big\ndb","state":"busy","bytes":333100000000,"bytes_recorded":231400000000,"bytes_on_disk":231400001024,"idle_s":7300,"process":1234}
+            {"event":"unfinished","path":"/archive/big\ndb","state":"busy","bytes":null,"bytes_recorded":null,"bytes_on_disk":231400001024,"idle_s":7300,"process":null}
+            {"event":"unfinished","path":"/archive/big\ndb","state":"unrecorded","bytes":null,"bytes_recorded":null,"bytes_on_disk":231400001024,"idle_s":7300,"process":null}
+            {"event":"unfinished","path":"/archive/big\ndb","state":"journal","bytes":null,"bytes_recorded":null,"bytes_on_disk":231400001024,"idle_s":7300,"process":null}
+            {"event":"unfinished","path":"/archive/big\ndb","state":"elsewhere","bytes":null,"bytes_recorded":null,"bytes_on_disk":231400001024,"idle_s":7300,"process":null}
+            {"event":"unfinished","path":"/archive/big\ndb","state":"foreign","bytes":null,"bytes_recorded":null,"bytes_on_disk":231400001024,"idle_s":7300,"process":null}
+            {"event":"summary","unfinished":7,"bytes_on_disk":1619800007168}
+            "#);
+        let about = &examples()[0];
+        assert!(Form::Json.line(about, Fate::Kept).starts_with(r#"{"event":"kept","#));
+        let sum = Form::Json.sum(Sum::default(), Some(Sum::default()), "");
+        assert_eq!(
+            sum,
+            "{\"event\":\"summary\",\"unfinished\":0,\"bytes_on_disk\":0,\"removed\":0,\"bytes_freed\":0}\n"
+        );
+    }
+}

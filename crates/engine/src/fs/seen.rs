@@ -1,0 +1,59 @@
+//! What stands behind a listed name, for whichever thread looks.
+
+use std::io;
+
+use haul_proto::path::Name;
+use rustix::fs::{FileType, readlinkat};
+
+use super::Dir;
+use super::meta::{Links, Look};
+use crate::spec::Symlinks;
+
+/// What a listed name calls for.
+pub(super) enum Step {
+    /// A look, at it or at where it leads.
+    LookAt(Links),
+    /// It is a directory: entering it, when its turn comes.
+    Enter,
+    /// Nothing: such a thing is never copied.
+    LeaveOut,
+}
+
+/// What a look found.
+pub(super) struct Seen {
+    pub look: Look,
+    /// Whether the name had to be followed.
+    pub links: Links,
+    /// Of a symbolic link that is kept: what it holds.
+    pub points_to: Option<Box<[u8]>>,
+}
+
+impl Step {
+    /// By what the directory says that it is.
+    pub fn of(kind: FileType, symlinks: Symlinks) -> Self {
+        match kind {
+            FileType::RegularFile => Self::LookAt(Links::Itself),
+            FileType::Directory => Self::Enter,
+            FileType::Symlink | FileType::Unknown if symlinks == Symlinks::Follow => Self::LookAt(Links::Followed),
+            FileType::Symlink | FileType::Unknown => Self::LookAt(Links::Itself),
+            _ => Self::LeaveOut,
+        }
+    }
+}
+
+impl Seen {
+    /// Looks at `name` in `dir`.
+    pub fn at(dir: &Dir, name: &Name, links: Links, symlinks: Symlinks) -> io::Result<Self> {
+        let fd = dir.fd()?;
+        let look = Look::at_name(&*fd, name, links)?;
+        let (mut seen, is_link) = (Self { look, links, points_to: None }, look.kind == FileType::Symlink);
+        if is_link && symlinks == Symlinks::Follow {
+            // It was listed as a file and is a link now.
+            seen.links = Links::Followed;
+            seen.look = Look::at_name(&*fd, name, seen.links)?;
+        } else if is_link && symlinks == Symlinks::Keep {
+            seen.points_to = Some(readlinkat(&*fd, name.as_bytes(), Vec::new())?.into_bytes().into());
+        }
+        Ok(seen)
+    }
+}

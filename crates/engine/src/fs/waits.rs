@@ -1,0 +1,80 @@
+//! Whether lookups wait: for a disk or a server, and not for a processor.
+
+use std::time::{Duration, Instant};
+
+use crate::os::usage;
+
+/// A lookup in memory takes a microsecond or two; one that takes as long as this waited for something.
+const SLOW: Duration = Duration::from_micros(20);
+
+/// No lookup counts for more: one long wait says little, many short ones do.
+const COUNTED_MAX: Duration = Duration::from_millis(1);
+
+/// How long the lookups of one thread waited.
+pub(super) struct Waits {
+    /// How many there were.
+    pub lookups: u32,
+    /// How long they waited, all together.
+    pub waited: Duration,
+    /// How often the system had taken the processor away from this thread when it was last looked at.
+    preemptions: u64,
+}
+
+impl Waits {
+    /// Of the thread that calls, from now on.
+    pub fn new() -> Self {
+        Self { lookups: 0, waited: Duration::ZERO, preemptions: usage::thread_preemptions() }
+    }
+
+    /// Carries out one lookup.
+    pub fn time<T>(&mut self, lookup: impl FnOnce() -> T) -> T {
+        let began = Instant::now();
+        let found = lookup();
+        self.count(began.elapsed());
+        found
+    }
+
+    fn count(&mut self, took: Duration) {
+        self.lookups += 1;
+        if took < SLOW {
+            return;
+        }
+        // Where other threads had the processor meanwhile, the time says nothing.
+        let preemptions = usage::thread_preemptions();
+        if preemptions == self.preemptions {
+            self.waited += took.min(COUNTED_MAX);
+        }
+        self.preemptions = preemptions;
+    }
+
+    /// Begins anew and returns what was counted.
+    pub fn take(&mut self) -> (u32, Duration) {
+        (std::mem::take(&mut self.lookups), std::mem::take(&mut self.waited))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_what_waits_and_not_what_is_quick() {
+        let mut waits = Waits::new();
+        assert_eq!(waits.time(|| 5), 5);
+        waits.count(SLOW - Duration::from_nanos(1));
+        assert_eq!(waits.take(), (2, Duration::ZERO));
+        waits.preemptions = usage::thread_preemptions();
+        while waits.waited.is_zero() {
+            // Where another thread has the processor between two rounds, none of them counts.
+            waits.count(SLOW);
+        }
+        assert_eq!(waits.take().1, SLOW);
+        while waits.waited.is_zero() {
+            waits.count(Duration::from_secs(5));
+        }
+        assert_eq!(waits.take().1, COUNTED_MAX);
+        waits.preemptions = u64::MAX;
+        waits.count(Duration::from_millis(3));
+        assert_eq!(waits.take(), (1, Duration::ZERO), "it was preempted meanwhile");
+    }
+}

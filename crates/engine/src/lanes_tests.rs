@@ -1,0 +1,98 @@
+//! Streams that come, are given up and are replaced, over real sockets.
+
+use super::*;
+use crate::stream::accept::listen;
+use crate::stream::connect::{Connected, Terms, connect};
+use crate::stream::handshake::Credentials;
+use crate::stream::socket::SocketSettings;
+use crate::stream::{Arrivals, collect};
+use haul_proto::ids::JobId;
+use haul_proto::wire::handshake::Suite;
+
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Two streams between two ends; the first end's connector, and the second's arrivals.
+fn two_streams() -> (Connected, Vec<Stream>, Arrivals, Vec<Stream>) {
+    let (session, secret, suite) = (JobId([1; 16]), [2; 32], Suite::Aes128Gcm);
+    let credentials = Credentials { session, secret, suite, rekey_bytes: 1 << 30 };
+    let (port, accepted) = listen(credentials.clone(), SocketSettings::default()).unwrap();
+    let sockets = SocketSettings::default();
+    let terms = Terms { credentials, sockets, streams: 2, streams_max: 2, timeout: LIMIT };
+    let connected = connect(&[format!("127.0.0.1:{port}")], &terms).unwrap();
+    let (near, far) = (collect(&connected.arrivals, 2), collect(&accepted, 2));
+    (connected, near, accepted, far)
+}
+
+fn in_use(lanes: &Lanes) -> (u16, StreamId) {
+    let mut told = (0, StreamId(0));
+    lanes.share_out(|count, last| told = (count, last));
+    told
+}
+
+/// Looks until something is to be done.
+#[track_caller]
+fn until_something(lanes: &Lanes) -> Mend {
+    let deadline = std::time::Instant::now() + LIMIT;
+    loop {
+        let mend = lanes.mend(Duration::from_millis(1)).unwrap();
+        if mend != Mend::default() {
+            return mend;
+        }
+        assert!(std::time::Instant::now() < deadline, "nothing happens");
+    }
+}
+
+#[test]
+fn a_stream_that_the_other_end_closes_is_given_up_and_replaced_and_its_figures_stay() {
+    let (connected, near, _accepted, mut far) = two_streams();
+    let lanes = Lanes::new(2);
+    lanes.set_connector(Arc::clone(&connected.connector));
+    assert!(near.iter().zip(0..).all(|(stream, id)| lanes.admit(StreamId(id), stream)));
+    assert!(!lanes.admit(StreamId(1), &near[1]), "an id comes once");
+    assert_eq!((lanes.mend(Duration::ZERO), in_use(&lanes)), (Some(Mend::default()), (2, StreamId(1))));
+    let before = lanes.snapshot(2).unwrap();
+    drop(far.remove(0));
+    assert_eq!(until_something(&lanes), Mend { give_up: vec![StreamId(0)], make: 1, hopeless: false });
+    assert_eq!((lanes.count(), in_use(&lanes), lanes.is_mending()), (1, (1, StreamId(1)), true));
+    assert!(lanes.snapshot(2).unwrap().is_of_others_than(&before));
+    let figures = lanes.figures();
+    assert!(lanes.ending(StreamId(0), true), "it can be replaced");
+    assert_eq!(lanes.figures().segments, figures.segments);
+    assert!(lanes.make(1));
+    let (id, stream) = connected.arrivals.next(LIMIT).unwrap().unwrap();
+    assert!(id == StreamId(2) && lanes.admit(id, &stream));
+    assert!(!lanes.is_mending() && in_use(&lanes) == (2, StreamId(2)));
+    assert!(!lanes.admit(StreamId(0), &near[0]), "also when the first is gone");
+}
+
+#[test]
+fn who_reads_from_a_stream_that_is_given_up_ends() {
+    let (_connected, near, _accepted, mut far) = two_streams();
+    let lanes = Lanes::new(2);
+    assert!(lanes.admit(StreamId(0), &far[0]));
+    let mut reading = far.remove(0);
+    let ended = std::thread::spawn(move || reading.receive(&mut crate::stream::record::Record::empty()).is_err());
+    lanes.give_up(&[StreamId(0), StreamId(77)]);
+    assert!(ended.join().unwrap());
+    drop(near);
+}
+
+#[test]
+fn what_comes_too_late_rests_and_of_too_many_none_is_taken() {
+    let (_connected, near, _accepted, far) = two_streams();
+    let lanes = Lanes::new(1);
+    assert!(lanes.admit(StreamId(0), &near[0]));
+    assert_eq!(lanes.want(1), 0);
+    assert!(lanes.admit(StreamId(5), &near[1]));
+    assert_eq!((lanes.count(), in_use(&lanes)), (2, (1, StreamId(0))));
+    assert!(!lanes.admit(StreamId(6), &far[0]), "twice as many as are in use are enough");
+}
+
+#[test]
+fn a_look_is_what_happened_since_the_last() {
+    let earlier = Snapshot { acknowledged_bytes: 1000, waited: Duration::from_secs(1), ..Snapshot::default() };
+    let later = Snapshot { acknowledged_bytes: 5000, waited: Duration::from_secs(4), ..Snapshot::default() };
+    let look = later.since(&earlier, Duration::from_secs(2), 3);
+    assert_eq!(look, Look { elapsed_us: 2_000_000, acknowledged_bytes: 4000, network_permille: 500 });
+    assert_eq!(earlier.since(&later, Duration::ZERO, 0).acknowledged_bytes, 0);
+}

@@ -1,0 +1,136 @@
+//! What a source does when a stream is gone. It cannot know what of the stream's records arrived: it asks the target what
+//! has not come of all that streams were given, and gives that out again. What other streams have on their way comes
+//! twice then, and the second copy is discarded.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{Large, Source, State, Tracked, check_frames};
+use crate::ids::{EntryId, StreamId};
+use crate::plan::{Piece, Work};
+use crate::ranges::RangeSet;
+use crate::wire::fault::ProtocolFault;
+use crate::wire::limits::{RESENDS_MAX, STREAMS_MAX};
+use crate::wire::message::SourceMessage;
+
+/// Streams that are gone, and what is done about it.
+#[derive(Debug, Default)]
+pub(super) struct Losses {
+    /// The target was not asked about these yet.
+    streams: Vec<StreamId>,
+    /// It was asked, and has not answered: only then it is asked again.
+    asking: bool,
+}
+
+impl<H> Source<H> {
+    /// A stream is gone, with all that was on its way; `in_hand` is what its thread was at and had not done. Returns the
+    /// files that had to come in order by this stream: they have failed.
+    pub fn lose_stream(
+        &mut self,
+        stream: StreamId,
+        in_hand: impl IntoIterator<Item = Work<H>>,
+        reason: &str,
+    ) -> Vec<Arc<H>> {
+        self.losses.streams.push(stream);
+        for work in in_hand {
+            match work {
+                Work::Compare(piece, values) if self.entries.contains_key(&piece.entry) => {
+                    self.plan.add_compare(piece, values);
+                }
+                Work::Frames(piece) => self.take_back(piece),
+                // The target says which of them it lacks.
+                Work::Compare(..) | Work::Pack(_) => {}
+            }
+        }
+        let carried = |tracked: &Tracked<H>| matches!(&tracked.state, State::Large(Large { carrier: Some(carrier), .. }) if *carrier == stream);
+        let carried = self.entries.iter().filter(|(_, tracked)| carried(tracked));
+        let carried: Vec<_> = carried.map(|(entry, tracked)| (*entry, Arc::clone(&tracked.handle))).collect();
+        carried.into_iter().filter_map(|(entry, handle)| self.fail(entry, reason).then_some(handle)).collect()
+    }
+
+    /// Of a piece that was not read to its end, nothing counts as read, even if it has come: it goes again.
+    fn take_back(&mut self, piece: Piece<H>) {
+        self.plan.done(piece.ticket);
+        let Some(Tracked { state: State::Large(large), .. }) = self.entries.get_mut(&piece.entry) else { return };
+        if large.in_order {
+            return;
+        }
+        let mut unread = RangeSet::new();
+        unread.extend(piece.frames.clone().filter(|index| !large.tree.contains(*index)));
+        for frames in unread.iter() {
+            large.handed.take_within(&frames);
+            self.plan.add_frames(Piece { frames, ticket: 0, ..piece.clone() });
+        }
+    }
+
+    /// What a stream is given: until it is settled, it may get lost.
+    pub(super) fn hand_out(&mut self, stream: StreamId, work: &Work<H>) {
+        match work {
+            Work::Frames(piece) => match self.entries.get_mut(&piece.entry).map(|tracked| &mut tracked.state) {
+                Some(State::Large(large)) if large.in_order => large.carrier = Some(stream),
+                Some(State::Large(large)) => large.handed.extend(piece.frames.clone()),
+                _ => {}
+            },
+            // Those that differ count as handed out when all were compared.
+            Work::Compare(..) => {}
+            Work::Pack(files) => files.iter().for_each(|file| self.set_handed(file.entry, true)),
+        }
+    }
+
+    /// Whether a small file was given to a stream, and not asked for again since.
+    pub(super) fn set_handed(&mut self, entry: EntryId, is_handed: bool) {
+        if let Some(Tracked { state: State::Small { handed, .. }, .. }) = self.entries.get_mut(&entry) {
+            *handed = is_handed;
+        }
+    }
+
+    /// The question about streams that are gone, unless another one is not answered.
+    pub(super) fn ask(&mut self) -> Option<SourceMessage> {
+        let lost = &mut self.losses.streams;
+        if self.losses.asking || lost.is_empty() || self.entries.is_empty() {
+            return None;
+        }
+        self.losses.asking = true;
+        let streams = lost.drain(..lost.len().min(STREAMS_MAX.into())).collect();
+        let is_out = |state: &State| match state {
+            State::Small { handed, .. } => *handed,
+            State::Large(large) => !large.handed.is_empty(),
+            State::Offered { .. } | State::Directory { .. } => false,
+        };
+        let mut out = RangeSet::new();
+        out.extend(self.entries.iter().filter(|(_, tracked)| is_out(&tracked.state)).map(|(entry, _)| entry.0));
+        let entries = out.iter().map(|run| (EntryId(run.start), run.end - run.start)).collect();
+        Some(SourceMessage::Ask { streams, entries })
+    }
+
+    /// Of the frames that have not come, those that were handed out are handed out again.
+    pub(super) fn handle_missing(&mut self, entry: EntryId, frames: &[Range<u64>]) -> Result<(), ProtocolFault> {
+        self.check_offered(entry)?;
+        self.check_asking()?;
+        let Some(Tracked { handle, state }) = self.entries.get_mut(&entry) else { return Ok(()) };
+        let State::Large(Large { size, handed, .. }) = state else {
+            return Err(ProtocolFault::Unasked("frames of what has none"));
+        };
+        for frames in frames {
+            check_frames(self.frame, *size, frames)?;
+            for frames in handed.take_within(frames) {
+                if self.plan.waiting_runs() >= RESENDS_MAX {
+                    return Err(ProtocolFault::OverLimit("frames to be sent again"));
+                }
+                self.plan.add_frames(Piece { entry, handle: Arc::clone(handle), size: *size, frames, ticket: 0 });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whatever is gone since can be asked about.
+    pub(super) fn handle_answered(&mut self) -> Result<(), ProtocolFault> {
+        self.check_asking()?;
+        self.losses.asking = false;
+        Ok(())
+    }
+
+    fn check_asking(&self) -> Result<(), ProtocolFault> {
+        if self.losses.asking { Ok(()) } else { Err(ProtocolFault::OutOfTurn("an answer")) }
+    }
+}

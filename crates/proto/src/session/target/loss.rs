@@ -1,0 +1,64 @@
+//! What a target says when its source asks what has not come, because streams are gone. What it still has to read of
+//! their records counts as not come, and comes twice then: nothing is waited for, and nothing is forgotten.
+
+use std::ops::Range;
+
+use super::{Large, State, Step, Target};
+use crate::ids::{EntryId, StreamId};
+use crate::wire::fault::ProtocolFault;
+use crate::wire::limits::{ENTRY_WINDOW, FRAME_RUNS_MAX, PACK_FILES_MAX};
+use crate::wire::message::TargetMessage;
+
+impl<H> Target<H> {
+    pub(super) fn handle_ask(
+        &mut self,
+        streams: Vec<StreamId>,
+        entries: &[(EntryId, u64)],
+    ) -> Result<Step<H>, ProtocolFault> {
+        if self.answering {
+            return Err(ProtocolFault::OutOfTurn("a question"));
+        }
+        let mut left = ENTRY_WINDOW as u64;
+        let mut packed = Vec::new();
+        for (first, count) in entries {
+            left = left.checked_sub(*count).ok_or(ProtocolFault::OverLimit("entries that are asked about"))?;
+            for entry in (first.0..first.0.saturating_add(*count)).map(EntryId) {
+                self.answer_for(entry, &mut packed)?;
+            }
+        }
+        for entries in packed.chunks(PACK_FILES_MAX) {
+            self.outbox_resends += 1;
+            self.outbox.push_back(TargetMessage::ResendPacked { entries: entries.to_vec() });
+        }
+        self.answering = true;
+        self.outbox.push_back(TargetMessage::Answered);
+        Ok(Step::StreamsLost(streams))
+    }
+
+    fn answer_for(&mut self, entry: EntryId, packed: &mut Vec<EntryId>) -> Result<(), ProtocolFault> {
+        let frame = self.frame;
+        match self.tracked(entry)?.map(|tracked| &tracked.state) {
+            None | Some(State::Finishing) => {}
+            Some(State::Small { .. }) => packed.push(entry),
+            Some(State::Large(large)) => {
+                let missing = large.missing(frame.frames(large.size));
+                for frames in missing.chunks(FRAME_RUNS_MAX) {
+                    self.outbox.push_back(TargetMessage::Missing { entry, frames: frames.to_vec() });
+                }
+            }
+            Some(State::Examining { .. } | State::Directory { .. }) => {
+                return Err(ProtocolFault::Unasked("what was not sent"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<H> Large<H> {
+    /// Frames that are neither here nor being written.
+    fn missing(&self, frames: u64) -> Vec<Range<u64>> {
+        let mut there = self.tree.seen().clone();
+        there.extend(self.in_hand.iter().copied());
+        there.gaps(frames).collect()
+    }
+}

@@ -1,0 +1,270 @@
+//! What unfinished copies leave: shown, removed, and what `-a`, `--no-keep` and `--no-resume` make of it. And several
+//! runs at once: of one job, where one wins, and of different ones, where all do.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use haul_e2e::{Haul, Run, Running, Sandbox, compare, hidden_or_partial, listing, within};
+use haul_lab::descendants;
+use rustix::process::Signal;
+
+/// More than a file needs to be recorded, in frames of 512 KiB and a rest.
+const BIG: u64 = 32_000_001;
+/// How much has arrived when a run is ended.
+const SOME: u64 = 4_000_000;
+/// So slow that it is ended in the middle.
+const SLOW: [&str; 2] = ["-x", "4m"];
+const LIMIT: Duration = Duration::from_secs(60);
+/// How many runs there are at once.
+const RUNS: usize = 20;
+
+/// A file, and a directory that it goes into.
+struct Copying<'a> {
+    sandbox: &'a Sandbox,
+    source: PathBuf,
+    place: PathBuf,
+}
+
+impl<'a> Copying<'a> {
+    fn of(sandbox: &'a Sandbox) -> Self {
+        Self { sandbox, source: sandbox.big_file("source/big", BIG), place: sandbox.dir("place") }
+    }
+
+    fn haul(&self, options: &[&str]) -> Haul<'_> {
+        self.sandbox.haul(["--json"]).limit(LIMIT).args(options).arg(&self.source).arg("place/big")
+    }
+
+    /// A slow run of which something has arrived.
+    #[track_caller]
+    fn under_way(&self, options: &[&str]) -> Running {
+        let running = self.haul(options).args(SLOW).start();
+        let arrived = within(LIMIT, || hidden_or_partial(&self.place, &[], SOME).is_some());
+        assert!(arrived, "nothing arrived\n{}", running.stderr_so_far());
+        running
+    }
+
+    /// The same, ended by a signal.
+    #[track_caller]
+    fn broken(&self, options: &[&str], signal: Signal) {
+        let mut running = self.under_way(options);
+        let workers = descendants(running.id());
+        running.signal(signal);
+        assert!(running.wait_up_to(LIMIT), "still running");
+        let is_gone = |worker: &u32| !Path::new(&format!("/proc/{worker}")).exists();
+        assert!(within(LIMIT, || workers.iter().all(is_gone)), "a worker is left");
+        assert!(!self.place.join("big").exists(), "a half copy has its final name");
+    }
+
+    /// Runs it again, to its end; how much it did not have to copy again.
+    #[track_caller]
+    fn goes_on(&self, options: &[&str]) -> u64 {
+        let run = self.haul(options).run().succeeds();
+        compare(&self.source, &self.place.join("big")).unwrap();
+        assert_eq!(listing(&self.place), ["big"], "{}", run.account());
+        let held = run.summary()["bytes_skipped"].as_u64().unwrap();
+        let resumed = run.events().iter().any(|event| event["event"] == "resumed");
+        assert_eq!(held > 0, resumed, "{}", run.account());
+        std::fs::remove_file(self.place.join("big")).unwrap();
+        held
+    }
+
+    fn look(&self, words: &[&str]) -> Run {
+        self.sandbox.haul(words).run()
+    }
+}
+
+#[track_caller]
+fn prints(run: &Run, phrases: &[&str]) {
+    phrases.iter().for_each(|phrase| assert!(run.stdout.contains(phrase), "did not say {phrase:?}\n{}", run.account()));
+}
+
+#[test]
+fn what_a_broken_run_left_is_shown_and_removed() {
+    let sandbox = Sandbox::new();
+    let copying = Copying::of(&sandbox);
+    prints(&copying.look(&["status", "place"]).succeeds(), &["nothing unfinished below place"]);
+    copying.broken(&[], Signal::KILL);
+    for path in ["place", "place/big"] {
+        let run = copying.look(&["status", path]).succeeds();
+        prints(&run, &["place/big: ", " of 32.0 MB, left ", " ago; the same command goes on", "1 unfinished, "]);
+    }
+    let events = copying.look(&["status", "--json", "place"]).succeeds().events();
+    let (part, sum) = (&events[0], &events[1]);
+    assert_eq!((&part["event"], &part["state"], &part["bytes"]), (&"unfinished".into(), &"part".into(), &BIG.into()));
+    let recorded = part["bytes_recorded"].as_u64().unwrap();
+    assert!((SOME / 2..BIG).contains(&recorded), "{part}");
+    assert_eq!((&sum["event"], &sum["unfinished"]), (&"summary".into(), &1.into()));
+    // What is told is what the next run finds.
+    assert_eq!(copying.goes_on(&[]), recorded);
+
+    copying.broken(&[], Signal::KILL);
+    let run = copying.look(&["clean", "place"]).succeeds();
+    prints(&run, &["removed place/big: ", " of 32.0 MB", "1 removed, ", " freed"]);
+    assert_eq!(listing(&copying.place), [""; 0]);
+    prints(&copying.look(&["clean", "place"]).succeeds(), &["nothing unfinished below place"]);
+}
+
+#[test]
+fn what_a_running_copy_writes_is_named_and_never_removed() {
+    let sandbox = Sandbox::new();
+    let copying = Copying::of(&sandbox);
+    let running = copying.under_way(&[]);
+    let worker = descendants(running.id());
+    assert_eq!(worker.len(), 1);
+    let busy = format!(" of 32.0 MB, being written by process {}", worker[0]);
+    prints(&copying.look(&["status", "place"]).succeeds(), &["place/big: ", &busy]);
+    prints(&copying.look(&["clean", "place"]).succeeds(), &["kept place/big: ", &busy, "0 removed"]);
+    faster(running).succeeds();
+    compare(&copying.source, &copying.place.join("big")).unwrap();
+    assert_eq!(listing(&copying.place), ["big"]);
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_an_error() {
+    let sandbox = Sandbox::new();
+    let copying = Copying::of(&sandbox);
+    copying.look(&["status", "me@db1:/archive"]).ends(2).says(["ssh me@db1 haul status /archive"]);
+    copying.look(&["clean", "nowhere/big"]).ends(1).says(["nowhere/big"]);
+    copying.look(&["status"]).ends(2).says(["PATH"]);
+    sandbox.file("status", "a file");
+    copying.look(&["status", "place"]).ends(2).says(["./status"]);
+    copying.look(&["./status", "place"]).succeeds();
+    assert_eq!(listing(&copying.place), ["status"]);
+}
+
+#[test]
+fn journals_may_lie_in_a_directory_of_their_own() {
+    let sandbox = Sandbox::new();
+    let copying = Copying::of(&sandbox);
+    let journals = sandbox.dir("journals").display().to_string() + "/";
+    let option = ["-a", &journals];
+    copying.broken(&option, Signal::KILL);
+    assert_eq!((listing(&copying.place).len(), listing(Path::new(&journals)).len()), (1, 1));
+    prints(&copying.look(&["status", "place"]).succeeds(), &["nothing is recorded of it"]);
+    prints(&copying.look(&["status", "--append", &journals, "place"]).succeeds(), &["place/big: ", " of 32.0 MB"]);
+    prints(&copying.look(&["clean", &journals]).succeeds(), &["kept ", "lies in another directory"]);
+    assert!(copying.goes_on(&option) > 0);
+    assert_eq!(listing(Path::new(&journals)), [""; 0]);
+    // Without the option, what is recorded is not found.
+    copying.broken(&option, Signal::KILL);
+    assert_eq!(copying.goes_on(&[]), 0);
+}
+
+#[test]
+fn what_is_interrupted_is_kept_unless_that_is_not_wanted() {
+    let sandbox = Sandbox::new();
+    let copying = Copying::of(&sandbox);
+    for signal in [Signal::INT, Signal::KILL] {
+        copying.broken(&[], signal);
+        assert_eq!(listing(&copying.place).len(), 2, "a part and its journal");
+        assert!(copying.goes_on(&[]) > 0);
+        for option in ["--no-keep", "--no-resume"] {
+            copying.broken(&[option], signal);
+            assert_eq!(listing(&copying.place), [""; 0], "{option}");
+            assert_eq!(copying.goes_on(&[option]), 0);
+        }
+    }
+}
+
+#[test]
+fn no_resume_begins_anew_and_no_keep_does_not() {
+    let sandbox = Sandbox::new();
+    let copying = Copying::of(&sandbox);
+    copying.broken(&[], Signal::KILL);
+    assert_eq!(copying.goes_on(&["--no-resume"]), 0);
+    copying.broken(&[], Signal::KILL);
+    assert!(copying.goes_on(&["--no-keep"]) > 0);
+}
+
+/// Makes it so fast that it ends.
+fn faster(mut running: Running) -> Run {
+    let ended = within(LIMIT, || {
+        running.signal(Signal::USR1);
+        running.wait_up_to(Duration::from_millis(100))
+    });
+    assert!(ended, "it is no faster: {}", running.stderr_so_far());
+    Run::of(running)
+}
+
+#[test]
+fn who_waits_for_a_run_that_ends_finds_its_file_whole() {
+    let sandbox = Sandbox::new();
+    let copying = Copying::of(&sandbox);
+    let first = copying.under_way(&[]);
+    let second = copying.haul(&[]).start();
+    let waits = within(LIMIT, || descendants(second.id()).iter().any(|worker| has_a_part_open(*worker)));
+    assert!(waits, "it does not wait: {}", second.stderr_so_far());
+    faster(first).succeeds();
+    let run = Run::of(second);
+    // On a machine that is busy with something else, its patience may have ended before.
+    match run.status {
+        Some(0) => assert_eq!(run.summary()["files_skipped"], 1, "{}", run.account()),
+        _ => drop(run.ends(1).says(["another haul"])),
+    }
+    compare(&copying.source, &copying.place.join("big")).unwrap();
+    assert_eq!(listing(&copying.place), ["big"]);
+}
+
+fn has_a_part_open(process: u32) -> bool {
+    let Ok(open) = std::fs::read_dir(format!("/proc/{process}/fd")) else { return false };
+    let is_part = |path: PathBuf| path.extension().is_some_and(|extension| extension == "part");
+    open.flatten().any(|entry| std::fs::read_link(entry.path()).is_ok_and(is_part))
+}
+
+/// Starts the same command so often at once. One wins, and all others say which process has won.
+#[track_caller]
+fn one_wins(sandbox: &Sandbox, words: &[&str], says: &str) {
+    let mut running: Vec<_> = (0..RUNS).map(|_| sandbox.haul(words).args(["-x", "256k"]).start()).collect();
+    let mut lost = Vec::new();
+    let only_one_is_left = within(LIMIT, || {
+        running = std::mem::take(&mut running)
+            .into_iter()
+            .filter_map(|mut run| {
+                if run.wait_up_to(Duration::ZERO) {
+                    lost.push(Run::of(run));
+                    None
+                } else {
+                    Some(run)
+                }
+            })
+            .collect();
+        running.len() <= 1
+    });
+    let accounts = || lost.iter().map(Run::account).collect::<String>();
+    assert!(only_one_is_left && running.len() == 1, "{} are left\n{}", running.len(), accounts());
+    let winner = running.remove(0);
+    let worker = descendants(winner.id());
+    assert_eq!(worker.len(), 1);
+    let who = format!("another haul (process {}) is {says}", worker[0]);
+    lost.into_iter().for_each(|run| drop(run.ends(1).says([who.as_str(), "wait for it, or end it"])));
+    faster(winner).succeeds();
+}
+
+#[test]
+fn of_many_runs_of_one_job_one_wins_and_the_others_say_which() {
+    let sandbox = Sandbox::new();
+    let place = sandbox.dir("place");
+    sandbox.big_file("tree/big", 3_000_000);
+    (0..20).for_each(|n| drop(sandbox.big_file(format!("tree/small/{n}"), 60_000)));
+    one_wins(&sandbox, &["-r", "tree", "place"], "copying into it");
+    compare(&sandbox.path("tree"), &place.join("tree")).unwrap();
+    assert_eq!(listing(&place), ["tree"]);
+
+    // Under another name, which the runs race to make. A rerun goes on in it.
+    one_wins(&sandbox, &["-r", "tree", "place/copy"], "copying into it");
+    sandbox.haul(["-r", "tree", "place/copy"]).run().succeeds();
+    compare(&sandbox.path("tree"), &place.join("copy")).unwrap();
+    assert_eq!(listing(&place), ["copy", "tree"]);
+
+    sandbox.big_file("large", 20_000_000);
+    one_wins(&sandbox, &["large", "place/large"], "writing this file now");
+    compare(&sandbox.path("large"), &place.join("large")).unwrap();
+    assert_eq!(listing(&place), ["copy", "large", "tree"]);
+
+    let files: Vec<_> = (0..RUNS).map(|n| sandbox.big_file(format!("file{n}"), 1_500_000 + n as u64)).collect();
+    let running: Vec<_> = files.iter().map(|file| sandbox.haul([file.as_os_str(), "place".as_ref()]).start()).collect();
+    running.into_iter().for_each(|run| drop(Run::of(run).succeeds()));
+    files.iter().for_each(|file| compare(file, &place.join(file.file_name().unwrap())).unwrap());
+    assert_eq!(listing(&place).len(), RUNS + 3);
+    println!("COUNT concurrent-runs {RUNS}");
+}
