@@ -17,7 +17,8 @@ fn secret_of(told: &[u8]) -> Option<[u8; 32]> {
         let (channel, length) = decode_header(*header).expect("a frame of the link");
         let (content, behind) = behind.split_at_checked(length)?;
         rest = behind;
-        if channel != Channel::Controller {
+        // A beat is empty.
+        if channel != Channel::Controller || content.is_empty() {
             continue;
         }
         match ControllerMessage::decode(content).expect("a message of the controller") {

@@ -40,7 +40,7 @@ pub const STEPS: &[Step] = &[
     step("unit", 8, steps::unit, "unit and property tests of every package, and the documentation's examples"),
     step("simulator", 8, steps::simulator, "the protocol's two machines under faults from seeds"),
     step("fuzz", 5, steps::fuzz, "the fuzz targets over their saved corpus"),
-    step("e2e", 10, steps::e2e, "the real program, with real sshds, namespaces, signals and full disks"),
+    step("e2e", 15, steps::e2e, "the real program, with real sshds, namespaces, signals and full disks"),
 ];
 
 /// Runs the chore.

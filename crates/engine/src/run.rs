@@ -7,7 +7,7 @@ use haul_proto::wire::link::Channel;
 use haul_proto::wire::report::{PathFigures, WorkerMessage};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
@@ -30,6 +30,8 @@ const INBOX_MAX: usize = 1024;
 const INBOX_POLL: Duration = Duration::from_millis(5);
 /// When counters are first reported.
 const FIRST_REPORT: Duration = Duration::from_millis(10);
+/// Streams of each way count from zero; here, those of all ways are told apart.
+const IDS_OF_A_WAY: u16 = 4096;
 /// How often a thread that waits for streams looks whether the job is over.
 const STREAMS_POLL: Duration = Duration::from_millis(100);
 
@@ -59,6 +61,8 @@ struct Shared {
     target: Option<Arc<Target>>,
     link: LinkWriter,
     lanes: Lanes,
+    /// Ways that streams came by: where the first one was given up, its streams may have been proven at this end.
+    ways: AtomicU16,
     /// Threads that still work towards the end.
     busy: AtomicUsize,
     failed: AtomicBool,
@@ -118,12 +122,13 @@ impl Streams {
     /// Starts a thread for each stream that arrives, as long as the job lasts: one may be wanted in place of another.
     pub fn take(&self, arrivals: Arrivals) {
         let streams = self.clone();
+        let first_id = self.0.ways.fetch_add(1, Ordering::SeqCst).saturating_mul(IDS_OF_A_WAY);
         self.0.spawn("haul-streams", move |shared| {
             while !shared.is_over()
                 && let Some(arrival) = arrivals.next(STREAMS_POLL)
             {
                 if let Some((id, stream)) = arrival {
-                    streams.0.carry(id, stream);
+                    streams.0.carry(StreamId(first_id.saturating_add(id.0)), stream);
                 }
             }
         });
@@ -291,6 +296,7 @@ impl Shared {
             target,
             link,
             lanes: Lanes::new(streams_max),
+            ways: AtomicU16::new(0),
             busy: AtomicUsize::new(1),
             failed: AtomicBool::new(false),
             finished: AtomicBool::new(false),
@@ -304,7 +310,7 @@ impl Shared {
         if !self.lanes.admit(id, &stream) {
             return;
         }
-        let StreamId(number) = id;
+        let number = id.0 % IDS_OF_A_WAY;
         match (&self.source, &self.target) {
             (Some(source), _) => {
                 let source = Arc::clone(source);

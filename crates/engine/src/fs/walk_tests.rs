@@ -306,10 +306,10 @@ fn never_follows_a_directory_that_became_a_link() {
         rename(temp.path(), "dir", "old");
         symlink("secret", temp.path().join("dir")).unwrap();
         let told: BTreeMap<_, _> = walker.map(tell).collect();
-        // With helpers it may have been opened before, and is what it was then.
+        // With helpers it may have been opened before, and is what it was then; or looked at when nothing had its name.
         match told.get(&b"dir"[..]) {
             Some(failed) => assert_eq!(failed, "failed: Not a directory (os error 20)"),
-            None => assert!(helped && told[&b"dir/."[..]] == "complete"),
+            None => assert!(helped && told.get(&b"dir/."[..]).is_none_or(|end| end == "complete"), "{told:?}"),
         }
         assert_eq!(told[&b"secret/file"[..]], "0 Itself");
         assert!(!told.contains_key(&b"dir/file"[..]));

@@ -2,22 +2,33 @@
 
 use haul_proto::cpus::Cpus;
 use haul_proto::wire::report::WorkerMessage;
+use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::report::Reporter;
 
-/// Keeps this thread, and all that it starts from now on, to those of `cpus` that it may use. What cannot be is told
+/// Keeps this process's threads, and all that they start from now on, to those of `cpus` that it may use. What cannot be is told
 /// in a notice, and nothing changes then.
 pub fn keep_to(cpus: &Cpus, reporter: &Reporter) {
     if cpus.is_empty() {
         return;
     }
     let text = match pin(cpus) {
-        Ok(true) => return,
+        Ok(true) => return pin_others(),
         Ok(false) => "none of the CPUs of --cpus is there, so that all are used".to_owned(),
         Err(error) => format!("--cpus has no effect: {}", crate::fs::describe(&error.into())),
     };
     reporter.send(&WorkerMessage::Notice { text });
+}
+
+/// The threads that are there already go where this one is. One that has ended meanwhile needs nothing.
+fn pin_others() {
+    let Ok(wanted) = sched_getaffinity(None) else { return };
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let ids = threads.filter_map(|thread| Pid::from_raw(thread.file_name().to_str()?.parse().ok()?));
+    ids.for_each(|id| {
+        let _ = sched_setaffinity(Some(id), &wanted);
+    });
 }
 
 /// Pins this thread; `false` where it may use none of them.
