@@ -175,7 +175,8 @@ fn goes_on(sandbox: &Sandbox) {
 fn a_large_file_that_does_not_reach_the_disk_fails_by_name() {
     let sandbox = Sandbox::new();
     let Some(mount) = disk(&sandbox) else { return };
-    sandbox.big_file("source/big", 3_000_000);
+    // So large that a broken run would be gone on with. This one must not be: what the page cache says is not on the disk.
+    sandbox.big_file("source/big", 20_000_000);
     sandbox.dir("ext4/source");
     let run = traced(&sandbox, &failing("fsync", "1"), "").ends(1);
     run.says(["source/big", "did not reach the disk", "smartctl"]).does_not_say("durable");
