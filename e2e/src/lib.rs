@@ -10,6 +10,7 @@ mod remote;
 mod sandbox;
 mod stream;
 mod under_way;
+mod user;
 mod wait;
 mod worker;
 
@@ -23,6 +24,7 @@ pub use remote::{Pair, Remote};
 pub use sandbox::{Mount, Sandbox};
 pub use stream::{RawStream, SUITE};
 pub use under_way::{MEGABIT_PER_S, UnderWay, commands, goes_on, group_or_skip, pid};
+pub use user::{NOBODY, give_to_user, user};
 pub use wait::{eventually, within};
 pub use worker::Worker;
 

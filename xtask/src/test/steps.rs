@@ -16,6 +16,8 @@ use crate::tools;
 
 /// How many end-to-end tests run at once: they start sshds and wait a lot, so more than cores is no gain on small machines.
 const E2E_THREADS: &str = "--test-threads=2";
+/// How many executables of them run at once.
+const E2E_AT_ONCE: usize = 2;
 
 /// What a step came to.
 #[derive(Debug, Default)]
@@ -49,9 +51,11 @@ pub struct Context {
 
 /// What the build step made.
 #[derive(Debug, Clone)]
-struct Built {
-    tests: Vec<Executable>,
-    haul: PathBuf,
+pub struct Built {
+    /// Test executables.
+    pub tests: Vec<Executable>,
+    /// The program.
+    pub haul: PathBuf,
 }
 
 impl Context {
@@ -125,7 +129,7 @@ pub fn build(context: &mut Context, _: &Step) -> Done {
 }
 
 /// Builds every test and the program; the two calls share all but the last links.
-fn build_all(limit: Duration) -> Result<Built, String> {
+pub fn build_all(limit: Duration) -> Result<Built, String> {
     let build = |arguments: &[&str]| {
         let ended = run(cargo(arguments).arg("--message-format=json-render-diagnostics"), limit, Output::Kept);
         match ended.failure {
@@ -141,7 +145,7 @@ fn build_all(limit: Duration) -> Result<Built, String> {
 }
 
 pub fn unit(context: &mut Context, step: &Step) -> Done {
-    let mut done = run_tests(context, step, &[], |package| !matches!(package, "e2e" | "sim" | "fuzz"));
+    let mut done = run_tests(context, step, 1, &[], |package| !matches!(package, "e2e" | "sim" | "fuzz"));
     if context.built().is_err() {
         return done;
     }
@@ -152,19 +156,25 @@ pub fn unit(context: &mut Context, step: &Step) -> Done {
 }
 
 pub fn simulator(context: &mut Context, step: &Step) -> Done {
-    run_tests(context, step, &[], |package| package == "sim")
+    run_tests(context, step, 1, &[], |package| package == "sim")
 }
 
 pub fn fuzz(context: &mut Context, step: &Step) -> Done {
-    run_tests(context, step, &[], |package| package == "fuzz")
+    run_tests(context, step, 1, &[], |package| package == "fuzz")
 }
 
 pub fn e2e(context: &mut Context, step: &Step) -> Done {
-    run_tests(context, step, &[E2E_THREADS], |package| package == "e2e")
+    run_tests(context, step, E2E_AT_ONCE, &[E2E_THREADS], |package| package == "e2e")
 }
 
 /// Runs the test executables of the packages that `wanted` chooses by their directory under the root.
-fn run_tests(context: &mut Context, step: &Step, arguments: &[&'static str], wanted: fn(&str) -> bool) -> Done {
+fn run_tests(
+    context: &mut Context,
+    step: &Step,
+    at_once: usize,
+    arguments: &[&'static str],
+    wanted: fn(&str) -> bool,
+) -> Done {
     let built = match context.built() {
         Ok(built) => built,
         Err(why) => return Done::failed(format!("nothing could be run: {why}")),
@@ -175,12 +185,13 @@ fn run_tests(context: &mut Context, step: &Step, arguments: &[&'static str], wan
         limit: step.limit,
         environment: vec![("HAUL_BIN", built.haul.to_string_lossy().into_owned())],
         arguments: arguments.to_vec(),
+        at_once,
     };
     harness.run(&chosen)
 }
 
 /// A package's directory under the root: `sim`, `crates/proto`.
-fn package_of(executable: &Executable) -> &str {
+pub fn package_of(executable: &Executable) -> &str {
     let package = executable.package_dir.strip_prefix(root()).unwrap_or(&executable.package_dir);
     package.to_str().unwrap_or_default()
 }
