@@ -16,7 +16,7 @@ static MEMORY: PeakAlloc = PeakAlloc;
 const SECONDS: u64 = 3;
 /// Most bytes that a target may have allocated at a time, whatever its input: of inputs of at most 8 KiB, what is made
 /// of one is bounded by the limits of the protocol. What C code allocates (zstd) is not seen.
-const MEMORY_MAX: usize = 16 << 20;
+const MEMORY_MAX: usize = 4 << 20;
 
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);

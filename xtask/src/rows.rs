@@ -96,7 +96,7 @@ pub const ROWS: &[Row] = &[
         least: 400,
         variables: &[("HAUL_FLIPS", (40, 43))],
         always: &[],
-        tests: &[engine("damage_tests"), engine("damage::")],
+        tests: &[engine("stream::damage_tests"), engine("target::deliver::tests")],
     },
     Row {
         name: "proxy-flips",

@@ -18,6 +18,9 @@ use crate::tools;
 const E2E_THREADS: &str = "--test-threads=2";
 /// How many executables of them run at once.
 const E2E_AT_ONCE: usize = 2;
+/// Those that take longest, in the order in which they are begun with: or the last one would be waited for alone. Some of
+/// them wait most of the time, and others compute.
+const LONG: &[&str] = &["damage", "glitches", "faults", "retries", "status", "ways", "compression", "bootstrap"];
 
 /// What a step came to.
 #[derive(Debug, Default)]
@@ -179,7 +182,8 @@ fn run_tests(
         Ok(built) => built,
         Err(why) => return Done::failed(format!("nothing could be run: {why}")),
     };
-    let chosen: Vec<_> = built.tests.iter().filter(|test| wanted(package_of(test))).collect();
+    let mut chosen: Vec<_> = built.tests.iter().filter(|test| wanted(package_of(test))).collect();
+    chosen.sort_by_key(|test| LONG.iter().position(|name| *name == test.target).unwrap_or(LONG.len()));
     let harness = Harness {
         root: root(),
         limit: step.limit,
