@@ -240,12 +240,16 @@ pub fn counts(name: &str) -> bool {
     ROWS.iter().any(|row| row.counted.contains(&name))
 }
 
-/// The table: for each row what was asked for, and what was run. One that was tried less is called so.
+/// The table: for each row what was asked for, and what was run. One that was tried less, or not at all, is called so.
 pub fn table<'r>(rows: impl IntoIterator<Item = (&'r Row, u64, u64)>) -> String {
     let mut text = format!("\n{:<70} {:>10} {:>10}\n", "tried, with nothing wrong", "asked for", "ran");
     for (row, asked, ran) in rows {
         let about = format!("{:<14} {}", row.name, row.about);
-        let remark = if ran < asked { "  LESS" } else { "" };
+        let remark = match ran {
+            0 => "  NOT RUN",
+            ran if ran < asked => "  LESS",
+            _ => "",
+        };
         text.push_str(&format!("{about:<70} {asked:>10} {ran:>10}{remark}\n"));
     }
     text
@@ -280,6 +284,6 @@ mod tests {
         let row = ROWS.iter().find(|row| row.name == "power-cuts").expect("it is there");
         let text = table([(row, row.everyday, row.ran(&cases))]);
         assert!(text.contains("60         59  LESS\n"), "{text}");
-        assert!(!table([(row, 59, 59)]).contains("LESS"));
+        assert!(!table([(row, 59, 59)]).contains("LESS") && table([(row, 60, 0)]).contains("NOT RUN"));
     }
 }
