@@ -1,5 +1,8 @@
-//! `cargo xtask fuzz --coverage`: which lines of proto the fuzz targets reach with their corpus, measured on the stable
-//! toolchain by rustc's own instrumentation (`-C instrument-coverage`) and LLVM's tools.
+//! `cargo xtask fuzz --coverage`: which lines of proto the fuzz targets reach with their corpus and with what becomes of it
+//! at random, measured on the stable toolchain by rustc's own instrumentation (`-C instrument-coverage`) and LLVM's tools.
+//!
+//! Only what a peer's bytes can reach is counted. What proto decides besides (how many streams, when to send, which
+//! compression) sees measurements, and no peer's words.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,6 +14,11 @@ use crate::test::{cargo, root};
 
 /// What building may take, and running.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
+/// Seconds for each target, on top of its corpus.
+const MUTATED_SECONDS: &str = "2";
+/// What of proto a peer's bytes reach, or what lies on a disk.
+const REACHED: [&str; 9] =
+    ["codec.rs", "integrity.rs", "journal.rs", "manifest.rs", "path.rs", "plan.rs", "ranges.rs", "session", "wire"];
 /// Where instrumented builds go, apart from the others.
 const DIRECTORY: &str = "target/coverage";
 
@@ -19,24 +27,29 @@ pub fn measure() -> Result<(), String> {
     let (profdata, cov) = (tool("llvm-profdata")?, tool("llvm-cov")?);
     let directory = root().join(DIRECTORY);
     let flags = "-C instrument-coverage";
-    let words = ["test", "--package", "haul-fuzz", "--test", "replay", "--no-run", "--target-dir", DIRECTORY];
+    let words = ["test", "--package", "haul-fuzz", "--tests", "--no-run", "--target-dir", DIRECTORY];
     let mut build = cargo(&words);
     build.arg("--message-format=json-render-diagnostics").env("RUSTFLAGS", flags);
     let built = completed(&mut build, Output::Kept, "the build")?;
-    let tests = artifacts::parse(&built).into_iter().find(|executable| executable.test);
-    let tests = tests.ok_or("cargo built no test called replay")?;
-    let (raw, merged) = (directory.join("replay.profraw"), directory.join("replay.profdata"));
-    let mut replay = Command::new(&tests.path);
-    replay.arg("every_target_takes_its_corpus").current_dir(&tests.package_dir).env("LLVM_PROFILE_FILE", &raw);
-    completed(&mut replay, Output::Shown, "the corpus")?;
-    completed(
-        Command::new(profdata).args(["merge", "--sparse", "-o"]).args([&merged, &raw]),
-        Output::Shown,
-        "merging",
-    )?;
-    let mut report = Command::new(cov);
-    report.args(["report", "--show-region-summary=false", "--show-branch-summary=false", "--instr-profile"]);
-    report.args([&merged, &tests.path]).arg("--sources").arg(root().join("crates/proto/src"));
+    let tests: Vec<_> = artifacts::parse(&built).into_iter().filter(|executable| executable.test).collect();
+    let merged = directory.join("merged.profdata");
+    let (mut merge, mut report) = (Command::new(profdata), Command::new(cov));
+    merge.args(["merge", "--sparse", "-o"]).arg(&merged);
+    report
+        .args(["report", "--show-region-summary=false", "--show-branch-summary=false", "--instr-profile"])
+        .arg(&merged);
+    for (at, test) in tests.iter().enumerate() {
+        let raw = directory.join(format!("{}.profraw", test.target));
+        let mut command = Command::new(&test.path);
+        command.current_dir(&test.package_dir).env("LLVM_PROFILE_FILE", &raw).env("HAUL_FUZZ_SECONDS", MUTATED_SECONDS);
+        completed(&mut command, Output::Shown, &test.target)?;
+        merge.arg(&raw);
+        // All but the first are named by an option.
+        report.args((at > 0).then_some("--object")).arg(&test.path);
+    }
+    completed(&mut merge, Output::Shown, "llvm-profdata")?;
+    let proto = root().join("crates/proto/src");
+    report.arg("--sources").args(REACHED.map(|part| proto.join(part)));
     completed(&mut report, Output::Shown, "llvm-cov").map(|_| ())
 }
 
