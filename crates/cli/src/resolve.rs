@@ -91,7 +91,7 @@ pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) ->
     let settings = settings(values, stderr_is_terminal)?;
     let mut sources = operands.iter().map(|operand| parse_operand(operand)).collect::<Result<Vec<_>, _>>()?;
     let mut target = sources.pop().ok_or_else(|| UsageError::new("nothing to copy"))?;
-    check_hosts(&sources, &target)?;
+    check_hosts(&sources)?;
     if is_null(&target.path) {
         target.path = NULL_TARGET.into();
     }
@@ -138,7 +138,7 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, U
         },
         ..defaults
     };
-    Ok(Settings { options, access: access(values)?, display, checksums })
+    Ok(Settings { options, access: access(values, stderr_is_terminal)?, display, checksums })
 }
 
 /// `-s`, of a copy or of the demo.
@@ -228,7 +228,7 @@ fn fsync(values: &Values) -> Result<Fsync, UsageError> {
     Ok(values.choice("fsync", &[&words[..], &bbcps].concat())?.unwrap_or_default())
 }
 
-fn access(values: &Values) -> Result<Access, UsageError> {
+fn access(values: &Values, in_turn: bool) -> Result<Access, UsageError> {
     let port = values.number("ssh-port", 1..=u16::MAX.into())?;
     let ssh_options = values.texts("ssh-option")?;
     if let Some(option) =
@@ -244,6 +244,7 @@ fn access(values: &Values) -> Result<Access, UsageError> {
         source_command: command(values, "source-command")?,
         target_command: command(values, "target-command")?,
         deploy: !values.flag("no-deploy"),
+        in_turn,
         silence: silence(values)?,
         connect_timeout: None,
         retries: retries(values)?,
@@ -309,25 +310,17 @@ fn contradiction(a: &str, b: &str) -> UsageError {
     UsageError::new(format!("{} and {} contradict each other", typed(a), typed(b))).remedy("leave one of them out")
 }
 
-/// One host for all sources, and this machine at one end at least.
-fn check_hosts(sources: &[Location], target: &Location) -> Result<(), UsageError> {
+/// One host for all sources: one worker reads them all.
+fn check_hosts(sources: &[Location]) -> Result<(), UsageError> {
     let Some(first) = sources.first() else { return Err(UsageError::new("nothing to copy")) };
-    if let Some(other) = sources.iter().find(|source| source.host != first.host) {
-        return Err(UsageError::new(format!(
+    match sources.iter().find(|source| source.host != first.host) {
+        None => Ok(()),
+        Some(other) => Err(UsageError::new(format!(
             "the sources are on two hosts: {} and {}",
             shown(&first.host),
             shown(&other.host)
         ))
-        .remedy("copy from each host with a command of its own"));
-    }
-    match (&first.host, &target.host) {
-        (Host::Remote { .. }, Host::Remote { .. }) => Err(UsageError::new(format!(
-            "{} and {} are both remote: this version copies from or to this machine only",
-            shown(&first.host),
-            shown(&target.host)
-        ))
-        .remedy(format!("run haul on one of them: ssh -t {} haul ...", shown(&first.host)))),
-        _ => Ok(()),
+        .remedy("copy from each host with a command of its own")),
     }
 }
 

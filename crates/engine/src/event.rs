@@ -121,7 +121,10 @@ pub enum Way {
     #[default]
     None,
     /// Within one process, no socket.
-    Local,
+    Local {
+        /// The host that it is on, as the user named it; `None` for this one.
+        host: Option<String>,
+    },
     /// TCP; `from` connected to `to`.
     Tcp {
         /// Address and port of the end that connected.

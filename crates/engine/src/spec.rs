@@ -10,7 +10,7 @@ pub use crate::storage::null::{NOTHING as NULL_TARGET, is_null, names_null};
 pub use haul_proto::compression::{Method, Policy};
 pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync};
 
-/// One copy: sources, a target, and how.
+/// One copy: sources, a target, and how. Any of them may be here or elsewhere.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// At least one; all on one host.
@@ -61,6 +61,8 @@ pub struct Access {
     pub target_command: Option<String>,
     /// Whether haul may put a copy of itself on a host that has none.
     pub deploy: bool,
+    /// Somebody may be asked for passwords: where there are two hosts, for one after the other.
+    pub in_turn: bool,
     /// `--silence`: an end from which nothing is heard for so long is gone. At least [`SILENCE_MIN`].
     pub silence: Duration,
     /// How long ssh may take to connect; `None` leaves that to its configuration and to whoever types passwords.
@@ -81,6 +83,7 @@ impl Default for Access {
             source_command: None,
             target_command: None,
             deploy: false,
+            in_turn: false,
             silence: Duration::from_millis(SILENCE_MS),
             connect_timeout: None,
             retries: Retries::default(),

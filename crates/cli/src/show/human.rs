@@ -120,7 +120,7 @@ fn until(attempt: u32, attempts: Option<u32>, left: Option<Duration>) -> String 
 fn connection(way: &Way) -> String {
     match way {
         Way::None => "nothing had to be moved".to_owned(),
-        Way::Local => "within this machine".to_owned(),
+        Way::Local { host } => super::text::within(host.as_deref()),
         Way::Tcp { from, to, instead_of } => {
             let why = instead_of.as_ref().map(|why| format!("; {}", harmless(why))).unwrap_or_default();
             format!("{} -> {} (tcp{why})", harmless(from), harmless(to))

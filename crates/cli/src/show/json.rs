@@ -145,7 +145,7 @@ fn summary_line(summary: &Summary, status: u8) -> Line {
 fn way_of(way: &Way) -> Value {
     match way {
         Way::None => json!({"kind": "none"}),
-        Way::Local => json!({"kind": "local"}),
+        Way::Local { host } => json!({"kind": "local", "host": host}),
         Way::Tcp { from, to, instead_of } => json!({"kind": "tcp", "from": from, "to": to, "instead_of": instead_of}),
         Way::Ssh { because } => json!({"kind": "ssh", "because": because}),
     }

@@ -4,7 +4,7 @@ use haul_engine::event::{Confinement, Sandbox, Summary, Way};
 use haul_engine::spec::Cipher;
 
 use super::names;
-use super::text::harmless;
+use super::text::{harmless, within};
 use super::units::{bytes_per_s, counted, duration, files, limit, rate, size};
 
 /// The lines of the summary, each ended. `verbose` adds memory and what else was made.
@@ -131,7 +131,7 @@ fn way(summary: &Summary) -> String {
     let streams = counted(summary.streams.into(), "stream", "streams");
     match &summary.way {
         Way::None => "nothing had to be moved".to_owned(),
-        Way::Local => format!("within this machine, {streams}"),
+        Way::Local { host } => format!("{}, {streams}", within(host.as_deref())),
         Way::Tcp { from, to, instead_of } => {
             let why = instead_of.as_ref().map(|why| format!("; {}", harmless(why))).unwrap_or_default();
             let (from, to) = (harmless(without_port(from)), harmless(without_port(to)));
@@ -240,7 +240,7 @@ pub mod tests {
     #[test]
     fn first_lines() {
         let local = Summary {
-            way: Way::Local,
+            way: Way::Local { host: None },
             cipher: None,
             files_copied: 1,
             bytes: 1,
@@ -288,7 +288,7 @@ pub mod tests {
     fn what_was_shared_was_not_copied_and_not_verified() {
         let first_lines = |cloned_bytes| {
             let shared =
-                Summary { way: Way::Local, cipher: None, digests: false, bytes: 2_000_000, cloned_bytes, ..example() };
+                Summary { way: Way::Local { host: None }, cipher: None, digests: false, bytes: 2_000_000, cloned_bytes, ..example() };
             summary(&shared, false).lines().take(3).collect::<Vec<_>>().join("\n")
         };
         insta::assert_snapshot!([0, 1_500_000, 2_000_000].map(first_lines).join("\n\n"), @r"
@@ -327,7 +327,7 @@ pub mod tests {
     fn other_ways() {
         let reverse =
             Way::Tcp { from: "[::1]:9".into(), to: "[fe80::2]:10".into(), instead_of: Some("db1 accepts none".into()) };
-        let ways = [Way::Local, reverse].map(|way| super::way(&Summary { way, streams: 1, ..example() }));
-        assert_eq!(ways, ["within this machine, 1 stream", "::1 -> fe80::2 (tcp), 1 stream; db1 accepts none"]);
+        let ways = [Way::Local { host: None }, Way::Local { host: Some("db1".into()) }, reverse].map(|way| super::way(&Summary { way, streams: 1, ..example() }));
+        assert_eq!(ways, ["within this machine, 1 stream", "within db1, 1 stream", "::1 -> fe80::2 (tcp), 1 stream; db1 accepts none"]);
     }
 }

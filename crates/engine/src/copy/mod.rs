@@ -31,7 +31,7 @@ use crate::cancel::Cancel;
 use crate::error::{Error, GO_ON, Outcome};
 use crate::event::{Compression, Event, Observer, Progress, Summary, Way};
 use crate::shown::own_name;
-use crate::spec::{Host, Job, Location, Program};
+use crate::spec::{Job, Location, Program};
 
 pub use self::repeat::run;
 
@@ -104,10 +104,6 @@ fn check(job: &Job) -> Result<(), Error> {
     let Some(first) = job.sources.first() else { return Err(Error::Usage("no source was named".into())) };
     if job.sources.iter().any(|source| source.host != first.host) {
         return Err(Error::Usage("the sources are on several hosts\nname sources of one host at a time".into()));
-    }
-    let remote = |host: &Host| matches!(host, Host::Remote { .. });
-    if remote(&first.host) && remote(&job.target.host) {
-        return Err(Error::Usage("both ends are on other hosts\nrun haul on one of them".into()));
     }
     Ok(())
 }
@@ -370,7 +366,7 @@ impl Copy<'_> {
     ) -> Summary {
         let all = source.counters.plus(&target.counters);
         let [source_sandbox, target_sandbox] = self.sandboxes.clone();
-        let digests = way != Way::Local || self.job.options.report_files || self.job.options.verify_memory;
+        let digests = !matches!(way, Way::Local { .. }) || self.job.options.report_files || self.job.options.verify_memory;
         Summary {
             files_copied: all.files_copied,
             files_skipped: all.files_skipped,
@@ -482,6 +478,7 @@ mod tests {
     }
 
     fn typed(paths: &[&str]) -> Vec<Location> {
+        use crate::spec::Host;
         paths.iter().map(|path| Location { host: Host::Local, path: path.into() }).collect()
     }
 

@@ -1,5 +1,5 @@
-//! Finding a way for the data: the initiator's end connects to the address that ssh used; if that fails, the other
-//! direction; if that fails too, through ssh itself.
+//! Finding a way for the data: the initiator's end, or the source where both are on other hosts, connects to the address
+//! that ssh used; if that fails, the other direction; if that fails too, through ssh itself.
 
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::ControllerMessage;
@@ -13,7 +13,7 @@ use crate::spec::Host;
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT_MS: u32 = 3000;
 
-/// The ends as this machine sees them: near and far.
+/// The ends as this machine sees them: near and far. Where both are far, the source counts as near.
 #[derive(Clone, Copy)]
 pub struct Ends {
     near: Role,
@@ -34,7 +34,7 @@ impl Ends {
 /// Has the far end listen, if it is `role`, without waiting for its answer: on a long path that saves a round trip.
 pub fn listen_early(copy: &mut Copy<'_>, role: Role) -> Result<(), Error> {
     let ends = Ends::of(copy);
-    if copy.workers.is_one() || ends.far != role || addresses(copy, ends.far).0.is_none() {
+    if copy.workers.is_one() || ends.far != role || address_of(copy, ends.far).is_none() {
         return Ok(());
     }
     copy.listening = Listening::Asked(role);
@@ -71,7 +71,11 @@ impl Listening {
 /// [`Way::None`] if everything is settled before there is one, since nothing had to move.
 pub fn find(copy: &mut Copy<'_>) -> Result<(Way, u16), Error> {
     if copy.workers.is_one() {
-        return Ok((Way::Local, copy.streams));
+        let host = match host_of(copy, Role::Source) {
+            Host::Remote { .. } => Some(copy.workers.label(Role::Source)),
+            Host::Local => None,
+        };
+        return Ok((Way::Local { host }, copy.streams));
     }
     match find_between(copy, Ends::of(copy)) {
         Ok(found) => Ok(found),
@@ -95,14 +99,13 @@ impl From<Error> for Stop {
 }
 
 fn find_between(copy: &mut Copy<'_>, Ends { near, far }: Ends) -> Result<(Way, u16), Stop> {
-    let (far_address, near_address) = addresses(copy, far);
-    let failed = match attempt(copy, near, far, &far_address)? {
+    let failed = match attempt(copy, near, far)? {
         Ok((from, to, streams)) => return Ok((Way::Tcp { from, to, instead_of: None }, streams)),
         Err(failed) => failed,
     };
     let there = copy.workers.label(far);
     let first = format!("no connection to {there} ({failed})");
-    let failed = match attempt(copy, far, near, &near_address)? {
+    let failed = match attempt(copy, far, near)? {
         Ok((from, to, streams)) => return Ok((Way::Tcp { from, to, instead_of: Some(first) }, streams)),
         Err(failed) => failed,
     };
@@ -110,20 +113,24 @@ fn find_between(copy: &mut Copy<'_>, Ends { near, far }: Ends) -> Result<(Way, u
     Ok((Way::Ssh { because: format!("{first}, nor from it ({failed})") }, copy.streams))
 }
 
-/// The address of the far end and that of the near end as the far end sees it: what ssh itself uses.
-fn addresses(copy: &Copy<'_>, far: Role) -> (Option<String>, Option<String>) {
-    if let Some(text) = &copy.workers.hello(far).ssh_connection {
-        let mut words = text.split_ascii_whitespace();
-        let (client, server) = (words.next(), words.nth(1));
-        return (server.map(str::to_owned), client.map(str::to_owned));
+fn host_of<'a>(copy: &'a Copy<'_>, role: Role) -> &'a Host {
+    match role {
+        Role::Source => copy.job.sources.first().map_or(&Host::Local, |source| &source.host),
+        Role::Target => &copy.job.target.host,
     }
-    let host = match far {
-        Role::Source => copy.job.sources.first().map(|source| &source.host),
-        Role::Target => Some(&copy.job.target.host),
+}
+
+/// The address at which the other end may reach this one: what ssh itself used, where it was there.
+fn address_of(copy: &Copy<'_>, role: Role) -> Option<String> {
+    // `client address, client port, server address, server port`.
+    let of_ssh = |role: Role, word: usize| {
+        let text = copy.workers.hello(role).ssh_connection.as_ref()?;
+        text.split_ascii_whitespace().nth(word).map(str::to_owned)
     };
-    match host {
-        Some(Host::Remote { name, .. }) => (Some(name.clone()), None),
-        _ => (Some("127.0.0.1".into()), Some("127.0.0.1".into())),
+    match (host_of(copy, role), host_of(copy, role.other())) {
+        (Host::Remote { name, .. }, _) => of_ssh(role, 2).or_else(|| Some(name.clone())),
+        (Host::Local, Host::Remote { .. }) => of_ssh(role.other(), 0),
+        (Host::Local, Host::Local) => Some("127.0.0.1".into()),
     }
 }
 
@@ -132,9 +139,8 @@ fn attempt(
     copy: &mut Copy<'_>,
     connector: Role,
     acceptor: Role,
-    address: &Option<String>,
 ) -> Result<Result<(String, String, u16), String>, Stop> {
-    let Some(address) = address else { return Ok(Err("its address is not known".into())) };
+    let Some(address) = address_of(copy, acceptor) else { return Ok(Err("its address is not known".into())) };
     let port = port_of(copy, acceptor)?;
     let port = match port {
         Ok(port) => port,
