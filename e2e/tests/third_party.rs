@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use haul_e2e::{
-    Link, Remote, Run, Sandbox, Trio, compare, contents, eventually, hidden_or_partial, is_root_or_skip, listing, within,
+    Link, Remote, Run, Sandbox, Trio, compare, contents, eventually, haul_binary, hidden_or_partial, is_root_or_skip,
+    listing, within,
 };
 use rustix::process::{Signal, kill_process};
 
@@ -108,9 +109,8 @@ fn each_end_is_started_as_the_user_says() {
     let source = sandbox.file("source", "content");
     let config = remote.sshd().ssh_config();
     let command = |name: &str| {
-        let script = format!("#!/bin/sh\necho $0 >> {}\nexec {} \"$@\"\n", sandbox.path("log").display(), {
-            haul_e2e::haul_binary().display()
-        });
+        let (log, haul) = (sandbox.path("log"), haul_binary());
+        let script = format!("#!/bin/sh\necho $0 >> {}\nexec {} \"$@\"\n", log.display(), haul.display());
         format!("ssh -F {} %H {}", config.display(), sandbox.script(name, &script).display())
     };
     let (s, t) = (command("start-source"), command("start-target"));

@@ -287,8 +287,14 @@ pub mod tests {
     #[test]
     fn what_was_shared_was_not_copied_and_not_verified() {
         let first_lines = |cloned_bytes| {
-            let shared =
-                Summary { way: Way::Local { host: None }, cipher: None, digests: false, bytes: 2_000_000, cloned_bytes, ..example() };
+            let shared = Summary {
+                way: Way::Local { host: None },
+                cipher: None,
+                digests: false,
+                bytes: 2_000_000,
+                cloned_bytes,
+                ..example()
+            };
             summary(&shared, false).lines().take(3).collect::<Vec<_>>().join("\n")
         };
         insta::assert_snapshot!([0, 1_500_000, 2_000_000].map(first_lines).join("\n\n"), @r"
@@ -327,7 +333,15 @@ pub mod tests {
     fn other_ways() {
         let reverse =
             Way::Tcp { from: "[::1]:9".into(), to: "[fe80::2]:10".into(), instead_of: Some("db1 accepts none".into()) };
-        let ways = [Way::Local { host: None }, Way::Local { host: Some("db1".into()) }, reverse].map(|way| super::way(&Summary { way, streams: 1, ..example() }));
-        assert_eq!(ways, ["within this machine, 1 stream", "within db1, 1 stream", "::1 -> fe80::2 (tcp), 1 stream; db1 accepts none"]);
+        let ways = [Way::Local { host: None }, Way::Local { host: Some("db1".into()) }, reverse]
+            .map(|way| super::way(&Summary { way, streams: 1, ..example() }));
+        assert_eq!(
+            ways,
+            [
+                "within this machine, 1 stream",
+                "within db1, 1 stream",
+                "::1 -> fe80::2 (tcp), 1 stream; db1 accepts none"
+            ]
+        );
     }
 }

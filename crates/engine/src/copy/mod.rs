@@ -366,7 +366,8 @@ impl Copy<'_> {
     ) -> Summary {
         let all = source.counters.plus(&target.counters);
         let [source_sandbox, target_sandbox] = self.sandboxes.clone();
-        let digests = !matches!(way, Way::Local { .. }) || self.job.options.report_files || self.job.options.verify_memory;
+        let digests =
+            !matches!(way, Way::Local { .. }) || self.job.options.report_files || self.job.options.verify_memory;
         Summary {
             files_copied: all.files_copied,
             files_skipped: all.files_skipped,
