@@ -20,6 +20,7 @@ use crate::args::UsageError;
 use crate::args::operand::parse_operand;
 use crate::args::table::typed;
 use crate::args::values::Values;
+use crate::network::{family, network};
 
 /// Progress as events, unless `-P` says otherwise.
 const JSON_PROGRESS_EVERY: Duration = Duration::from_secs(1);
@@ -136,6 +137,7 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, U
             None if display.mode == Mode::Json => JSON_PROGRESS_EVERY,
             None => defaults.progress_every,
         },
+        network: network(values)?,
         ..defaults
     };
     Ok(Settings { options, access: access(values, stderr_is_terminal)?, display, checksums })
@@ -241,6 +243,7 @@ fn access(values: &Values, in_turn: bool) -> Result<Access, UsageError> {
         identity: values.last("idfile").map(PathBuf::from),
         port: port.and_then(|port| u16::try_from(port).ok()),
         ssh_options,
+        family: family(values, "c")?,
         source_command: command(values, "source-command")?,
         target_command: command(values, "target-command")?,
         deploy: !values.flag("no-deploy"),
@@ -306,7 +309,8 @@ fn display(values: &Values, stderr_is_terminal: bool) -> Result<Display, UsageEr
     Ok(Display { mode, verbose })
 }
 
-fn contradiction(a: &str, b: &str) -> UsageError {
+/// Two options of which one has to go.
+pub fn contradiction(a: &str, b: &str) -> UsageError {
     UsageError::new(format!("{} and {} contradict each other", typed(a), typed(b))).remedy("leave one of them out")
 }
 
@@ -335,4 +339,4 @@ pub fn shown(host: &Host) -> String {
 
 #[cfg(test)]
 #[path = "resolve_tests.rs"]
-mod tests;
+pub mod tests;

@@ -3,14 +3,16 @@
 use super::*;
 use crate::args::parse::{Command, parse};
 
-fn plan_of(line: &str, terminal: bool) -> Result<Plan, UsageError> {
+/// What this command line comes to.
+pub fn plan_of(line: &str, terminal: bool) -> Result<Plan, UsageError> {
     match parse(line.split(' ').map(OsString::from).collect(), &|_| false)? {
         Command::Copy(values, operands) => plan(&values, &operands, terminal),
         other => panic!("{other:?}"),
     }
 }
 
-fn good(line: &str) -> Plan {
+/// The same for a good one.
+pub fn good(line: &str) -> Plan {
     plan_of(line, false).unwrap()
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use haul_proto::wire::limits::SILENCE_MS;
 
+pub use crate::network::{Callback, Family, Network};
 pub use crate::storage::null::{NOTHING as NULL_TARGET, is_null, names_null};
 pub use haul_proto::compression::{Method, Policy};
 pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync};
@@ -55,6 +56,8 @@ pub struct Access {
     pub port: Option<u16>,
     /// `--ssh-option`, each as ssh's own `-o` takes it.
     pub ssh_options: Vec<String>,
+    /// `-4`, `-6`: the only kind of addresses that ssh uses.
+    pub family: Option<Family>,
     /// `-S`: how to start the remote side when it is the source; %I %U %H %4 are filled in.
     pub source_command: Option<String>,
     /// `-T`: the same when it is the target.
@@ -80,6 +83,7 @@ impl Default for Access {
             identity: None,
             port: None,
             ssh_options: Vec::new(),
+            family: None,
             source_command: None,
             target_command: None,
             deploy: false,
@@ -144,6 +148,8 @@ pub struct Options {
     pub congestion: Option<String>,
     /// `-w`: socket buffer size in bytes; `None` leaves it to the kernel's auto-tuning.
     pub window_bytes: Option<u32>,
+    /// How data connections are made.
+    pub network: Network,
     /// How the data streams are sealed.
     pub cipher: Cipher,
     /// `-c`: what is done to data before that. Within one machine it never is.
@@ -215,6 +221,7 @@ impl Default for Options {
             fsync: Fsync::Full,
             congestion: None,
             window_bytes: None,
+            network: Network::default(),
             cipher: Cipher::Auto,
             compression: Policy::Auto,
             frame_bytes: None,

@@ -7,7 +7,7 @@ use haul_engine::error::Outcome;
 use haul_engine::event::{Event, Observer, Way};
 
 use super::text::{Text, harmless};
-use super::{Show, names, summary};
+use super::{Show, names, paths, summary};
 
 /// How much is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,7 +42,7 @@ impl Human {
             | Event::Notice(_)
             | Event::RateLimit { .. }
             | Event::Again { .. } => self.level >= Level::Normal,
-            Event::Connected { .. } => self.level >= Level::Verbose,
+            Event::Connected { .. } | Event::Moved { .. } => self.level >= Level::Verbose,
             Event::Progress(_) | Event::FileDone { .. } => false,
         }
     }
@@ -85,6 +85,10 @@ impl Observer for Human {
                 let cipher = names::sealed(way, *cipher).map(|cipher| format!(", {cipher}")).unwrap_or_default();
                 self.text.notice(&format!("connected: {}, {streams}{cipher}", connection(way)));
             }
+            Event::Moved { way, because } => {
+                let because = because.as_ref().map(|why| format!(": {}", harmless(why))).unwrap_or_default();
+                self.text.notice(&format!("data now takes {}{because}", connection(way)));
+            }
             Event::Progress(_) | Event::FileDone { .. } => {}
         }
     }
@@ -121,9 +125,10 @@ fn connection(way: &Way) -> String {
     match way {
         Way::None => "nothing had to be moved".to_owned(),
         Way::Local { host } => super::text::within(host.as_deref()),
-        Way::Tcp { from, to, instead_of } => {
+        Way::Tcp { path, others, instead_of } => {
             let why = instead_of.as_ref().map(|why| format!("; {}", harmless(why))).unwrap_or_default();
-            format!("{} -> {} (tcp{why})", harmless(from), harmless(to))
+            let paths: Vec<_> = std::iter::once(path).chain(others).map(paths::with_ports).collect();
+            format!("{}{why}", paths.join(" and "))
         }
         Way::Ssh { because } => format!("through ssh ({})", harmless(because)),
     }
@@ -149,7 +154,7 @@ pub mod tests {
             bytes_skipped: 100_000_000,
             streams: 8,
         };
-        let way = Way::Tcp { from: "10.10.1.155:40312".into(), to: "10.10.1.202:35011".into(), instead_of: None };
+        let way = super::super::summary::tests::example().way;
         vec![
             Event::Deployed { host: "db1".into(), path: "/home/me/.cache/haul/0.1.0-ab/haul".into() },
             Event::Connected { way, streams: 8, cipher: Cipher::Aes256Gcm },
@@ -212,8 +217,9 @@ pub mod tests {
     fn what_a_worker_says_of_the_way_disturbs_no_terminal() {
         let hostile = || "\x1b[2Ja\nb\\".to_owned();
         let shown = "\\u{1b}[2Ja\\nb\\";
-        let tcp = Way::Tcp { from: hostile(), to: hostile(), instead_of: Some(hostile()) };
-        assert_eq!(connection(&tcp), format!("{shown} -> {shown} (tcp; {shown})"));
+        let path = paths::tests::bare(&hostile(), &hostile());
+        let tcp = Way::Tcp { path, others: Vec::new(), instead_of: Some(hostile()) };
+        assert_eq!(connection(&tcp), format!("{shown} -> {shown} (tcp); {shown}"));
         assert_eq!(connection(&Way::Ssh { because: hostile() }), format!("through ssh ({shown})"));
     }
 

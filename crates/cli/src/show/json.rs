@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use haul_engine::error::Outcome;
-use haul_engine::event::{Compression, Event, Observer, Progress, Sandbox, Summary, Way};
+use haul_engine::event::{Compression, Event, Observer, Path, Progress, Sandbox, Summary, Way};
 use haul_proto::path::disturbs;
 use haul_proto::wire::report::PathFigures;
 use serde_json::{Value, json};
@@ -71,6 +71,7 @@ fn line(event: &Event) -> Line {
             .with("way", way_of(way))
             .with("streams", *streams)
             .with("cipher", names::sealed(way, *cipher)),
+        Event::Moved { way, because } => Line::new("moved").with("way", way_of(way)).with("message", because.as_deref()),
         Event::Progress(progress) => progress_line(progress),
         Event::FileDone { path, size, digest } => {
             Line::new("file").path(path).with("bytes", *size).with("blake3", digest.map(|digest| hex(&digest)))
@@ -146,9 +147,21 @@ fn way_of(way: &Way) -> Value {
     match way {
         Way::None => json!({"kind": "none"}),
         Way::Local { host } => json!({"kind": "local", "host": host}),
-        Way::Tcp { from, to, instead_of } => json!({"kind": "tcp", "from": from, "to": to, "instead_of": instead_of}),
+        Way::Tcp { path: Path { from, to, interface, mbit_per_s }, others, instead_of } => json!({
+            "kind": "tcp",
+            "from": from,
+            "to": to,
+            "interface": interface,
+            "mbit_per_s": mbit_per_s,
+            "others": others.iter().map(path).collect::<Vec<_>>(),
+            "instead_of": instead_of,
+        }),
         Way::Ssh { because } => json!({"kind": "ssh", "because": because}),
     }
+}
+
+fn path(Path { from, to, interface, mbit_per_s }: &Path) -> Value {
+    json!({"from": from, "to": to, "interface": interface, "mbit_per_s": mbit_per_s})
 }
 
 fn compression(Compression { method, ratio }: &Compression) -> Value {

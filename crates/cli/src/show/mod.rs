@@ -6,6 +6,7 @@ mod human;
 mod json;
 mod meter;
 mod names;
+mod paths;
 pub mod partials;
 mod summary;
 pub mod text;
