@@ -42,8 +42,7 @@ impl TwoLinks {
         let (near, far) = (Netns::create()?, Netns::create()?);
         let mut interfaces = Vec::new();
         for (number, megabit_per_s) in [91, 92].into_iter().zip(megabit_per_s) {
-            let (here, there) =
-                near.connect(&far, &format!("10.{number}.0.1/24"), &format!("10.{number}.0.2/24"))?;
+            let (here, there) = near.connect(&far, &format!("10.{number}.0.1/24"), &format!("10.{number}.0.2/24"))?;
             for (host, interface, last) in [(&near, &here, 1), (&far, &there, 2)] {
                 host.add_address(interface, &format!("fd{number}::{last}/64"))?;
                 if megabit_per_s > 0 {
@@ -84,7 +83,8 @@ impl TwoLinks {
     pub fn cut(&self, cable: usize) {
         for (hook, word) in [("input", "iifname"), ("output", "oifname")] {
             let interface = &self.far_interfaces[cable];
-            let chain = format!("chain {hook} {{ type filter hook {hook} priority 0; {word} \"{interface}\" drop;\n }}\n");
+            let chain =
+                format!("chain {hook} {{ type filter hook {hook} priority 0; {word} \"{interface}\" drop;\n }}\n");
             let rules = format!("table inet cut {{ {chain} }}\n");
             self.far.nft(&rules).unwrap_or_else(|error| panic!("{error:#}"));
         }

@@ -37,7 +37,8 @@ fn data_takes_the_link_that_carries_more_by_itself() {
     let Some((sandbox, links)) = scene([100, 1000]) else { return };
     for push in [true, false] {
         let before = links.sent_bytes();
-        let [from, to] = if push { ["null:200m".into(), links.at("null:")] } else { [links.at("null:200m"), "null:".into()] };
+        let [from, to] =
+            if push { ["null:200m".into(), links.at("null:")] } else { [links.at("null:200m"), "null:".into()] };
         let run = links.haul(&sandbox).args(["--json", "-c", "off"]).arg(from).arg(to).run().succeeds();
         let summary = run.summary();
         assert!(summary["way"]["to"].as_str().is_some_and(|to| to.starts_with(TwoLinks::FAR[1])), "{}", run.account());
@@ -57,7 +58,8 @@ fn all_paths_carry_their_part_where_that_is_asked_for() {
     let Some((sandbox, links)) = scene([300, 300]) else { return };
     let source = sandbox.big_file("source", 60_000_000);
     let before = links.sent_bytes();
-    let run = links.haul(&sandbox).args(["--json", "--paths", "all"]).arg(&source).arg(links.at(sandbox.path("there"))).run();
+    let run =
+        links.haul(&sandbox).args(["--json", "--paths", "all"]).arg(&source).arg(links.at(sandbox.path("there"))).run();
     let summary = run.succeeds().summary();
     compare(&source, &sandbox.path("there")).unwrap();
     let after = links.sent_bytes();
@@ -81,7 +83,8 @@ fn a_link_that_is_cut_is_left_for_the_other_one() {
     let Some((sandbox, links)) = scene([100, 100]) else { return };
     let source = sandbox.big_file("source", 60_000_000);
     let target = sandbox.dir("place").join("target");
-    let copy = links.haul(&sandbox).args(["--json", "--paths", "all", "-s", "2"]).arg(&source).arg(links.at(&target)).start();
+    let copy =
+        links.haul(&sandbox).args(["--json", "--paths", "all", "-s", "2"]).arg(&source).arg(links.at(&target)).start();
     eventually("both links carry data", || {
         links.sent_bytes().iter().all(|bytes| *bytes > 2_000_000)
             && hidden_or_partial(&sandbox.path("place"), &["target"], 1_000_000).is_some()

@@ -102,7 +102,8 @@ impl Netns {
     /// Lets an interface send no more than this.
     pub fn slow_down(&self, interface: &str, megabit_per_s: u32) -> Result<()> {
         let rate = format!("{megabit_per_s}mbit");
-        let shape = ["qdisc", "add", "dev", interface, "root", "tbf", "rate", &rate, "burst", "128k", "latency", "50ms"];
+        let shape =
+            ["qdisc", "add", "dev", interface, "root", "tbf", "rate", &rate, "burst", "128k", "latency", "50ms"];
         self.run("tc", shape).map(|_| ())
     }
 

@@ -55,7 +55,8 @@ fn callback(values: &Values) -> Result<Option<Callback>, UsageError> {
     let inside = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let host = inside.unwrap_or(host).to_owned();
     let is_address = host.parse::<IpAddr>().is_ok();
-    let is_name = !host.is_empty() && host.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.' || b == b'_');
+    let is_name =
+        !host.is_empty() && host.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.' || b == b'_');
     if is_address || is_name && inside.is_none() { Ok(Some(Callback { host, port })) } else { Err(bad()) }
 }
 
@@ -80,8 +81,11 @@ fn ports(values: &Values) -> Result<Option<(u16, u16)>, UsageError> {
     };
     match (port(first), port(last)) {
         (Some(first), Some(last)) if first <= last => Ok(Some((first, last))),
-        _ => Err(UsageError::new(format!("--port {}: needs a port from 1 to 65535, or a first and a last one", escape(text.as_bytes())))
-            .remedy("for example -Z 5031 or -Z 5031:5039")),
+        _ => Err(UsageError::new(format!(
+            "--port {}: needs a port from 1 to 65535, or a first and a last one",
+            escape(text.as_bytes())
+        ))
+        .remedy("for example -Z 5031 or -Z 5031:5039")),
     }
 }
 
@@ -129,9 +133,59 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_named_with_an_example() {
-        let lines = ["-H x:y a b", "-H [x] a b", "-H=a/b a b", "-Z 0 a b", "-Z 9:8 a b", "-Z 5031:x a b", "--bind= a b",
-            "-H 10.0.0.1:9 -Z 9 a b", "-4 -6 a b", "--paths most a b"];
+        let lines = [
+            "-H x:y a b",
+            "-H [x] a b",
+            "-H=a/b a b",
+            "-Z 0 a b",
+            "-Z 9:8 a b",
+            "-Z 5031:x a b",
+            "--bind= a b",
+            "-H 10.0.0.1:9 -Z 9 a b",
+            "-4 -6 a b",
+            "--paths most a b",
+        ];
         let said = lines.map(|line| format!("$ haul {line}\n{}", plan_of(line, false).unwrap_err()));
-        insta::assert_snapshot!(said.join("\n\n"), @"");
+        insta::assert_snapshot!(said.join("\n\n"), @r#"
+            $ haul -H x:y a b
+            --callback x:y: not an address or a name
+            for example -H 10.10.1.155, -H 10.10.1.155:5031 or -H [fd00::1]:5031
+
+            $ haul -H [x] a b
+            --callback [x]: not an address or a name
+            for example -H 10.10.1.155, -H 10.10.1.155:5031 or -H [fd00::1]:5031
+
+            $ haul -H=a/b a b
+            --callback a/b: not an address or a name
+            for example -H 10.10.1.155, -H 10.10.1.155:5031 or -H [fd00::1]:5031
+
+            $ haul -Z 0 a b
+            --port 0: needs a port from 1 to 65535, or a first and a last one
+            for example -Z 5031 or -Z 5031:5039
+
+            $ haul -Z 9:8 a b
+            --port 9:8: needs a port from 1 to 65535, or a first and a last one
+            for example -Z 5031 or -Z 5031:5039
+
+            $ haul -Z 5031:x a b
+            --port 5031:x: needs a port from 1 to 65535, or a first and a last one
+            for example -Z 5031 or -Z 5031:5039
+
+            $ haul --bind= a b
+            --bind : neither an address nor an interface
+            for example --bind 10.10.1.155 or --bind eth1
+
+            $ haul -H 10.0.0.1:9 -Z 9 a b
+            --callback with a port and --port contradict each other
+            leave one of the ports out
+
+            $ haul -4 -6 a b
+            --ipv4 and --ipv6 contradict each other
+            leave one of them out
+
+            $ haul --paths most a b
+            --paths most: not one of best, all
+            did you mean --paths best?
+            "#);
     }
 }

@@ -44,7 +44,8 @@ struct Place<'a> {
 /// Left out is what cannot lead there: addresses that mean something within one host or on one link only, and those
 /// that both ends have, since whoever connects there reaches itself.
 pub fn candidates(ends: Ends<'_>) -> Vec<Candidate> {
-    let can_lead = |it: &&LocalAddress| is_global(&it.address) && ends.connector.iter().all(|own| own.address != it.address);
+    let can_lead =
+        |it: &&LocalAddress| is_global(&it.address) && ends.connector.iter().all(|own| own.address != it.address);
     let mut places: Vec<Place<'_>> = ends.acceptor.iter().filter(can_lead).map(|it| Place::of(it, ends)).collect();
     if let Some(known) = ends.known
         && places.iter().all(|place| place.to != known)
@@ -53,7 +54,13 @@ pub fn candidates(ends: Ends<'_>) -> Vec<Candidate> {
         places.push(Place { to: known, link, is_neighbour: false, is_known: true, is_like_known: true, mbit_per_s: 0 });
     }
     places.sort_by_key(|place| {
-        let group = if place.is_neighbour { 0 } else if place.is_known { 1 } else { 2 };
+        let group = if place.is_neighbour {
+            0
+        } else if place.is_known {
+            1
+        } else {
+            2
+        };
         (group, Reverse(place.mbit_per_s), !place.is_known, !place.is_like_known)
     });
     let mut links = Vec::new();
@@ -114,7 +121,11 @@ mod tests {
     #[test]
     fn faster_links_come_first_and_then_what_ssh_used() {
         let near = [local("10.1.0.1/24", "eth0", 1000), local("10.2.0.1/24", "eth1", 100_000)];
-        let far = [local("192.168.0.9/24", "ib0", 400_000), local("10.1.0.2/24", "eth0", 10_000), local("10.2.0.2/24", "eth1", 25_000)];
+        let far = [
+            local("192.168.0.9/24", "ib0", 400_000),
+            local("10.1.0.2/24", "eth0", 10_000),
+            local("10.2.0.2/24", "eth1", 25_000),
+        ];
         let expected = ["10.2.0.2 1", "10.1.0.2 2", "192.168.0.9 0"];
         assert_eq!(between(&near, &far, Some("10.1.0.2")), expected);
         // One that ssh used counts as a link of its own, whatever it leads through.
@@ -147,7 +158,9 @@ mod tests {
 
     #[test]
     fn there_is_an_end_to_links() {
-        let many = |last: u8| (0..20).map(|n| local(&format!("10.{n}.0.{last}/24"), &format!("eth{n}"), 0)).collect::<Vec<_>>();
+        let many = |last: u8| {
+            (0..20).map(|n| local(&format!("10.{n}.0.{last}/24"), &format!("eth{n}"), 0)).collect::<Vec<_>>()
+        };
         let found = between(&many(1), &many(2), None);
         assert_eq!(found.iter().filter(|text| !text.ends_with(" 0")).count(), LINKS_MAX);
         assert_eq!(found.len(), 20);

@@ -63,7 +63,8 @@ impl Judge {
         if self.for_us < WARM_UP_US + COMPARED_US {
             return None;
         }
-        let bytes_per_s: BTreeMap<_, _> = compared.iter().filter_map(|seen| Some((seen.path, self.rate(seen)?))).collect();
+        let bytes_per_s: BTreeMap<_, _> =
+            compared.iter().filter_map(|seen| Some((seen.path, self.rate(seen)?))).collect();
         let best = bytes_per_s.iter().max_by_key(|(_, rate)| **rate);
         let of_main = bytes_per_s.get(&main).copied().unwrap_or(0);
         let path = match best {
@@ -125,7 +126,12 @@ mod tests {
     #[test]
     fn one_path_alone_is_never_compared_and_one_with_fewer_streams_does_not_count() {
         let mut judge = Judge::default();
-        let seen = |path, streams, acknowledged_bytes, busy_us| Seen { path: PathId(path), streams, acknowledged_bytes, busy_us };
+        let seen = |path, streams, acknowledged_bytes, busy_us| Seen {
+            path: PathId(path),
+            streams,
+            acknowledged_bytes,
+            busy_us,
+        };
         for look in 0..100 {
             assert_eq!(judge.look(LOOK_US, PathId(0), &[seen(0, 2, look * 9, look * 9)]), None);
             assert_eq!(judge.look(LOOK_US, PathId(0), &[]), None);

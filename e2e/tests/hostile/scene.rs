@@ -56,9 +56,11 @@ impl Scene {
         let settings = settings();
         let force = rng.chance(500);
         let request = request(&landing, settings.clone(), force, rng);
-        for message in
-            [ControllerMessage::Target(request), ControllerMessage::Begin { skip: None }, ControllerMessage::Listen { address: None }]
-        {
+        for message in [
+            ControllerMessage::Target(request),
+            ControllerMessage::Begin { skip: None },
+            ControllerMessage::Listen { address: None },
+        ] {
             worker.tell(&message);
         }
         let port = worker.wait_for(|message| match message {

@@ -52,12 +52,19 @@ pub mod tests {
     #[test]
     fn what_is_known_is_said() {
         let over = |interface: Option<&str>, mbit_per_s| {
-            without_ports(&Path { interface: interface.map(str::to_owned), mbit_per_s, ..bare("[::1]:9", "10.0.0.2:10") })
+            without_ports(&Path {
+                interface: interface.map(str::to_owned),
+                mbit_per_s,
+                ..bare("[::1]:9", "10.0.0.2:10")
+            })
         };
         assert_eq!(over(Some("enp5s0f1"), Some(10_000)), "::1 -> 10.0.0.2 over enp5s0f1 (10 Gbit/s)");
         assert_eq!(over(Some("eth0\x1b"), Some(2500)), "::1 -> 10.0.0.2 over eth0\\u{1b} (2.5 Gbit/s)");
         assert_eq!(over(Some("eth0"), Some(100)), "::1 -> 10.0.0.2 over eth0 (100 Mbit/s)");
-        assert_eq!([over(Some("eth0"), None), over(None, None)], ["::1 -> 10.0.0.2 over eth0 (tcp)", "::1 -> 10.0.0.2 (tcp)"]);
+        assert_eq!(
+            [over(Some("eth0"), None), over(None, None)],
+            ["::1 -> 10.0.0.2 over eth0 (tcp)", "::1 -> 10.0.0.2 (tcp)"]
+        );
         assert_eq!(with_ports(&bare("[::1]:9", "10.0.0.2:10")), "[::1]:9 -> 10.0.0.2:10 (tcp)");
     }
 }

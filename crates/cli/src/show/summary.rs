@@ -3,9 +3,9 @@
 use haul_engine::event::{Confinement, Sandbox, Summary, Way};
 use haul_engine::spec::Cipher;
 
-use super::{names, paths};
 use super::text::{harmless, within};
 use super::units::{bytes_per_s, counted, duration, files, limit, rate, size};
+use super::{names, paths};
 
 /// The lines of the summary, each ended. `verbose` adds memory and what else was made.
 pub fn summary(summary: &Summary, verbose: bool) -> String {
@@ -198,7 +198,7 @@ pub mod tests {
     fn a_good_run() {
         insta::assert_snapshot!(summary(&example(), false), @r#"
             12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3), durable
-            way         10.10.1.155 -> 10.10.1.202 (tcp), 8 streams
+            way         10.10.1.155 -> 10.10.1.202 over enp5s0f1 (10 Gbit/s), 8 streams
             cpu         source 12.3 s, target 14.1 s
             "#);
     }

@@ -85,8 +85,12 @@ pub(super) fn own_words(
     end: End,
     program: &Program,
 ) -> Result<Vec<OsString>, Error> {
-    let values =
-        Values { identity: access.identity.as_deref(), user: remote.user, host: remote.name, ipv4_only: access.family == Some(Family::V4) };
+    let values = Values {
+        identity: access.identity.as_deref(),
+        user: remote.user,
+        host: remote.name,
+        ipv4_only: access.family == Some(Family::V4),
+    };
     let mut words = fill_in(template, values, local_user).map_err(|why| {
         let option = if end == End::Source { "-S" } else { "-T" };
         Error::Usage(format!("{option} {}: {why}\nwrite it as in {option} {}", quote(template), example(access)))

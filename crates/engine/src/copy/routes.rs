@@ -77,7 +77,8 @@ fn direction(connector: Role, job: &Job, workers: &Workers, bound: Option<&Bound
         .filter_map(|candidate| route(candidate.to, candidate.link, connector, bound))
         .collect();
     // What is only a name is looked up by the end that connects.
-    let name = reached.filter(|text| known.is_none() && at.is_none() && family.is_none() && text.parse::<IpAddr>().is_err());
+    let name =
+        reached.filter(|text| known.is_none() && at.is_none() && family.is_none() && text.parse::<IpAddr>().is_err());
     routes.extend(name.map(|name| Route::to(if name.contains(':') { format!("[{name}]") } else { name })));
     let at = at.and_then(|at| at.iter().find(|address| family.is_none_or(|family| family.has(address))).copied());
     Direction { connector, acceptor, at, routes }
@@ -121,9 +122,10 @@ fn looked_up(host: &str, family: Option<Family>) -> Result<Vec<IpAddr>, Error> {
     let of_family = |address: &IpAddr| family.is_none_or(|family| family.has(address));
     let found: Vec<_> = found.map(|address| address.ip()).filter(of_family).collect();
     match (found.is_empty(), family) {
-        (true, Some(family)) => {
-            Err(Error::Usage(format!("-H {host} has no address that {} allows\nleave one of them out", family.option())))
-        }
+        (true, Some(family)) => Err(Error::Usage(format!(
+            "-H {host} has no address that {} allows\nleave one of them out",
+            family.option()
+        ))),
         _ => Ok(found),
     }
 }
@@ -135,9 +137,10 @@ fn bound(word: &str, role: Role, workers: &Workers) -> Result<Bound, Error> {
     if !of_interface.is_empty() {
         return Ok(Bound { role, addresses: of_interface, interface: word.to_owned() });
     }
-    let address = word.parse::<IpAddr>().ok().filter(|address| {
-        address.is_loopback() || all.iter().any(|local| local.address == *address)
-    });
+    let address = word
+        .parse::<IpAddr>()
+        .ok()
+        .filter(|address| address.is_loopback() || all.iter().any(|local| local.address == *address));
     match address {
         Some(address) => Ok(Bound { role, addresses: vec![address], interface: String::new() }),
         None => {

@@ -231,7 +231,8 @@ pub(crate) mod tests {
             },
         );
         let none = confined(Network::None, |_| {}, || (TcpListener::bind("127.0.0.1:0"), TcpStream::connect(address)));
-        let chosen_by_user = confined(Network::Streams(Some((free.port(), free.port()))), |_| {}, || TcpListener::bind(free));
+        let chosen_by_user =
+            confined(Network::Streams(Some((free.port(), free.port()))), |_| {}, || TcpListener::bind(free));
         chosen_by_user.into_iter().for_each(|port| drop(port.unwrap()));
         let (Some((any, chosen)), Some((no_port, no_connection))) = (streams, none) else { return };
         any.unwrap();

@@ -95,13 +95,8 @@ impl Source {
     pub fn prepare(request: SourceRequest, reporter: Reporter) -> Self {
         let roots = operand::look(&request.operands, request.recursive, &reporter);
         let machine = Machine::new(request.settings.frame, request.settings.streams);
-        let state = Mutex::new(State {
-            machine,
-            stopped: false,
-            in_use: None,
-            given_up: HashSet::new(),
-            double_after: None,
-        });
+        let state =
+            Mutex::new(State { machine, stopped: false, in_use: None, given_up: HashSet::new(), double_after: None });
         let (work, window, outbox) = (Condvar::new(), Condvar::new(), Condvar::new());
         let pace = Pace::new(request.rate_bytes_per_s);
         let policy = Policy::new(request.storage);

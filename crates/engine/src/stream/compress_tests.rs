@@ -25,7 +25,8 @@ fn pair(suite: Suite) -> (Stream, Stream) {
     for socket in [&a, &b] {
         socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     }
-    let connecting = thread::spawn(move || as_connector(a.into(), &credentials(suite), StreamId(0), PathId(0)).unwrap());
+    let connecting =
+        thread::spawn(move || as_connector(a.into(), &credentials(suite), StreamId(0), PathId(0)).unwrap());
     let (_, target) = as_acceptor(b.into(), &credentials(suite)).unwrap();
     (connecting.join().unwrap(), target)
 }

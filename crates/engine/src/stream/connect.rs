@@ -126,7 +126,8 @@ fn try_others(connector: &Arc<Connector>, first: PathId, streams: u16) {
     let routes = connector.routes();
     let mut links = HashSet::from([0]);
     links.extend(routes.get(usize::from(first.0)).map(|route| route.link));
-    let others: Vec<_> = (0..).zip(routes).filter(|(_, route)| links.insert(route.link)).map(|(at, _)| PathId(at)).collect();
+    let others: Vec<_> =
+        (0..).zip(routes).filter(|(_, route)| links.insert(route.link)).map(|(at, _)| PathId(at)).collect();
     if others.is_empty() {
         return;
     }

@@ -1,9 +1,9 @@
 //! What a worker tells its controller: who it is, how far it is, what it did. The figures are in [`super::counters`].
 
+use super::address::{self, LocalAddress};
 pub use super::counters::{Counters, Final, PathFigures};
 use super::fault::ProtocolFault;
 use super::feature::Features;
-use super::address::{self, LocalAddress};
 use super::limits::{LINKS_MAX, OPERANDS_MAX, PATH_MAX, TEXT_MAX};
 use super::sandbox::Sandbox;
 use crate::codec::{Decoded, Reader, Writer};
