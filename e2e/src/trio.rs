@@ -14,6 +14,8 @@ use crate::{Remote, Sandbox};
 pub enum Link {
     /// Not at all.
     None,
+    /// By a cable of their own, of which the first host knows nothing.
+    Cable,
     /// Through the first host, which passes on what is for the other one.
     Routed,
 }
@@ -40,6 +42,9 @@ impl Trio {
     /// Address of the target, as the first host knows it.
     pub const B: &str = "10.82.0.2";
 
+    /// The addresses of source and target on their own cable.
+    pub const CABLE: [&str; 2] = ["10.83.0.1", "10.83.0.2"];
+
     /// Three hosts, two of which have an sshd.
     #[track_caller]
     pub fn new(sandbox: &Sandbox, link: Link) -> Self {
@@ -55,6 +60,9 @@ impl Trio {
             first.run("sysctl", ["-qw", "net.ipv4.ip_forward=1"])?;
             net_a.run("ip", ["route", "add", "default", "via", "10.81.0.1"])?;
             net_b.run("ip", ["route", "add", "default", "via", "10.82.0.1"])?;
+        }
+        if link == Link::Cable {
+            net_a.connect(&net_b, &format!("{}/24", Self::CABLE[0]), &format!("{}/24", Self::CABLE[1]))?;
         }
         let remote = |address: [u8; 4], netns, port| {
             let address = IpAddr::V4(Ipv4Addr::from(address));

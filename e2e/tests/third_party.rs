@@ -41,6 +41,20 @@ fn data_goes_straight_from_one_host_to_the_other() {
 }
 
 #[test]
+fn a_cable_of_which_only_the_two_know_is_found() {
+    if !is_root_or_skip("network namespaces") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let trio = Trio::new(&sandbox, Link::Cable);
+    let source = sandbox.file("source", "content");
+    let run = trio.haul(&sandbox).args(trio.at(&source, sandbox.path("there"))).run().succeeds();
+    assert_eq!(contents(&sandbox.path("there")), b"content");
+    let way = way(&run);
+    assert!(Trio::CABLE.iter().all(|address| way.contains(address)), "{way}");
+}
+
+#[test]
 fn hosts_that_cannot_reach_each_other_are_joined_through_here() {
     if !is_root_or_skip("network namespaces") {
         return;
