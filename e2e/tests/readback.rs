@@ -16,7 +16,8 @@ const AT: u64 = 1_500_000;
 const FRAME_BYTES: u64 = 512 << 10;
 /// So many bytes are found again in the image.
 const NEEDLE_BYTES: usize = 64;
-const BLOCK_BYTES: usize = 4096;
+/// Blocks of the file system may be larger, but not smaller.
+const BLOCK_BYTES: usize = 1024;
 
 /// A tree to copy, and a disk to copy it to. `None`, and said, where it or strace is not to be had.
 fn ground(sandbox: &Sandbox) -> Option<Mount<'_>> {
