@@ -61,7 +61,8 @@ fn the_part_goes_to_the_disk_then_its_journal_and_an_error_voids_both() {
         let place = text.lines().position(|line| line.contains(call) && line.contains(file));
         place.unwrap_or_else(|| panic!("{call} of {file}:\n{text}"))
     };
-    let order = [of("fdatasync(", ".part"), of("fdatasync(", ".journal"), of("fsync(", "/ext4>"), of("fsync(", ".part")];
+    let order =
+        [of("fdatasync(", ".part"), of("fdatasync(", ".journal"), of("fsync(", "/ext4>"), of("fsync(", ".part")];
     assert!(order.is_sorted(), "{order:?}\n{text}");
     compare(&sandbox.path("source/big"), &mount.path().join("big")).unwrap();
 
@@ -101,7 +102,8 @@ fn goes_on_from_the_checkpoint(kind: &'static str) {
             shell(&sandbox, &format!("exec {strace} $0 --json source/big {}/", place.display())).limit(LIMIT)
         };
         // The first directory that is put on the disk is the last thing that a checkpoint does.
-        let running = haul("strace -f -qq -o trace -e trace=fdatasync,fsync -e inject=fsync:signal=SIGSTOP:when=1").start();
+        let running =
+            haul("strace -f -qq -o trace -e trace=fdatasync,fsync -e inject=fsync:signal=SIGSTOP:when=1").start();
         let stopped = || fs::read_to_string(sandbox.path("trace")).unwrap_or_default();
         eventually("a checkpoint", || stopped().contains("--- SIGSTOP {"));
         let text = stopped();

@@ -105,7 +105,8 @@ fn what_the_disk_returns_wrong_once_is_sent_again_and_without_the_option_nobody_
         let run = run.succeeds();
         assert!(left.is_empty(), "{}", run.account());
         compare(&sandbox.path("source"), &mount.path().join("source")).unwrap();
-        let (summary, notices) = (run.summary(), run.events().iter().filter(|event| event["event"] == "notice").count());
+        let (summary, notices) =
+            (run.summary(), run.events().iter().filter(|event| event["event"] == "notice").count());
         assert!(notices >= 1 && run.stdout.contains("what the disk returns is not what was sent"), "{}", run.account());
         assert_eq!(summary["frames_resent"], 2, "a frame of each large file, and no others\n{}", run.account());
         let read = &summary["read_back"];

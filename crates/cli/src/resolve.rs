@@ -232,8 +232,12 @@ fn fsync(values: &Values) -> Result<Fsync, UsageError> {
 fn verify(values: &Values) -> Result<Verify, UsageError> {
     let verify = values.choice("verify", &[("memory", Verify::Memory), ("disk", Verify::Disk)])?.unwrap_or_default();
     if (verify, fsync(values)?) == (Verify::Disk, Fsync::None) {
-        return Err(UsageError::new(format!("{} disk and {} none contradict each other", typed("verify"), typed("fsync")))
-            .remedy("leave one of them out"));
+        return Err(UsageError::new(format!(
+            "{} disk and {} none contradict each other",
+            typed("verify"),
+            typed("fsync")
+        ))
+        .remedy("leave one of them out"));
     }
     Ok(verify)
 }

@@ -107,7 +107,8 @@ impl Target {
     /// With `--verify=memory`: BLAKE3 over the buffer too, not only the CRC.
     fn hashes_agree(&self, frame: &DataFrame, size: u64, payload: &[u8]) -> bool {
         let len = self.request.settings.frame;
-        self.request.verify != Verify::Memory || len.hash(size, frame.offset / u64::from(len.get()), payload) == frame.value
+        self.request.verify != Verify::Memory
+            || len.hash(size, frame.offset / u64::from(len.get()), payload) == frame.value
     }
 
     fn deliver_pack(&self, pack: &PackFrame, payload: &[u8]) -> Result<(), ProtocolFault> {

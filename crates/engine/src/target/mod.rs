@@ -207,7 +207,9 @@ impl Target {
 
     /// Whether the source tells BLAKE3 values: within one process, only where somebody asks for them.
     pub(self) fn wants_values(&self) -> bool {
-        !self.is_both_ends.load(Ordering::Relaxed) || self.request.verify != Verify::Wire || self.request.settings.report_files
+        !self.is_both_ends.load(Ordering::Relaxed)
+            || self.request.verify != Verify::Wire
+            || self.request.settings.report_files
     }
 
     /// Whether everything is settled.

@@ -543,16 +543,10 @@ fn of_a_large_file_what_is_lost_comes_once_more_and_nothing_else_does() {
         let (mut target, mut end) = whole_file();
         let modified = end.modified;
         end.tree.forget(&damaged);
-        let lost = |end: &End| Lost {
-            entry: EntryId(0),
-            handle: Arc::new(100),
-            left: Some((3 * F, Box::new(end.clone()))),
-        };
+        let lost =
+            |end: &End| Lost { entry: EntryId(0), handle: Arc::new(100), left: Some((3 * F, Box::new(end.clone()))) };
         assert_eq!(target.lost(vec![lost(&end)]), []);
-        assert_eq!(
-            drain(&mut target),
-            [TargetMessage::Lacks { entry: EntryId(0), frames: vec![damaged.clone()] }]
-        );
+        assert_eq!(drain(&mut target), [TargetMessage::Lacks { entry: EntryId(0), frames: vec![damaged.clone()] }]);
         let kept = (0..3).find(|index| !damaged.contains(index));
         kept.iter().for_each(|index| {
             assert_eq!(target.admit_frame(EntryId(0), index * F, frame_len().bytes()), Ok(None));

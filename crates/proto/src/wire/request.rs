@@ -287,11 +287,7 @@ impl TargetRequest {
         out.bytes(&self.path).count(self.operands.len());
         self.operands.iter().for_each(|operand| operand.encode(out));
         out.raw(&self.source_boot).raw(&self.origin);
-        out.bool(self.again)
-            .bool(self.own_tree)
-            .bool(self.make_directory)
-            .bool(self.force)
-            .bool(self.preserve);
+        out.bool(self.again).bool(self.own_tree).bool(self.make_directory).bool(self.force).bool(self.preserve);
         self.verify.encode(out);
         out.bool(self.digest_existing);
         self.storage.encode(out);
