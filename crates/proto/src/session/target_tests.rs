@@ -510,7 +510,7 @@ fn what_is_lost_is_asked_for_once_more() {
 
 /// A whole file of three frames, and what was said of it.
 fn whole_file() -> (Target<u64>, Box<End>) {
-    let data = [7u8; 3 * F as usize];
+    let data = vec![7u8; 3 * frame_len().bytes()];
     let mut target = target();
     target.keep_values();
     offered(&mut target, vec![file(3 * F)]);
