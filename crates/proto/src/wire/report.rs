@@ -1,7 +1,7 @@
 //! What a worker tells its controller: who it is, how far it is, what it did. The figures are in [`super::counters`].
 
 use super::address::{self, LocalAddress};
-pub use super::counters::{Counters, Final, PathFigures};
+pub use super::counters::{Counters, Final, PathFigures, ReadBack};
 use super::fault::ProtocolFault;
 use super::feature::Features;
 use super::limits::{LINKS_MAX, OPERANDS_MAX, PATH_MAX, TEXT_MAX};
@@ -372,6 +372,7 @@ mod tests {
                 direct_bytes: 7,
                 cloned_bytes: 8,
                 durable: true,
+                read_back: ReadBack { disk_bytes: 9, cache_bytes: 10, memory_bytes: 11 },
                 path,
                 compression: Some(Method::Zstd(3)),
             })),
