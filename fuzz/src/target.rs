@@ -7,7 +7,7 @@ use haul_proto::ids::EntryId;
 use haul_proto::integrity::FrameLen;
 use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp};
 use haul_proto::path::Name;
-use haul_proto::session::target::{Answer, Finish, Parent, Step, Target};
+use haul_proto::session::target::{Answer, Finish, Lost, Parent, Step, Target};
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::frame::PackedFile;
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
@@ -126,7 +126,7 @@ impl Session {
 
     fn follow(&mut self, step: Step<u64>) {
         match step {
-            Step::None | Step::Connect(_) | Step::StreamsLost(_) => {}
+            Step::None | Step::Connect(..) | Step::StreamsLost(_) => {}
             Step::Finish(finish) => self.finish(Some(finish)),
             Step::Abandon(entry, handle, _) => {
                 assert!(*handle == entry.0 && self.needed.remove(&entry.0), "only what was needed is abandoned");
@@ -206,7 +206,8 @@ impl Session {
     fn lose(&mut self) {
         let whole = std::mem::take(&mut self.whole);
         whole.iter().for_each(|(entry, _)| self.finishing.retain(|other| other != entry));
-        for failed in self.target.lost(whole) {
+        let lost = whole.into_iter().map(|(entry, handle)| Lost { entry, handle, left: None }).collect();
+        for failed in self.target.lost(lost) {
             self.fail(failed);
         }
     }

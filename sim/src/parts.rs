@@ -80,6 +80,13 @@ impl Part {
         self.fresh.clear();
     }
 
+    /// What was written there did not reach the disk. What is recorded of it stays.
+    pub fn lose(&mut self, frame: u64) {
+        if let Some(place) = self.blocks.get_mut(index(frame)) {
+            *place = None;
+        }
+    }
+
     /// The writer was killed in the middle of this write.
     pub fn tear(&mut self, frame: u64, block: &Block) {
         self.write(frame, block.torn());

@@ -11,7 +11,7 @@ use haul_proto::integrity::Digest;
 use haul_proto::journal::Record;
 use haul_proto::manifest::{Entry, Kind, Place, Stamp};
 use haul_proto::need::{Decision, decide};
-use haul_proto::session::target::{Answer, Finish, Parent, Step, Target};
+use haul_proto::session::target::{Answer, Finish, Lost, Parent, Step, Target};
 use haul_proto::wire::frame::{DataFrame, PackFrame, Trailer};
 use haul_proto::wire::limits::ENTRY_WINDOW;
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
@@ -144,8 +144,12 @@ type Done<T> = Result<T, String>;
 impl Receiver {
     /// Ready for the first message.
     pub fn new(streams: u16, settings: Settings, operands: HashMap<u32, Vec<u8>>) -> Self {
+        let mut machine = Target::new(frame_len());
+        if settings.verify_memory {
+            machine.keep_values();
+        }
         Self {
-            machine: Target::new(frame_len()),
+            machine,
             open: Vec::new(),
             todo: Vec::new(),
             streams: (0..streams).map(|_| Incoming::default()).collect(),
@@ -427,7 +431,7 @@ impl Receiver {
     /// Takes up what a machine's step asks for; a thread will do it.
     fn follow(&mut self, step: Step<usize>, storage: &mut Storage) -> Done<()> {
         match step {
-            Step::None | Step::Connect(_) | Step::StreamsLost(_) => {}
+            Step::None | Step::Connect(..) | Step::StreamsLost(_) => {}
             Step::Finish(finish) => self.todo.push(Todo::Finish(finish)),
             Step::Abandon(entry, handle, _) => {
                 self.abandoned += 1;
@@ -462,15 +466,16 @@ impl Receiver {
                 storage.sync_name(&self.open[handle].path);
                 self.settle(entry, handle)?;
             }
+            Todo::Finish(finish) if fails && finish.end.is_some() => self.lose_frames(finish, storage, rng)?,
             Todo::Finish(finish) if fails => self.fail(finish.entry, *finish.handle, storage)?,
             Todo::Name { entry, handle, .. } if fails => self.lose(entry, handle, storage)?,
             Todo::Name { entry, handle, content, modified } => self.name(entry, handle, content, modified, storage)?,
-            Todo::Finish(Finish { entry, handle, end: Some((modified, digest)) }) => {
+            Todo::Finish(Finish { entry, handle, end: Some(end) }) => {
                 let content = self.whole(*handle, storage)?;
-                if self.settings.verify_memory && content.digest() != digest {
+                if self.settings.verify_memory && content.digest() != end.digest {
                     return Err("a file whose digest is not what its source said is called whole".into());
                 }
-                self.name(entry, *handle, content, modified, storage)?;
+                self.name(entry, *handle, content, end.modified, storage)?;
             }
             Todo::Finish(Finish { entry, handle, end: None }) => self.finish_directory(entry, *handle)?,
         }
@@ -541,11 +546,32 @@ impl Receiver {
         if self.open[handle].closed {
             return Ok(());
         }
-        if self.machine.lost(vec![(entry, Arc::new(handle))]).is_empty() {
+        if self.machine.lost(vec![Lost { entry, handle: Arc::new(handle), left: None }]).is_empty() {
             self.resent += 1;
             return Ok(());
         }
         self.fail(entry, handle, storage)
+    }
+
+    /// Some frames of a whole file, or all, are not on the disk as they were sent: they come again, and if the file is lost
+    /// then, it fails.
+    fn lose_frames(&mut self, finish: Finish<usize>, storage: &mut Storage, rng: &mut Rng) -> Done<()> {
+        let Finish { entry, handle, end } = finish;
+        let open = &self.open[*handle];
+        let end = end.filter(|_| !open.closed && open.device.is_none());
+        let Some((mut end, part)) = end.zip(storage.parts.get_mut(&open.path)) else {
+            return self.fail(entry, *handle, storage);
+        };
+        let frames = end.tree.frames();
+        let at = rng.below(frames.max(1));
+        end.tree.forget(&if rng.chance(500) { 0..frames } else { at..at + 1 });
+        end.tree.seen().gaps(frames).flatten().for_each(|frame| part.lose(frame));
+        let left = Some((open.size, end));
+        if self.machine.lost(vec![Lost { entry, handle: Arc::clone(&handle), left }]).is_empty() {
+            self.resent += 1;
+            return Ok(());
+        }
+        self.fail(entry, *handle, storage)
     }
 
     /// Gives up an entry, unless another thread did so before. What the next run can go on with stays.

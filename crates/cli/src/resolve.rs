@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use haul_engine::spec::{
     Access, CacheUse, Cipher, DirectIo, Fsync, Host, Job, Location, Method, NULL_TARGET, Options, Policy, Retries,
-    SILENCE_MIN, Symlinks, is_null,
+    SILENCE_MIN, Symlinks, Verify, is_null,
 };
 use haul_proto::compression::{LEVEL_DEFAULT, LEVEL_MAX};
 use haul_proto::path::escape;
@@ -20,6 +20,7 @@ use crate::args::UsageError;
 use crate::args::operand::parse_operand;
 use crate::args::table::typed;
 use crate::args::values::Values;
+use crate::network::{family, network};
 
 /// Progress as events, unless `-P` says otherwise.
 const JSON_PROGRESS_EVERY: Duration = Duration::from_secs(1);
@@ -91,7 +92,7 @@ pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) ->
     let settings = settings(values, stderr_is_terminal)?;
     let mut sources = operands.iter().map(|operand| parse_operand(operand)).collect::<Result<Vec<_>, _>>()?;
     let mut target = sources.pop().ok_or_else(|| UsageError::new("nothing to copy"))?;
-    check_hosts(&sources, &target)?;
+    check_hosts(&sources)?;
     if is_null(&target.path) {
         target.path = NULL_TARGET.into();
     }
@@ -130,15 +131,16 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, U
         resume: !values.flag("no-resume"),
         keep_partial: !values.flag("no-keep"),
         journal_dir: values.last("append").filter(|dir| !dir.is_empty()).map(PathBuf::from),
-        verify_memory: values.choice("verify", &[("memory", ())])?.is_some(),
+        verify: verify(values)?,
         progress_every: match progress_s {
             Some(seconds) => Duration::from_secs(seconds.into()),
             None if display.mode == Mode::Json => JSON_PROGRESS_EVERY,
             None => defaults.progress_every,
         },
+        network: network(values)?,
         ..defaults
     };
-    Ok(Settings { options, access: access(values)?, display, checksums })
+    Ok(Settings { options, access: access(values, stderr_is_terminal)?, display, checksums })
 }
 
 /// `-s`, of a copy or of the demo.
@@ -228,7 +230,21 @@ fn fsync(values: &Values) -> Result<Fsync, UsageError> {
     Ok(values.choice("fsync", &[&words[..], &bbcps].concat())?.unwrap_or_default())
 }
 
-fn access(values: &Values) -> Result<Access, UsageError> {
+/// What the disk returns is known only of what is there.
+fn verify(values: &Values) -> Result<Verify, UsageError> {
+    let verify = values.choice("verify", &[("memory", Verify::Memory), ("disk", Verify::Disk)])?.unwrap_or_default();
+    if (verify, fsync(values)?) == (Verify::Disk, Fsync::None) {
+        return Err(UsageError::new(format!(
+            "{} disk and {} none contradict each other",
+            typed("verify"),
+            typed("fsync")
+        ))
+        .remedy("leave one of them out"));
+    }
+    Ok(verify)
+}
+
+fn access(values: &Values, in_turn: bool) -> Result<Access, UsageError> {
     let port = values.number("ssh-port", 1..=u16::MAX.into())?;
     let ssh_options = values.texts("ssh-option")?;
     if let Some(option) =
@@ -241,9 +257,11 @@ fn access(values: &Values) -> Result<Access, UsageError> {
         identity: values.last("idfile").map(PathBuf::from),
         port: port.and_then(|port| u16::try_from(port).ok()),
         ssh_options,
+        family: family(values, "c")?,
         source_command: command(values, "source-command")?,
         target_command: command(values, "target-command")?,
         deploy: !values.flag("no-deploy"),
+        in_turn,
         silence: silence(values)?,
         connect_timeout: None,
         retries: retries(values)?,
@@ -305,29 +323,22 @@ fn display(values: &Values, stderr_is_terminal: bool) -> Result<Display, UsageEr
     Ok(Display { mode, verbose })
 }
 
-fn contradiction(a: &str, b: &str) -> UsageError {
+/// Two options of which one has to go.
+pub fn contradiction(a: &str, b: &str) -> UsageError {
     UsageError::new(format!("{} and {} contradict each other", typed(a), typed(b))).remedy("leave one of them out")
 }
 
-/// One host for all sources, and this machine at one end at least.
-fn check_hosts(sources: &[Location], target: &Location) -> Result<(), UsageError> {
+/// One host for all sources: one worker reads them all.
+fn check_hosts(sources: &[Location]) -> Result<(), UsageError> {
     let Some(first) = sources.first() else { return Err(UsageError::new("nothing to copy")) };
-    if let Some(other) = sources.iter().find(|source| source.host != first.host) {
-        return Err(UsageError::new(format!(
+    match sources.iter().find(|source| source.host != first.host) {
+        None => Ok(()),
+        Some(other) => Err(UsageError::new(format!(
             "the sources are on two hosts: {} and {}",
             shown(&first.host),
             shown(&other.host)
         ))
-        .remedy("copy from each host with a command of its own"));
-    }
-    match (&first.host, &target.host) {
-        (Host::Remote { .. }, Host::Remote { .. }) => Err(UsageError::new(format!(
-            "{} and {} are both remote: this version copies from or to this machine only",
-            shown(&first.host),
-            shown(&target.host)
-        ))
-        .remedy(format!("run haul on one of them: ssh -t {} haul ...", shown(&first.host)))),
-        _ => Ok(()),
+        .remedy("copy from each host with a command of its own")),
     }
 }
 
@@ -342,4 +353,4 @@ pub fn shown(host: &Host) -> String {
 
 #[cfg(test)]
 #[path = "resolve_tests.rs"]
-mod tests;
+pub mod tests;

@@ -1,6 +1,7 @@
 //! What a running job tells its caller. The library never prints; whoever runs a job observes these.
 
 use haul_proto::wire::report::PathFigures;
+pub use haul_proto::wire::report::ReadBack;
 pub use haul_proto::wire::sandbox::{Confinement, Sandbox};
 use std::time::Duration;
 
@@ -32,6 +33,13 @@ pub enum Event {
         streams: u16,
         /// How they are sealed; never [`Cipher::Auto`].
         cipher: Cipher,
+    },
+    /// The data takes another path from now on, or more of them.
+    Moved {
+        /// What it takes now.
+        way: Way,
+        /// Why, if it left one.
+        because: Option<String>,
     },
     /// A connection was lost. The job is begun again after a pause; what is there already is not copied again.
     Again {
@@ -121,13 +129,16 @@ pub enum Way {
     #[default]
     None,
     /// Within one process, no socket.
-    Local,
-    /// TCP; `from` connected to `to`.
+    Local {
+        /// The host that it is on, as the user named it; `None` for this one.
+        host: Option<String>,
+    },
+    /// TCP.
     Tcp {
-        /// Address and port of the end that connected.
-        from: String,
-        /// Address and port of the end that accepted.
-        to: String,
+        /// The path that the data takes: with `--paths all`, the first of them.
+        path: Path,
+        /// The others, where several are used at once.
+        others: Vec<Path>,
         /// Why the first choice was not taken, if it was not.
         instead_of: Option<String>,
     },
@@ -136,6 +147,19 @@ pub enum Way {
         /// Why no TCP connection could be had.
         because: String,
     },
+}
+
+/// A path between two hosts; `from` connected to `to`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Path {
+    /// Address and port of the end that connected.
+    pub from: String,
+    /// Address and port of the end that accepted.
+    pub to: String,
+    /// The interface of the end that connected, where it said which one has that address.
+    pub interface: Option<String>,
+    /// What the systems say of its speed: of both ends' interfaces, the slower one.
+    pub mbit_per_s: Option<u32>,
 }
 
 /// What compression did.
@@ -216,6 +240,8 @@ pub struct Summary {
     /// Whether all files that were copied in this run are on the target's disk, with their names, so that they outlast a
     /// loss of power.
     pub durable: bool,
+    /// Where the target read its files back from, where the disk was to be verified: what it found is what was sent.
+    pub read_back: Option<ReadBack>,
     /// How far the source's kernel held it to what it was to read; `None` where it did not come to that.
     pub source_sandbox: Option<Sandbox>,
     /// How far the target's kernel held it to where it was to write; `None` where it did not come to that.

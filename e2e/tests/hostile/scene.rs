@@ -17,7 +17,7 @@ use haul_proto::wire::link::Channel;
 use haul_proto::wire::message::{Need, TargetMessage};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{ControllerMessage, Operand, SessionSettings, TargetRequest};
-use haul_proto::wire::storage::{Fsync, StorageRequest};
+use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
 
 use crate::raw;
 
@@ -56,9 +56,11 @@ impl Scene {
         let settings = settings();
         let force = rng.chance(500);
         let request = request(&landing, settings.clone(), force, rng);
-        for message in
-            [ControllerMessage::Target(request), ControllerMessage::Begin { skip: None }, ControllerMessage::Listen]
-        {
+        for message in [
+            ControllerMessage::Target(request),
+            ControllerMessage::Begin { skip: None },
+            ControllerMessage::Listen { address: None },
+        ] {
             worker.tell(&message);
         }
         let port = worker.wait_for(|message| match message {
@@ -208,6 +210,8 @@ fn settings() -> SessionSettings {
         report_files: true,
         report_every_ms: 200,
         cpus: Cpus::default(),
+        all_paths: false,
+        ports: None,
         silence_ms: 60_000,
     }
 }
@@ -225,7 +229,7 @@ fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng
         make_directory: false,
         force,
         preserve: rng.chance(500),
-        verify_memory: false,
+        verify: Verify::Wire,
         digest_existing: rng.chance(500),
         storage: StorageRequest::default(),
         resume: true,

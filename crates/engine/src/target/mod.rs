@@ -4,6 +4,8 @@
 //! machine has to say, one for each stream delivers frames ([`deliver`]), and one has whole files put on the disk before
 //! they get their names ([`settle`]). [`landing`] says where it all goes.
 
+mod again;
+mod checkpoint;
 mod deliver;
 mod durable;
 mod examine;
@@ -15,6 +17,7 @@ mod proof;
 mod queue;
 #[cfg(test)]
 mod race_tests;
+mod readback;
 pub(crate) mod rivals;
 mod settle;
 mod share;
@@ -23,12 +26,13 @@ mod whole;
 mod writer;
 
 pub use self::deliver::Direct;
-use haul_proto::ids::StreamId;
+use haul_proto::ids::{PathId, StreamId};
 use haul_proto::path::escape;
 use haul_proto::session::target::{Finish, Step, Target as Machine};
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::message::SourceMessage;
 use haul_proto::wire::request::TargetRequest;
+use haul_proto::wire::storage::Verify;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -81,8 +85,8 @@ pub struct Target {
 
 /// What the source wants of the streams.
 pub enum StreamsWish {
-    /// So many more, where this is the end that makes them.
-    More(u16),
+    /// So many more over this path, where this is the end that makes them.
+    More(u16, PathId),
     /// Without these: it has given them up.
     Without(Vec<StreamId>),
 }
@@ -135,7 +139,11 @@ impl Target {
         let journals = journals(&request)?;
         let rivals = Rivals::new(request.again);
         let settling = Settling::new(request.fsync, &request.settings);
-        let state = Mutex::new(State { machine: Machine::new(request.settings.frame), stopped: false });
+        let mut machine = Machine::new(request.settings.frame);
+        if request.verify == Verify::Disk {
+            machine.keep_values();
+        }
+        let state = Mutex::new(State { machine, stopped: false });
         Ok(Self {
             request,
             landing,
@@ -199,7 +207,9 @@ impl Target {
 
     /// Whether the source tells BLAKE3 values: within one process, only where somebody asks for them.
     pub(self) fn wants_values(&self) -> bool {
-        !self.is_both_ends.load(Ordering::Relaxed) || self.request.verify_memory || self.request.settings.report_files
+        !self.is_both_ends.load(Ordering::Relaxed)
+            || self.request.verify != Verify::Wire
+            || self.request.settings.report_files
     }
 
     /// Whether everything is settled.
@@ -246,7 +256,7 @@ impl Target {
                 self.settling.wait_for_room();
                 self.examine(first, &entries);
             }
-            Step::Connect(count) => self.wish(StreamsWish::More(count)),
+            Step::Connect(count, path) => self.wish(StreamsWish::More(count, path)),
             Step::StreamsLost(streams) => self.wish(StreamsWish::Without(streams)),
             Step::Finish(finish) => self.finish(Some(finish)),
             Step::Abandon(entry, item, _) => {
@@ -283,7 +293,7 @@ impl Target {
         while let Some(Finish { entry, handle, end }) = next {
             let done = match (&*handle, end) {
                 (Item::Directory { dir, fresh, meta }, _) => self.finish_directory(dir, *fresh, meta),
-                (Item::File(_), Some((modified, digest))) => return self.finish_file(entry, handle, modified, digest),
+                (Item::File(_), Some(end)) => return self.finish_file(entry, handle, end),
                 (Item::File(_), None) => false,
             };
             next = self.lock().machine.settle(entry, done);
