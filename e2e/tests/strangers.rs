@@ -24,8 +24,11 @@ fn strangers_at_the_port_neither_get_in_nor_in_the_way() {
         return;
     }
     let (knocks, loiterers) = (cases("HAUL_KNOCKS", 1000), cases("HAUL_LOITERERS", 200));
-    for first in (0..knocks).step_by(KNOCKS_MAX as usize) {
-        copy_among_strangers(KNOCKS_MAX.min(knocks - first), loiterers);
+    let mut left = knocks;
+    while left > 0 {
+        let now = left.min(KNOCKS_MAX);
+        copy_among_strangers(now, loiterers);
+        left -= now;
     }
     count("strangers-with-wrong-keys", knocks);
     count("strangers-that-are-slow-or-silent", loiterers);

@@ -21,7 +21,7 @@ const ROW_LIMIT: Duration = Duration::from_secs(24 * 3600);
 /// How much longer than planned a row may take before it counts as stuck.
 const GRACE: Duration = Duration::from_secs(15 * 60);
 /// Of its share of the time, a row plans with so much: what was learned from a few tries is a guess.
-const PLANNED: f64 = 0.9;
+const PLANNED_PERCENT: u128 = 90;
 
 #[derive(Debug, PartialEq, Eq)]
 struct Asked {
@@ -140,9 +140,9 @@ fn more(row: &Row, least: Duration, left: Duration) -> u64 {
     if row.variables.is_empty() {
         return 0;
     }
-    let each_s = least.as_secs_f64() / row.least as f64;
-    // As casts go, this one stops at the largest number.
-    let fits = (PLANNED * left.as_secs_f64() / each_s.max(1e-9)) as u64;
+    let planned = left.as_micros() * PLANNED_PERCENT / 100;
+    let fits = planned * u128::from(row.least) / least.as_micros().max(1);
+    let fits = u64::try_from(fits).unwrap_or(u64::MAX);
     let fits = fits.min(row.soak.saturating_sub(row.least));
     if fits < row.least { 0 } else { fits }
 }
