@@ -15,7 +15,7 @@ use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer}
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
 use haul_proto::wire::link::{Channel, encode_header};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
-use haul_proto::wire::report::{Counters, Final, Hello, PathFigures, Windows, WorkerMessage};
+use haul_proto::wire::report::{Counters, Difference, Final, Hello, PathFigures, What, Windows, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
 use haul_proto::wire::sandbox::{Confinement, Sandbox};
 use haul_proto::wire::storage::{Fsync, StorageRequest};
@@ -70,6 +70,8 @@ fn source_messages() -> Vec<SourceMessage> {
         SourceMessage::FileEnd { entry: EntryId(6), modified: meta.modified, digest: [7; 32] },
         SourceMessage::SourceFailed { entry: EntryId(7), reason: "gone".into() },
         SourceMessage::OffersEnd,
+        SourceMessage::Same { entry: EntryId(6), frames: vec![0..3] },
+        SourceMessage::Differs { entry: EntryId(6), frames: vec![3..4, 7..1 << 33] },
         SourceMessage::Streams { count: 64 },
         SourceMessage::Ask { streams: vec![StreamId(3)], entries: vec![(EntryId(6), 2), (EntryId(9), 1)] },
     ]
@@ -77,7 +79,7 @@ fn source_messages() -> Vec<SourceMessage> {
 
 fn target_messages() -> Vec<TargetMessage> {
     vec![
-        TargetMessage::Needs { first: EntryId(0), needs: vec![Need::All, Need::All, Need::InOrder, Need::Refused] },
+        TargetMessage::Needs { first: EntryId(0), needs: vec![Need::All, Need::Compare, Need::InOrder, Need::Refused] },
         TargetMessage::Needs { first: EntryId(1 << 40), needs: vec![Need::Nothing; 512] },
         TargetMessage::Done { runs: vec![(EntryId(0), 300), (EntryId(400), 1)] },
         TargetMessage::TargetFailed { entry: EntryId(3) },
@@ -123,6 +125,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             rate_bytes_per_s: 1 << 20,
             storage: StorageRequest::default(),
             compression: Policy::Always(Method::Zstd(19)),
+            compare: true,
         }),
         ControllerMessage::Target(TargetRequest {
             settings: settings(),
@@ -142,6 +145,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             keep_partial: true,
             journal_dir: b"/j".to_vec(),
             fsync: Fsync::Data,
+            compare: Some(Links::Ignore),
         }),
         ControllerMessage::Listen,
         ControllerMessage::Connect { addresses: vec!["[::1]:5031".into(), "10.0.0.1:1".into()], timeout_ms: 3000 },
@@ -177,6 +181,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::FileFailed { path: b"a".to_vec(), text: text() },
         WorkerMessage::Resumed { path: b"a".to_vec(), size: 1 << 40, held: 1 << 30, damaged: 3, compared: true },
         WorkerMessage::Skipped { path: b"a".to_vec(), text: text() },
+        WorkerMessage::Differs { path: b"a".to_vec(), differences: differences() },
         WorkerMessage::Finished(Box::new(Final {
             counters,
             cpu_us: 5,
@@ -189,6 +194,19 @@ fn worker_messages() -> Vec<WorkerMessage> {
         })),
         WorkerMessage::Confined(Sandbox { confinement: Confinement::Partial, reason: text() }),
         WorkerMessage::Fatal { text: text() },
+    ]
+}
+
+fn differences() -> Vec<Difference> {
+    vec![
+        Difference::Missing(What::Symlink),
+        Difference::Extra(What::Special),
+        Difference::Kind { source: What::Directory, target: What::File },
+        Difference::Size { source: 1 << 40, target: 0 },
+        Difference::Link { source: b"a".to_vec(), target: b"\xff".to_vec() },
+        Difference::Mode { source: 0o644, target: 0o4755 },
+        Difference::Owner { source: (0, 0), target: (1000, 100) },
+        Difference::Content { ranges: vec![0..512 << 10, 5 << 20..6 << 20], bytes: 9 << 20 },
     ]
 }
 

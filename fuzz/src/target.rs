@@ -49,7 +49,7 @@ struct Session {
 
 impl Session {
     fn step(&mut self, bytes: &mut Bytes<'_>) -> Result<(), ProtocolFault> {
-        match bytes.u8() % 12 {
+        match bytes.u8() % 13 {
             0..=2 => {
                 let message = message(self.next, bytes);
                 self.handle(message, bytes)?;
@@ -69,6 +69,7 @@ impl Session {
             }
             8 | 9 => self.settle(bytes),
             10 => self.give_up(bytes),
+            12 => self.hold(bytes),
             _ => self.poll(),
         }
         Ok(())
@@ -95,11 +96,13 @@ impl Session {
             _ if refused => Answer::Refused,
             (_, 3) => Answer::Refused,
             (Kind::Directory, _) => Answer::Needed(Arc::new(id)),
+            (Kind::File { size: 1.. }, _) if choice >= 128 => Answer::Compare(Arc::new(id)),
             (Kind::Symlink { .. }, _) | (_, 2) => Answer::Settled,
             (Kind::File { .. }, 1) => Answer::NeededInOrder(Arc::new(id)),
             _ => Answer::Needed(Arc::new(id)),
         };
-        if matches!(entry.kind, Kind::File { .. }) && matches!(answer, Answer::Needed(_) | Answer::NeededInOrder(_)) {
+        let is_needed = matches!(answer, Answer::Needed(_) | Answer::NeededInOrder(_) | Answer::Compare(_));
+        if matches!(entry.kind, Kind::File { .. }) && is_needed {
             self.needed.insert(id);
         }
         let finish = self.target.answer(EntryId(id), answer);
@@ -116,6 +119,10 @@ impl Session {
                 self.finish(finish);
             }
             Step::Mismatch(entry, _) => self.fail(entry),
+            Step::Differs(entry, handle, differing) => {
+                assert!(!differing.is_empty());
+                self.finish(Some(Finish { entry, handle, end: Some((Stamp::default(), [0; 32])), complete: true }));
+            }
             Step::Examine(..) => panic!("an offer out of turn"),
         }
     }
@@ -160,6 +167,16 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Tells the source of frames that are here.
+    fn hold(&mut self, bytes: &mut Bytes<'_>) {
+        let (entry, first) = (EntryId(bytes.number()), u64::from(bytes.u8()));
+        let (values, compare) = (vec![[1; 32]; bytes.u8().into()], bytes.u8().is_multiple_of(2));
+        if self.target.may_hold(values.len()) {
+            let step = self.target.holds(entry, first, &values, compare);
+            self.follow(step);
+        }
     }
 
     /// Gives something its name, or fails to.
@@ -209,7 +226,7 @@ impl Session {
 
 /// A message from a source, out of few bytes.
 fn message(next: u64, bytes: &mut Bytes<'_>) -> SourceMessage {
-    match bytes.u8() % 9 {
+    match bytes.u8() % 11 {
         0..=3 => {
             let entries =
                 bytes.block().chunks(2).map(|pair| entry(pair[0], pair.get(1).copied().unwrap_or(0))).collect();
@@ -218,8 +235,18 @@ fn message(next: u64, bytes: &mut Bytes<'_>) -> SourceMessage {
         4 => SourceMessage::DirectoryEnd { entry: EntryId(bytes.number()), complete: true },
         5 => SourceMessage::FileEnd { entry: EntryId(bytes.number()), modified: Stamp::default(), digest: [0; 32] },
         6 => SourceMessage::SourceFailed { entry: EntryId(bytes.number()), reason: String::new() },
+        9 | 10 => compared(bytes),
         7 => SourceMessage::Ask { streams: vec![], entries: vec![(EntryId(bytes.number()), bytes.number())] },
         _ => SourceMessage::OffersEnd,
+    }
+}
+
+fn compared(bytes: &mut Bytes<'_>) -> SourceMessage {
+    let (entry, start) = (EntryId(bytes.number()), u64::from(bytes.u8()));
+    let frames = vec![start..start + 1 + u64::from(bytes.u8())];
+    match bytes.u8() % 2 {
+        0 => SourceMessage::Same { entry, frames },
+        _ => SourceMessage::Differs { entry, frames },
     }
 }
 

@@ -356,7 +356,7 @@ impl Receiver {
                 self.mismatched += 1;
                 self.fail(entry, *handle)?;
             }
-            Step::Examine(..) => return Err("an offer where none can be".into()),
+            Step::Examine(..) | Step::Differs(..) => return Err("a step where it cannot be".into()),
         }
         Ok(())
     }
@@ -377,7 +377,7 @@ impl Receiver {
             Todo::Finish(finish) if fails => self.fail(finish.entry, *finish.handle)?,
             Todo::Name { entry, handle, .. } if fails => self.lose(entry, handle)?,
             Todo::Name { entry, handle, content, modified } => self.name(entry, handle, content, modified, disk)?,
-            Todo::Finish(Finish { entry, handle, end: Some((modified, digest)) }) => {
+            Todo::Finish(Finish { entry, handle, end: Some((modified, digest)), .. }) => {
                 let blocks = &mut self.open[*handle].blocks;
                 let content: Option<Vec<_>> = std::mem::take(blocks).into_iter().collect();
                 let content = Content::from_blocks(content.ok_or("a file with holes is called whole")?);
@@ -386,7 +386,7 @@ impl Receiver {
                 }
                 self.name(entry, *handle, content, modified, disk)?;
             }
-            Todo::Finish(Finish { entry, handle, end: None }) => self.finish_directory(entry, *handle)?,
+            Todo::Finish(Finish { entry, handle, end: None, .. }) => self.finish_directory(entry, *handle)?,
         }
         Ok(true)
     }

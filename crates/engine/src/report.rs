@@ -3,7 +3,7 @@
 use haul_proto::compression::Method;
 use haul_proto::integrity::Digest;
 use haul_proto::wire::link::Channel;
-use haul_proto::wire::report::{Counters, Final, PathFigures, WorkerMessage};
+use haul_proto::wire::report::{Counters, Difference, Final, PathFigures, WorkerMessage};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::link::LinkWriter;
@@ -48,6 +48,12 @@ pub struct Tally {
     pub bytes_carried: AtomicU64,
     /// Bytes of the records that carried them.
     pub bytes_on_wire: AtomicU64,
+    /// Files held against the target's.
+    pub files_compared: AtomicU64,
+    /// Bytes that both ends read and compared.
+    pub bytes_compared: AtomicU64,
+    /// Entries that differ.
+    pub differences: AtomicU64,
     /// Payload bytes sent compressed, before that, by the index of the method.
     pub compressed: [AtomicU64; Method::COUNT],
 }
@@ -72,6 +78,9 @@ impl Tally {
             streams: now(&self.streams),
             bytes_carried: now(&self.bytes_carried),
             bytes_on_wire: now(&self.bytes_on_wire),
+            files_compared: now(&self.files_compared),
+            bytes_compared: now(&self.bytes_compared),
+            differences: now(&self.differences),
         }
     }
 
@@ -120,6 +129,20 @@ impl Reporter {
         add(&self.tally.files_skipped, 1);
         add(&self.tally.bytes_skipped, size);
         self.file(path, size, digest);
+    }
+
+    /// A file was held against the target's; its digest, where what is in both is the same.
+    pub fn file_compared(&self, path: impl FnOnce() -> Vec<u8>, size: u64, digest: Option<Digest>) {
+        add(&self.tally.files_compared, 1);
+        if digest.is_some() {
+            self.file(path, size, digest);
+        }
+    }
+
+    /// An entry is not the same at both ends.
+    pub fn differs(&self, path: Vec<u8>, differences: Vec<Difference>) {
+        add(&self.tally.differences, 1);
+        self.send(&WorkerMessage::Differs { path, differences });
     }
 
     fn file(&self, path: impl FnOnce() -> Vec<u8>, size: u64, digest: Option<Digest>) {

@@ -1,6 +1,6 @@
 //! The help, made from the table of options: one screen, or everything.
 
-use super::table::{COPY, DEMO, PARTIALS, Row, Section, Takes};
+use super::table::{COPY, DEMO, PARTIALS, Row, Section, Takes, VERIFY};
 
 /// What `--version` prints.
 pub const VERSION: &str = concat!("haul ", env!("CARGO_PKG_VERSION"), "\n");
@@ -10,6 +10,7 @@ pub fn short() -> String {
     let mut text = String::from(
         "haul copies files between hosts: encrypted, verified, over parallel streams\n\n\
          haul [OPTIONS] SOURCE... TARGET       each a path, or [user@]host:path\n\
+         haul verify [OPTIONS] SOURCE... TARGET    whether both are the same; copies nothing\n\
          haul status PATH...                   what unfinished copies have left there\n\
          haul clean PATH...                    removes that\n\
          haul demo                             a copy on this machine, to see it work\n\n",
@@ -61,8 +62,30 @@ pub fn demo() -> String {
     text
 }
 
+/// Help of a command that takes operands.
+pub fn command(command: &str) -> String {
+    if command == "verify" { verify() } else { partials(command) }
+}
+
+/// Help of `haul verify`.
+fn verify() -> String {
+    let mut text = String::from(
+        "haul verify [OPTIONS] SOURCE... TARGET\n\n\
+         Compares SOURCE with what a copy to TARGET would have made of it: both ends read\n\
+         all files, and only BLAKE3 values of their blocks travel. Nothing is written.\n\
+         Names what is missing, what is at the target alone, and what differs: files by\n\
+         block. Times are not compared; FIFOs, sockets and devices are left out.\n\n",
+    );
+    push_rows(&mut text, VERIFY.iter());
+    text.push_str(
+        "\nExit status: 0 identical, 1 differences (or files that could not be read), each\n\
+         named on standard error; 2 to 4 as of a copy.\n",
+    );
+    text
+}
+
 /// Help of `haul status` and `haul clean`.
-pub fn partials(command: &str) -> String {
+fn partials(command: &str) -> String {
     let mut text = format!("haul {command} [OPTIONS] PATH...\n\n");
     text.push_str(match command {
         "clean" => {
@@ -257,6 +280,11 @@ mod tests {
                   --json                one object a line
               -h, --help                this help
             "#);
+    }
+
+    #[test]
+    fn verify_help() {
+        insta::assert_snapshot!(command("verify"), @r#""#);
     }
 
     #[test]

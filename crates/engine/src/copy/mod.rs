@@ -29,7 +29,7 @@ use self::workers::{Role, Workers};
 use crate::bootstrap::End;
 use crate::cancel::Cancel;
 use crate::error::{Error, GO_ON, Outcome};
-use crate::event::{Compression, Event, Observer, Progress, Summary, Way};
+use crate::event::{Comparison, Compression, Event, Observer, Progress, Summary, Way};
 use crate::shown::own_name;
 use crate::spec::{Host, Job, Location, Program};
 
@@ -151,6 +151,7 @@ impl Copy<'_> {
             storage: StorageRequest { direct: self.job.options.direct_source, cache: self.job.options.cache },
             rate_bytes_per_s: self.limit.bytes_per_s().unwrap_or(0),
             compression: self.job.options.compression,
+            compare: self.job.options.compare,
         };
         self.workers.send(Role::Source, &ControllerMessage::Source(source))?;
         way::listen_early(self, Role::Source)?;
@@ -183,6 +184,7 @@ impl Copy<'_> {
             keep_partial: options.resume && options.keep_partial,
             journal_dir: options.journal_dir.iter().flat_map(|dir| dir.as_os_str().as_bytes().to_vec()).collect(),
             fsync: options.fsync,
+            compare: options.compare.then(|| links(options.symlinks)),
         };
         self.workers.send(Role::Target, &ControllerMessage::Target(target))?;
         let one = self.workers.is_one();
@@ -328,6 +330,10 @@ impl Copy<'_> {
                 self.left_out += 1;
                 self.tell(Event::Skipped { path, reason: text });
             }
+            WorkerMessage::Differs { path, differences } => {
+                let host = host();
+                self.tell(Event::Differs { path, host, differences });
+            }
             WorkerMessage::Notice { text } => {
                 let text = format!("{}: {text}", host());
                 self.tell(Event::Notice(text));
@@ -351,11 +357,12 @@ impl Copy<'_> {
             files_found: source.files_found,
             bytes_found: source.bytes_found,
             walk_complete: source.walk_complete,
-            files_settled: [target.files_copied, target.files_skipped, target.failed, source.failed]
+            files_settled: [target.files_copied, target.files_skipped, target.files_compared, target.failed, source.failed]
                 .into_iter()
                 .fold(0, u64::saturating_add),
             bytes_written: target.bytes_written,
             bytes_skipped: target.bytes_skipped,
+            bytes_compared: source.bytes_compared,
             streams: streams(source),
         });
         self.observer.event(&event);
@@ -402,6 +409,11 @@ impl Copy<'_> {
             durable: target.durable,
             source_sandbox,
             target_sandbox,
+            comparison: self.job.options.compare.then_some(Comparison {
+                files: all.files_compared,
+                bytes: all.bytes_compared,
+                differences: all.differences,
+            }),
         }
     }
 

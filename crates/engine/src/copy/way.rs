@@ -34,7 +34,8 @@ impl Ends {
 /// Has the far end listen, if it is `role`, without waiting for its answer: on a long path that saves a round trip.
 pub fn listen_early(copy: &mut Copy<'_>, role: Role) -> Result<(), Error> {
     let ends = Ends::of(copy);
-    if copy.workers.is_one() || ends.far != role || addresses(copy, ends.far).0.is_none() {
+    let needs_none = copy.workers.is_one() || copy.job.options.compare;
+    if needs_none || ends.far != role || addresses(copy, ends.far).0.is_none() {
         return Ok(());
     }
     copy.listening = Listening::Asked(role);
@@ -68,8 +69,11 @@ impl Listening {
 }
 
 /// Makes the first data connection, and says how; the others follow by themselves. Also, how many there are at first.
-/// [`Way::None`] if everything is settled before there is one, since nothing had to move.
+/// [`Way::None`] if everything is settled before there is one, since nothing had to move, and where nothing ever will.
 pub fn find(copy: &mut Copy<'_>) -> Result<(Way, u16), Error> {
+    if copy.job.options.compare {
+        return Ok((Way::None, 0));
+    }
     if copy.workers.is_one() {
         return Ok((Way::Local, copy.streams));
     }

@@ -40,6 +40,7 @@ use crate::stream::Stream;
 use crate::stream::compress::Compressing;
 
 pub use self::item::CHANGED;
+use self::send::Nowhere;
 pub use self::send::{NO_VALUE, Outlet, SendError};
 
 /// Why a file fails that the target takes from its beginning to its end only.
@@ -90,7 +91,8 @@ impl Source {
     /// Looks at the operands. What cannot be copied is reported at once.
     pub fn prepare(request: SourceRequest, reporter: Reporter) -> Self {
         let roots = operand::look(&request.operands, request.recursive, &reporter);
-        let machine = Machine::new(request.settings.frame, request.settings.streams);
+        let (frame, streams) = (request.settings.frame, request.settings.streams);
+        let machine = if request.compare { Machine::comparing(frame, streams) } else { Machine::new(frame, streams) };
         let state = Mutex::new(State {
             machine,
             stopped: false,
@@ -170,6 +172,16 @@ impl Source {
             }
             state = self.outbox.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// Whether the job only compares: then no stream is needed.
+    pub fn compares(&self) -> bool {
+        self.request.compare
+    }
+
+    /// Reads what the target has, too, and compares, until everything is settled. `id` is that of no other thread.
+    pub fn run_comparison(&self, id: StreamId) -> Result<(), SendError> {
+        send::run(self, id, &mut Nowhere)
     }
 
     /// Carries one stream: reads what is needed and hands it to `outlet`, until everything is settled.
@@ -338,7 +350,7 @@ impl Source {
         let version = (look.size > self.request.settings.frame.pack_file_max()).then(|| look.version());
         let now = Entry { place: Place::Again(entry), kind, meta: look.meta, version };
         if self.lock().machine.offer_again(entry, now, Arc::new(item)).is_some() {
-            let text = format!("{}: it changed while it was being copied: it is begun anew", escape(&path));
+            let text = format!("{}: it changed while it was being read: it is begun anew", escape(&path));
             self.reporter.send(&WorkerMessage::Notice { text });
         }
         self.notify();

@@ -6,6 +6,7 @@ use haul_proto::journal::crc_value;
 use haul_proto::path::escape;
 use haul_proto::plan::{Piece, SmallFile, Stride, Work};
 use haul_proto::ranges::RangeSet;
+use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::frame::{DataFrame, Trailer};
 use haul_proto::wire::report::WorkerMessage;
 use std::ops::Range;
@@ -44,6 +45,23 @@ pub trait Outlet {
     }
     /// Nothing more will come.
     fn end(&mut self, record: Record) -> Result<(), SendError>;
+}
+
+/// Nothing goes anywhere: in a job that only compares.
+pub struct Nowhere;
+
+impl Outlet for Nowhere {
+    fn put(&mut self, _: Record, _: &Trailer, _: &Pace) -> Result<Record, SendError> {
+        Err(ProtocolFault::Unasked("a frame where none is sent").into())
+    }
+
+    fn settle(&mut self) -> Result<(), SendError> {
+        Ok(())
+    }
+
+    fn end(&mut self, _: Record) -> Result<(), SendError> {
+        Ok(())
+    }
 }
 
 /// Why a stream could not go on.
@@ -150,7 +168,9 @@ impl<O: Outlet> Sender<'_, O> {
         };
         let since = Instant::now();
         let source = self.source;
-        let file = match piece.handle.open_shared() {
+        // Of files that are compared, many may be open for a moment, and none for longer.
+        let opened = if source.compares() { piece.handle.open_as_offered() } else { piece.handle.open_shared() };
+        let file = match opened {
             Ok(file) => file,
             Err(reason) => {
                 source.fail(piece.entry, &piece.handle, reason);
@@ -199,7 +219,7 @@ impl<O: Outlet> Sender<'_, O> {
         let mut held = held.iter();
         for index in piece.frames.clone() {
             self.look_ahead()?;
-            let len = frame.frame_len(piece.size, index).unwrap_or(0);
+            let len = frame_len(source, piece.size, index);
             let record = match self.reader.next() {
                 Some(Ok(record)) if record.payload().len() == len => record,
                 Some(Ok(_)) | None => return Ok(Err(Trouble::Changed)),
@@ -211,8 +231,11 @@ impl<O: Outlet> Sender<'_, O> {
                 false => crc_value(crc),
             };
             values.push((index, value));
-            if held.next() == Some(&value) {
+            let is_same = held.next() == Some(&value);
+            if is_same {
                 same.insert(index);
+            }
+            if is_same || source.compares() {
                 self.reader.give_back(record);
                 continue;
             }
@@ -235,11 +258,19 @@ impl<O: Outlet> Sender<'_, O> {
 fn conclude(source: &Source, piece: &Piece<Item>, file: &Opened, values: &[(u64, Digest)], same: &RangeSet) {
     match piece.handle.look(file.fd()) {
         Ok(now) if now == (piece.size, piece.handle.modified) => {
+            if source.compares() {
+                let len = |(index, _): &(u64, Digest)| frame_len(source, piece.size, *index) as u64;
+                add(&source.reporter.tally.bytes_compared, values.iter().map(len).sum());
+            }
             source.frames_read(piece.entry, values, same);
         }
         Ok(_) => source.fail(piece.entry, &piece.handle, Trouble::Changed),
         Err(error) => source.fail(piece.entry, &piece.handle, error.into()),
     }
+}
+
+fn frame_len(source: &Source, size: u64, index: u64) -> usize {
+    source.request.settings.frame.frame_len(size, index).unwrap_or(0)
 }
 
 /// Decides how the piece is read, and has the reader begin with it when it is its turn.

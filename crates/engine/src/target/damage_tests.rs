@@ -52,6 +52,7 @@ impl Site {
             resume: false,
             keep_partial: false,
             journal_dir: Vec::new(),
+            compare: None,
         };
         let reporter = Reporter::new(LinkWriter::new(std::io::sink()), false);
         let surroundings = Surroundings { umask: 0o022, state_dir: None };

@@ -2,6 +2,7 @@
 
 pub mod compressed;
 pub mod counters;
+pub mod difference;
 pub mod fault;
 pub mod feature;
 pub mod frame;

@@ -1,6 +1,7 @@
 //! What a worker tells its controller: who it is, how far it is, what it did. The figures are in [`super::counters`].
 
 pub use super::counters::{Counters, Final, PathFigures};
+pub use super::difference::{Difference, What};
 use super::fault::ProtocolFault;
 use super::feature::Features;
 use super::limits::{OPERANDS_MAX, PATH_MAX, TEXT_MAX};
@@ -96,6 +97,13 @@ pub enum WorkerMessage {
         /// Why.
         text: String,
     },
+    /// An entry is not the same at both ends: in a job that only compares.
+    Differs {
+        /// Path from the operand down.
+        path: Vec<u8>,
+        /// How.
+        differences: Vec<Difference>,
+    },
     /// Anything else that the user should know.
     Notice {
         /// One line.
@@ -157,6 +165,7 @@ mod kind {
     pub const NOTICE: u8 = 14;
     pub const RESUMED: u8 = 15;
     pub const CONFINED: u8 = 16;
+    pub const DIFFERS: u8 = 17;
 }
 
 impl WorkerMessage {
@@ -199,6 +208,9 @@ impl WorkerMessage {
             }
             Self::Skipped { path, text } => {
                 out.u8(kind::SKIPPED).bytes(cut(path)).text(text, TEXT_MAX);
+            }
+            Self::Differs { path, differences } => {
+                Difference::encode_all(differences, out.u8(kind::DIFFERS).bytes(cut(path)));
             }
             Self::Notice { text } => {
                 out.u8(kind::NOTICE).text(text, TEXT_MAX);
@@ -250,6 +262,9 @@ impl WorkerMessage {
             },
             kind::FILE_FAILED => Self::FileFailed { path: path(&mut reader)?, text: text(&mut reader)? },
             kind::SKIPPED => Self::Skipped { path: path(&mut reader)?, text: text(&mut reader)? },
+            kind::DIFFERS => {
+                Self::Differs { path: path(&mut reader)?, differences: Difference::decode_all(&mut reader)? }
+            }
             kind::NOTICE => Self::Notice { text: text(&mut reader)? },
             kind::CONFINED => Self::Confined(Sandbox::decode(&mut reader)?),
             kind::FINISHED => Self::Finished(Box::new(Final::decode(&mut reader)?)),
@@ -338,6 +353,7 @@ mod tests {
             WorkerMessage::Resumed { path: b"a".to_vec(), size: 9, held: 8, damaged: 1, compared: true },
             WorkerMessage::FileFailed { path: b"a".to_vec(), text: "no space".into() },
             WorkerMessage::Skipped { path: b"a".to_vec(), text: "is a FIFO".into() },
+            WorkerMessage::Differs { path: b"a".to_vec(), differences: vec![Difference::Missing(What::File)] },
             WorkerMessage::Finished(Box::new(Final {
                 counters,
                 cpu_us: 5,
