@@ -15,6 +15,8 @@ use haul_e2e::{Haul, Remote, Run, Sandbox, Tree, chain, fifo, is_root_or_skip, s
 const FRAME: u64 = 512 << 10;
 /// Small files in the large tree, beside the others.
 const MANY: u32 = 2000;
+/// Directories in one another, more than a path has room for.
+const DEEP: usize = 2100;
 /// Which frame of `large` is damaged.
 const DAMAGED: u64 = 5;
 
@@ -131,8 +133,12 @@ fn the_same_trees_are_identical_and_stay_untouched() {
     let files = stamps(&twins.source()).into_keys().filter(|path| path.symlink_metadata().unwrap().is_file());
     let sizes: Vec<_> = files.map(|path| path.metadata().unwrap().len()).collect();
     let before = stamps(&sandbox.path(""));
-    for way in WAYS {
-        for options in [&[][..], &["-s", "1", "-u", "st"], &["-p", "--frame", "256k"]] {
+    for (way, all_options) in [
+        (Way::Local, &[&["-s", "1", "-u", "st"][..]][..]),
+        (Way::Push, &[&[], &["-p", "--frame", "256k"]]),
+        (Way::Pull, &[&["--cache", "drop"]]),
+    ] {
+        for options in all_options {
             let run = twins.verify(way, options).run().succeeds();
             let summary = run.summary();
             assert_eq!(summary["files_compared"], sizes.len(), "{way:?}: {}", run.account());
@@ -301,7 +307,7 @@ fn operands_are_where_a_copy_would_have_put_them() {
 fn trees_beyond_any_path_are_compared_to_their_last_leaf() {
     let sandbox = Sandbox::new();
     for (root, leaf) in [("a", "leaf"), ("same/a", "leaf"), ("other/a", "Leaf")] {
-        chain(&sandbox.dir(root), 3000, leaf.as_bytes());
+        chain(&sandbox.dir(root), DEEP, leaf.as_bytes());
     }
     sandbox.haul(["verify", "-r", "a", "same"]).run().succeeds();
     sandbox.haul(["verify", "-r", "a", "other"]).run().ends(1).says(["d/leaf: differs in bytes 0-3"]);

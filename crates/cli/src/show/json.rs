@@ -279,7 +279,7 @@ mod tests {
         insta::assert_snapshot!(out, @r#"
             {"event":"deployed","host":"db1","path":"/home/me/.cache/haul/0.1.0-ab/haul"}
             {"event":"connected","way":{"from":"10.10.1.155:40312","instead_of":null,"kind":"tcp","to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm"}
-            {"event":"progress","files_found":12408,"bytes_found":333100000000,"walk_complete":true,"files_settled":7001,"bytes_written":203300000000,"bytes_skipped":100000000,"streams":8}
+            {"event":"progress","files_found":12408,"bytes_found":333100000000,"walk_complete":true,"files_settled":7001,"bytes_written":203300000000,"bytes_skipped":100000000,"bytes_compared":0,"streams":8}
             {"event":"file","path":"run7/a","bytes":5,"blake3":"abababababababababababababababababababababababababababababababab"}
             {"event":"file","path":"run7/�","path_hex":"72756e372fff","bytes":0,"blake3":null}
             {"event":"left_out","path":"run7/pipe","reason":"is a FIFO"}
@@ -308,7 +308,10 @@ mod tests {
         json.event(&Event::Differs { path: b"run7/a".to_vec(), host: "db1".into(), differences: every_difference() });
         let comparison = Some(Comparison { files: 12_408, bytes: 333_149_000_000, differences: 1 });
         json.finish(&Ok(Summary { comparison, files_copied: 0, bytes: 0, ..example() })).unwrap();
-        insta::assert_snapshot!(out.text(), @r#""#);
+        insta::assert_snapshot!(out.text(), @r#"
+        {"event":"differs","path":"run7/a","host":"db1","differences":[{"kind":"directory","what":"missing"},{"kind":"symlink","what":"extra"},{"source":"directory","target":"file","what":"kind"},{"source":5,"target":6,"what":"size"},{"source":"a\n","target":"�","what":"link"},{"source":"0644","target":"4755","what":"mode"},{"source":[1000,100],"target":[0,0],"what":"owner"},{"bytes":2621440,"ranges":[[524288,1048576],[5242880,7340032]],"what":"content"}]}
+        {"event":"summary","files_compared":12408,"bytes_compared":333149000000,"differences":1,"failed":0,"directories":341,"symlinks":1,"left_out":0,"seconds":284.0,"bytes_per_s":1173059859.1549296,"restarts":0,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":1}
+        "#);
     }
 
     #[test]

@@ -259,7 +259,21 @@ pub mod tests {
             let run = Summary { comparison, failed, files_copied: 0, bytes: 0, streams: 0, durable: false, ..example() };
             summary(&run, false)
         });
-        insta::assert_snapshot!(lines.join("\n"), @r#""#);
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+        12,408 files, 333.1 GB compared in 4 min 44 s: 1.17 GB/s, identical
+        cpu         source 12.3 s, target 14.1 s
+
+        12,408 files, 333.1 GB compared in 4 min 44 s: 1.17 GB/s, no differences in what could be read
+        failed      1 entry, named above
+        cpu         source 12.3 s, target 14.1 s
+
+        12,408 files, 333.1 GB compared in 4 min 44 s: 1.17 GB/s, 1 difference
+        cpu         source 12.3 s, target 14.1 s
+
+        12,408 files, 333.1 GB compared in 4 min 44 s: 1.17 GB/s, 3 differences
+        failed      2 entries, each named above
+        cpu         source 12.3 s, target 14.1 s
+        "#);
     }
 
     #[test]
