@@ -206,6 +206,8 @@ impl Target {
                 let empty = || *blake3::hash(b"").as_bytes();
                 let digest = (size == 0 && differences.is_empty()).then(empty);
                 self.reporter.file_compared(|| relative.to_vec(), size, digest);
+                // There is no need to read it.
+                add(&self.reporter.tally.bytes_skipped, size);
             }
             Kind::Directory => {}
         }
@@ -301,3 +303,7 @@ fn content(differing: &Differing, frame_bytes: u64, size: u64) -> Difference {
     let ranges = differing.frames().take(DIFFERING_RANGES_MAX).map(|run| bytes(run.start)..bytes(run.end));
     Difference::Content { ranges: ranges.collect(), bytes: all }
 }
+
+#[cfg(test)]
+#[path = "compare_tests.rs"]
+mod tests;
