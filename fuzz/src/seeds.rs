@@ -290,6 +290,8 @@ fn source_sessions() -> Vec<Vec<u8>> {
         [&[1, 5, 1, 6][..], &poll, &needs(0, &[0, 0]), &[6, 11, 0, 4, 1, 6, 11, 0, 1, 2, 0, 0]].concat(),
         [&[0, 0, 1, 5][..], &poll, &needs(0, &[3, 3, 3]), &[4, 4, 10, 5, 5, 5]].concat(),
         [&[1, 5][..], &poll, &[9, 9, 16, 1, 0, 0, 0, 0, 1, 1, 1], &[6]].concat(),
+        // Of a job that only compares.
+        [&[128, 1][..], &poll, &needs(0, &[4]), &[11, 0, 4, 0, 2, 2, 6, 1, 0, 5, 5, 5, 11, 0, 1, 1, 0, 0]].concat(),
     ]
 }
 
@@ -307,5 +309,7 @@ fn target_sessions() -> Vec<Vec<u8>> {
         [&offer[..], &[0, 1, 1, 0], &frames, &[0, 6, 1, 0, 6, 2], &ends].concat(),
         [&offer[..], &needed, &[4, 2, 0, 1, 0, 6, 2, 1, 1, 0, 10, 2, 11, 11, 11], &settle].concat(),
         [&[3, 6, 5, 1, 0, 0, 0][..], &offer].concat(),
+        // A file of two frames that is only compared: they are told of, one is the same, and one is not.
+        vec![0, 0, 2, 7, 0, 128, 12, 0, 0, 2, 0, 11, 11, 0, 9, 0, 0, 0, 0, 0, 9, 0, 1, 0, 1, 0, 5, 0, 8, 1, 11],
     ]
 }
