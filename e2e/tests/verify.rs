@@ -153,7 +153,8 @@ fn the_same_trees_are_identical_and_stay_untouched() {
     let mut after = stamps(&sandbox.path(""));
     after.retain(|path, _| before.contains_key(path));
     let of_trees = |path: &Path| path.starts_with(twins.source()) || path.starts_with(sandbox.path("target"));
-    let changed: Vec<_> = before.iter().filter(|(path, stamp)| of_trees(path) && after.get(*path) != Some(stamp)).collect();
+    let changed: Vec<_> =
+        before.iter().filter(|(path, stamp)| of_trees(path) && after.get(*path) != Some(stamp)).collect();
     assert!(changed.is_empty(), "{changed:?}");
     assert_eq!(stamps(&sandbox.path("target")).len(), stamps(&twins.source()).len() + 1, "nothing was made");
 }
@@ -318,7 +319,8 @@ fn what_cannot_be_read_is_a_failure_and_no_difference() {
     let sandbox = Sandbox::new();
     let twins = Twins::new(&sandbox);
     // Each thread meets it once, at whichever end it reads.
-    let run = twins.verify(Way::Local, &["-s", "1", "-u", "off"]).injecting("pread64", "error=EIO:when=5").run().ends(1);
+    let run =
+        twins.verify(Way::Local, &["-s", "1", "-u", "off"]).injecting("pread64", "error=EIO:when=5").run().ends(1);
     let failed: Vec<_> = run.events().into_iter().filter(|event| event["event"] == "failed").collect();
     assert_eq!(failed.len(), 2, "{}", run.account());
     assert_eq!((&run.summary()["failed"], &run.summary()["differences"]), (&2.into(), &0.into()));

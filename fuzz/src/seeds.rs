@@ -176,7 +176,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::Listening { port: 5031 },
         WorkerMessage::Connected { from: text(), to: text(), streams: 8 },
         WorkerMessage::CannotConnect { text: text() },
-        WorkerMessage::Counters(counters),
+        WorkerMessage::Counters(Box::new(counters)),
         WorkerMessage::FileDone { path: b"a\xff".to_vec(), size: 1 << 40, digest: Some([4; 32]) },
         WorkerMessage::FileFailed { path: b"a".to_vec(), text: text() },
         WorkerMessage::Resumed { path: b"a".to_vec(), size: 1 << 40, held: 1 << 30, damaged: 3, compared: true },

@@ -1,7 +1,7 @@
 //! What a running job tells its caller. The library never prints; whoever runs a job observes these.
 
-pub use haul_proto::wire::report::{Difference, What};
 use haul_proto::wire::report::PathFigures;
+pub use haul_proto::wire::report::{Difference, What};
 pub use haul_proto::wire::sandbox::{Confinement, Sandbox};
 use std::time::Duration;
 

@@ -165,7 +165,7 @@ impl Reporter {
 
     /// The counters as they are now.
     pub fn progress(&self) {
-        self.send(&WorkerMessage::Counters(self.tally.counters()));
+        self.send(&WorkerMessage::Counters(Box::new(self.tally.counters())));
     }
 
     /// The last word; `path` is what the source's sockets met with.

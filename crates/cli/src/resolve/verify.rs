@@ -4,9 +4,7 @@ use std::ffi::OsString;
 
 use haul_engine::spec::{Job, Options};
 
-use super::{
-    CPUS_END, Mode, Plan, access, cache, display, ends, frame, progress_every, streams, symlinks, unbuffered,
-};
+use super::{CPUS_END, Mode, Plan, access, cache, display, ends, frame, progress_every, streams, symlinks, unbuffered};
 use crate::args::UsageError;
 use crate::args::values::Values;
 

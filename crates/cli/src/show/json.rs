@@ -87,9 +87,10 @@ fn line(event: &Event) -> Line {
         Event::FileFailed { path, host, message } => {
             Line::new("failed").path(path).with("host", host.as_str()).with("message", message.as_str())
         }
-        Event::Differs { path, host, differences } => {
-            Line::new("differs").path(path).with("host", host.as_str()).with("differences", differences::json(differences))
-        }
+        Event::Differs { path, host, differences } => Line::new("differs")
+            .path(path)
+            .with("host", host.as_str())
+            .with("differences", differences::json(differences)),
         Event::Skipped { path, reason } => Line::new("left_out").path(path).with("reason", reason.as_str()),
         Event::RateLimit { bytes_per_s } => Line::new("rate_limit").with("bytes_per_s", *bytes_per_s),
         Event::Again { reason, pause, attempt, attempts, left } => Line::new("again")

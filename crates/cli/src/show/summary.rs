@@ -256,7 +256,8 @@ pub mod tests {
     fn what_was_compared_is_identical_or_not() {
         let lines = [(0, 0), (0, 1), (1, 0), (3, 2)].map(|(differences, failed)| {
             let comparison = Some(Comparison { files: 12_408, bytes: 333_149_000_000, differences });
-            let run = Summary { comparison, failed, files_copied: 0, bytes: 0, streams: 0, durable: false, ..example() };
+            let run =
+                Summary { comparison, failed, files_copied: 0, bytes: 0, streams: 0, durable: false, ..example() };
             summary(&run, false)
         });
         insta::assert_snapshot!(lines.join("\n"), @r#"

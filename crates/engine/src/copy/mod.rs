@@ -308,7 +308,7 @@ impl Copy<'_> {
             WorkerMessage::Counters(counters) => {
                 // Of one worker that is both ends, each reporter counts what the other does not.
                 let role = if self.workers.is_one() && counters.files_found == 0 { Role::Target } else { role };
-                self.ends[role.index()] = counters;
+                self.ends[role.index()] = *counters;
             }
             WorkerMessage::Finished(last) => self.finished(role, *last)?,
             WorkerMessage::Confined(sandbox) => {
@@ -357,9 +357,15 @@ impl Copy<'_> {
             files_found: source.files_found,
             bytes_found: source.bytes_found,
             walk_complete: source.walk_complete,
-            files_settled: [target.files_copied, target.files_skipped, target.files_compared, target.failed, source.failed]
-                .into_iter()
-                .fold(0, u64::saturating_add),
+            files_settled: [
+                target.files_copied,
+                target.files_skipped,
+                target.files_compared,
+                target.failed,
+                source.failed,
+            ]
+            .into_iter()
+            .fold(0, u64::saturating_add),
             bytes_written: target.bytes_written,
             bytes_skipped: target.bytes_skipped,
             bytes_compared: source.bytes_compared,

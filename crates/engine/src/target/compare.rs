@@ -22,7 +22,8 @@ use crate::fs::{Dir, Links, Look, describe, each_name};
 use crate::report::add;
 
 /// Said of a directory of which too much would have to be kept.
-const TOO_MANY_NAMES: &str = "it has too many names: what is at the target alone was not looked for\ncompare what is in it by itself";
+const TOO_MANY_NAMES: &str =
+    "it has too many names: what is at the target alone was not looked for\ncompare what is in it by itself";
 
 /// What is compared with an entry of the source.
 pub enum Compared {

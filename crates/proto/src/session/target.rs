@@ -21,8 +21,8 @@ use crate::wire::frame::PackedFile;
 use crate::wire::limits::{ENTRY_WINDOW, FRAME_RUNS_MAX, OPEN_DIRECTORIES_MAX, PACK_FILES_MAX};
 use crate::wire::message::{Need, SourceMessage, TargetMessage};
 
-use self::compare::{Unsure, comparing};
 pub use self::compare::Differing;
+use self::compare::{Unsure, comparing};
 pub use super::step::{Answer, Finish, Parent, Step};
 
 /// Most runs in one Done message.

@@ -113,7 +113,9 @@ impl Difference {
             Self::Size { source, target } => out.u8(kind::SIZE).varint(*source).varint(*target),
             Self::Link { source, target } => out.u8(kind::LINK).bytes(source).bytes(target),
             Self::Mode { source, target } => out.u8(kind::MODE).u16(*source).u16(*target),
-            Self::Owner { source, target } => out.u8(kind::OWNER).u32(source.0).u32(source.1).u32(target.0).u32(target.1),
+            Self::Owner { source, target } => {
+                out.u8(kind::OWNER).u32(source.0).u32(source.1).u32(target.0).u32(target.1)
+            }
             Self::Content { ranges, bytes } => {
                 out.u8(kind::CONTENT).varint(*bytes).count(ranges.len());
                 ranges.iter().for_each(|range| {

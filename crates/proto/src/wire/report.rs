@@ -60,7 +60,7 @@ pub enum WorkerMessage {
         text: String,
     },
     /// How far this end is.
-    Counters(Counters),
+    Counters(Box<Counters>),
     /// A file is whole, proven, and under its final name.
     FileDone {
         /// Path from the operand down.
@@ -247,7 +247,7 @@ impl WorkerMessage {
                 Self::Connected { from: text(&mut reader)?, to: text(&mut reader)?, streams: reader.u16()? }
             }
             kind::CANNOT_CONNECT => Self::CannotConnect { text: text(&mut reader)? },
-            kind::COUNTERS => Self::Counters(Counters::decode(&mut reader)?),
+            kind::COUNTERS => Self::Counters(Box::new(Counters::decode(&mut reader)?)),
             kind::FILE_DONE => {
                 let (path, size) = (path(&mut reader)?, reader.varint()?);
                 let digest = if reader.bool()? { Some(reader.array()?) } else { None };
@@ -348,7 +348,7 @@ mod tests {
             WorkerMessage::Listening { port: 5031 },
             WorkerMessage::Connected { from: "a".into(), to: "b".into(), streams: 8 },
             WorkerMessage::CannotConnect { text: "timed out".into() },
-            WorkerMessage::Counters(counters),
+            WorkerMessage::Counters(Box::new(counters)),
             WorkerMessage::FileDone { path: b"a\xff".to_vec(), size: 1 << 40, digest: Some([4; 32]) },
             WorkerMessage::Resumed { path: b"a".to_vec(), size: 9, held: 8, damaged: 1, compared: true },
             WorkerMessage::FileFailed { path: b"a".to_vec(), text: "no space".into() },

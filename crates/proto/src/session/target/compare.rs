@@ -123,7 +123,8 @@ impl<H> Target<H> {
     /// What the source finds to differ is not sent, where the job only compares.
     pub(super) fn handle_differs(&mut self, entry: EntryId, frames: &[Range<u64>]) -> Result<Step<H>, ProtocolFault> {
         self.handle_compared(entry, frames, |large, frames, _| {
-            let differing = large.differing.as_mut().ok_or(ProtocolFault::Unasked("differences in a file to be sent"))?;
+            let differing =
+                large.differing.as_mut().ok_or(ProtocolFault::Unasked("differences in a file to be sent"))?;
             differing.add(frames);
             Ok(())
         })
