@@ -70,7 +70,8 @@ pub type SendError = StreamError;
 /// Carries one stream until everything is settled. One that breaks leaves its work to others.
 pub(super) fn run(source: &Source, id: StreamId, outlet: &mut impl Outlet) -> Result<(), SendError> {
     let reader = Reader::new(source.request.settings.frame.bytes());
-    let mut sender = Sender { source, id, outlet, reader, stride: Stride::default(), ahead: None };
+    let (stride, ahead, compared) = (Stride::default(), None, Vec::new());
+    let mut sender = Sender { source, id, outlet, reader, stride, ahead, compared };
     let mut now = None;
     let carried = carry(&mut sender, &mut now);
     if carried.is_err() {
@@ -101,6 +102,21 @@ struct Sender<'s, O> {
     stride: Stride,
     /// What it does next: taken while it still sends something else, so that the disk has work all the time.
     ahead: Option<Begun>,
+    /// What was compared, and nobody was told yet.
+    compared: Vec<ReadFrames>,
+}
+
+/// Most small files that were compared and are told of at once.
+const COMPARED_FILES: usize = 64;
+
+/// Frames of a file that were read: their values, and which of these are the same at the target.
+pub struct ReadFrames {
+    /// The file.
+    pub entry: EntryId,
+    /// Index and value of each.
+    pub values: Vec<(u64, Digest)>,
+    /// Those that are the same.
+    pub same: RangeSet,
 }
 
 /// The values of frames, and which of these are the same at the target.
@@ -136,6 +152,7 @@ impl<O: Outlet> Sender<'_, O> {
             let work = match self.source.work_at_hand(self.id, frames_max) {
                 Some(work) => work,
                 None => {
+                    self.source.all_read(&mut self.compared);
                     self.outlet.settle()?;
                     match self.source.wait_for_work(self.id, frames_max)? {
                         Some(work) => work,
@@ -181,7 +198,7 @@ impl<O: Outlet> Sender<'_, O> {
         let may_share = held.is_empty() && !piece.handle.is_null() && !source.policy.is_forced();
         if may_share && self.outlet.share(&file, piece.entry, piece.size, piece.frames.clone())? {
             let values: Vec<_> = piece.frames.clone().map(|index| (index, NO_VALUE)).collect();
-            conclude(source, &piece, &file, &values, &RangeSet::new());
+            self.conclude(&piece, &file, values, RangeSet::new());
             self.done(&piece, since);
             return Ok(None);
         }
@@ -195,7 +212,7 @@ impl<O: Outlet> Sender<'_, O> {
         match self.send_frames(piece, held)? {
             Ok((values, same)) => {
                 self.reader.end();
-                conclude(self.source, piece, file, &values, &same);
+                self.conclude(piece, file, values, same);
             }
             Err(trouble) => {
                 self.reader.give_up();
@@ -246,26 +263,32 @@ impl<O: Outlet> Sender<'_, O> {
         Ok(Ok((values, same)))
     }
 
+    /// All of a piece was handed over, but for what is the `same` at the target. It counts if the file is still what was
+    /// offered.
+    fn conclude(&mut self, piece: &Piece<Item>, file: &Opened, values: Vec<(u64, Digest)>, same: RangeSet) {
+        let (source, entry) = (self.source, piece.entry);
+        match piece.handle.look(file.fd()) {
+            Ok(now) if now != (piece.size, piece.handle.modified) => {
+                source.fail(entry, &piece.handle, Trouble::Changed);
+            }
+            Ok(_) if source.compares() => {
+                let len = |(index, _): &(u64, Digest)| frame_len(source, piece.size, *index) as u64;
+                add(&source.reporter.tally.bytes_compared, values.iter().map(len).sum());
+                let is_small = values.len() == 1;
+                self.compared.push(ReadFrames { entry, values, same });
+                if !is_small || self.compared.len() == COMPARED_FILES {
+                    source.all_read(&mut self.compared);
+                }
+            }
+            Ok(_) => source.frames_read(entry, &values, &same),
+            Err(error) => source.fail(entry, &piece.handle, error.into()),
+        }
+    }
+
     /// A piece is out of its hands.
     fn done(&mut self, piece: &Piece<Item>, since: Instant) {
         self.source.piece_done(piece.ticket);
         self.stride.took(piece.frames.end - piece.frames.start, since.elapsed());
-    }
-}
-
-/// All of a piece was handed over, but for what is the `same` at the target. It counts if the file is still what was
-/// offered.
-fn conclude(source: &Source, piece: &Piece<Item>, file: &Opened, values: &[(u64, Digest)], same: &RangeSet) {
-    match piece.handle.look(file.fd()) {
-        Ok(now) if now == (piece.size, piece.handle.modified) => {
-            if source.compares() {
-                let len = |(index, _): &(u64, Digest)| frame_len(source, piece.size, *index) as u64;
-                add(&source.reporter.tally.bytes_compared, values.iter().map(len).sum());
-            }
-            source.frames_read(piece.entry, values, same);
-        }
-        Ok(_) => source.fail(piece.entry, &piece.handle, Trouble::Changed),
-        Err(error) => source.fail(piece.entry, &piece.handle, error.into()),
     }
 }
 

@@ -54,8 +54,8 @@ impl Target {
             self.finish(next);
         }
         // What is there of a file can be told once all answers were.
-        claims.into_iter().for_each(|claim| self.claims.add(claim));
-        pieces.into_iter().for_each(|piece| self.rereads.add(piece));
+        self.claims.add(claims);
+        self.rereads.add(pieces);
     }
 
     fn answer(&self, entry: &Entry) -> Answer<Item> {

@@ -39,7 +39,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use self::compare::Compared;
 use self::file::Incoming;
@@ -57,6 +57,7 @@ use crate::fs::meta::apply;
 use crate::fs::{Dir, Keep, Look, describe, mode_without_preserve};
 use crate::os::confine::{Bounds, Rights};
 use crate::report::{Reporter, add};
+use crate::signal::Signal;
 use crate::storage::policy::Policy;
 use haul_proto::manifest::Meta;
 
@@ -66,7 +67,7 @@ pub struct Target {
     landing: Landing,
     umask: u16,
     state: Mutex<State>,
-    outbox: Condvar,
+    outbox: Signal,
     unfinished: Unfinished,
     rivals: Rivals,
     journals: Journals,
@@ -159,7 +160,7 @@ impl Target {
             landing,
             umask: surroundings.umask,
             state,
-            outbox: Condvar::new(),
+            outbox: Signal::default(),
             unfinished: Unfinished::default(),
             rivals,
             journals,
@@ -245,7 +246,7 @@ impl Target {
                 self.settle_landing();
                 return None;
             }
-            state = self.outbox.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.outbox.wait(state);
         }
     }
 

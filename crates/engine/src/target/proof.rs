@@ -10,7 +10,7 @@ use haul_proto::wire::limits::FRAME_RUNS_MAX;
 use haul_proto::wire::report::WorkerMessage;
 use std::io;
 use std::ops::Range;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::file::{Incoming, Spot};
 use super::journal::{Journal, Leaf};
@@ -47,6 +47,16 @@ pub struct Claim {
 
 /// Claims that wait to be proven.
 pub type Claims = Waiting<Claim>;
+
+/// Frames of a file that are here, one behind the other, and their values.
+pub struct Held {
+    /// The file.
+    pub entry: EntryId,
+    /// Index of the first frame.
+    pub first: u64,
+    /// Their values.
+    pub values: Vec<Digest>,
+}
 
 /// What was found of one file.
 struct Finding {
@@ -167,16 +177,23 @@ impl Target {
 }
 
 impl Target {
-    /// Tells the source of frames that are here, one behind the other. Those that it is to compare wait while it has many
-    /// others to compare.
-    pub(super) fn tell_held(&self, entry: EntryId, first: u64, values: &[Digest], compare: bool) {
-        let mut state = self.lock();
-        while compare && !state.stopped && !state.machine.may_hold(values.len()) {
-            state = self.outbox.wait(state).unwrap_or_else(PoisonError::into_inner);
+    /// Tells the source of frames of some files that are here. Those that it is to compare wait while it has many others to
+    /// compare.
+    pub(super) fn tell_held(&self, held: Vec<Held>, compare: bool) {
+        if held.is_empty() {
+            return;
         }
-        let step = state.machine.holds(entry, first, values, compare);
+        let mut steps = Vec::new();
+        let mut state = self.lock();
+        for Held { entry, first, values } in held {
+            while compare && !state.stopped && !state.machine.may_hold(values.len()) {
+                self.outbox.notify_all();
+                state = self.outbox.wait(state);
+            }
+            steps.push(state.machine.holds(entry, first, &values, compare));
+        }
         drop(state);
-        self.take(step);
+        steps.into_iter().for_each(|step| self.take(step));
         self.outbox.notify_all();
     }
 
@@ -215,7 +232,7 @@ impl Finding {
         if values.is_empty() {
             return;
         }
-        target.tell_held(self.entry, first, &values, self.compare);
+        target.tell_held(vec![Held { entry: self.entry, first, values }], self.compare);
     }
 }
 

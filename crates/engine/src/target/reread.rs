@@ -3,11 +3,13 @@
 //! A piece of a file is read at a time, so that all threads share a large file, and the source reads one piece while the
 //! next is being hashed here. Each piece opens its file for itself: so the threads are what bounds open files.
 
+use haul_proto::integrity::Digest;
 use haul_proto::plan::{PIECE_FRAMES_MAX, Piece};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::compare::{Compared, ComparedFile};
+use super::proof::Held;
 use super::{Item, Target};
 use crate::fs::{Links, Look, describe};
 use crate::report::add;
@@ -15,6 +17,9 @@ use crate::source::CHANGED;
 use crate::storage::Access;
 use crate::storage::file::Opened;
 use crate::storage::read::Reader;
+
+/// Most small files that the source is told of at once.
+const TOLD_FILES: usize = 64;
 
 /// A piece that the reader has.
 struct Begun {
@@ -26,11 +31,17 @@ impl Target {
     /// Reads what is to be compared until the job is over.
     pub fn reread(&self) {
         let mut reader = Reader::new(self.request.settings.frame.bytes());
-        let mut ahead = None;
-        while let Some(begun) = ahead.take().or_else(|| self.begin_piece(&mut reader, true)) {
+        let (mut ahead, mut held) = (None, Vec::new());
+        while let Some(begun) = ahead.take().or_else(|| self.next_piece(&mut reader, &mut held)) {
             let Some(file) = compared_file(&begun.piece.handle) else { continue };
             match self.hash_piece(&begun, file, &mut reader, &mut ahead) {
-                Ok(()) => reader.end(),
+                Ok(values) => {
+                    held.push(Held { entry: begun.piece.entry, first: begun.piece.frames.start, values });
+                    reader.end();
+                    if held.len() == TOLD_FILES || begun.piece.frames.end - begun.piece.frames.start > 1 {
+                        self.tell_held(std::mem::take(&mut held), true);
+                    }
+                }
                 Err(text) => {
                     reader.give_up();
                     self.compare_failed(begun.piece.entry, file, &text);
@@ -38,6 +49,14 @@ impl Target {
             }
             add(&self.reporter.tally.bytes_direct, reader.take_direct_bytes());
         }
+    }
+
+    /// The next piece, waited for with nothing left to be told.
+    fn next_piece(&self, reader: &mut Reader, held: &mut Vec<Held>) -> Option<Begun> {
+        self.begin_piece(reader, false).or_else(|| {
+            self.tell_held(std::mem::take(held), true);
+            self.begin_piece(reader, true)
+        })
     }
 
     /// Takes a piece and has the reader begin with it when it is its turn. `None` when there is none, and never will be if
@@ -73,7 +92,7 @@ impl Target {
         }
     }
 
-    /// Hashes the piece that is the reader's first, and tells the source. The next one is begun meanwhile, where the disk
+    /// Hashes the piece that is the reader's first. The next one is begun meanwhile, where the disk
     /// would have nothing to do otherwise.
     fn hash_piece(
         &self,
@@ -81,7 +100,7 @@ impl Target {
         file: &ComparedFile,
         reader: &mut Reader,
         ahead: &mut Option<Begun>,
-    ) -> Result<(), String> {
+    ) -> Result<Vec<Digest>, String> {
         let frame = self.request.settings.frame;
         let mut values = Vec::new();
         for index in piece.frames.clone() {
@@ -97,8 +116,7 @@ impl Target {
             reader.give_back(record);
         }
         is_unchanged(file, &Look::at_fd(opened.fd()).map_err(|error| describe(&error))?)?;
-        self.tell_held(piece.entry, piece.frames.start, &values, true);
-        Ok(())
+        Ok(values)
     }
 }
 

@@ -23,10 +23,12 @@ impl<T> Default for Waiting<T> {
 }
 
 impl<T> Waiting<T> {
-    /// One more.
-    pub fn add(&self, thing: T) {
-        lock(&self.state).things.push_back(thing);
-        self.wake.notify_one();
+    /// Some more.
+    pub fn add(&self, things: Vec<T>) {
+        if !things.is_empty() {
+            lock(&self.state).things.extend(things);
+            self.wake.notify_one();
+        }
     }
 
     /// There will be no more, and what waits is forgotten.
@@ -96,11 +98,11 @@ mod tests {
                     })
                 })
                 .collect();
-            waiting.add(1000);
+            waiting.add(vec![400, 600]);
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
         assert_eq!(taken, 1000);
-        waiting.add(1);
+        waiting.add(vec![1]);
         assert_eq!(waiting.next(), None, "it is closed");
     }
 }
