@@ -23,7 +23,7 @@ fn without_options_the_engine_decides() {
     assert_eq!((options.streams, options.window_bytes, options.frame_bytes), (None, None, None));
     assert_eq!((options.rate_bytes_per_s, options.cpus.len()), (None, 0));
     assert_eq!((options.cipher, options.symlinks), (Cipher::Auto, Symlinks::Keep));
-    assert!(!options.report_files && !options.force && !options.recursive && !options.verify_memory);
+    assert!(!options.report_files && !options.force && !options.recursive && options.verify == Verify::Wire);
     assert!(plan.job.access.deploy);
     assert_eq!(plan.checksums, None);
 }
@@ -36,7 +36,7 @@ fn every_option_reaches_its_setting() {
     );
     let options = plan.job.options;
     assert!(options.recursive && options.force && options.preserve && options.make_directory);
-    assert!(options.verify_memory && options.report_files);
+    assert!(options.verify == Verify::Memory && options.report_files);
     assert_eq!((options.symlinks, options.cipher), (Symlinks::Ignore, Cipher::ChaCha20Poly1305));
     assert_eq!((options.streams, options.window_bytes, options.frame_bytes), (Some(16), Some(4 << 20), Some(1 << 20)));
     assert_eq!((options.rate_bytes_per_s, options.cpus), (Some(50 << 20), vec![0, 1, 2, 16]));
@@ -90,7 +90,7 @@ fn the_display_follows_the_options_and_the_terminal() {
 fn bad_values_name_the_option_and_the_remedy() {
     insta::assert_snapshot!(
         ["-s 0 a b", "-s x a b", "--streams 257 a b", "-w 1kb a b", "-w 1 a b", "-x 1023 a b", "--cpus 0-1024 a b", "--cpus 3-1 a b", "--cpus 1,,2 a b", "--congestion b/r a b", "--frame 300k a b", "--frame 2m a b",
-         "-@ folow a b", "-u source a b", "--cache both a b", "--cipher aes a b", "--cipher auto --no-encrypt a b", "--verify disk a b", "-P 0 a b",
+         "-@ folow a b", "-u source a b", "--cache both a b", "--cipher aes a b", "--cipher auto --no-encrypt a b", "--verify wire a b", "--verify=disk --fsync=none a b", "-P 0 a b",
          "-c20 a b", "-cmax a b", "--quiet -P 1 a b", "--quiet -v a b", "--checksums - --json a b", "--ssh-port 0 a b", "h:a g:b c",
          "h:a b c", "h:a me@g:b", "--checksums= a b", "-S= a b", "--ssh-option= a b"]
             .map(|line| format!("$ haul {line}\n{}", plan_of(line, false).unwrap_err()))
@@ -150,8 +150,12 @@ fn bad_values_name_the_option_and_the_remedy() {
         --cipher and --no-encrypt contradict each other
         leave one of them out
 
-        $ haul --verify disk a b
-        --verify disk: can only be memory
+        $ haul --verify wire a b
+        --verify wire: not one of memory, disk
+
+        $ haul --verify=disk --fsync=none a b
+        --verify disk and --fsync none contradict each other
+        leave one of them out
 
         $ haul -P 0 a b
         --progress 0: needs a whole number from 1 to 86400

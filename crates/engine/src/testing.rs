@@ -6,7 +6,7 @@ use haul_proto::integrity::FrameLen;
 use haul_proto::wire::handshake::Suite;
 use haul_proto::wire::limits::REKEY_BYTES;
 use haul_proto::wire::request::{Operand, SessionSettings, TargetRequest};
-use haul_proto::wire::storage::{Fsync, StorageRequest};
+use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -44,7 +44,7 @@ pub fn target_request(path: &Path, operands: Vec<Operand>) -> TargetRequest {
         make_directory: false,
         force: false,
         preserve: false,
-        verify_memory: false,
+        verify: Verify::Wire,
         digest_existing: false,
         storage: StorageRequest::default(),
         fsync: Fsync::None,

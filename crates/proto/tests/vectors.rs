@@ -19,7 +19,7 @@ use haul_proto::wire::link::{BEAT, Channel, encode_header};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::report::{Hello, Windows, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
-use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, StorageRequest};
+use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, StorageRequest, Verify};
 
 const TEXT: &str = include_str!("../../../docs/PROTOCOL.md");
 const LIMITS: &str = include_str!("../src/wire/limits.rs");
@@ -170,7 +170,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         make_directory: false,
         force: true,
         preserve: false,
-        verify_memory: false,
+        verify: Verify::Wire,
         digest_existing: false,
         storage: StorageRequest { direct: DirectIo::Never, cache: CacheUse::Drop },
         resume: true,

@@ -17,7 +17,7 @@ use haul_proto::wire::link::Channel;
 use haul_proto::wire::message::{Need, TargetMessage};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{ControllerMessage, Operand, SessionSettings, TargetRequest};
-use haul_proto::wire::storage::{Fsync, StorageRequest};
+use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
 
 use crate::raw;
 
@@ -225,7 +225,7 @@ fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng
         make_directory: false,
         force,
         preserve: rng.chance(500),
-        verify_memory: false,
+        verify: Verify::Wire,
         digest_existing: rng.chance(500),
         storage: StorageRequest::default(),
         resume: true,

@@ -234,7 +234,9 @@ mod tests {
                                         (default: 13s)
 
             Proving:
-                  --verify HOW          memory: the target hashes what it writes, too
+                  --verify HOW          memory: the target hashes what it writes, too;
+                                        disk: it reads back what it has written, past the
+                                        page cache, and has sent again what differs
               -y, --fsync [HOW]         full (default): files and their names are on the
                                         disk when haul is done; data: only what is in them;
                                         none; d and dd are bbcp's data and full

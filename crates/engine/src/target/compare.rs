@@ -70,7 +70,7 @@ impl Target {
     }
 
     /// Compares an entry, and answers it.
-    pub(super) fn compare(&self, parent: Parent<Item>, entry: &Entry) -> Answer<Item> {
+    pub(super) fn answer_compared(&self, parent: Parent<Item>, entry: &Entry) -> Answer<Item> {
         match (parent, &entry.place) {
             (Parent::Operand(number), _) => self.compare_operand(number, entry),
             (Parent::Open(parent), Place::Child { name, .. }) => match &*parent {

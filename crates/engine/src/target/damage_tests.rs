@@ -226,16 +226,16 @@ fn a_bit_that_flips_in_memory_is_asked_for_again_and_nothing_else_is() {
 /// harness says so.
 #[test]
 fn a_bit_that_no_crc_can_see_makes_a_file_that_is_seen_to_be_wrong() {
-    for verify_memory in [false, true] {
+    for verify in [Verify::Wire, Verify::Memory] {
         let mut rng = Rng::new(2);
         let (mut site, said) = site_of_frames_and_a_pack(&mut rng);
-        site.target.request.verify_memory = verify_memory;
+        site.target.request.verify = verify;
         let mut writer = Writer::new(FRAME_MIN as usize);
         let moments = [Moment::Unseen].into_iter().chain([Moment::Never].into_iter().cycle());
         said.iter().zip(moments).for_each(|(record, moment)| bring(&site, record, &mut writer, &mut rng, moment));
         site.end_file(0);
-        assert_eq!(site.messages().contains(&request_for(&said[0].trailer)), verify_memory);
-        assert_eq!(site.directory.path().join("f0").exists(), !verify_memory);
+        assert_eq!(site.messages().contains(&request_for(&said[0].trailer)), verify == Verify::Memory);
+        assert_eq!(site.directory.path().join("f0").exists(), verify == Verify::Wire);
         assert!(!site.has_only(0..4));
     }
 }

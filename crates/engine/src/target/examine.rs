@@ -61,7 +61,7 @@ impl Target {
     fn answer(&self, entry: &Entry) -> Answer<Item> {
         let parent = self.lock().machine.parent(&entry.place);
         if self.compares() {
-            return self.compare(parent, entry);
+            return self.answer_compared(parent, entry);
         }
         match (parent, &entry.place) {
             (Parent::Refused, _) => Answer::Refused,

@@ -5,6 +5,8 @@
 //! they get their names ([`settle`]). [`landing`] says where it all goes. In a job that only compares ([`compare`]), files
 //! are read instead ([`reread`]).
 
+mod again;
+mod checkpoint;
 mod compare;
 mod deliver;
 mod durable;
@@ -18,6 +20,7 @@ mod proof;
 mod queue;
 #[cfg(test)]
 mod race_tests;
+mod readback;
 mod reread;
 pub(crate) mod rivals;
 mod settle;
@@ -35,6 +38,7 @@ use haul_proto::session::target::{Finish, Step, Target as Machine};
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::message::SourceMessage;
 use haul_proto::wire::request::TargetRequest;
+use haul_proto::wire::storage::Verify;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -154,7 +158,11 @@ impl Target {
         let journals = journals(&request)?;
         let rivals = Rivals::new(request.again);
         let settling = Settling::new(request.fsync, &request.settings);
-        let state = Mutex::new(State { machine: Machine::new(request.settings.frame), stopped: false });
+        let mut machine = Machine::new(request.settings.frame);
+        if request.verify == Verify::Disk {
+            machine.keep_values();
+        }
+        let state = Mutex::new(State { machine, stopped: false });
         Ok(Self {
             request,
             landing,
@@ -221,7 +229,9 @@ impl Target {
 
     /// Whether the source tells BLAKE3 values: within one process, only where somebody asks for them.
     pub(self) fn wants_values(&self) -> bool {
-        !self.is_both_ends.load(Ordering::Relaxed) || self.request.verify_memory || self.request.settings.report_files
+        !self.is_both_ends.load(Ordering::Relaxed)
+            || self.request.verify != Verify::Wire
+            || self.request.settings.report_files
     }
 
     /// Whether everything is settled.
@@ -305,11 +315,9 @@ impl Target {
         while let Some(Finish { entry, handle, end, complete }) = next {
             let done = match (&*handle, end) {
                 (Item::Directory { dir, fresh, meta }, _) => self.finish_directory(dir, *fresh, meta),
-                (Item::File(_), Some((modified, digest))) => return self.finish_file(entry, handle, modified, digest),
+                (Item::File(_), Some(end)) => return self.finish_file(entry, handle, end),
                 (Item::File(_), None) => false,
-                (Item::Compared(compared), _) => {
-                    self.finish_compared(compared, end.map(|(_, digest)| digest), complete)
-                }
+                (Item::Compared(compared), end) => self.finish_compared(compared, end.map(|end| end.digest), complete),
             };
             next = self.lock().machine.settle(entry, done);
         }

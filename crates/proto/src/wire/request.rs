@@ -4,7 +4,7 @@
 use super::fault::ProtocolFault;
 use super::handshake::Suite;
 use super::limits::{ADDRESSES_MAX, CONGESTION_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX, TEXT_MAX};
-use super::storage::{Fsync, StorageRequest};
+use super::storage::{Fsync, StorageRequest, Verify};
 use crate::codec::{Decoded, Reader, Writer};
 use crate::compression::Policy;
 use crate::cpus::Cpus;
@@ -134,8 +134,8 @@ pub struct TargetRequest {
     pub force: bool,
     /// Keep modes, owners and groups.
     pub preserve: bool,
-    /// Hash with BLAKE3 what arrived, before it is written.
-    pub verify_memory: bool,
+    /// What is proven beyond what has travelled.
+    pub verify: Verify,
     /// Read files that are there already, to report their digests.
     pub digest_existing: bool,
     /// How files are written.
@@ -293,12 +293,8 @@ impl TargetRequest {
         out.bytes(&self.path).count(self.operands.len());
         self.operands.iter().for_each(|operand| operand.encode(out));
         out.raw(&self.source_boot).raw(&self.origin);
-        out.bool(self.again)
-            .bool(self.own_tree)
-            .bool(self.make_directory)
-            .bool(self.force)
-            .bool(self.preserve)
-            .bool(self.verify_memory);
+        out.bool(self.again).bool(self.own_tree).bool(self.make_directory).bool(self.force).bool(self.preserve);
+        self.verify.encode(out);
         out.bool(self.digest_existing);
         self.storage.encode(out);
         out.bool(self.resume).bool(self.keep_partial).bytes(&self.journal_dir);
@@ -325,7 +321,7 @@ impl TargetRequest {
             make_directory: reader.bool()?,
             force: reader.bool()?,
             preserve: reader.bool()?,
-            verify_memory: reader.bool()?,
+            verify: Verify::decode(reader)?,
             digest_existing: reader.bool()?,
             storage: StorageRequest::decode(reader)?,
             resume: reader.bool()?,
@@ -441,7 +437,7 @@ mod tests {
                 make_directory: false,
                 force: true,
                 preserve: false,
-                verify_memory: true,
+                verify: Verify::Memory,
                 digest_existing: false,
                 storage: StorageRequest::default(),
                 resume: true,
