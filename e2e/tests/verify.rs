@@ -32,9 +32,11 @@ enum Way {
     Local,
     Push,
     Pull,
+    /// From another host to another host.
+    Away,
 }
 
-const WAYS: [Way; 3] = [Way::Local, Way::Push, Way::Pull];
+const WAYS: [Way; 4] = [Way::Local, Way::Push, Way::Pull, Way::Away];
 
 impl<'a> Twins<'a> {
     fn new(sandbox: &'a Sandbox) -> Self {
@@ -80,6 +82,7 @@ impl<'a> Twins<'a> {
         let haul = haul.args(remote.sshd().haul_args());
         match way {
             Way::Pull => haul.arg(remote.at(source)).arg(target),
+            Way::Away => haul.arg(remote.at(source)).arg(remote.at(target)),
             _ => haul.arg(source).arg(remote.at(target)),
         }
     }

@@ -22,6 +22,7 @@ use crate::args::UsageError;
 use crate::args::operand::parse_operand;
 use crate::args::table::typed;
 use crate::args::values::Values;
+use crate::network::{family, network};
 
 pub use self::verify::comparison;
 
@@ -105,7 +106,7 @@ pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) ->
 fn ends(operands: &[OsString]) -> Result<(Vec<Location>, Location), UsageError> {
     let mut sources = operands.iter().map(|operand| parse_operand(operand)).collect::<Result<Vec<_>, _>>()?;
     let target = sources.pop().ok_or_else(|| UsageError::new("nothing to copy"))?;
-    check_hosts(&sources, &target)?;
+    check_hosts(&sources)?;
     Ok((sources, target))
 }
 
@@ -141,9 +142,10 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, U
         journal_dir: values.last("append").filter(|dir| !dir.is_empty()).map(PathBuf::from),
         verify: verify(values)?,
         progress_every: progress_every(values, display)?,
+        network: network(values)?,
         ..defaults
     };
-    Ok(Settings { options, access: access(values)?, display, checksums })
+    Ok(Settings { options, access: access(values, stderr_is_terminal)?, display, checksums })
 }
 
 /// How often progress is shown.
@@ -260,7 +262,7 @@ fn verify(values: &Values) -> Result<Verify, UsageError> {
     Ok(verify)
 }
 
-fn access(values: &Values) -> Result<Access, UsageError> {
+fn access(values: &Values, in_turn: bool) -> Result<Access, UsageError> {
     let port = values.number("ssh-port", 1..=u16::MAX.into())?;
     let ssh_options = values.texts("ssh-option")?;
     if let Some(option) =
@@ -273,9 +275,11 @@ fn access(values: &Values) -> Result<Access, UsageError> {
         identity: values.last("idfile").map(PathBuf::from),
         port: port.and_then(|port| u16::try_from(port).ok()),
         ssh_options,
+        family: family(values, "c")?,
         source_command: command(values, "source-command")?,
         target_command: command(values, "target-command")?,
         deploy: !values.flag("no-deploy"),
+        in_turn,
         silence: silence(values)?,
         connect_timeout: None,
         retries: retries(values)?,
@@ -337,29 +341,22 @@ fn display(values: &Values, stderr_is_terminal: bool) -> Result<Display, UsageEr
     Ok(Display { mode, verbose })
 }
 
-fn contradiction(a: &str, b: &str) -> UsageError {
+/// Two options of which one has to go.
+pub fn contradiction(a: &str, b: &str) -> UsageError {
     UsageError::new(format!("{} and {} contradict each other", typed(a), typed(b))).remedy("leave one of them out")
 }
 
-/// One host for all sources, and this machine at one end at least.
-fn check_hosts(sources: &[Location], target: &Location) -> Result<(), UsageError> {
+/// One host for all sources: one worker reads them all.
+fn check_hosts(sources: &[Location]) -> Result<(), UsageError> {
     let Some(first) = sources.first() else { return Err(UsageError::new("nothing to copy")) };
-    if let Some(other) = sources.iter().find(|source| source.host != first.host) {
-        return Err(UsageError::new(format!(
+    match sources.iter().find(|source| source.host != first.host) {
+        None => Ok(()),
+        Some(other) => Err(UsageError::new(format!(
             "the sources are on two hosts: {} and {}",
             shown(&first.host),
             shown(&other.host)
         ))
-        .remedy("copy from each host with a command of its own"));
-    }
-    match (&first.host, &target.host) {
-        (Host::Remote { .. }, Host::Remote { .. }) => Err(UsageError::new(format!(
-            "{} and {} are both remote: this version copies from or to this machine only",
-            shown(&first.host),
-            shown(&target.host)
-        ))
-        .remedy(format!("run haul on one of them: ssh -t {} haul ...", shown(&first.host)))),
-        _ => Ok(()),
+        .remedy("copy from each host with a command of its own")),
     }
 }
 
@@ -374,4 +371,4 @@ pub fn shown(host: &Host) -> String {
 
 #[cfg(test)]
 #[path = "resolve_tests.rs"]
-mod tests;
+pub mod tests;

@@ -88,6 +88,13 @@ const COMPRESS: Takes = Takes::Word {
 /// bbcp's `-y d` (the file) and `-y dd` (its directory, too), and words for the same.
 const FSYNC: Takes = Takes::Word { name: "HOW", known: &["none", "data", "full", "d", "dd"], absent: "full" };
 
+/// bbcp's places at which only one kind of addresses is used: c for ssh, s and t for the data.
+const PLACES: Takes = Takes::Word {
+    name: "WHERE",
+    known: &["c", "s", "t", "cs", "ct", "st", "cst", "c,s", "c,t", "s,t", "c,s,t"],
+    absent: "cst",
+};
+
 /// Options of a copy.
 pub const COPY: &[Row] = &[
     row("recursive", Some('r'), Takes::Nothing, Section::Copying, "copy directories with all that is in them").essential(),
@@ -115,6 +122,13 @@ pub const COPY: &[Row] = &[
     row("ssh-option", None, Takes::Each("OPTION"), Section::Reaching, "passed to ssh as -o OPTION; can be repeated"),
     row("source-command", Some('S'), Takes::One("COMMAND"), Section::Reaching, "starts haul at a remote source (see -T)").letter_only(),
     row("target-command", Some('T'), Takes::One("COMMAND"), Section::Reaching, "starts haul at a remote target, for example\n'ssh %I -l %U %H /opt/bin/haul'; %I is -i KEY,\n%U the user, %H the host, %4 nothing or -4").letter_only(),
+    row("callback", Some('H'), Takes::One("HOST"), Section::Reaching, "connect to HOST or HOST:PORT for the data, and to\nnothing else: an address of the end that accepts"),
+    row("bind", None, Takes::One("WHAT"), Section::Reaching, "only over this address or interface of this machine"),
+    row("ipv4", Some('4'), PLACES, Section::Reaching, "IPv4 only: for ssh (c), the data (s, t), or both"),
+    row("ipv6", Some('6'), PLACES, Section::Reaching, "the same with IPv6"),
+    row("reverse", Some('z'), Takes::Nothing, Section::Reaching, "the target connects to the source, if it can"),
+    row("port", Some('Z'), Takes::One("P[:Q]"), Section::Reaching, "accept data on a port from P to Q (default: any)"),
+    row("paths", None, Takes::One("HOW"), Section::Reaching, "best (default): of several links the one that\ncarries most; all: several links at once"),
     row("no-deploy", None, Takes::Nothing, Section::Reaching, "never put haul on a host that has none"),
     row("retries", None, Takes::One("N"), Section::Reaching, "after a lost connection begin again, at most N\ntimes in a row without coming further; 0: never"),
     row("retry-for", None, Takes::One("TIME"), Section::Reaching, "the same for at most TIME (90, 10m, 2h) without\ncoming further (default: 10m)"),
@@ -177,6 +191,8 @@ pub const VERIFY: &[Row] = &[
         .letter_only(),
     row("target-command", Some('T'), Takes::One("COMMAND"), Section::Reaching, "starts haul at a remote target")
         .letter_only(),
+    row("ipv4", Some('4'), PLACES, Section::Reaching, "ssh over IPv4 only"),
+    row("ipv6", Some('6'), PLACES, Section::Reaching, "the same with IPv6"),
     row("no-deploy", None, Takes::Nothing, Section::Reaching, "never put haul on a host that has none"),
     row("retries", None, Takes::One("N"), Section::Reaching, "after a lost connection begin again, at most N times"),
     row("retry-for", None, Takes::One("TIME"), Section::Reaching, "the same for at most TIME (90, 10m, 2h)"),

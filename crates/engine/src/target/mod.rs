@@ -31,7 +31,7 @@ mod whole;
 mod writer;
 
 pub use self::deliver::Direct;
-use haul_proto::ids::StreamId;
+use haul_proto::ids::{PathId, StreamId};
 use haul_proto::path::escape;
 use haul_proto::plan::Piece;
 use haul_proto::session::target::{Finish, Step, Target as Machine};
@@ -99,8 +99,8 @@ pub struct Target {
 
 /// What the source wants of the streams.
 pub enum StreamsWish {
-    /// So many more, where this is the end that makes them.
-    More(u16),
+    /// So many more over this path, where this is the end that makes them.
+    More(u16, PathId),
     /// Without these: it has given them up.
     Without(Vec<StreamId>),
 }
@@ -278,7 +278,7 @@ impl Target {
                 self.settling.wait_for_room();
                 self.examine(first, &entries);
             }
-            Step::Connect(count) => self.wish(StreamsWish::More(count)),
+            Step::Connect(count, path) => self.wish(StreamsWish::More(count, path)),
             Step::StreamsLost(streams) => self.wish(StreamsWish::Without(streams)),
             Step::Finish(finish) => self.finish(Some(finish)),
             Step::Abandon(entry, item, _) => {
