@@ -6,7 +6,7 @@ use std::sync::Arc;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
 use haul_proto::manifest::{Entry, Kind, Place, Stamp};
-use haul_proto::need::{Decision, decide};
+use haul_proto::need::{Decision, InTheWay, decide};
 use haul_proto::session::target::{Answer, Finish, Parent, Step, Target};
 use haul_proto::wire::frame::{DataFrame, PackFrame, Trailer};
 use haul_proto::wire::limits::ENTRY_WINDOW;
@@ -64,8 +64,8 @@ pub struct Receiver {
 /// What does not change during a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Replace what exists.
-    pub force: bool,
+    /// What becomes of what exists.
+    pub in_the_way: InTheWay,
     /// Hash what arrives.
     pub verify_memory: bool,
     /// How likely what goes wrong.
@@ -208,7 +208,7 @@ impl Receiver {
         if operand && matches!(entry.kind, Kind::File { .. }) && disk.get(path) == Some(&Standing::Device) {
             return Ok(Answer::NeededInOrder(self.begin(path, &entry.kind, true)));
         }
-        let mut decision = decide(&entry.kind, entry.meta.modified, &existing(disk, path), self.settings.force);
+        let mut decision = decide(&entry.kind, entry.meta.modified, &existing(disk, path), self.settings.in_the_way);
         if self.settings.plant == Plant::KeepBySize
             && let (Kind::File { size }, Some(Standing::File(content, _))) = (&entry.kind, disk.get(path))
             && content.size() == *size

@@ -20,6 +20,8 @@ pub fn settings() -> SessionSettings {
         streams_max: 1,
         congestion: String::new(),
         window_bytes: 0,
+        window_fixed: false,
+        traffic_class: 0,
         rekey_bytes: REKEY_BYTES,
         report_files: false,
         report_every_ms: 200,

@@ -1,26 +1,18 @@
-//! Words to typed arguments, with clap driven by the table of options.
-//!
-//! clap finds the options and their arguments; the messages are haul's own, so
-//! that every error names the word and the remedy in the same form.
+//! Words to what the user wants: a copy, another command, or help.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, ArgAction, ArgMatches};
 use haul_proto::path::escape;
 
-use super::UsageError;
 use super::nearest::nearest;
-use super::optional::complete;
-use super::table::{COPY, DEMO, PARTIALS, Row, Takes};
+use super::scan::{Grammar, Scanned, scan};
+use super::table::{COPY, DEMO, PARTIALS, Row};
 use super::values::Values;
+use super::{Dialect, UsageError, habits, help};
 
 /// Words that are commands when they stand first.
-const COMMANDS: &[&str] = &["clean", "demo", "status", "worker"];
-
-/// Where every option is listed.
-const HELP: &str = "haul --help all";
+pub const COMMANDS: &[&str] = &["clean", "demo", "help", "status", "worker"];
 
 /// What the user wants.
 #[derive(Debug)]
@@ -51,74 +43,105 @@ pub enum Worker {
 }
 
 /// Makes sense of the words after the program's name. `exists` says whether a file of that name is here.
-pub fn parse(words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+pub fn parse(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+    if dialect == Dialect::Bbcp {
+        return match asked_of_a_worker(&words) {
+            Some(worker) => Ok(Command::Worker(worker)),
+            None => copy(dialect, words, exists),
+        };
+    }
     match words.first().and_then(|word| word.to_str()) {
-        Some("worker") => worker(&words[1..], exists),
+        Some("worker") => worker(&words, exists),
         Some("demo") => demo(&words[1..], exists),
+        Some("help") => about(&words[1..], exists),
         Some(word @ ("status" | "clean")) => partials(word, &words[1..], exists),
-        _ => copy(words, exists),
+        _ => copy(dialect, words, exists),
     }
 }
 
-fn copy(words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    let matches = matches(COPY, words, false)?;
-    if let Some(topic) = matches.get_one::<OsString>("help") {
-        return help_on(topic).map(Command::Print);
+fn copy(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+    if dialect == Dialect::Haul {
+        habits::refuse_words(&words, exists)?;
     }
-    if matches.get_flag("version") {
-        return Ok(Command::Print(super::help::VERSION.to_owned()));
+    let Scanned { values, operands, .. } = scan(COPY, words, Grammar { dialect, operands: 2, has_rest: false })?;
+    if let Some(topic) = values.last("help") {
+        return help::on(dialect, topic).map(Command::Print);
     }
-    let operands = words_of(&matches, "operands");
+    if values.flag("version") {
+        return Ok(Command::Print(help::VERSION.to_owned()));
+    }
+    if values.flag("license") {
+        return Ok(Command::Print(help::LICENSE.to_owned()));
+    }
+    if let Some((row, why)) = values.given().iter().find_map(|(row, _)| Some((row, row.refusal?))) {
+        return Err(refused(row, why));
+    }
+    if dialect == Dialect::Haul {
+        habits::refuse_operands(&values, &operands, exists)?;
+    }
     if let [only] = operands.as_slice() {
-        return Err(one_operand(only, exists));
+        return Err(one_operand(dialect, only, exists));
     }
     if operands.is_empty() {
-        return Err(UsageError::new("nothing to copy: say what, and where to")
-            .remedy("haul SOURCE... TARGET      each a path, or [user@]host:path")
-            .remedy("haul demo                  a copy on this machine, to see it work")
-            .remedy("haul --help                the options"));
+        let program = dialect.program();
+        let error = UsageError::new("nothing to copy: say what, and where to")
+            .remedy(format!("{program} SOURCE... TARGET      each a path, or [user@]host:path"));
+        return Err(match dialect {
+            Dialect::Haul => error
+                .remedy("haul demo                  a copy on this machine, to see it work")
+                .remedy("haul --help                the options"),
+            Dialect::Bbcp => error.remedy("bbcp -h                    the options"),
+        });
     }
-    Ok(Command::Copy(Values::new(COPY, matches), operands))
+    Ok(Command::Copy(values, operands))
+}
+
+/// An option that is known and cannot be had.
+fn refused(row: &Row, why: &str) -> UsageError {
+    let mut lines = why.lines();
+    let error = UsageError::new(format!("{}: {}", row.typed(), lines.next().unwrap_or_default()));
+    lines.fold(error, UsageError::remedy)
 }
 
 fn demo(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
     let file_called_demo = exists(OsStr::new("demo"));
-    let matches = match matches(DEMO, words.to_vec(), true) {
-        Ok(matches) => matches,
+    let grammar = Grammar { dialect: Dialect::Haul, operands: 0, has_rest: true };
+    let own = match scan(DEMO, words.to_vec(), grammar) {
+        Ok(own) => own,
         Err(_) if file_called_demo => return Err(command_or_file("demo")),
         Err(error) => return Err(error.remedy("options of a copy follow --: haul demo --keep -- --no-encrypt")),
     };
-    if let Some(operand) = words_of(&matches, "operands").first() {
+    if let Some(operand) = own.operands.first() {
         return Err(match file_called_demo {
             true => command_or_file("demo"),
             false => UsageError::new(format!("{}: haul demo takes no operands: it makes its own data", shown(operand)))
                 .remedy("haul demo --help"),
         });
     }
-    if matches.get_flag("help") {
-        return Ok(Command::Print(super::help::demo()));
+    if own.values.flag("help") {
+        return Ok(Command::Print(help::demo()));
     }
-    let copy = self::matches(COPY, words_of(&matches, "rest"), false)?;
-    if let Some(operand) = words_of(&copy, "operands").first() {
+    let copy = scan(COPY, own.rest, Grammar { has_rest: false, ..grammar })?;
+    if let Some(operand) = copy.operands.first() {
         return Err(UsageError::new(format!(
             "{}: after -- haul demo takes options of a copy, and no operands",
             shown(operand)
         )));
     }
-    Ok(Command::Demo(Values::new(DEMO, matches), Values::new(COPY, copy)))
+    Ok(Command::Demo(own.values, copy.values))
 }
 
 /// `haul status` and `haul clean` take paths, as a copy does: where a file has the command's name, nothing is guessed.
 fn partials(command: &str, words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
     let may_be_a_copy = exists(OsStr::new(command));
-    let matches = match matches(PARTIALS, words.to_vec(), false) {
+    let grammar = Grammar { dialect: Dialect::Haul, operands: 1, has_rest: false };
+    let Scanned { values, operands: paths, .. } = match scan(PARTIALS, words.to_vec(), grammar) {
         Err(_) if may_be_a_copy => return Err(command_or_file(command)),
-        matches => matches?,
+        scanned => scanned?,
     };
-    if matches.get_flag("help") {
-        return Ok(Command::Print(super::help::partials(command)));
+    if values.flag("help") {
+        return Ok(Command::Print(help::partials(command)));
     }
-    let paths = words_of(&matches, "operands");
     if may_be_a_copy {
         return Err(command_or_file(command).remedy("start it in another directory for the command"));
     }
@@ -126,18 +149,38 @@ fn partials(command: &str, words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) 
         return Err(UsageError::new(format!("haul {command}: say where to look"))
             .remedy(format!("haul {command} PATH...      . is this directory")));
     }
-    let values = Values::new(PARTIALS, matches);
     Ok(if command == "clean" { Command::Clean(values, paths) } else { Command::Status(values, paths) })
 }
 
+/// `haul help`, `haul help WHAT`.
+fn about(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+    if exists(OsStr::new("help")) && !words.is_empty() {
+        return Err(command_or_file("help").remedy("write haul --help for the command"));
+    }
+    match words {
+        [] => Ok(Command::Print(help::short())),
+        [what] => help::on(Dialect::Haul, what).map(Command::Print),
+        _ => {
+            Err(UsageError::new("haul help takes one name: that of an option or a command").remedy("haul help streams"))
+        }
+    }
+}
+
 fn worker(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+    match asked_of_a_worker(words) {
+        Some(worker) => Ok(Command::Worker(worker)),
+        None if exists(OsStr::new("worker")) => Err(command_or_file("worker")),
+        None => Err(UsageError::new("haul worker is what haul starts at each end of a copy; it is not for people")),
+    }
+}
+
+fn asked_of_a_worker(words: &[OsString]) -> Option<Worker> {
     let words: Vec<_> = words.iter().map(|word| word.to_str().unwrap_or_default()).collect();
     match words.as_slice() {
-        [] => Ok(Command::Worker(Worker::Run)),
-        ["--identify"] => Ok(Command::Worker(Worker::Identify)),
-        ["--verify", hex] => Ok(Command::Worker(Worker::Verify((*hex).to_owned()))),
-        _ if exists(OsStr::new("worker")) => Err(command_or_file("worker")),
-        _ => Err(UsageError::new("haul worker is what haul starts at each end of a copy; it is not for people")),
+        ["worker"] => Some(Worker::Run),
+        ["worker", "--identify"] => Some(Worker::Identify),
+        ["worker", "--verify", hex] => Some(Worker::Verify((*hex).to_owned())),
+        _ => None,
     }
 }
 
@@ -146,101 +189,24 @@ fn command_or_file(word: &str) -> UsageError {
         .remedy(format!("write ./{word} for the file"))
 }
 
-fn one_operand(operand: &OsStr, exists: &dyn Fn(&OsStr) -> bool) -> UsageError {
+fn one_operand(dialect: Dialect, operand: &OsStr, exists: &dyn Fn(&OsStr) -> bool) -> UsageError {
     let text = operand.to_str().unwrap_or_default();
-    if !exists(operand)
+    if dialect == Dialect::Haul
+        && !exists(operand)
         && let Some(command) = nearest(text, COMMANDS).filter(|command| *command != "worker")
     {
         return UsageError::new(format!("{}: no command and no file of that name", shown(operand)))
             .remedy(format!("did you mean haul {command}?"));
     }
-    UsageError::new(format!("{}: only one operand: say where it is to go", shown(operand)))
-        .remedy(format!("haul {} TARGET      TARGET is a path, or [user@]host:path", shown(operand)))
-}
-
-fn help_on(topic: &OsStr) -> Result<String, UsageError> {
-    match topic.as_bytes() {
-        b"" => Ok(super::help::short()),
-        b"all" => Ok(super::help::full()),
-        _ => Err(UsageError::new(format!("--help {}: there is no help under that name", shown(topic)))
-            .remedy("haul --help all")),
-    }
+    UsageError::new(format!("{}: only one operand: say where it is to go", shown(operand))).remedy(format!(
+        "{} {} TARGET      TARGET is a path, or [user@]host:path",
+        dialect.program(),
+        shown(operand)
+    ))
 }
 
 fn shown(word: &OsStr) -> String {
     escape(word.as_bytes())
-}
-
-fn words_of(matches: &ArgMatches, id: &str) -> Vec<OsString> {
-    matches.get_many::<OsString>(id).into_iter().flatten().cloned().collect()
-}
-
-fn matches(table: &'static [Row], words: Vec<OsString>, with_rest: bool) -> Result<ArgMatches, UsageError> {
-    let mut command = clap::Command::new("haul")
-        .no_binary_name(true)
-        .disable_help_flag(true)
-        .disable_version_flag(true)
-        .args_override_self(true)
-        .args(table.iter().map(argument))
-        .arg(words_argument("operands"));
-    if with_rest {
-        command = command.arg(words_argument("rest").last(true).allow_hyphen_values(true));
-    }
-    command.try_get_matches_from(complete(table, words)).map_err(|error| explain(table, &error))
-}
-
-fn words_argument(id: &'static str) -> Arg {
-    Arg::new(id).num_args(0..).action(ArgAction::Append).value_parser(clap::value_parser!(OsString))
-}
-
-fn argument(row: &Row) -> Arg {
-    let mut arg = Arg::new(row.id);
-    if row.long {
-        arg = arg.long(row.id);
-    }
-    if let Some(letter) = row.letter {
-        arg = arg.short(letter);
-    }
-    let words = clap::value_parser!(OsString);
-    match row.takes {
-        Takes::Nothing => arg.action(ArgAction::SetTrue),
-        Takes::Repeats => arg.action(ArgAction::Count),
-        Takes::One(name) | Takes::Word { name, .. } => arg.value_name(name).value_parser(words),
-        Takes::Each(name) => arg.value_name(name).value_parser(words).action(ArgAction::Append),
-        Takes::Place(name) => {
-            arg.value_name(name).value_parser(words).num_args(0..=1).require_equals(true).default_missing_value("")
-        }
-        Takes::Perhaps(name) => arg.value_name(name).value_parser(words).num_args(0..=1).default_missing_value(""),
-    }
-}
-
-/// clap's error in haul's words.
-fn explain(table: &[Row], error: &clap::Error) -> UsageError {
-    let context = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => escape(text.as_bytes()),
-        _ => String::new(),
-    };
-    let word = context(ContextKind::InvalidArg);
-    match error.kind() {
-        ErrorKind::UnknownArgument => {
-            let mut unknown = UsageError::new(format!("there is no option {word}"));
-            let suggestion = context(ContextKind::SuggestedArg);
-            if !suggestion.is_empty() {
-                unknown = unknown.remedy(format!("did you mean {suggestion}?"));
-            }
-            unknown.remedy(format!("{HELP} lists them; a file of that name is written ./{word}"))
-        }
-        ErrorKind::TooManyValues => UsageError::new(format!("{word} takes no argument")),
-        ErrorKind::InvalidValue | ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => {
-            let option = word.split(' ').next().unwrap_or_default();
-            let row = table.iter().find(|row| row.typed() == option);
-            UsageError::new(format!("{option} needs an argument")).remedy(match row {
-                Some(row) => format!("{}: {}", super::help::signature(row).trim_start(), row.help),
-                None => HELP.to_owned(),
-            })
-        }
-        _ => UsageError::new(error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ")),
-    }
 }
 
 #[cfg(test)]
@@ -248,7 +214,7 @@ mod tests {
     use super::*;
 
     fn parse_words(words: &[&str]) -> Result<Command, UsageError> {
-        parse(words.iter().map(OsString::from).collect(), &|name| name == "there")
+        parse(Dialect::Haul, words.iter().map(OsString::from).collect(), &|name| name == "there")
     }
 
     fn error(words: &[&str]) -> String {
@@ -310,13 +276,13 @@ mod tests {
     #[test]
     fn operands_may_be_any_bytes() {
         let odd = OsString::from(OsStr::from_bytes(b"\xff\n"));
-        let command = parse(vec![odd.clone(), "b".into()], &|_| false);
+        let command = parse(Dialect::Haul, vec![odd.clone(), "b".into()], &|_| false);
         assert!(matches!(command, Ok(Command::Copy(_, operands)) if operands[0] == odd));
     }
 
     #[test]
     fn a_worker_is_one_even_where_a_file_has_that_name() {
-        let parse = |words: &[&str]| parse(words.iter().map(OsString::from).collect(), &|_| true);
+        let parse = |words: &[&str]| parse(Dialect::Haul, words.iter().map(OsString::from).collect(), &|_| true);
         assert!(matches!(parse(&["worker"]), Ok(Command::Worker(Worker::Run))));
         assert!(matches!(parse(&["worker", "--identify"]), Ok(Command::Worker(Worker::Identify))));
         assert!(
@@ -327,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_command_that_is_also_a_file_is_not_guessed_at() {
-        let parse = |words: &[&str]| parse(words.iter().map(OsString::from).collect(), &|_| true);
+        let parse = |words: &[&str]| parse(Dialect::Haul, words.iter().map(OsString::from).collect(), &|_| true);
         assert!(parse(&["demo", "host:"]).unwrap_err().to_string().contains("./demo"));
         assert!(parse(&["demo", "-r", "host:"]).unwrap_err().to_string().contains("./demo"));
         assert!(matches!(parse(&["demo", "--keep"]), Ok(Command::Demo(..))));
@@ -343,7 +309,7 @@ mod tests {
         for command in ["status", "clean"] {
             assert!(error(&[command]).contains("PATH"));
             assert!(matches!(parse_words(&[command, "-h"]), Ok(Command::Print(_))));
-            let parse = |words: &[&str]| parse(words.iter().map(OsString::from).collect(), &|_| true);
+            let parse = |words: &[&str]| parse(Dialect::Haul, words.iter().map(OsString::from).collect(), &|_| true);
             assert!(parse(&[command, "host:"]).unwrap_err().to_string().contains(&format!("./{command}")));
             assert!(parse(&[command, "-r", "host:"]).unwrap_err().to_string().contains(&format!("./{command}")));
         }
@@ -366,10 +332,69 @@ mod tests {
             Ok(Command::Print(text)) => text,
             other => panic!("{other:?}"),
         };
-        assert_eq!(printed(&["-h"]), super::super::help::short());
-        assert_eq!(printed(&["-r", "--help", "all"]), super::super::help::full());
-        assert_eq!(printed(&["demo", "--help"]), super::super::help::demo());
+        assert_eq!(printed(&["-h"]), help::short());
+        assert_eq!(printed(&["-r", "--help", "all"]), help::full());
+        assert_eq!(printed(&["demo", "--help"]), help::demo());
         assert_eq!(printed(&["--version"]), concat!("haul ", env!("CARGO_PKG_VERSION"), "\n"));
+    }
+
+    #[test]
+    fn help_finds_an_option_by_any_of_its_names_and_commands_too() {
+        let printed = |words: &[&str]| match parse_words(words) {
+            Ok(Command::Print(text)) => text,
+            other => panic!("{other:?}"),
+        };
+        let streams = "  -s, --streams N           parallel streams, 1 to 256 (default: automatic)\n";
+        for name in ["streams", "--streams", "-s", "s", "str"] {
+            assert_eq!(printed(&["help", name]), streams, "{name}");
+            if !name.starts_with('-') {
+                assert_eq!(printed(&["--help", name]), streams, "{name}");
+            }
+        }
+        assert_eq!(printed(&["help"]), help::short());
+        assert_eq!(printed(&["help", "status"]), help::partials("status"));
+        assert!(printed(&["help", "window"]).contains("also -W"));
+        assert!(printed(&["help", "reverse"]).contains("cannot be chosen yet"));
+        let with_file = parse(Dialect::Haul, vec!["help".into(), "h:".into()], &|_| true);
+        assert!(with_file.unwrap_err().to_string().contains("./help"));
+    }
+
+    #[test]
+    fn under_bbcps_name_there_are_no_commands_but_the_worker() {
+        let parse = |words: &[&str]| parse(Dialect::Bbcp, words.iter().map(OsString::from).collect(), &|_| false);
+        assert!(matches!(parse(&["status", "h:"]), Ok(Command::Copy(_, operands)) if operands == ["status", "h:"]));
+        assert!(matches!(parse(&["worker"]), Ok(Command::Worker(Worker::Run))));
+        assert!(matches!(parse(&["-h"]), Ok(Command::Print(text)) if text.starts_with("bbcp ")));
+        assert!(matches!(parse(&["-#"]), Ok(Command::Print(text)) if text == help::VERSION));
+        assert!(matches!(parse(&["-$"]), Ok(Command::Print(text)) if text.contains("MIT")));
+        let errors = [
+            &[][..],
+            &["a"],
+            &["--json", "a", "b"],
+            &["-s4", "8", "a", "b"],
+            &["a", "b", "-f"],
+            &["-L", "a", "b", "c"],
+        ];
+        insta::assert_snapshot!(errors.map(|words| parse(words).unwrap_err().to_string()).join("\n---\n"), @r#"
+            nothing to copy: say what, and where to
+            bbcp SOURCE... TARGET      each a path, or [user@]host:path
+            bbcp -h                    the options
+            ---
+            a: only one operand: say where it is to go
+            bbcp a TARGET      TARGET is a path, or [user@]host:path
+            ---
+            bbcp has no option --json
+            bbcp -h lists them; under its own name haul has more
+            ---
+            --ipv4: IPv4 alone cannot be asked for yet
+            --ssh-option AddressFamily=inet has ssh use it, and the data goes where ssh went
+            ---
+            -f: under the name bbcp, options come before operands
+            move it to the front; a file of that name is written ./-f
+            ---
+            -L: haul does not write NetLogger's events
+            --json gives the events of a copy, one object a line
+            "#);
     }
 
     #[test]
@@ -377,7 +402,7 @@ mod tests {
         insta::assert_snapshot!(
             [&[][..], &["a"], &["there"], &["dmeo"], &["--recusive", "a", "b"], &["-J", "a", "b"], &["-s"], &["-S"],
              &["a", "b", "--checksums"], &["--force=yes", "a", "b"], &["--help", "me"], &["demo", "a"], &["demo", "-r"],
-             &["demo", "--", "a"], &["worker", "a"]]
+             &["demo", "--", "a"], &["worker", "a"], &["--no-", "a", "b"], &["-s", "-r", "a", "b"], &["help", "streems"], &["help", "stat"], &["hepl"], &["-z", "a", "b"]]
                 .map(|words| format!("$ haul {}\n{}", words.join(" "), error(words)))
                 .join("\n\n"),
             @r#"
@@ -406,6 +431,7 @@ mod tests {
 
             $ haul -J a b
             there is no option -J
+            scp's -J GATE is --ssh-option ProxyJump=GATE
             haul --help all lists them; a file of that name is written ./-J
 
             $ haul -s
@@ -424,8 +450,9 @@ mod tests {
             --force takes no argument
 
             $ haul --help me
-            --help me: there is no help under that name
-            haul --help all
+            there is no option and no command me
+            did you mean haul help mode?
+            haul help all
 
             $ haul demo a
             a: haul demo takes no operands: it makes its own data
@@ -441,6 +468,31 @@ mod tests {
 
             $ haul worker a
             haul worker is what haul starts at each end of a copy; it is not for people
+
+            $ haul --no- a b
+            --no- could be --no-empty-dirs, --no-resume, --no-keep, --no-encrypt, --no-deploy
+
+            $ haul -s -r a b
+            --streams needs an argument, and -r is an option
+            -s, --streams N: parallel streams, 1 to 256 (default: automatic)
+
+            $ haul help streems
+            there is no option and no command streems
+            did you mean haul help streams?
+            haul help all
+
+            $ haul help stat
+            there is no option and no command stat
+            did you mean haul help status?
+            haul help all
+
+            $ haul hepl
+            hepl: no command and no file of that name
+            did you mean haul help?
+
+            $ haul -z a b
+            --reverse: the direction of the connections cannot be chosen yet
+            haul tries both by itself; compression (rsync's -z) is automatic, too
             "#
         );
     }

@@ -12,26 +12,39 @@ use super::human::Human;
 use super::text::Text;
 use super::units::{bytes_per_s, percent};
 
+/// Which of them are shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Style {
+    /// How far it is.
+    pub progress: bool,
+    /// There, also the average since the start.
+    pub average: bool,
+    /// Each file when it is done, and in the end all of them.
+    pub ends: bool,
+    /// In the end haul's own summary, too.
+    pub summary: bool,
+}
+
 /// bbcp's lines, and haul's own words between them.
 pub struct Lines {
     human: Human,
     text: Text,
-    average: bool,
+    style: Style,
     started: Instant,
     last: (Duration, u64),
 }
 
 impl Lines {
-    /// Lines on `text`; with the average since the start if `average`.
-    pub fn new(human: Human, text: Text, average: bool) -> Self {
-        Self { human, text, average, started: Instant::now(), last: (Duration::ZERO, 0) }
+    /// Lines on `text`.
+    pub fn new(human: Human, text: Text, style: Style) -> Self {
+        Self { human, text, style, started: Instant::now(), last: (Duration::ZERO, 0) }
     }
 
     fn progress(&mut self, progress: &Progress) {
         let now = self.started.elapsed();
         let (then, before) = std::mem::replace(&mut self.last, (now, progress.bytes_written));
         let current = bytes_per_s(progress.bytes_written.saturating_sub(before), now.saturating_sub(then));
-        let average = self.average.then(|| bytes_per_s(progress.bytes_written, now));
+        let average = self.style.average.then(|| bytes_per_s(progress.bytes_written, now));
         let done = progress.bytes_written.saturating_add(progress.bytes_skipped);
         let stamp = jiff::Zoned::now().strftime("%y%m%d %H:%M:%S").to_string();
         self.text.plain(&progress_line(&stamp, percent(done, progress.bytes_found), current, average));
@@ -45,12 +58,12 @@ impl Observer for Lines {
                 self.started = Instant::now();
                 self.human.event(event);
             }
-            Event::Progress(progress) => self.progress(progress),
-            Event::FileDone { path, size, digest: Some(_) } => {
+            Event::Progress(progress) if self.style.progress => self.progress(progress),
+            Event::FileDone { path, size, digest: Some(_) } if self.style.ends => {
                 let rate = bytes_per_s(self.last.1.max(*size), self.started.elapsed());
                 self.text.plain(&format!("File {} created; {size} bytes at {}", escape(path), binary_rate(rate)));
             }
-            Event::FileDone { digest: None, .. } => {}
+            Event::Progress(_) | Event::FileDone { .. } => {}
             other => self.human.event(other),
         }
     }
@@ -63,13 +76,14 @@ impl Show for Lines {
 
     fn finish(&mut self, outcome: &Outcome) -> io::Result<()> {
         if let Ok(summary) = outcome
+            && self.style.ends
             && summary.files_copied > 0
         {
             let files = if summary.files_copied == 1 { "file" } else { "files" };
             let rate = binary_rate(bytes_per_s(summary.bytes, summary.elapsed));
             self.text.plain(&format!("{} {files} copied at effectively {rate}", summary.files_copied));
         }
-        self.human.finish(outcome)
+        if self.style.summary || outcome.is_err() { self.human.finish(outcome) } else { Ok(()) }
     }
 }
 
@@ -120,7 +134,8 @@ mod tests {
     fn a_whole_run() {
         let paper = Paper::default();
         let text = || Text::new(Box::new(paper.clone()), false);
-        let mut lines = Lines::new(Human::new(text(), Level::Normal), text(), false);
+        let style = Style { progress: true, average: false, ends: true, summary: true };
+        let mut lines = Lines::new(Human::new(text(), Level::Normal), text(), style);
         every_event().iter().for_each(|event| lines.event(event));
         lines.finish(&Ok(example())).unwrap();
         let shown = paper.text();
@@ -130,5 +145,24 @@ mod tests {
         assert!(shown.contains("\nFile run7/a created; 5 bytes at "), "{shown}");
         assert!(!shown.contains("\\xff"), "what was there already is not created: {shown}");
         assert!(shown.contains("\n12408 files copied at effectively 1.1 GB/s\n"), "{shown}");
+        assert!(shown.contains("every byte verified"), "{shown}");
+    }
+
+    #[test]
+    fn under_bbcps_name_there_is_nothing_but_what_bbcp_says() {
+        let shown = |style, outcome: &Outcome| {
+            let paper = Paper::default();
+            let text = || Text::new(Box::new(paper.clone()), false).called("bbcp");
+            let mut lines = Lines::new(Human::new(text(), Level::Errors), text(), style);
+            every_event().iter().for_each(|event| lines.event(event));
+            lines.finish(outcome).unwrap();
+            paper.text()
+        };
+        let silent = Style { progress: false, average: false, ends: false, summary: false };
+        assert_eq!(shown(silent, &Ok(example())), "bbcp: db1: run7/b: no space left\n      free some\n");
+        let wordy = shown(Style { ends: true, ..silent }, &Ok(example()));
+        assert!(wordy.ends_with("\n12408 files copied at effectively 1.1 GB/s\n"), "{wordy}");
+        let error = haul_engine::error::Error::Connect("db1: no".into());
+        assert!(shown(silent, &Err(error)).ends_with("bbcp: db1: no\n"));
     }
 }

@@ -10,6 +10,7 @@ use haul_proto::wire::handshake::{Direction, Suite};
 use haul_proto::wire::limits::FRAME_MIN;
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
 use haul_proto::wire::request::{Operand, SessionSettings, TargetRequest};
+use haul_proto::wire::rules::Rules;
 use haul_proto::wire::storage::{Fsync, StorageRequest};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
@@ -43,10 +44,10 @@ impl Site {
             again: false,
             own_tree: false,
             make_directory: false,
-            force: false,
             preserve: false,
             verify_memory: false,
             digest_existing: false,
+            rules: Rules::default(),
             storage: StorageRequest::default(),
             fsync: Fsync::None,
             resume: false,
@@ -219,7 +220,7 @@ fn a_bit_that_flips_in_memory_is_asked_for_again_and_nothing_else_is() {
     let flips = cases("HAUL_FLIPS", 20_000) / 20;
     let mut rng = Rng::new(1);
     let (site, said) = site_of_frames_and_a_pack(&mut rng);
-    let mut writer = Writer::new(FRAME_MIN as usize);
+    let mut writer = Writer::new(FRAME_MIN as usize, 2);
     let mut flipped = 0;
     for (left, record) in (1..=said.len() as u64).rev().zip(&said) {
         for _ in 0..(flips - flipped) / left {
@@ -247,7 +248,7 @@ fn a_bit_that_no_crc_can_see_makes_a_file_that_is_seen_to_be_wrong() {
         let mut rng = Rng::new(2);
         let (mut site, said) = site_of_frames_and_a_pack(&mut rng);
         site.target.request.verify_memory = verify_memory;
-        let mut writer = Writer::new(FRAME_MIN as usize);
+        let mut writer = Writer::new(FRAME_MIN as usize, 2);
         let moments = [Moment::Unseen].into_iter().chain([Moment::Never].into_iter().cycle());
         said.iter().zip(moments).for_each(|(record, moment)| bring(&site, record, &mut writer, &mut rng, moment));
         site.end_file(0);

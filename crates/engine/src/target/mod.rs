@@ -4,6 +4,7 @@
 //! machine has to say, one for each stream delivers frames ([`deliver`]), and one has whole files put on the disk before
 //! they get their names ([`settle`]). [`landing`] says where it all goes.
 
+mod below;
 mod deliver;
 mod durable;
 mod examine;
@@ -11,6 +12,7 @@ pub(crate) mod file;
 pub(crate) mod journal;
 mod landing;
 mod memory;
+mod modes;
 mod proof;
 mod queue;
 #[cfg(test)]
@@ -35,6 +37,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use self::below::Below;
 use self::file::Incoming;
 use self::journal::Journals;
 use self::landing::Landing;
@@ -44,8 +47,7 @@ use self::queue::Settling;
 use self::rivals::Rivals;
 use self::share::Sharing;
 use self::temporary::Unfinished;
-use crate::fs::meta::apply;
-use crate::fs::{Dir, Keep, Look, describe, mode_without_preserve};
+use crate::fs::{Dir, Look, describe, mode_without_preserve};
 use crate::os::confine::Bounds;
 use crate::report::{Reporter, add};
 use crate::storage::policy::Policy;
@@ -55,6 +57,8 @@ use haul_proto::manifest::Meta;
 pub struct Target {
     request: TargetRequest,
     landing: Landing,
+    /// Where operands go below it.
+    below: Below,
     umask: u16,
     state: Mutex<State>,
     outbox: Condvar,
@@ -139,6 +143,7 @@ impl Target {
         Ok(Self {
             request,
             landing,
+            below: Below::default(),
             umask: surroundings.umask,
             state,
             outbox: Condvar::new(),
@@ -297,7 +302,7 @@ impl Target {
             let is_wanted =
                 wanted.is_none_or(|mode| Look::at_fd(&*fd).is_ok_and(|look| look.meta.mode & 0o777 == mode));
             let mode = wanted.filter(|_| self.request.preserve || !is_wanted);
-            let applied = apply(&*fd, meta, Keep { owner: self.request.preserve, mode, times: true });
+            let applied = self.put_on_directory(&*fd, meta, mode, fresh);
             // A directory that was there before may be somebody else's; what was to go into it is in it.
             let foreign = !fresh && !self.request.preserve && applied.as_ref().is_err_and(examine::is_not_ours);
             if foreign { Ok(()) } else { applied.map(|_| ()) }

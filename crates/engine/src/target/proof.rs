@@ -143,7 +143,8 @@ impl Target {
             damaged: 0,
         };
         let file = Arc::new(Opened::new(incoming.open_to_read()?, Access::Read)?);
-        let mut reader = Reader::new(self.request.settings.frame.bytes());
+        let frame_bytes = self.request.settings.frame.bytes();
+        let mut reader = Reader::new(frame_bytes, self.policy.depth(frame_bytes));
         // What is asked for is not proven as well.
         let is_asked_for = |run: &Range<u64>| gaps.last().is_some_and(|last| last.contains(&run.start));
         for run in recorded.iter().filter(|run| !is_asked_for(run)) {

@@ -65,6 +65,8 @@ pub const PENDING_CONNECTIONS_MAX: usize = 64;
 pub const GREETING_DEADLINE_MS: u64 = 10_000;
 /// Most addresses that an end names as its own.
 pub const ADDRESSES_MAX: usize = 64;
+/// Most frames that a stream has under way past the page cache: with the largest frames, 64 MiB.
+pub const UNDER_WAY_MAX: u8 = 64;
 /// Least rate that a limit sets, in bytes a second: so that a job goes on at all.
 pub const RATE_MIN: u64 = 1024;
 /// CPU numbers that can be named are below this.

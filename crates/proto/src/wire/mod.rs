@@ -11,5 +11,6 @@ pub mod link;
 pub mod message;
 pub mod report;
 pub mod request;
+pub mod rules;
 pub mod sandbox;
 pub mod storage;
