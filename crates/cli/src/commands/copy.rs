@@ -32,7 +32,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
 /// Runs the job of `plan` and shows all that the user asked to see of it.
 pub fn perform(plan: Plan, cancel: &Cancel, rate: &RateHandle, watch: &Watch) -> anyhow::Result<Exit> {
     let checksums = plan.checksums.as_deref().map(create_checksums).transpose()?;
-    let mut show = show::new(&plan.display, &title(&plan.job))?;
+    let mut show = show::new(&plan.display, &title(&plan.job), &plan.job.target.path)?;
     plan.notes.iter().for_each(|note| show.event(&Event::Notice(note.clone())));
     let mut audience = Audience { show, checksums };
     let outcome = watch.during(|| haul_engine::copy::run(plan.job, super::program(), cancel, rate, &mut audience));

@@ -1,6 +1,9 @@
 //! bbcp's lines (`-P`), letter for letter, for scripts that read them. Its rates count in powers of 1024.
 
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use haul_engine::error::Outcome;
@@ -30,14 +33,15 @@ pub struct Lines {
     human: Human,
     text: Text,
     style: Style,
+    target: PathBuf,
     started: Instant,
     last: (Duration, u64),
 }
 
 impl Lines {
-    /// Lines on `text`.
-    pub fn new(human: Human, text: Text, style: Style) -> Self {
-        Self { human, text, style, started: Instant::now(), last: (Duration::ZERO, 0) }
+    /// Lines on `text`, about what goes to `target`.
+    pub fn new(human: Human, text: Text, style: Style, target: &Path) -> Self {
+        Self { human, text, style, target: target.to_owned(), started: Instant::now(), last: (Duration::ZERO, 0) }
     }
 
     fn progress(&mut self, progress: &Progress) {
@@ -61,7 +65,8 @@ impl Observer for Lines {
             Event::Progress(progress) if self.style.progress => self.progress(progress),
             Event::FileDone { path, size, digest: Some(_) } if self.style.ends => {
                 let rate = bytes_per_s(self.last.1.max(*size), self.started.elapsed());
-                self.text.plain(&format!("File {} created; {size} bytes at {}", escape(path), binary_rate(rate)));
+                let path = escape(whole_path(&self.target, path).as_os_str().as_bytes());
+                self.text.plain(&format!("File {path} created; {size} bytes at {}", binary_rate(rate)));
             }
             Event::Progress(_) | Event::FileDone { .. } => {}
             other => self.human.event(other),
@@ -85,6 +90,12 @@ impl Show for Lines {
         }
         if self.style.summary || outcome.is_err() { self.human.finish(outcome) } else { Ok(()) }
     }
+}
+
+/// Where a file is: bbcp says the whole path. A file that got the target's own name is the target.
+fn whole_path(target: &Path, relative: &[u8]) -> PathBuf {
+    let relative = Path::new(OsStr::from_bytes(relative));
+    if target.file_name() == Some(relative.as_os_str()) { target.to_owned() } else { target.join(relative) }
 }
 
 fn progress_line(stamp: &str, percent: u64, current: f64, average: Option<f64>) -> String {
@@ -131,18 +142,27 @@ mod tests {
     }
 
     #[test]
+    fn the_whole_path_is_named() {
+        let whole = |target: &str, relative: &str| whole_path(Path::new(target), relative.as_bytes());
+        assert_eq!(whole("/home/u/", "file.256m"), Path::new("/home/u/file.256m"));
+        assert_eq!(whole("test.file", "test.file"), Path::new("test.file"));
+        assert_eq!(whole(".", "F"), Path::new("./F"));
+        assert_eq!(whole("/archive/copy", "a/copy"), Path::new("/archive/copy/a/copy"));
+    }
+
+    #[test]
     fn a_whole_run() {
         let paper = Paper::default();
         let text = || Text::new(Box::new(paper.clone()), false);
         let style = Style { progress: true, average: false, ends: true, summary: true };
-        let mut lines = Lines::new(Human::new(text(), Level::Normal), text(), style);
+        let mut lines = Lines::new(Human::new(text(), Level::Normal), text(), style, Path::new("/archive"));
         every_event().iter().for_each(|event| lines.event(event));
         lines.finish(&Ok(example())).unwrap();
         let shown = paper.text();
         let stamp_and_rate = shown.lines().find(|line| line.starts_with("bbcp: ")).unwrap();
         let fields: Vec<_> = stamp_and_rate.split(' ').collect();
         assert_eq!((fields[1].len(), fields[2].len(), fields[3], fields[4]), (6, 8, "", "61%"), "{stamp_and_rate}");
-        assert!(shown.contains("\nFile run7/a created; 5 bytes at "), "{shown}");
+        assert!(shown.contains("\nFile /archive/run7/a created; 5 bytes at "), "{shown}");
         assert!(!shown.contains("\\xff"), "what was there already is not created: {shown}");
         assert!(shown.contains("\n12408 files copied at effectively 1.1 GB/s\n"), "{shown}");
         assert!(shown.contains("every byte verified"), "{shown}");
@@ -153,7 +173,7 @@ mod tests {
         let shown = |style, outcome: &Outcome| {
             let paper = Paper::default();
             let text = || Text::new(Box::new(paper.clone()), false).called("bbcp");
-            let mut lines = Lines::new(Human::new(text(), Level::Errors), text(), style);
+            let mut lines = Lines::new(Human::new(text(), Level::Errors), text(), style, Path::new("there/a"));
             every_event().iter().for_each(|event| lines.event(event));
             lines.finish(outcome).unwrap();
             paper.text()

@@ -37,8 +37,8 @@ pub trait Show: Observer {
     fn finish(&mut self, outcome: &Outcome) -> io::Result<()>;
 }
 
-/// The form that `display` asks for. `title` names what is copied. Fails where there is a log and it cannot be opened.
-pub fn new(display: &Display, title: &str) -> anyhow::Result<Box<dyn Show>> {
+/// The form that `display` asks for. `title` names what is copied, and `target` is where it goes, as typed. Fails where there is a log and it cannot be opened.
+pub fn new(display: &Display, title: &str, target: &Path) -> anyhow::Result<Box<dyn Show>> {
     let bbcp = display.dialect == Dialect::Bbcp;
     let level = match (display.mode, display.verbosity) {
         (Mode::Quiet | Mode::Json, _) => human::Level::Errors,
@@ -56,7 +56,7 @@ pub fn new(display: &Display, title: &str) -> anyhow::Result<Box<dyn Show>> {
             let wordy = display.verbosity > 0;
             let style =
                 bbcp::Style { progress: display.progress_lines, average: wordy, ends: !bbcp || wordy, summary: !bbcp };
-            Box::new(bbcp::Lines::new(human, lines(display)?, style))
+            Box::new(bbcp::Lines::new(human, lines(display)?, style, target))
         }
         Mode::Json => Box::new(json::Json::new(Box::new(BufWriter::with_capacity(EVENT_BUFFER, io::stdout())), human)),
     })

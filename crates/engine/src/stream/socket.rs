@@ -203,6 +203,46 @@ pub fn receive_exact(socket: impl AsFd, mut buffer: &mut [u8]) -> io::Result<()>
 mod tests {
     use super::*;
 
+    fn settings(window_bytes: u32, window_fixed: bool) -> SocketSettings {
+        SocketSettings { window_bytes, window_fixed, ..SocketSettings::default() }
+    }
+
+    #[test]
+    fn a_window_is_left_to_the_kernel_where_that_can_do_better() {
+        let has = |settings: SocketSettings| {
+            let socket = fresh().unwrap();
+            settings.prepare(&socket).unwrap();
+            (socket.recv_buffer_size().unwrap(), socket.send_buffer_size().unwrap())
+        };
+        let untouched = has(SocketSettings::default());
+        for fixed in [false, true] {
+            assert_eq!(has(settings(65_536, fixed)), (131_072, 131_072), "the kernel grants it");
+        }
+        // What no kernel grants that was left as it comes.
+        if !grants(1 << 30) {
+            assert_eq!(has(settings(1 << 30, false)), untouched);
+            assert_ne!(has(settings(1 << 30, true)), untouched);
+        }
+    }
+
+    #[test]
+    fn packets_of_both_kinds_carry_the_traffic_class_at_both_ends() {
+        let marked = SocketSettings { traffic_class: 0xb8, ..SocketSettings::default() };
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let listener = std::net::TcpListener::bind(address).unwrap();
+            let connected = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (accepted, _) = listener.accept().unwrap();
+            for socket in [connected, accepted] {
+                marked.suit(&socket).unwrap();
+                let socket = socket2::SockRef::from(&socket);
+                assert_eq!(socket.tos_v4().unwrap(), 0xb8, "{address}");
+                if address.starts_with('[') {
+                    assert_eq!(socket.tclass_v6().unwrap(), 0xb8);
+                }
+            }
+        }
+    }
+
     #[test]
     fn both_ends_notice_when_the_other_is_gone() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
