@@ -318,3 +318,7 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "documented_tests.rs"]
+mod documented_tests;

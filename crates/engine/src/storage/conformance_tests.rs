@@ -249,6 +249,15 @@ fn policy(direct: DirectIo, cache: CacheUse) -> Policy {
 }
 
 #[test]
+fn so_many_frames_are_under_way_as_are_asked_for() {
+    let under_way = |under_way| {
+        let request = StorageRequest { direct: DirectIo::Always, cache: CacheUse::Auto, under_way };
+        Policy::new(request).depth(FRAME)
+    };
+    assert_eq!([under_way(0), under_way(1), under_way(64)], [depth(FRAME), 1, 64]);
+}
+
+#[test]
 fn what_is_asked_for_is_done_where_it_can_be() {
     let [disk, memory] = places();
     let path = file(disk.path(), 10_000);
