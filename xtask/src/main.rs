@@ -8,6 +8,7 @@ mod bench;
 mod dist;
 mod elf;
 mod fuzz;
+mod package;
 mod report;
 mod run;
 mod suggest;
@@ -33,8 +34,8 @@ const CHORES: &[Chore] = &[
     },
     Chore {
         name: "dist",
-        arguments: "",
-        about: "builds the one static executable that is shipped, and checks it",
+        arguments: "[--deb]",
+        about: "builds the one static executable that is shipped, and checks it; manual and completions, too, and a package",
         start: dist::main,
     },
     Chore {

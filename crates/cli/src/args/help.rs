@@ -9,7 +9,7 @@ use super::names::{self, Named};
 use super::nearest::nearest;
 use super::parse::COMMANDS;
 use super::table::{COPY, DEMO, PARTIALS, Row, Section, Takes};
-use super::{Dialect, UsageError};
+use super::{Dialect, UsageError, completions, manual};
 
 /// What `--version` prints.
 pub const VERSION: &str = concat!("haul ", env!("CARGO_PKG_VERSION"), "\n");
@@ -29,6 +29,10 @@ pub fn on(dialect: Dialect, topic: &OsStr) -> Result<String, UsageError> {
         (Dialect::Bbcp, _) => return Ok(bbcp()),
         (_, "") => return Ok(short()),
         (_, "all") => return Ok(full()),
+        (_, "man") => return Ok(manual::page()),
+        (_, "bash") => return Ok(completions::bash()),
+        (_, "zsh") => return Ok(completions::zsh()),
+        (_, "fish") => return Ok(completions::fish()),
         (_, "demo") => return Ok(demo()),
         (_, "status" | "clean") => return Ok(partials(text)),
         _ => {}

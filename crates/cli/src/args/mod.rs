@@ -2,8 +2,10 @@
 //!
 //! Nothing here looks at files or decides what a job is; [`crate::resolve`] does that.
 
+mod completions;
 pub mod habits;
 pub mod help;
+mod manual;
 mod names;
 mod nearest;
 pub mod operand;

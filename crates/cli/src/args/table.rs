@@ -116,7 +116,7 @@ pub const COPY: &[Row] = &[
     row("force", Some('f'), Takes::Nothing, Section::Copying, "replace files that exist and differ").bbcp(1).essential(),
     row("omit", Some('O'), Takes::Nothing, Section::Copying, "leave out files that exist, whatever is in them").bbcp(4),
     row("preserve", Some('p'), Takes::Nothing, Section::Copying, "keep mode, owner, group (times are always kept)").bbcp(1).essential(),
-    row("mode", Some('m'), Takes::One("[DIRS/][FILES]"), Section::Copying, "octal modes of what is made (755/644)").bbcp(1),
+    row("mode", Some('m'), Takes::One("[DIRS/][FILES]"), Section::Copying, "octal modes of what is made, such as 750/640").bbcp(1),
     row("mkdir", Some('A'), Takes::Nothing, Section::Copying, "make the target directory if it is missing").bbcp(2),
     row("dirbase", Some('d'), Takes::One("BASE"), Section::Copying, "relative sources are below BASE, and come to lie in\nthe same directories below the target").bbcp(3),
     row("symlinks", Some('@'), Takes::One("MODE"), Section::Copying, "links in directories: keep (default), follow, ignore").bbcp(2),
