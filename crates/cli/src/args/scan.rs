@@ -141,7 +141,7 @@ impl Scan {
                 self.given.push((row, Some(OsStr::from_bytes(argument).to_owned())));
                 Ok(())
             }
-            (_, None) => self.from_words(row),
+            (_, None) => self.take_argument(row),
         }
     }
 
@@ -156,7 +156,7 @@ impl Scan {
                     self.given.push((row, Some(OsStr::from_bytes(argument).to_owned())));
                     return Ok(());
                 }
-                None => self.from_words(row)?,
+                None => self.take_argument(row)?,
             }
         }
         Ok(())
@@ -183,7 +183,7 @@ impl Scan {
     }
 
     /// An option whose argument, if it takes one, is the next word.
-    fn from_words(&mut self, row: &'static Row) -> Result<(), UsageError> {
+    fn take_argument(&mut self, row: &'static Row) -> Result<(), UsageError> {
         match row.takes {
             Takes::Nothing | Takes::Repeats => self.given.push((row, None)),
             Takes::One(_) | Takes::Each(_) => {
