@@ -148,6 +148,14 @@ fn the_target_can_hash_too() {
 }
 
 #[test]
+fn the_target_can_read_back() {
+    let summary = there_and_back(&["--verify", "disk"]);
+    let read = summary["read_back"].as_object().unwrap_or_else(|| panic!("{summary}"));
+    let bytes: u64 = read.values().filter_map(serde_json::Value::as_u64).sum();
+    assert_eq!(Some(bytes), summary["bytes"].as_u64(), "{summary}");
+}
+
+#[test]
 fn a_window_can_be_forced() {
     there_and_back(&["-w", "256k"]);
 }

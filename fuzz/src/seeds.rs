@@ -16,11 +16,11 @@ use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer}
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
 use haul_proto::wire::link::{Channel, encode_header};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
-use haul_proto::wire::report::{Counters, Final, Hello, PathFigures, Windows, WorkerMessage};
+use haul_proto::wire::report::{Counters, Final, Hello, PathFigures, ReadBack, Windows, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
 use haul_proto::wire::rules::{LeaveOut, Modes, Rules};
 use haul_proto::wire::sandbox::{Confinement, Sandbox};
-use haul_proto::wire::storage::{Fsync, StorageRequest};
+use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
 
 use crate::wire::{CRC_BYTES, JOB};
 
@@ -145,7 +145,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             own_tree: false,
             make_directory: false,
             preserve: false,
-            verify_memory: true,
+            verify: Verify::Disk,
             digest_existing: false,
             rules: rules(),
             storage: StorageRequest::default(),
@@ -195,6 +195,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
             direct_bytes: 7,
             cloned_bytes: 8,
             durable: true,
+            read_back: ReadBack { disk_bytes: 9, cache_bytes: 10, memory_bytes: 11 },
             path: PathFigures::default(),
             compression: Some(Method::Lz4),
         })),

@@ -7,7 +7,7 @@ use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
 use haul_proto::manifest::{Entry, Kind, Place, Stamp};
 use haul_proto::need::{Decision, InTheWay, decide};
-use haul_proto::session::target::{Answer, Finish, Parent, Step, Target};
+use haul_proto::session::target::{Answer, Finish, Lost, Parent, Step, Target};
 use haul_proto::wire::frame::{DataFrame, PackFrame, Trailer};
 use haul_proto::wire::limits::ENTRY_WINDOW;
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
@@ -113,8 +113,12 @@ type Done<T> = Result<T, String>;
 impl Receiver {
     /// Ready for the first message.
     pub fn new(streams: u16, settings: Settings, operands: HashMap<u32, Vec<u8>>) -> Self {
+        let mut machine = Target::new(frame_len());
+        if settings.verify_memory {
+            machine.keep_values();
+        }
         Self {
-            machine: Target::new(frame_len()),
+            machine,
             open: Vec::new(),
             todo: Vec::new(),
             streams: (0..streams).map(|_| Incoming::default()).collect(),
@@ -374,17 +378,18 @@ impl Receiver {
                 let finish = self.machine.abandoned(entry);
                 self.todo.extend(finish.map(Todo::Finish));
             }
+            Todo::Finish(finish) if fails && finish.end.is_some() => self.lose_frames(finish, rng)?,
             Todo::Finish(finish) if fails => self.fail(finish.entry, *finish.handle)?,
             Todo::Name { entry, handle, .. } if fails => self.lose(entry, handle)?,
             Todo::Name { entry, handle, content, modified } => self.name(entry, handle, content, modified, disk)?,
-            Todo::Finish(Finish { entry, handle, end: Some((modified, digest)) }) => {
+            Todo::Finish(Finish { entry, handle, end: Some(end) }) => {
                 let blocks = &mut self.open[*handle].blocks;
                 let content: Option<Vec<_>> = std::mem::take(blocks).into_iter().collect();
                 let content = Content::from_blocks(content.ok_or("a file with holes is called whole")?);
-                if self.settings.verify_memory && content.digest() != digest {
+                if self.settings.verify_memory && content.digest() != end.digest {
                     return Err("a file whose digest is not what its source said is called whole".into());
                 }
-                self.name(entry, *handle, content, modified, disk)?;
+                self.name(entry, *handle, content, end.modified, disk)?;
             }
             Todo::Finish(Finish { entry, handle, end: None }) => self.finish_directory(entry, *handle)?,
         }
@@ -424,11 +429,31 @@ impl Receiver {
         if self.open[handle].closed {
             return Ok(());
         }
-        if self.machine.lost(vec![(entry, Arc::new(handle))]).is_empty() {
+        if self.machine.lost(vec![Lost { entry, handle: Arc::new(handle), left: None }]).is_empty() {
             self.resent += 1;
             return Ok(());
         }
         self.fail(entry, handle)
+    }
+
+    /// Some frames of a whole file, or all, are not on the disk as they were sent: they come again, and if the file is lost
+    /// then, it fails.
+    fn lose_frames(&mut self, finish: Finish<usize>, rng: &mut Rng) -> Done<()> {
+        let Finish { entry, handle, end } = finish;
+        let open = &mut self.open[*handle];
+        let Some(mut end) = end.filter(|_| !open.closed && !open.device) else { return self.fail(entry, *handle) };
+        let frames = end.tree.frames();
+        let at = rng.below(frames.max(1));
+        end.tree.forget(&if rng.chance(500) { 0..frames } else { at..at + 1 });
+        for index in end.tree.seen().gaps(frames).flatten() {
+            open.blocks[usize::try_from(index).map_err(|error| error.to_string())?] = None;
+        }
+        let left = Some((open.size, end));
+        if self.machine.lost(vec![Lost { entry, handle: Arc::clone(&handle), left }]).is_empty() {
+            self.resent += 1;
+            return Ok(());
+        }
+        self.fail(entry, *handle)
     }
 
     /// Gives up an entry, unless another thread did so before.

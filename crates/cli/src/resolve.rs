@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use haul_engine::spec::{
     Access, CacheUse, Cipher, DirectIo, Fsync, Host, Job, LeaveOut, Location, Method, NULL_TARGET, Options, Policy,
-    Retries, SILENCE_MIN, Symlinks, is_null,
+    Retries, SILENCE_MIN, Symlinks, Verify, is_null,
 };
 use haul_proto::compression::{LEVEL_DEFAULT, LEVEL_MAX};
 use haul_proto::path::escape;
@@ -159,7 +159,7 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, U
         resume: !values.flag("no-resume"),
         keep_partial: !values.flag("no-keep"),
         journal_dir: values.last("append").filter(|dir| !dir.is_empty()).map(PathBuf::from),
-        verify_memory: values.choice("verify", &[("memory", ())])?.is_some(),
+        verify: verify(values)?,
         progress_every: match progress_s {
             Some(seconds) => Duration::from_secs(seconds.into()),
             None if display.mode == Mode::Json => JSON_PROGRESS_EVERY,
@@ -259,6 +259,20 @@ fn fsync(values: &Values) -> Result<Fsync, UsageError> {
     let words = [("none", Fsync::None), ("data", Fsync::Data), ("full", Fsync::Full)];
     let bbcps = [("d", Fsync::Data), ("dd", Fsync::Full)];
     Ok(values.choice("fsync", &[&words[..], &bbcps].concat())?.unwrap_or_default())
+}
+
+/// What the disk returns is known only of what is there.
+fn verify(values: &Values) -> Result<Verify, UsageError> {
+    let verify = values.choice("verify", &[("memory", Verify::Memory), ("disk", Verify::Disk)])?.unwrap_or_default();
+    if (verify, fsync(values)?) == (Verify::Disk, Fsync::None) {
+        return Err(UsageError::new(format!(
+            "{} disk and {} none contradict each other",
+            typed("verify"),
+            typed("fsync")
+        ))
+        .remedy("leave one of them out"));
+    }
+    Ok(verify)
 }
 
 fn access(values: &Values) -> Result<Access, UsageError> {

@@ -29,7 +29,10 @@ fn without_options_the_engine_decides() {
     assert_eq!((options.rate_bytes_per_s, options.cpus.len()), (None, 0));
     assert_eq!((options.cipher, options.symlinks), (Cipher::Auto, Symlinks::Keep));
     assert!(
-        options.in_the_way == InTheWay::Report && !options.report_files && !options.recursive && !options.verify_memory
+        options.in_the_way == InTheWay::Report
+            && !options.report_files
+            && !options.recursive
+            && options.verify == Verify::Wire
     );
     assert!(plan.job.access.deploy);
     assert_eq!(plan.checksums, None);
@@ -43,7 +46,7 @@ fn every_option_reaches_its_setting() {
     );
     let options = plan.job.options;
     assert!(options.recursive && options.in_the_way == InTheWay::Replace && options.preserve && options.make_directory);
-    assert!(options.verify_memory && options.report_files);
+    assert!(options.verify == Verify::Memory && options.report_files);
     assert_eq!((options.symlinks, options.cipher), (Symlinks::Ignore, Cipher::ChaCha20Poly1305));
     assert_eq!((options.streams, options.window_bytes, options.frame_bytes), (Some(16), Some(4 << 20), Some(1 << 20)));
     assert_eq!((options.rate_bytes_per_s, options.cpus), (Some(50 << 20), vec![0, 1, 2, 16]));
@@ -188,7 +191,7 @@ fn the_display_follows_the_options_and_the_terminal() {
 fn bad_values_name_the_option_and_the_remedy() {
     insta::assert_snapshot!(
         ["-s 0 a b", "-s x a b", "--streams 257 a b", "-w 1kb a b", "-w 1 a b", "-x 1023 a b", "--cpus 0-1024 a b", "--cpus 3-1 a b", "--cpus 1,,2 a b", "--congestion b/r a b", "--frame 300k a b", "--frame 2m a b",
-         "-@ folow a b", "-u source a b", "--cache both a b", "--cipher aes a b", "--cipher auto --no-encrypt a b", "--verify disk a b", "-P 0 a b",
+         "-@ folow a b", "-u source a b", "--cache both a b", "--cipher aes a b", "--cipher auto --no-encrypt a b", "--verify wire a b", "--verify=disk --fsync=none a b", "-P 0 a b",
          "-c20 a b", "-cmax a b", "--quiet -P 1 a b", "--quiet -v a b", "--checksums - --json a b", "--ssh-port 0 a b", "h:a g:b c",
          "h:a b c", "h:a me@g:b", "--checksums= a b", "-S= a b", "--ssh-option= a b",
          "-m 8 a b", "-m / a b", "-m 17777 a b", "-m 0 a b", "-q 256 a b", "-b 0 a b", "-b +65 a b", "-B 1 a b", "-w = a b", "-U =1m a b", "-t 0 a b", "-t soon a b", "--bwlimit x a b", "--bwlimit 1g0 a b",
@@ -252,8 +255,12 @@ fn bad_values_name_the_option_and_the_remedy() {
         --cipher and --no-encrypt contradict each other
         leave one of them out
 
-        $ haul --verify disk a b
-        --verify disk: can only be memory
+        $ haul --verify wire a b
+        --verify wire: not one of memory, disk
+
+        $ haul --verify=disk --fsync=none a b
+        --verify disk and --fsync none contradict each other
+        leave one of them out
 
         $ haul -P 0 a b
         --progress 0: needs a whole number from 1 to 86400

@@ -1,6 +1,7 @@
 //! What a running job tells its caller. The library never prints; whoever runs a job observes these.
 
 use haul_proto::wire::report::PathFigures;
+pub use haul_proto::wire::report::ReadBack;
 pub use haul_proto::wire::sandbox::{Confinement, Sandbox};
 use std::time::Duration;
 
@@ -216,6 +217,8 @@ pub struct Summary {
     /// Whether all files that were copied in this run are on the target's disk, with their names, so that they outlast a
     /// loss of power.
     pub durable: bool,
+    /// Where the target read its files back from, where the disk was to be verified: what it found is what was sent.
+    pub read_back: Option<ReadBack>,
     /// How far the source's kernel held it to what it was to read; `None` where it did not come to that.
     pub source_sandbox: Option<Sandbox>,
     /// How far the target's kernel held it to where it was to write; `None` where it did not come to that.

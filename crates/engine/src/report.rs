@@ -3,7 +3,7 @@
 use haul_proto::compression::Method;
 use haul_proto::integrity::Digest;
 use haul_proto::wire::link::Channel;
-use haul_proto::wire::report::{Counters, Final, PathFigures, WorkerMessage};
+use haul_proto::wire::report::{Counters, Final, PathFigures, ReadBack, WorkerMessage};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::link::LinkWriter;
@@ -42,6 +42,12 @@ pub struct Tally {
     pub bytes_direct: AtomicU64,
     /// Bytes whose blocks are shared with the source's.
     pub bytes_cloned: AtomicU64,
+    /// Bytes that were read back past the page cache.
+    pub read_back_disk: AtomicU64,
+    /// Bytes that were read back, perhaps from a cache.
+    pub read_back_cache: AtomicU64,
+    /// Bytes that were read back from memory.
+    pub read_back_memory: AtomicU64,
     /// Streams in use.
     pub streams: AtomicU64,
     /// Payload bytes sent, before compression.
@@ -73,6 +79,13 @@ impl Tally {
             bytes_carried: now(&self.bytes_carried),
             bytes_on_wire: now(&self.bytes_on_wire),
         }
+    }
+
+    fn read_back(&self) -> ReadBack {
+        let [disk_bytes, cache_bytes, memory_bytes] =
+            [&self.read_back_disk, &self.read_back_cache, &self.read_back_memory]
+                .map(|counter| counter.load(Ordering::Relaxed));
+        ReadBack { disk_bytes, cache_bytes, memory_bytes }
     }
 
     /// The method that most of what was compressed went through; `None` if nothing did.
@@ -156,6 +169,7 @@ impl Reporter {
             direct_bytes: self.tally.bytes_direct.load(Ordering::Relaxed),
             cloned_bytes: self.tally.bytes_cloned.load(Ordering::Relaxed),
             durable: files_durable > 0 && files_durable == counters.files_copied,
+            read_back: self.tally.read_back(),
             path,
             compression: self.tally.main_method(),
         })));

@@ -10,7 +10,7 @@ pub use crate::storage::null::{NOTHING as NULL_TARGET, is_null, names_null};
 pub use haul_proto::compression::{Method, Policy};
 pub use haul_proto::need::InTheWay;
 pub use haul_proto::wire::rules::{LeaveOut, Modes};
-pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync};
+pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, Verify};
 
 /// One copy: sources, a target, and how.
 #[derive(Debug, Clone)]
@@ -149,7 +149,7 @@ pub struct Options {
     pub source_under_way: u8,
     /// `-b +N`: the same at the target.
     pub target_under_way: u8,
-    /// `--fsync`: what the target waits for before a file counts as copied.
+    /// `--fsync`: what the target waits for before a file counts as copied. Nothing is not enough for [`Verify::Disk`].
     pub fsync: Fsync,
     /// `--congestion`: congestion control of the data streams, by the kernel's name; `None` chooses by the path.
     pub congestion: Option<String>,
@@ -169,8 +169,8 @@ pub struct Options {
     pub report_files: bool,
     /// Whether files that are there already are read at the target, so that they are reported with a digest too.
     pub digest_existing: bool,
-    /// The target hashes with BLAKE3 what it writes, too.
-    pub verify_memory: bool,
+    /// `--verify`: what the target hashes with BLAKE3, too.
+    pub verify: Verify,
     /// `--no-resume` clears it: go on with what an earlier run left, and leave what the next one can go on with.
     pub resume: bool,
     /// `--no-keep` clears it: what is not whole stays when the job fails.
@@ -243,7 +243,7 @@ impl Default for Options {
             frame_bytes: None,
             report_files: false,
             digest_existing: false,
-            verify_memory: false,
+            verify: Verify::Wire,
             resume: true,
             keep_partial: true,
             journal_dir: None,

@@ -7,10 +7,14 @@
 
 use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::ranges::RangeSet;
 use crate::wire::fault::ProtocolFault;
 use crate::wire::limits::{FRAME_MAX, FRAME_MIN, PACK_FILE_PART};
+
+/// Most runs of frames of which [`FrameTree::keeping`] keeps the values: half a MiB of memory or so for a file.
+const VALUES_KEPT_MAX: u64 = 4096;
 
 /// A whole file's BLAKE3.
 pub type Digest = [u8; 32];
@@ -92,6 +96,8 @@ impl FrameLen {
 #[derive(Debug, Clone)]
 pub struct FrameTree {
     frames: u64,
+    /// No value is of more than 2^`level_max` frames.
+    level_max: u32,
     seen: RangeSet,
     /// (level, index at that level) to the value of 2^level frames.
     nodes: BTreeMap<(u32, u64), ChainingValue>,
@@ -100,7 +106,14 @@ pub struct FrameTree {
 impl FrameTree {
     /// For a file of `frames` frames.
     pub fn new(frames: u64) -> Self {
-        Self { frames, seen: RangeSet::new(), nodes: BTreeMap::new() }
+        Self { frames, level_max: u32::MAX, seen: RangeSet::new(), nodes: BTreeMap::new() }
+    }
+
+    /// The same, for one that is to be compared with another one later: when all frames are there, a value is left for
+    /// each run of so many frames that there are at most 4096 runs.
+    pub fn keeping(frames: u64) -> Self {
+        let run = frames.div_ceil(VALUES_KEPT_MAX).next_power_of_two();
+        Self { level_max: run.trailing_zeros(), ..Self::new(frames) }
     }
 
     /// The frames whose values it has.
@@ -134,6 +147,35 @@ impl FrameTree {
         self.seen.len() == self.frames
     }
 
+    /// The runs of frames of which `found` has another value, or none.
+    pub fn differing(&self, found: &Self) -> Vec<Range<u64>> {
+        let nodes = self.nodes.iter().filter(|(place, value)| found.nodes.get(place) != Some(value));
+        let mut runs: Vec<_> = nodes.map(|((level, index), _)| self.frames_of(*level, *index)).collect();
+        runs.sort_unstable_by_key(|run| run.start);
+        runs
+    }
+
+    /// Takes out frames, and all others whose values were merged with theirs.
+    pub fn forget(&mut self, frames: &Range<u64>) {
+        let touches = |run: &Range<u64>| run.start < frames.end && frames.start < run.end;
+        let places = self.nodes.keys().copied();
+        let forgotten = places.map(|(level, index)| ((level, index), self.frames_of(level, index)));
+        let forgotten: Vec<_> = forgotten.filter(|(_, run)| touches(run)).collect();
+        for (place, run) in forgotten {
+            self.nodes.remove(&place);
+            self.seen.take_within(&run);
+        }
+    }
+
+    /// Number of frames of the file.
+    pub fn frames(&self) -> u64 {
+        self.frames
+    }
+
+    fn frames_of(&self, level: u32, index: u64) -> Range<u64> {
+        index << level..((index + 1) << level).min(self.frames)
+    }
+
     /// The file's BLAKE3; `None` until every frame was added.
     pub fn digest(&self) -> Option<Digest> {
         match self.frames {
@@ -148,8 +190,11 @@ impl FrameTree {
         }
     }
 
-    /// Whether the parent of this node lies wholly within the file and is not its root.
+    /// Whether the parent of this node is wanted, lies wholly within the file and is not its root.
     fn may_merge(&self, level: u32, index: u64) -> bool {
+        if level >= self.level_max {
+            return false;
+        }
         let width = 2u64 << level;
         let start = (index / 2) * width;
         start + width <= self.frames && width < self.frames
@@ -213,6 +258,37 @@ mod tests {
         for i in 0..1 << 16 {
             tree.insert(i, [1; 32]);
             assert!(tree.nodes.len() <= 20);
+        }
+    }
+
+    /// A tree of `frames` frames, of which those in `other` have another value.
+    fn kept(frames: u64, other: &[u64]) -> FrameTree {
+        let mut tree = FrameTree::keeping(frames);
+        for index in 0..frames {
+            assert!(tree.insert(index, [if other.contains(&index) { 2 } else { 1 }; 32]));
+        }
+        tree
+    }
+
+    #[test]
+    fn what_differs_is_found_run_by_run_and_can_come_again() {
+        for (frames, run) in [(1, 1), (2, 1), (5, 1), (VALUES_KEPT_MAX, 1), (VALUES_KEPT_MAX + 1, 2), (33_333, 16)] {
+            let last = frames - 1;
+            let (mut tree, whole) = (kept(frames, &[]), FrameTree::new(frames));
+            assert!(tree.nodes.len() as u64 <= VALUES_KEPT_MAX + 16 && tree.digest().is_some(), "{frames}");
+            assert_eq!(tree.differing(&kept(frames, &[])), [], "{frames}");
+            assert_eq!(tree.differing(&whole).iter().map(|run| run.end - run.start).sum::<u64>(), frames);
+            let differing = tree.differing(&kept(frames, &[0, last]));
+            assert_eq!((differing[0].start, differing.last().unwrap().end), (0, frames));
+            assert!(differing.iter().all(|found| found.end - found.start <= run), "{frames}: {differing:?}");
+            let digest = tree.digest();
+            differing.iter().for_each(|run| tree.forget(run));
+            assert!(!tree.contains(0) && !tree.contains(last) && tree.digest().is_none());
+            for index in differing.into_iter().flatten() {
+                assert!(tree.insert(index, [1; 32]));
+            }
+            assert_eq!(tree.digest(), digest);
+            assert_eq!(tree.differing(&kept(frames, &[])), [], "{frames}");
         }
     }
 

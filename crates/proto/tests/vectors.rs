@@ -21,7 +21,7 @@ use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::report::{Hello, Windows, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
 use haul_proto::wire::rules::{LeaveOut, Modes, Rules};
-use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, StorageRequest};
+use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, StorageRequest, Verify};
 
 const TEXT: &str = include_str!("../../../docs/PROTOCOL.md");
 const LIMITS: &str = include_str!("../src/wire/limits.rs");
@@ -172,7 +172,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         own_tree: false,
         make_directory: false,
         preserve: false,
-        verify_memory: false,
+        verify: Verify::Wire,
         digest_existing: false,
         rules: Rules {
             in_the_way: InTheWay::Replace,

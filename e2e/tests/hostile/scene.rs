@@ -19,7 +19,7 @@ use haul_proto::wire::message::{Need, TargetMessage};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{ControllerMessage, Operand, SessionSettings, TargetRequest};
 use haul_proto::wire::rules::Rules;
-use haul_proto::wire::storage::{Fsync, StorageRequest};
+use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
 
 use crate::raw;
 
@@ -228,7 +228,7 @@ fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng
         own_tree: false,
         make_directory: false,
         preserve: rng.chance(500),
-        verify_memory: false,
+        verify: Verify::Wire,
         digest_existing: rng.chance(500),
         rules: Rules { in_the_way: if force { InTheWay::Replace } else { InTheWay::Report }, ..Rules::default() },
         storage: StorageRequest::default(),

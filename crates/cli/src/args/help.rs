@@ -262,7 +262,7 @@ mod tests {
               -f, --force               replace files that exist and differ
               -O, --omit                leave out files that exist, whatever is in them
               -p, --preserve            keep mode, owner, group (times are always kept)
-              -m, --mode [DIRS/][FILES] octal modes of what is made (755/644)
+              -m, --mode [DIRS/][FILES] octal modes of what is made, such as 750/640
               -A, --mkdir               make the target directory if it is missing
               -d, --dirbase BASE        relative sources are below BASE, and come to lie in
                                         the same directories below the target
@@ -323,7 +323,9 @@ mod tests {
                                         (default: 13s)
 
             Proving:
-                  --verify HOW          memory: the target hashes what it writes, too
+                  --verify HOW          memory: the target hashes what it writes, too;
+                                        disk: it reads back what it has written, past the
+                                        page cache, and has sent again what differs
               -y, --fsync [HOW]         full (default): files and their names are on the
                                         disk when haul is done; data: only what is in them;
                                         none; d and dd are bbcp's data and full

@@ -155,7 +155,7 @@ pub const COPY: &[Row] = &[
     row("retries", None, Takes::One("N"), Section::Reaching, "after a lost connection begin again, at most N\ntimes in a row without coming further; 0: never"),
     row("retry-for", None, Takes::One("TIME"), Section::Reaching, "the same for at most TIME (90, 10m, 2h) without\ncoming further (default: 10m)"),
     row("silence", None, Takes::One("TIME"), Section::Reaching, "a host that says nothing for TIME is lost\n(default: 13s)"),
-    row("verify", None, Takes::One("HOW"), Section::Verifying, "memory: the target hashes what it writes, too"),
+    row("verify", None, Takes::One("HOW"), Section::Verifying, "memory: the target hashes what it writes, too;\ndisk: it reads back what it has written, past the\npage cache, and has sent again what differs"),
     row("fsync", Some('y'), FSYNC, Section::Verifying, "full (default): files and their names are on the\ndisk when haul is done; data: only what is in them;\nnone; d and dd are bbcp's data and full").or("sync").bbcp_as("sync", 4),
     row("checksums", None, Takes::One("FILE"), Section::Verifying, "lines for b3sum --check (-: standard output)").essential(),
     row("progress", Some('P'), Takes::One("SECONDS"), Section::Showing, "a progress line every SECONDS, in bbcp's form").bbcp(4).essential(),

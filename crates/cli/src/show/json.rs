@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use haul_engine::error::Outcome;
-use haul_engine::event::{Compression, Event, Observer, Progress, Sandbox, Summary, Way};
+use haul_engine::event::{Compression, Event, Observer, Progress, ReadBack, Sandbox, Summary, Way};
 use haul_proto::path::disturbs;
 use haul_proto::wire::report::PathFigures;
 use serde_json::{Value, json};
@@ -137,6 +137,7 @@ fn summary_line(summary: &Summary, status: u8) -> Line {
         .with("target_direct_bytes", summary.target_direct_bytes)
         .with("cloned_bytes", summary.cloned_bytes)
         .with("durable", summary.durable)
+        .with("read_back", summary.read_back.as_ref().map(read_back))
         .with("source_sandbox", summary.source_sandbox.as_ref().map(sandbox))
         .with("target_sandbox", summary.target_sandbox.as_ref().map(sandbox))
         .with("status", status)
@@ -153,6 +154,10 @@ fn way_of(way: &Way) -> Value {
 
 fn compression(Compression { method, ratio }: &Compression) -> Value {
     json!({"codec": method.codec().name(), "level": method.level(), "ratio": ratio})
+}
+
+fn read_back(ReadBack { disk_bytes, cache_bytes, memory_bytes }: &ReadBack) -> Value {
+    json!({"disk_bytes": disk_bytes, "cache_bytes": cache_bytes, "memory_bytes": memory_bytes})
 }
 
 fn sandbox(Sandbox { confinement, reason }: &Sandbox) -> Value {
@@ -256,7 +261,7 @@ mod tests {
             {"event":"rate_limit","bytes_per_s":52428800}
             {"event":"again","message":"the connection to db1 was lost: nothing was heard from it for 15 s","pause_s":2.0,"attempt":2,"attempts":10,"left_s":null}
             {"event":"notice","message":"a word"}
-            {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"left_out":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"bytes_per_s":1173059859.1549296,"restarts":0,"way":{"from":"10.10.1.155:40312","instead_of":null,"kind":"tcp","to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","path":null,"hints":[],"rate_limit_bytes_per_s":null,"frames_resent":0,"bytes_on_wire":333200000000,"compression":null,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"cloned_bytes":0,"durable":true,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":0}
+            {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"left_out":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"bytes_per_s":1173059859.1549296,"restarts":0,"way":{"from":"10.10.1.155:40312","instead_of":null,"kind":"tcp","to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","path":null,"hints":[],"rate_limit_bytes_per_s":null,"frames_resent":0,"bytes_on_wire":333200000000,"compression":null,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"cloned_bytes":0,"durable":true,"read_back":null,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":0}
             "#);
     }
 

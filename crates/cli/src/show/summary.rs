@@ -1,6 +1,6 @@
 //! The summary: what was copied, how fast, how it travelled.
 
-use haul_engine::event::{Confinement, Sandbox, Summary, Way};
+use haul_engine::event::{Confinement, ReadBack, Sandbox, Summary, Way};
 use haul_engine::spec::Cipher;
 
 use super::names;
@@ -39,6 +39,9 @@ pub fn summary(summary: &Summary, verbose: bool) -> String {
     }
     if summary.cloned_bytes > 0 {
         add("shared", format!("{} with the source, not copied (reflink)", size(summary.cloned_bytes)));
+    }
+    if let Some(text) = summary.read_back.filter(|_| summary.files_copied > 0).map(|read| read_back(&read)) {
+        add("read back", text);
     }
     if let Some(text) = storage(summary) {
         add("storage", text);
@@ -134,6 +137,18 @@ fn proof(summary: &Summary) -> String {
     if summary.durable { format!("{proof}, durable") } else { proof }
 }
 
+/// Where it was read back from, honestly.
+fn read_back(read: &ReadBack) -> String {
+    let parts = [
+        (read.disk_bytes, "from the disk"),
+        (read.cache_bytes, "perhaps from a cache, since the file system there has no way past it"),
+        (read.memory_bytes, "from memory, since there is no disk"),
+    ];
+    let said: Vec<_> =
+        parts.iter().filter(|(bytes, _)| *bytes > 0).map(|(bytes, what)| format!("{} {what}", size(*bytes))).collect();
+    if said.is_empty() { "nothing: there was nothing to read".to_owned() } else { said.join("; ") }
+}
+
 /// Where most bytes went past the page cache.
 fn storage(summary: &Summary) -> Option<String> {
     let most = |direct: u64| direct > summary.bytes / 2;
@@ -207,6 +222,7 @@ pub mod tests {
             target_direct_bytes: 0,
             cloned_bytes: 0,
             durable: true,
+            read_back: None,
             source_sandbox: Some(Sandbox { confinement: Confinement::Full, reason: String::new() }),
             target_sandbox: Some(Sandbox { confinement: Confinement::Full, reason: String::new() }),
         }
@@ -301,6 +317,24 @@ pub mod tests {
         let lines = [(51, 100), (51, 50), (0, 51)].map(|(source, target)| storage(source, target).unwrap());
         assert_eq!(lines, ["O_DIRECT at both ends", "O_DIRECT at the source", "O_DIRECT at the target"]);
         assert_eq!(storage(50, 50), None);
+    }
+
+    #[test]
+    fn where_it_was_read_back_from_is_said_honestly() {
+        let said = |disk_bytes, cache_bytes, memory_bytes| {
+            let read_back = Some(ReadBack { disk_bytes, cache_bytes, memory_bytes });
+            let said = summary(&Summary { read_back, ..example() }, false);
+            said.lines().find(|line| line.starts_with("read back")).map(str::to_owned).unwrap_or_default()
+        };
+        insta::assert_snapshot!([said(333_149_000_000, 0, 0), said(1, 2_000_000, 0), said(0, 0, 3), said(0, 0, 0)].join("\n"), @r"
+        read back   333.1 GB from the disk
+        read back   1 byte from the disk; 2.00 MB perhaps from a cache, since the file system there has no way past it
+        read back   3 bytes from memory, since there is no disk
+        read back   nothing: there was nothing to read
+        ");
+        assert!(!summary(&example(), false).contains("read back"), "it was not asked for");
+        let none = Summary { files_copied: 0, read_back: Some(ReadBack::default()), ..example() };
+        assert!(!summary(&none, false).contains("read back"), "nothing was copied");
     }
 
     #[test]

@@ -35,7 +35,7 @@ use crate::cancel::Cancel;
 use crate::error::{Error, GO_ON, Outcome};
 use crate::event::{Compression, Event, Observer, Progress, Summary, Way};
 use crate::shown::own_name;
-use crate::spec::{Host, Job, Location, Program};
+use crate::spec::{Fsync, Host, Job, Location, Program, Verify};
 
 pub use self::repeat::run;
 
@@ -185,7 +185,7 @@ impl Copy<'_> {
             own_tree: self.earlier.own_tree,
             make_directory: options.make_directory,
             preserve: options.preserve,
-            verify_memory: options.verify_memory,
+            verify: options.verify,
             digest_existing: options.digest_existing,
             rules: Rules {
                 in_the_way: self.rule_for_what_exists(),
@@ -201,7 +201,11 @@ impl Copy<'_> {
             resume: options.resume,
             keep_partial: options.resume && options.keep_partial,
             journal_dir: options.journal_dir.iter().flat_map(|dir| dir.as_os_str().as_bytes().to_vec()).collect(),
-            fsync: options.fsync,
+            fsync: match (options.fsync, options.verify) {
+                // What is read back has to be on the disk.
+                (Fsync::None, Verify::Disk) => Fsync::Data,
+                (fsync, _) => fsync,
+            },
         };
         self.workers.send(Role::Target, &ControllerMessage::Target(target))?;
         let one = self.workers.is_one();
@@ -397,7 +401,7 @@ impl Copy<'_> {
     ) -> Summary {
         let all = source.counters.plus(&target.counters);
         let [source_sandbox, target_sandbox] = self.sandboxes.clone();
-        let digests = way != Way::Local || self.job.options.report_files || self.job.options.verify_memory;
+        let digests = way != Way::Local || self.job.options.report_files || self.job.options.verify != Verify::Wire;
         Summary {
             files_copied: all.files_copied,
             files_skipped: all.files_skipped,
@@ -427,6 +431,7 @@ impl Copy<'_> {
             target_direct_bytes: target.direct_bytes,
             cloned_bytes: target.cloned_bytes,
             durable: target.durable,
+            read_back: (self.job.options.verify == Verify::Disk).then_some(target.read_back),
             source_sandbox,
             target_sandbox,
         }

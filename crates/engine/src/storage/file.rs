@@ -22,6 +22,15 @@ pub fn is_memory(magic: u64) -> bool {
     MEMORY_MAGICS.contains(&magic)
 }
 
+/// Whether a kind of file system is another machine's, or a program's: NFS, SMB 1 to 3, FUSE, Ceph, 9p, Lustre, AFS
+/// (linux/magic.h). It may have a cache of its own, and tell of errors only when a file is flushed.
+pub fn is_served(magic: u64) -> bool {
+    /// In this order.
+    const MAGICS: [u64; 9] =
+        [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x6573_5546, 0x00c3_6400, 0x0102_1997, 0x0bd0_0bd0, 0x5346_414f];
+    MAGICS.contains(&magic)
+}
+
 /// An open file.
 pub struct Opened {
     fd: Arc<OwnedFd>,
@@ -42,6 +51,11 @@ impl Opened {
         let has_blocks = is_file || kind == FileType::BlockDevice;
         let in_memory = !is_file || is_memory(magic_of(&fd)?);
         Ok(Self { fd: Arc::new(fd), access, device: stat.st_dev, in_memory, has_blocks, direct: OnceLock::new() })
+    }
+
+    /// The same file, which is open for both, to be read.
+    pub fn to_read(fd: &OwnedFd) -> io::Result<Self> {
+        Self::new(rustix::io::fcntl_dupfd_cloexec(fd, 0)?, Access::Read)
     }
 
     /// The descriptor that goes through the page cache.

@@ -75,6 +75,11 @@ impl Policy {
         self.request.direct == DirectIo::Always
     }
 
+    /// Whether direct I/O was forbidden.
+    pub fn is_never_direct(&self) -> bool {
+        self.request.direct == DirectIo::Never
+    }
+
     fn drops(&self, file: &Opened, size: u64) -> bool {
         let wanted = match self.request.cache {
             CacheUse::Auto => size >= self.large_bytes,

@@ -11,7 +11,7 @@ use haul_proto::wire::limits::FRAME_MIN;
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
 use haul_proto::wire::request::{Operand, SessionSettings, TargetRequest};
 use haul_proto::wire::rules::Rules;
-use haul_proto::wire::storage::{Fsync, StorageRequest};
+use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::Ordering;
@@ -45,7 +45,7 @@ impl Site {
             own_tree: false,
             make_directory: false,
             preserve: false,
-            verify_memory: false,
+            verify: Verify::Wire,
             digest_existing: false,
             rules: Rules::default(),
             storage: StorageRequest::default(),
@@ -244,16 +244,16 @@ fn a_bit_that_flips_in_memory_is_asked_for_again_and_nothing_else_is() {
 /// harness says so.
 #[test]
 fn a_bit_that_no_crc_can_see_makes_a_file_that_is_seen_to_be_wrong() {
-    for verify_memory in [false, true] {
+    for verify in [Verify::Wire, Verify::Memory] {
         let mut rng = Rng::new(2);
         let (mut site, said) = site_of_frames_and_a_pack(&mut rng);
-        site.target.request.verify_memory = verify_memory;
+        site.target.request.verify = verify;
         let mut writer = Writer::new(FRAME_MIN as usize, 2);
         let moments = [Moment::Unseen].into_iter().chain([Moment::Never].into_iter().cycle());
         said.iter().zip(moments).for_each(|(record, moment)| bring(&site, record, &mut writer, &mut rng, moment));
         site.end_file(0);
-        assert_eq!(site.messages().contains(&request_for(&said[0].trailer)), verify_memory);
-        assert_eq!(site.directory.path().join("f0").exists(), !verify_memory);
+        assert_eq!(site.messages().contains(&request_for(&said[0].trailer)), verify == Verify::Memory);
+        assert_eq!(site.directory.path().join("f0").exists(), verify == Verify::Wire);
         assert!(!site.has_only(0..4));
     }
 }

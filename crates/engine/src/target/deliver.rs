@@ -7,6 +7,7 @@ use haul_proto::path::escape;
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Trailer};
 use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::storage::Verify;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -79,15 +80,16 @@ impl Target {
     }
 
     /// A frame of `len` bytes is written, or cannot be.
-    pub(super) fn frame_done(&self, item: &Item, frame: &DataFrame, len: usize, written: Result<(), String>) {
+    pub(super) fn frame_done(&self, item: &Arc<Item>, frame: &DataFrame, len: usize, written: Result<(), String>) {
         match written {
             Ok(()) => {
                 add(&self.reporter.tally.bytes_written, len as u64);
-                if let Item::File(incoming) = item {
+                if let Item::File(incoming) = &**item {
                     let index = frame.offset / u64::from(self.request.settings.frame.get());
                     let value = self.wants_values().then_some(frame.value);
                     incoming.record(index, &journal::Record { crc: frame.crc, value });
                 }
+                self.note_unsaved(item, len as u64);
                 let step = self.lock().machine.frame_written(frame.entry, frame.offset, frame.value);
                 self.take(step);
             }
@@ -105,7 +107,8 @@ impl Target {
     /// With `--verify=memory`: BLAKE3 over the buffer too, not only the CRC.
     fn hashes_agree(&self, frame: &DataFrame, size: u64, payload: &[u8]) -> bool {
         let len = self.request.settings.frame;
-        !self.request.verify_memory || len.hash(size, frame.offset / u64::from(len.get()), payload) == frame.value
+        self.request.verify != Verify::Memory
+            || len.hash(size, frame.offset / u64::from(len.get()), payload) == frame.value
     }
 
     fn deliver_pack(&self, pack: &PackFrame, payload: &[u8]) -> Result<(), ProtocolFault> {
@@ -140,7 +143,7 @@ impl Target {
 
     fn pack_hashes_agree(&self, pack: &PackFrame, payload: &[u8]) -> bool {
         let mut rest = payload;
-        !self.request.verify_memory
+        self.request.verify != Verify::Memory
             || pack.files.iter().all(|file| {
                 let (bytes, behind) = rest.split_at(rest.len().min(file.len as usize));
                 rest = behind;
@@ -155,7 +158,7 @@ impl Target {
         let size = bytes.len() as u64;
         add(&self.reporter.tally.bytes_written, size);
         let (entry, item, digest) = (file.entry, Arc::clone(item), file.digest);
-        Ok(Whole { entry, item, size, digest, bytes: written, disk, packed: true })
+        Ok(Whole { entry, item, size, digest, bytes: written, disk, end: None })
     }
 
     pub(super) fn fail_file(&self, entry: EntryId, item: &Item, text: &str) {

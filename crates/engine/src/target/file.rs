@@ -6,6 +6,7 @@ use haul_proto::path::Name;
 use rustix::fs::{CWD, FallocateFlags, FileType, Mode, OFlags, SeekFrom, fallocate, openat, seek};
 use rustix::io::Errno;
 use std::io;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::Target;
+use super::checkpoint::Saving;
 use super::journal::{Journal, Leaf};
 use super::landing::Landing;
 use super::proof::Part;
@@ -40,6 +42,8 @@ pub struct Incoming {
     unshared: AtomicBool,
     /// How a broken run can be gone on with.
     recording: Option<Box<Recording>>,
+    /// Its frames that the disk did not return as they were sent, and that come again.
+    sent_again: OnceLock<Vec<Range<u64>>>,
 }
 
 /// What is recorded of a file while it grows.
@@ -49,6 +53,13 @@ struct Recording {
     journal: OnceLock<Option<Journal>>,
     /// What an earlier run left is to be compared with the source.
     compare: bool,
+    saving: Saving,
+}
+
+impl Recording {
+    fn new(leaf: Leaf, header: Header) -> Self {
+        Self { leaf, header, journal: OnceLock::new(), compare: false, saving: Saving::default() }
+    }
 }
 
 /// Where a file goes.
@@ -85,14 +96,14 @@ impl Incoming {
     /// The same, with a journal of what is written, which begins with `header`.
     pub fn recorded(spot: Spot, meta: Meta, leaf: Leaf, header: Header) -> Self {
         let size = header.size;
-        let recording = Recording { leaf, header, journal: OnceLock::new(), compare: false };
-        Self { recording: Some(Box::new(recording)), ..Self::new(spot, size, meta) }
+        Self { recording: Some(Box::new(Recording::new(leaf, header))), ..Self::new(spot, size, meta) }
     }
 
     /// The same, of which an earlier run left a part.
     pub fn resumed(spot: Spot, meta: Meta, leaf: Leaf, header: Header, part: Part) -> Self {
         let size = header.size;
-        let recording = Recording { leaf, header, journal: OnceLock::from(Some(part.journal)), compare: part.compare };
+        let journal = OnceLock::from(Some(part.journal));
+        let recording = Recording { journal, compare: part.compare, ..Recording::new(leaf, header) };
         let opened = OnceLock::from(Ok(part.file));
         Self { recording: Some(Box::new(recording)), ..Self::at(Place::Spot(spot), size, meta, opened) }
     }
@@ -121,6 +132,7 @@ impl Incoming {
             writing: Mutex::default(),
             unshared: AtomicBool::new(false),
             recording: None,
+            sent_again: OnceLock::new(),
         }
     }
 
@@ -141,17 +153,26 @@ impl Incoming {
         }
     }
 
-    /// What was written so far, to be read.
-    pub fn open_to_read(&self) -> io::Result<OwnedFd> {
-        match (&self.place, self.opened.get()) {
-            (Place::Spot(spot), Some(Ok(file))) => Unfinished::open_to_read(spot, file.fd()),
-            _ => Err(io::Error::from(Errno::BADF)),
-        }
+    /// Where its journal lies, and how far its checkpoints are; `None` where it has none.
+    pub fn saving(&self) -> Option<(&Dir, &Saving)> {
+        self.recording.as_deref().map(|recording| (&recording.leaf.dir, &recording.saving))
     }
 
     /// The same file, of which nothing has come yet.
     pub fn afresh(&self) -> Self {
-        Self::at(self.place.clone(), self.size, self.meta, OnceLock::new())
+        let again = |recording: &Recording| Box::new(Recording::new(recording.leaf.clone(), recording.header.clone()));
+        let recording = self.recording.as_deref().map(again);
+        Self { recording, ..Self::at(self.place.clone(), self.size, self.meta, OnceLock::new()) }
+    }
+
+    /// These frames come again, into what there is of it. Once.
+    pub fn send_again(&self, frames: Vec<Range<u64>>) {
+        let _ = self.sent_again.set(frames);
+    }
+
+    /// Its frames that came again; `None` if none did.
+    pub fn sent_again(&self) -> Option<&[Range<u64>]> {
+        self.sent_again.get().map(Vec::as_slice)
     }
 
     /// Where it goes.

@@ -4,7 +4,7 @@
 use haul_proto::journal::{HEADER_BYTES, Header, Record, SLOT_BYTES, decode_slot, encode_slot, slot_offset};
 use haul_proto::path::Name;
 use haul_proto::ranges::RangeSet;
-use rustix::fs::{Mode, OFlags, fstat, ftruncate, openat};
+use rustix::fs::{Mode, OFlags, fdatasync, fstat, ftruncate, openat};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -130,6 +130,18 @@ impl Journal {
         if write_at(&self.file, &encode_slot(index, record), slot_offset(index)).is_err() {
             self.broken.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Has what is recorded put on the disk. A journal of which that is not known is no reason to fail: what it says is
+    /// proven before it counts.
+    pub fn save(&self) {
+        let _ = fdatasync(&self.file);
+    }
+
+    /// Nobody is to go on with what is recorded.
+    pub fn void(&self) {
+        self.broken.store(true, Ordering::Relaxed);
+        let _ = ftruncate(&self.file, 0);
     }
 
     /// What is recorded of `count` frames from `first` on.

@@ -4,7 +4,9 @@
 //! machine has to say, one for each stream delivers frames ([`deliver`]), and one has whole files put on the disk before
 //! they get their names ([`settle`]). [`landing`] says where it all goes.
 
+mod again;
 mod below;
+mod checkpoint;
 mod deliver;
 mod durable;
 mod examine;
@@ -17,6 +19,7 @@ mod proof;
 mod queue;
 #[cfg(test)]
 mod race_tests;
+mod readback;
 pub(crate) mod rivals;
 mod settle;
 mod share;
@@ -31,6 +34,7 @@ use haul_proto::session::target::{Finish, Step, Target as Machine};
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::message::SourceMessage;
 use haul_proto::wire::request::TargetRequest;
+use haul_proto::wire::storage::Verify;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -51,6 +55,7 @@ use crate::fs::{Dir, Look, describe, mode_without_preserve};
 use crate::os::confine::Bounds;
 use crate::report::{Reporter, add};
 use crate::storage::policy::Policy;
+use crate::storage::read::Reader;
 use haul_proto::manifest::Meta;
 
 /// The target's end of a job.
@@ -139,7 +144,11 @@ impl Target {
         let journals = journals(&request)?;
         let rivals = Rivals::new(request.again);
         let settling = Settling::new(request.fsync, &request.settings);
-        let state = Mutex::new(State { machine: Machine::new(request.settings.frame), stopped: false });
+        let mut machine = Machine::new(request.settings.frame);
+        if request.verify == Verify::Disk {
+            machine.keep_values();
+        }
+        let state = Mutex::new(State { machine, stopped: false });
         Ok(Self {
             request,
             landing,
@@ -197,6 +206,12 @@ impl Target {
         self.is_both_ends.store(true, Ordering::Relaxed);
     }
 
+    /// Reads what is at the target, as a stream does.
+    fn reader(&self) -> Reader {
+        let frame_bytes = self.request.settings.frame.bytes();
+        Reader::new(frame_bytes, self.policy.depth(frame_bytes))
+    }
+
     /// Nothing more is to be proven: everything is settled.
     pub fn is_over(&self) {
         self.claims.close();
@@ -204,7 +219,9 @@ impl Target {
 
     /// Whether the source tells BLAKE3 values: within one process, only where somebody asks for them.
     pub(self) fn wants_values(&self) -> bool {
-        !self.is_both_ends.load(Ordering::Relaxed) || self.request.verify_memory || self.request.settings.report_files
+        !self.is_both_ends.load(Ordering::Relaxed)
+            || self.request.verify != Verify::Wire
+            || self.request.settings.report_files
     }
 
     /// Whether everything is settled.
@@ -288,7 +305,7 @@ impl Target {
         while let Some(Finish { entry, handle, end }) = next {
             let done = match (&*handle, end) {
                 (Item::Directory { dir, fresh, meta }, _) => self.finish_directory(dir, *fresh, meta),
-                (Item::File(_), Some((modified, digest))) => return self.finish_file(entry, handle, modified, digest),
+                (Item::File(_), Some(end)) => return self.finish_file(entry, handle, end),
                 (Item::File(_), None) => false,
             };
             next = self.lock().machine.settle(entry, done);

@@ -142,9 +142,9 @@ impl Target {
             held_bytes: 0,
             damaged: 0,
         };
-        let file = Arc::new(Opened::new(incoming.open_to_read()?, Access::Read)?);
-        let frame_bytes = self.request.settings.frame.bytes();
-        let mut reader = Reader::new(frame_bytes, self.policy.depth(frame_bytes));
+        let Some(Ok(file)) = incoming.opened() else { return Err(io::Error::other("its part is gone")) };
+        let file = Arc::new(Opened::to_read(file.fd())?);
+        let mut reader = self.reader();
         // What is asked for is not proven as well.
         let is_asked_for = |run: &Range<u64>| gaps.last().is_some_and(|last| last.contains(&run.start));
         for run in recorded.iter().filter(|run| !is_asked_for(run)) {
@@ -244,7 +244,7 @@ impl Finding {
 
 /// What is between the frames that are recorded. Where there are more gaps than a source is asked for at a time,
 /// everything from the last one on is one.
-fn gaps(recorded: &RangeSet, frames: u64) -> Vec<Range<u64>> {
+pub(super) fn gaps(recorded: &RangeSet, frames: u64) -> Vec<Range<u64>> {
     let mut gaps: Vec<_> = recorded.gaps(frames).take(FRAME_RUNS_MAX).collect();
     if gaps.len() == FRAME_RUNS_MAX {
         gaps.iter_mut().last().into_iter().for_each(|last| last.end = frames);

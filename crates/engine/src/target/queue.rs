@@ -9,7 +9,9 @@ use haul_proto::wire::request::SessionSettings;
 use haul_proto::wire::storage::Fsync;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Instant;
 
+use super::checkpoint::Checkpoints;
 use super::durable::{FileSystem, FileSystems};
 use super::whole::Whole;
 use crate::fs::Dir;
@@ -21,6 +23,8 @@ pub struct Settling {
     fsync: Fsync,
     limits: Limits,
     disks: FileSystems,
+    /// What was written of files that are not whole.
+    pub checkpoints: Checkpoints,
     queue: Mutex<Queue>,
     /// Wakes the thread.
     work: Condvar,
@@ -36,6 +40,14 @@ struct Queue {
     ended: bool,
     /// The job is over before its end.
     stopped: bool,
+}
+
+/// What the thread is to do next.
+pub enum Task {
+    /// Put these on the disk.
+    Group(Vec<Pending>),
+    /// Put there what was written of files that are not whole.
+    Checkpoint,
 }
 
 /// Something that waits.
@@ -55,6 +67,7 @@ impl Settling {
             fsync,
             limits,
             disks: FileSystems::default(),
+            checkpoints: Checkpoints::default(),
             queue: Mutex::new(queue),
             work: Condvar::new(),
             room: Condvar::new(),
@@ -140,20 +153,36 @@ impl Settling {
         }
     }
 
-    /// The next group; `None` when there will be none. Waits for one, unless `at_once`: then it may have nothing in it.
-    pub fn next(&self, at_once: bool) -> Option<Vec<Pending>> {
+    /// Has the thread look whether a checkpoint is due.
+    pub fn look(&self) {
+        // It looks, and waits, with the queue in its hands: so it cannot miss this.
+        let _queue = lock(&self.queue);
+        self.work.notify_one();
+    }
+
+    /// What is to be done next; `None` when there will be nothing. Waits for it, unless `at_once`: then a group may have
+    /// nothing in it. A checkpoint that is due comes first: there are few.
+    pub fn next(&self, at_once: bool) -> Option<Task> {
         let mut queue = lock(&self.queue);
         loop {
             if queue.stopped {
                 return None;
             }
+            let checkpoint = self.checkpoints.due_in(Instant::now()).filter(|_| !queue.ended);
+            if checkpoint.is_some_and(|left| left.is_zero()) {
+                return Some(Task::Checkpoint);
+            }
             if queue.gathering.is_due() || queue.ended || at_once {
                 let group = queue.gathering.take();
+                let is_empty = group.is_empty();
                 self.room.notify_all();
-                return Some(group).filter(|group| at_once || !group.is_empty());
+                return Some(Task::Group(group)).filter(|_| at_once || !is_empty);
             }
             queue.idle = true;
-            queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue = match checkpoint {
+                Some(left) => self.work.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0,
+                None => self.work.wait(queue).unwrap_or_else(PoisonError::into_inner),
+            };
         }
     }
 

@@ -5,16 +5,14 @@
 //! The thread that carries groups waits for the disk and for writing to the link, and for nobody else.
 
 use haul_proto::ids::EntryId;
-use haul_proto::integrity::Digest;
-use haul_proto::manifest::Stamp;
-use haul_proto::path::escape;
-use haul_proto::wire::report::WorkerMessage;
+use haul_proto::session::target::End;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
+use super::again::Loss;
 use super::durable::{FileSystem, Thing, sync_all};
-use super::queue::Pending;
+use super::queue::{Pending, Task};
 use super::whole::{Fate, Named, Whole};
 use super::{Item, Target};
 use crate::fs::{Dir, Identity, describe};
@@ -24,15 +22,19 @@ use crate::report::add;
 #[derive(Default)]
 pub struct Ends {
     settled: Vec<(EntryId, bool)>,
-    lost: Vec<(Whole, String)>,
+    /// Those that are to come again.
+    pub lost: Vec<Loss>,
 }
 
 impl Target {
-    /// Carries groups to the disk until the job is over.
+    /// Carries groups to the disk until the job is over, and sees to checkpoints.
     pub fn settle_groups(&self) {
         let mut named = Vec::new();
-        while let Some(group) = self.settling.next(!named.is_empty()) {
-            named = self.carry(group, named);
+        while let Some(task) = self.settling.next(!named.is_empty()) {
+            match task {
+                Task::Group(group) => named = self.carry(group, named),
+                Task::Checkpoint => self.checkpoint(),
+            }
         }
     }
 
@@ -58,9 +60,9 @@ impl Target {
     }
 
     /// A large file is whole.
-    pub(super) fn finish_file(&self, entry: EntryId, item: Arc<Item>, modified: Stamp, digest: Digest) {
+    pub(super) fn finish_file(&self, entry: EntryId, item: Arc<Item>, end: Box<End>) {
         let mut ends = Ends::default();
-        match self.complete(entry, &item, modified, digest) {
+        match self.complete(entry, &item, end) {
             Ok(whole) if whole.disk.is_some() => return self.settling.add(vec![whole]),
             Ok(whole) => self.name_at_once(whole, &mut ends),
             Err(text) => self.give_up(entry, &item, text, &mut ends),
@@ -68,18 +70,20 @@ impl Target {
         self.settle_ends(ends);
     }
 
-    fn complete(&self, entry: EntryId, item: &Arc<Item>, modified: Stamp, digest: Digest) -> Result<Whole, String> {
+    fn complete(&self, entry: EntryId, item: &Arc<Item>, end: Box<End>) -> Result<Whole, String> {
         let Item::File(incoming) = &**item else { return Err("it is a directory".into()) };
         let disk = self.settling.disk_of(incoming.dir()).map_err(|error| describe(&error))?;
-        let bytes = incoming.complete(self, disk.as_deref(), modified)?;
-        let (item, size) = (Arc::clone(item), incoming.size());
-        Ok(Whole { entry, item, size, digest, bytes, disk, packed: false })
+        let bytes = incoming.complete(self, disk.as_deref(), end.modified)?;
+        let (item, size, digest) = (Arc::clone(item), incoming.size(), end.digest);
+        Ok(Whole { entry, item, size, digest, bytes, disk, end: Some(end) })
     }
 
     /// Gives a file for which nothing is waited for its name.
     pub(super) fn name_at_once(&self, whole: Whole, ends: &mut Ends) {
-        let fate = whole.give_name(self);
-        self.conclude(whole, fate, ends);
+        for whole in self.read_back(vec![whole], ends) {
+            let fate = whole.give_name(self);
+            self.conclude(whole, fate, ends);
+        }
     }
 
     /// Puts a group on the disk and gives its files their names. The same wait brings those names to the disk that the
@@ -108,9 +112,29 @@ impl Target {
         let results_of_files: Vec<_> = results.by_ref().take(files.len()).collect();
         let mut ends = Ends::default();
         self.conclude_named(named, &self.lost_names(&directories, results), &mut ends);
-        let named = self.name_all(files.into_iter().zip(results_of_files), &mut ends);
+        if self.reads_back() {
+            // What is settled does not wait for what takes long.
+            self.settle_ends(std::mem::take(&mut ends));
+        }
+        let on_disk = self.without_lost(files.into_iter().zip(results_of_files), &mut ends);
+        let named = self.name_all(on_disk, &mut ends);
         self.settle_ends(ends);
         named
+    }
+
+    /// Those whose contents have reached the disk.
+    fn without_lost(&self, files: impl Iterator<Item = (Whole, io::Result<()>)>, ends: &mut Ends) -> Vec<Whole> {
+        let mut there = Vec::new();
+        for (whole, synced) in files {
+            match whole.incoming().saved().and(synced) {
+                Ok(()) => there.push(whole),
+                Err(error) => {
+                    let text = format!("it did not reach the disk: {}", describe(&error));
+                    ends.lost.push(Loss::of_all(whole, text));
+                }
+            }
+        }
+        there
     }
 
     /// Directories that did not reach the disk. Tells of those of which nobody else will: which are here for themselves,
@@ -146,15 +170,11 @@ impl Target {
         }
     }
 
-    /// Gives those files their names whose contents are on the disk. Returns those whose names have to get there, too.
-    fn name_all(&self, files: impl Iterator<Item = (Whole, io::Result<()>)>, ends: &mut Ends) -> Vec<Named> {
+    /// Gives files their names, whose contents are on the disk. Returns those whose names have to get there, too.
+    fn name_all(&self, files: Vec<Whole>, ends: &mut Ends) -> Vec<Named> {
         let mut named = Vec::new();
-        for (whole, synced) in files {
-            let fate = match synced {
-                Ok(()) => whole.give_name(self),
-                Err(error) => Fate::Lost(format!("it did not reach the disk: {}", describe(&error))),
-            };
-            match fate {
+        for whole in self.read_back(files, ends) {
+            match whole.give_name(self) {
                 Fate::Named if self.settling.is_full() => named.push(whole.into()),
                 fate => self.conclude(whole, fate, ends),
             }
@@ -171,8 +191,8 @@ impl Target {
     fn conclude(&self, whole: Whole, fate: Fate, ends: &mut Ends) {
         match fate {
             Fate::Named => self.succeed(whole.into(), ends),
-            Fate::Lost(text) if whole.packed => ends.lost.push((whole, text)),
-            Fate::Lost(text) | Fate::Failed(text) => self.give_up(whole.entry, &whole.item, text, ends),
+            Fate::Lost(text) => ends.lost.push(Loss::of_all(whole, text)),
+            Fate::Failed(text) => self.give_up(whole.entry, &whole.item, text, ends),
         }
     }
 
@@ -187,35 +207,12 @@ impl Target {
 
     /// Settles entries with one look at the machine, then finishes the directories that this completes.
     pub(super) fn settle_ends(&self, mut ends: Ends) {
-        self.ask_again(&mut ends);
+        self.ask_again(std::mem::take(&mut ends.lost), &mut ends);
         let mut state = self.lock();
         let complete: Vec<_> =
             ends.settled.iter().filter_map(|(entry, done)| state.machine.settle(*entry, *done)).collect();
         drop(state);
         complete.into_iter().for_each(|directory| self.finish(Some(directory)));
         self.outbox.notify_all();
-    }
-
-    /// Has what was lost sent again, into files that the kernel has no bad memories of; what was lost twice fails.
-    fn ask_again(&self, ends: &mut Ends) {
-        let lost = std::mem::take(&mut ends.lost);
-        let Some((first, text)) = lost.first() else { return };
-        let path = escape(&first.incoming().path(&self.landing));
-        let (text, others) = (text.lines().next().unwrap_or_default(), lost.len() - 1);
-        let text = format!("{path}: {text}; this file and {others} others are sent again");
-        let afresh = |(whole, _): &(Whole, String)| {
-            whole.incoming().discard(&self.unfinished);
-            (whole.entry, Arc::new(Item::File(whole.incoming().afresh())))
-        };
-        let files = lost.iter().map(afresh).collect();
-        let failed = self.lock().machine.lost(files);
-        if failed.len() < lost.len() {
-            self.reporter.send(&WorkerMessage::Notice { text });
-        }
-        for (whole, text) in lost {
-            if failed.contains(&whole.entry) {
-                self.give_up(whole.entry, &whole.item, text, ends);
-            }
-        }
     }
 }

@@ -50,10 +50,10 @@ struct Temporary {
 }
 
 impl Unfinished {
-    /// Opens the temporary file of a final name, empty: new, or what an earlier run left. With a `journal`, it outlives
-    /// a job that is stopped.
+    /// Opens the temporary file of a final name, empty: new, or what an earlier run left. It can be read, too: it may be
+    /// read back. With a `journal`, it outlives a job that is stopped.
     pub fn open(&self, spot: &Spot, journal: Option<&Leaf>, rivals: &Rivals) -> Result<OwnedFd, String> {
-        let opened = self.lock(spot, OFlags::WRONLY | OFlags::CREATE, journal, rivals)?;
+        let opened = self.lock(spot, OFlags::RDWR | OFlags::CREATE, journal, rivals)?;
         let file = opened.ok_or_else(|| describe(&Errno::NOENT.into()))?;
         ftruncate(&file, 0).map_err(|error| describe(&error.into()))?;
         Ok(file)
@@ -61,13 +61,7 @@ impl Unfinished {
 
     /// Opens the temporary file of a final name as an earlier run left it; `None` where there is none.
     pub fn take_over(&self, spot: &Spot, journal: &Leaf, rivals: &Rivals) -> Result<Option<OwnedFd>, String> {
-        self.lock(spot, OFlags::WRONLY, Some(journal), rivals)
-    }
-
-    /// The temporary file of a final name, to be read while it is being written.
-    pub fn open_to_read(spot: &Spot, file: &OwnedFd) -> io::Result<OwnedFd> {
-        let (opened, look) = spot.dir.open_file(&temporary_name(&spot.name, b"file"), Links::Itself)?;
-        if look.identity == Look::at_fd(file)?.identity { Ok(opened) } else { Err(Errno::STALE.into()) }
+        self.lock(spot, OFlags::RDWR, Some(journal), rivals)
     }
 
     fn lock(

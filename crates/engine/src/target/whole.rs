@@ -7,6 +7,7 @@ use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
 use haul_proto::manifest::{Meta, Stamp};
 use haul_proto::path::Name;
+use haul_proto::session::target::End;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, linkat, openat};
 use rustix::io::Errno;
 use std::io;
@@ -21,7 +22,7 @@ use crate::fs::{Dir, Look, describe};
 use crate::storage::Method;
 use crate::storage::cache::WRITE_BACK_FILE_MIN;
 use crate::storage::calls::write_at;
-use crate::storage::file::{Opened, magic_of};
+use crate::storage::file::{Opened, is_served, magic_of};
 use crate::storage::policy::Way;
 
 /// A whole file.
@@ -38,8 +39,8 @@ pub struct Whole {
     pub bytes: Bytes,
     /// Where it has to be before it gets its name; `None`: nothing is waited for.
     pub disk: Option<Arc<FileSystem>>,
-    /// It came in a pack: should it be lost, it can come again.
-    pub packed: bool,
+    /// What is known of its frames; `None`: it came in a pack.
+    pub end: Option<Box<End>>,
 }
 
 /// A file that has its name, and is closed.
@@ -162,6 +163,7 @@ impl Incoming {
     /// All of it was written: gives it its metadata.
     pub fn complete(&self, target: &Target, disk: Option<&FileSystem>, modified: Stamp) -> Result<Bytes, String> {
         let Some(Ok(file)) = self.opened() else { return Err("nothing of it was written".into()) };
+        self.saving().iter().for_each(|(_, saving)| saving.end());
         let fd = &**file.fd();
         let flushed = if disk.is_none() { flush_where_close_tells(fd) } else { Ok(()) };
         let applied = flushed.and_then(|()| match self.place() {
@@ -174,7 +176,8 @@ impl Incoming {
     /// A file without a name: nothing of it can be left behind.
     fn write_nameless(&self, target: &Target, dir: &Dir, bytes: &[u8], modified: Stamp) -> io::Result<OwnedFd> {
         let mode = if target.request.preserve { 0o600 } else { u32::from(self.meta().mode & 0o777) };
-        let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+        // It may be read back.
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let file = openat(&*dir.fd()?, c".", flags, Mode::from_raw_mode(mode))?;
         write_at(&file, bytes, 0)?;
         let _ = target.put_on_file(&file, &Meta { modified, ..*self.meta() }, false)?;
@@ -197,11 +200,8 @@ pub(super) fn give_name(file: &OwnedFd, dir: &OwnedFd, name: &Name) -> io::Resul
 /// Network file systems and FUSE tell of a full disk or a lost server only when a file is flushed: there it is
 /// flushed before it gets its name, also where nothing else is waited for. So is a block device at the end.
 fn flush_where_close_tells(file: &OwnedFd) -> io::Result<()> {
-    /// NFS, SMB 1 to 3, FUSE, Ceph, 9p, Lustre, AFS (statfs(2), linux/magic.h).
-    const MAGICS: [u64; 9] =
-        [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x6573_5546, 0x00c3_6400, 0x0102_1997, 0x0bd0_0bd0, 0x5346_414f];
     let block_device = || Look::at_fd(file).is_ok_and(|look| look.kind == FileType::BlockDevice);
-    if MAGICS.contains(&magic_of(file)?) || block_device() { Ok(rustix::fs::fsync(file)?) } else { Ok(()) }
+    if is_served(magic_of(file)?) || block_device() { Ok(rustix::fs::fsync(file)?) } else { Ok(()) }
 }
 
 fn is_unsupported(error: &io::Error) -> bool {

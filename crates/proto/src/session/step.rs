@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::ids::{EntryId, StreamId};
-use crate::integrity::Digest;
+use crate::integrity::{Digest, FrameTree};
 use crate::manifest::{Entry, Stamp};
 
 /// What a directory is to its children.
@@ -62,6 +62,29 @@ pub struct Finish<H> {
     pub entry: EntryId,
     /// What the engine knows it by.
     pub handle: Arc<H>,
-    /// For a file that came in frames: its time and BLAKE3.
-    pub end: Option<(Stamp, Digest)>,
+    /// For a file that came in frames.
+    pub end: Option<Box<End>>,
+}
+
+/// What is known of a file that came in frames, when all have come.
+#[derive(Debug, Clone)]
+pub struct End {
+    /// Its time.
+    pub modified: Stamp,
+    /// Its BLAKE3.
+    pub digest: Digest,
+    /// The values of its frames, as far as they are kept ([`super::target::Target::keep_values`]).
+    pub tree: FrameTree,
+}
+
+/// A whole file that is not on the disk as it was sent.
+#[derive(Debug)]
+pub struct Lost<H> {
+    /// The entry.
+    pub entry: EntryId,
+    /// What the engine knows it by from now on.
+    pub handle: Arc<H>,
+    /// For a file that came in frames: its size, and what is left of it. The frames that are not in the tree have to come
+    /// again.
+    pub left: Option<(u64, Box<End>)>,
 }

@@ -5,6 +5,7 @@
 //! is no directory, a frame off its place or of something not needed ends the session with a
 //! [`ProtocolFault`]. What is merely late (about an entry that is settled) is discarded.
 
+mod again;
 mod loss;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -17,10 +18,10 @@ use crate::manifest::{Entry, Kind, Place, Stamp};
 use crate::ranges::RangeSet;
 use crate::wire::fault::ProtocolFault;
 use crate::wire::frame::PackedFile;
-use crate::wire::limits::{ENTRY_WINDOW, FRAME_RUNS_MAX, HELD_VALUES_MAX, OPEN_DIRECTORIES_MAX, PACK_FILES_MAX};
+use crate::wire::limits::{ENTRY_WINDOW, FRAME_RUNS_MAX, HELD_VALUES_MAX, OPEN_DIRECTORIES_MAX};
 use crate::wire::message::{Need, SourceMessage, TargetMessage};
 
-pub use super::step::{Answer, Finish, Parent, Step};
+pub use super::step::{Answer, End, Finish, Lost, Parent, Step};
 
 /// Most runs in one Done message.
 const DONE_RUNS_MAX: usize = 4096;
@@ -51,6 +52,7 @@ pub struct Target<H> {
     in_window: usize,
     open_directories: usize,
     offers_ended: bool,
+    keeps_values: bool,
 }
 
 #[derive(Debug)]
@@ -71,7 +73,7 @@ enum State<H> {
     Small { handle: Arc<H> },
     /// Needed, comes in frames. Next: Finishing, settled. Boxed, since there are few of these and many of the others.
     Large(Box<Large<H>>),
-    /// Whole; the engine gives it its name. Next: settled; Small, once, if it was lost on the way to the disk.
+    /// Whole; the engine gives it its name. Next: settled; Small or Large, once, if it is not on the disk as it was sent.
     Finishing,
     /// A directory. Next: Finishing, once it has ended and all children are settled.
     Directory { handle: Option<Arc<H>>, children: u64, ended: bool },
@@ -109,7 +111,14 @@ impl<H> Target<H> {
             in_window: 0,
             open_directories: 0,
             offers_ended: false,
+            keeps_values: false,
         }
+    }
+
+    /// From now on, the values of a file's frames are kept until it is whole, so that it can be found out where they
+    /// differ from what was written: see [`FrameTree::keeping`].
+    pub fn keep_values(&mut self) {
+        self.keeps_values = true;
     }
 
     /// Takes a message from the source. An Offer must be answered entry by entry before the next message.
@@ -180,16 +189,16 @@ impl<H> Target<H> {
             let needs = std::mem::take(&mut self.needs);
             self.outbox.push_back(TargetMessage::Needs { first: self.needs_first, needs });
         }
-        let frame = self.frame;
+        let (frame, keeps) = (self.frame, self.keeps_values);
         let tracked = self.entries.get_mut(&entry)?;
         match (answer, &mut tracked.state) {
             (Answer::Needed(directory), State::Directory { handle, .. }) => *handle = Some(directory),
             (Answer::Refused, State::Directory { .. }) => {}
             (Answer::Needed(handle) | Answer::Partial(handle), State::Examining { kind: Kind::File { size } }) => {
-                tracked.state = receiving(frame, handle, *size, None);
+                tracked.state = receiving(frame, handle, *size, None, keeps);
             }
             (Answer::NeededInOrder(handle), State::Examining { kind: Kind::File { size } }) => {
-                tracked.state = receiving(frame, handle, *size, Some(0));
+                tracked.state = receiving(frame, handle, *size, Some(0), keeps);
             }
             (Answer::Settled | Answer::Refused, State::Examining { .. }) => return self.forget(entry),
             _ => panic!("an answer that entry {} cannot have", entry.0),
@@ -313,26 +322,6 @@ impl<H> Target<H> {
             self.outbox.push_back(TargetMessage::ResendPacked { entries });
         }
         Ok(())
-    }
-
-    /// Whole files of packs did not reach the disk: asks for them again. Returns those that have to fail: they were lost
-    /// before, or the source has given them up.
-    pub fn lost(&mut self, files: Vec<(EntryId, Arc<H>)>) -> Vec<EntryId> {
-        let (mut asked, mut failed) = (Vec::new(), Vec::new());
-        for (entry, handle) in files {
-            match self.entries.get_mut(&entry) {
-                Some(tracked @ Tracked { state: State::Finishing, released: false, again: false, .. }) => {
-                    (tracked.state, tracked.again) = (State::Small { handle }, true);
-                    asked.push(entry);
-                }
-                _ => failed.push(entry),
-            }
-        }
-        for entries in asked.chunks(PACK_FILES_MAX) {
-            self.outbox_resends += 1;
-            self.outbox.push_back(TargetMessage::ResendPacked { entries: entries.to_vec() });
-        }
-        failed
     }
 
     /// An entry has its final name, or has failed (and was reported). Returns the directory that this completes.
@@ -521,9 +510,10 @@ impl<H> Target<H> {
         let Some(tracked) = self.entries.get_mut(&entry) else { return Step::None };
         let State::Large(large) = &tracked.state else { return Step::None };
         let (Some(end), Some(digest)) = (large.end, large.tree.digest()) else { return Step::None };
-        let handle = Arc::clone(&large.handle);
-        tracked.state = State::Finishing;
+        let State::Large(large) = std::mem::replace(&mut tracked.state, State::Finishing) else { return Step::None };
+        let Large { handle, tree, .. } = *large;
         if digest == end.1 {
+            let end = Box::new(End { modified: end.0, digest, tree });
             Step::Finish(Finish { entry, handle, end: Some(end) })
         } else {
             Step::Mismatch(entry, handle)
@@ -601,11 +591,12 @@ fn is_new(message: &SourceMessage) -> bool {
     }
 }
 
-fn receiving<H>(frame: FrameLen, handle: Arc<H>, size: u64, in_order: Option<u64>) -> State<H> {
+fn receiving<H>(frame: FrameLen, handle: Arc<H>, size: u64, in_order: Option<u64>, keeps_values: bool) -> State<H> {
     if size <= frame.pack_file_max() {
         return State::Small { handle };
     }
-    let tree = FrameTree::new(frame.frames(size));
+    let frames = frame.frames(size);
+    let tree = if keeps_values { FrameTree::keeping(frames) } else { FrameTree::new(frames) };
     State::Large(Box::new(Large {
         handle,
         size,

@@ -253,7 +253,7 @@ fn a_file_is_whole_when_frames_and_end_are_there() {
             });
         }
         assert!(
-            matches!(&steps[..], [Step::None, Step::None, Step::Finish(Finish { end: Some((_, is)), .. })] if *is == digest)
+            matches!(&steps[..], [Step::None, Step::None, Step::Finish(Finish { end: Some(end), .. })] if end.digest == digest)
         );
         assert!(matches!(target.handle(failed(0)), Ok(Step::None)), "too late to take it back");
         assert_eq!(target.admit_frame(EntryId(0), 0, frame_len().bytes()), Ok(None));
@@ -416,7 +416,7 @@ fn directories_complete_from_the_inside_out() {
     assert!(matches!(target.handle(end_of(1)), Ok(Step::None)));
     target.admit_pack(&[packed(2)]).unwrap();
     let inner = target.settle(EntryId(2), true).expect("the inner directory");
-    assert_eq!((inner.entry, *inner.handle, inner.end), (EntryId(1), 1, None));
+    assert_eq!((inner.entry, *inner.handle, inner.end.is_none()), (EntryId(1), 1, true));
     let outer = target.settle(EntryId(1), true).expect("the outer directory");
     assert_eq!(outer.entry, EntryId(0));
     assert!(target.settle(EntryId(0), true).is_none());
@@ -494,7 +494,8 @@ fn what_is_lost_is_asked_for_once_more() {
     offered(&mut target, vec![file(5), file(5), file(5), file(2 * F)]);
     drain(&mut target);
     let lost = |target: &mut Target<u64>, ids: &[u64]| {
-        target.lost(ids.iter().map(|id| (EntryId(*id), Arc::new(id + 100))).collect())
+        let lost = |id: &u64| Lost { entry: EntryId(*id), handle: Arc::new(id + 100), left: None };
+        target.lost(ids.iter().map(lost).collect())
     };
     assert_eq!(lost(&mut target, &[0, 3, 9]), [EntryId(0), EntryId(3), EntryId(9)], "none of them is whole");
     target.admit_pack(&[packed(0), packed(1), packed(2)]).unwrap();
@@ -505,4 +506,80 @@ fn what_is_lost_is_asked_for_once_more() {
     assert_eq!(again.into_iter().flatten().map(|handle| *handle).collect::<Vec<_>>(), [100, 101]);
     assert_eq!(lost(&mut target, &[0]), [EntryId(0)], "it had its second chance");
     assert!(drain(&mut target).is_empty() && target.is_known(EntryId(0)));
+}
+
+/// A whole file of three frames, and what was said of it.
+fn whole_file() -> (Target<u64>, Box<End>) {
+    let data = vec![7u8; 3 * frame_len().bytes()];
+    let mut target = target();
+    target.keep_values();
+    offered(&mut target, vec![file(3 * F)]);
+    let digest = *blake3::hash(&data).as_bytes();
+    target.handle(SourceMessage::FileEnd { entry: EntryId(0), modified: Stamp::default(), digest }).unwrap();
+    let end = written(&mut target, 0..3).expect("it is whole");
+    drain(&mut target);
+    (target, end)
+}
+
+/// Brings frames of the file that [`whole_file`] makes; what follows, when it is whole.
+fn written(target: &mut Target<u64>, frames: Range<u64>) -> Option<Box<End>> {
+    let frame = frame_len();
+    let mut end = None;
+    for index in frames {
+        assert!(target.admit_frame(EntryId(0), index * F, frame.bytes()).unwrap().is_some(), "frame {index}");
+        let value = frame.hash(3 * F, index, &vec![7; frame.bytes()]);
+        match target.frame_written(EntryId(0), index * F, value) {
+            Step::Finish(finish) => end = finish.end,
+            Step::None => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    end
+}
+
+#[test]
+fn of_a_large_file_what_is_lost_comes_once_more_and_nothing_else_does() {
+    for damaged in [0..3, 1..2, 0..2] {
+        let (mut target, mut end) = whole_file();
+        let modified = end.modified;
+        end.tree.forget(&damaged);
+        let lost =
+            |end: &End| Lost { entry: EntryId(0), handle: Arc::new(100), left: Some((3 * F, Box::new(end.clone()))) };
+        assert_eq!(target.lost(vec![lost(&end)]), []);
+        assert_eq!(drain(&mut target), [TargetMessage::Lacks { entry: EntryId(0), frames: vec![damaged.clone()] }]);
+        let kept = (0..3).find(|index| !damaged.contains(index));
+        kept.iter().for_each(|index| {
+            assert_eq!(target.admit_frame(EntryId(0), index * F, frame_len().bytes()), Ok(None));
+        });
+        assert_eq!(target.admit_frame(EntryId(0), damaged.start * F, frame_len().bytes()), Ok(Some(Arc::new(100))));
+        target.release_frame(EntryId(0), damaged.start * F);
+        let again = written(&mut target, damaged).expect("it is whole without another FileEnd");
+        assert!((again.modified, again.digest) == (modified, end.digest));
+        assert_eq!(target.lost(vec![lost(&end)]), [EntryId(0)], "it had its second chance");
+        assert!(drain(&mut target).is_empty() && target.is_known(EntryId(0)));
+    }
+}
+
+#[test]
+fn a_large_file_that_its_source_has_given_up_is_not_asked_for() {
+    let (mut target, mut end) = whole_file();
+    target.handle(failed(0)).unwrap();
+    end.tree.forget(&(0..1));
+    assert_eq!(
+        target.lost(vec![Lost { entry: EntryId(0), handle: Arc::new(0), left: Some((3 * F, end)) }]),
+        [EntryId(0)]
+    );
+}
+
+#[test]
+fn what_is_lost_may_get_lost_again_on_its_way() {
+    let (mut target, mut end) = whole_file();
+    end.tree.forget(&(1..3));
+    target.lost(vec![Lost { entry: EntryId(0), handle: Arc::new(0), left: Some((3 * F, end)) }]);
+    drain(&mut target);
+    target.handle(SourceMessage::Ask { streams: vec![StreamId(1)], entries: vec![(EntryId(0), 1)] }).unwrap();
+    assert_eq!(
+        drain(&mut target),
+        [TargetMessage::Missing { entry: EntryId(0), frames: vec![1..3] }, TargetMessage::Answered]
+    );
 }

@@ -39,6 +39,17 @@ pub struct Counters {
     pub bytes_on_wire: u64,
 }
 
+/// Bytes that a target has read back, where it was asked to verify the disk, by where they came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReadBack {
+    /// Past the page cache.
+    pub disk_bytes: u64,
+    /// Perhaps from the page cache: the file system would have it no other way.
+    pub cache_bytes: u64,
+    /// From memory: the file system has no disk.
+    pub memory_bytes: u64,
+}
+
 /// An end's last word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Final {
@@ -54,6 +65,8 @@ pub struct Final {
     pub cloned_bytes: u64,
     /// Whether every file that was copied is on the disk with its name: the target's to say.
     pub durable: bool,
+    /// What was read back and found as it was sent.
+    pub read_back: ReadBack,
     /// What the source's sockets met with; all zero at the target, and where no TCP was used.
     pub path: PathFigures,
     /// How most of the bytes that travelled compressed were: the source's to say, and `None` where none were.
@@ -154,6 +167,7 @@ impl Final {
         self.counters.encode(out);
         out.u64(self.cpu_us).u64(self.peak_bytes).u64(self.direct_bytes).u64(self.cloned_bytes);
         out.bool(self.durable);
+        self.read_back.encode(out);
         self.path.encode(out);
         self.compression.map_or(Policy::Off, Policy::Always).encode(out);
     }
@@ -163,13 +177,24 @@ impl Final {
         let (cpu_us, peak_bytes) = (reader.u64()?, reader.u64()?);
         let (direct_bytes, cloned_bytes) = (reader.u64()?, reader.u64()?);
         let durable = reader.bool()?;
+        let read_back = ReadBack::decode(reader)?;
         let path = PathFigures::decode(reader)?;
         let compression = match Policy::decode(reader)? {
             Policy::Off => None,
             Policy::Always(method) => Some(method),
             Policy::Auto => return Err(ProtocolFault::Invalid("a compression that was not chosen")),
         };
-        Ok(Self { counters, cpu_us, peak_bytes, direct_bytes, cloned_bytes, durable, path, compression })
+        Ok(Self { counters, cpu_us, peak_bytes, direct_bytes, cloned_bytes, durable, read_back, path, compression })
+    }
+}
+
+impl ReadBack {
+    fn encode(&self, out: &mut Writer) {
+        out.varint(self.disk_bytes).varint(self.cache_bytes).varint(self.memory_bytes);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        Ok(Self { disk_bytes: reader.varint()?, cache_bytes: reader.varint()?, memory_bytes: reader.varint()? })
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a worker tells its controller: who it is, how far it is, what it did. The figures are in [`super::counters`].
 
-pub use super::counters::{Counters, Final, PathFigures};
+pub use super::counters::{Counters, Final, PathFigures, ReadBack};
 use super::fault::ProtocolFault;
 use super::feature::Features;
 use super::limits::{OPERANDS_MAX, PATH_MAX, TEXT_MAX};
@@ -345,6 +345,7 @@ mod tests {
                 direct_bytes: 7,
                 cloned_bytes: 8,
                 durable: true,
+                read_back: ReadBack { disk_bytes: 9, cache_bytes: 10, memory_bytes: 11 },
                 path,
                 compression: Some(Method::Zstd(3)),
             })),

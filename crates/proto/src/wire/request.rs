@@ -5,7 +5,7 @@ use super::fault::ProtocolFault;
 use super::handshake::Suite;
 use super::limits::{ADDRESSES_MAX, CONGESTION_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX, TEXT_MAX};
 use super::rules::{LeaveOut, Rules};
-use super::storage::{Fsync, StorageRequest};
+use super::storage::{Fsync, StorageRequest, Verify};
 use crate::codec::{Decoded, Reader, Writer};
 use crate::compression::Policy;
 use crate::cpus::Cpus;
@@ -139,8 +139,8 @@ pub struct TargetRequest {
     pub rules: Rules,
     /// Keep modes, owners and groups.
     pub preserve: bool,
-    /// Hash with BLAKE3 what arrived, before it is written.
-    pub verify_memory: bool,
+    /// What is proven beyond what has travelled.
+    pub verify: Verify,
     /// Read files that are there already, to report their digests.
     pub digest_existing: bool,
     /// How files are written.
@@ -297,12 +297,9 @@ impl TargetRequest {
         out.bytes(&self.path).count(self.operands.len());
         self.operands.iter().for_each(|operand| operand.encode(out));
         out.raw(&self.source_boot).raw(&self.origin);
-        out.bool(self.again)
-            .bool(self.own_tree)
-            .bool(self.make_directory)
-            .bool(self.preserve)
-            .bool(self.verify_memory)
-            .bool(self.digest_existing);
+        out.bool(self.again).bool(self.own_tree).bool(self.make_directory).bool(self.preserve);
+        self.verify.encode(out);
+        out.bool(self.digest_existing);
         self.rules.encode(out);
         self.storage.encode(out);
         out.bool(self.resume).bool(self.keep_partial).bytes(&self.journal_dir);
@@ -324,7 +321,7 @@ impl TargetRequest {
             own_tree: reader.bool()?,
             make_directory: reader.bool()?,
             preserve: reader.bool()?,
-            verify_memory: reader.bool()?,
+            verify: Verify::decode(reader)?,
             digest_existing: reader.bool()?,
             rules: Rules::decode(reader)?,
             storage: StorageRequest::decode(reader)?,
@@ -443,7 +440,7 @@ mod tests {
                 own_tree: true,
                 make_directory: false,
                 preserve: false,
-                verify_memory: true,
+                verify: Verify::Memory,
                 digest_existing: false,
                 rules: Rules::default(),
                 storage: StorageRequest::default(),

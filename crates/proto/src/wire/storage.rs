@@ -1,4 +1,4 @@
-//! How an end reads or writes its files, and what it waits for: what the controller asks for in a Request.
+//! How an end reads or writes its files, what it waits for and what it proves: what the controller asks for in a Request.
 
 use super::fault::ProtocolFault;
 use super::limits::UNDER_WAY_MAX;
@@ -49,6 +49,18 @@ pub enum Fsync {
     /// And then the name is, too.
     #[default]
     Full,
+}
+
+/// What the target proves beyond the CRC of each frame, and the BLAKE3 of each file as its frames told it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Verify {
+    /// Nothing.
+    #[default]
+    Wire,
+    /// The BLAKE3 of each frame, over what it is about to write.
+    Memory,
+    /// The BLAKE3 of each frame, over what the disk returns after it was written.
+    Disk,
 }
 
 impl StorageRequest {
@@ -111,6 +123,28 @@ impl Fsync {
     }
 }
 
+impl Verify {
+    /// Writes it.
+    pub(super) fn encode(self, out: &mut Writer) {
+        let number = match self {
+            Self::Wire => 0,
+            Self::Memory => 1,
+            Self::Disk => 2,
+        };
+        out.u8(number);
+    }
+
+    /// Reads it.
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        match reader.u8()? {
+            0 => Ok(Self::Wire),
+            1 => Ok(Self::Memory),
+            2 => Ok(Self::Disk),
+            value => Err(ProtocolFault::Unknown { what: "way to verify", value: value.into() }),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,6 +164,12 @@ mod tests {
             assert_eq!(Fsync::decode(&mut Reader::new(&out.into_bytes())), Ok(fsync));
         }
         assert!(Fsync::decode(&mut Reader::new(&[3])).is_err());
+        for verify in [Verify::Wire, Verify::Memory, Verify::Disk] {
+            let mut out = Writer::new();
+            verify.encode(&mut out);
+            assert_eq!(Verify::decode(&mut Reader::new(&out.into_bytes())), Ok(verify));
+        }
+        assert!(Verify::decode(&mut Reader::new(&[3])).is_err());
         assert!(StorageRequest::decode(&mut Reader::new(&[3, 0, 0])).is_err());
         assert!(StorageRequest::decode(&mut Reader::new(&[0, 3, 0])).is_err());
         assert!(StorageRequest::decode(&mut Reader::new(&[0, 0, UNDER_WAY_MAX + 1])).is_err());

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::{Large, State, Step, Target};
 use crate::ids::{EntryId, StreamId};
 use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{ENTRY_WINDOW, FRAME_RUNS_MAX, PACK_FILES_MAX};
+use crate::wire::limits::{ENTRY_WINDOW, FRAME_RUNS_MAX};
 use crate::wire::message::TargetMessage;
 
 impl<H> Target<H> {
@@ -26,10 +26,7 @@ impl<H> Target<H> {
                 self.answer_for(entry, &mut packed)?;
             }
         }
-        for entries in packed.chunks(PACK_FILES_MAX) {
-            self.outbox_resends += 1;
-            self.outbox.push_back(TargetMessage::ResendPacked { entries: entries.to_vec() });
-        }
+        self.resend_small(&packed);
         self.answering = true;
         self.outbox.push_back(TargetMessage::Answered);
         Ok(Step::StreamsLost(streams))

@@ -1,0 +1,52 @@
+//! Whole files that are not on the disk as they were sent: their write-back has failed, or the disk returns other bytes.
+//! What is wrong of them is asked for again, once.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::{Large, Lost, State, Target, Tracked};
+use crate::ids::EntryId;
+use crate::wire::limits::PACK_FILES_MAX;
+use crate::wire::message::TargetMessage;
+
+impl<H> Target<H> {
+    /// Asks for these again. Returns those that have to fail: they were asked for before, or the source has given them
+    /// up.
+    pub fn lost(&mut self, files: Vec<Lost<H>>) -> Vec<EntryId> {
+        let (mut packed, mut failed) = (Vec::new(), Vec::new());
+        for Lost { entry, handle, left } in files {
+            let Some(tracked @ Tracked { state: State::Finishing, released: false, again: false, .. }) =
+                self.entries.get_mut(&entry)
+            else {
+                failed.push(entry);
+                continue;
+            };
+            tracked.again = true;
+            let Some((size, end)) = left else {
+                tracked.state = State::Small { handle };
+                packed.push(entry);
+                continue;
+            };
+            let lacking: Vec<_> = end.tree.seen().gaps(end.tree.frames()).collect();
+            tracked.state = State::Large(Box::new(Large {
+                handle,
+                size,
+                end: Some((end.modified, end.digest)),
+                tree: end.tree,
+                in_hand: HashSet::new(),
+                unsure: BTreeMap::new(),
+                in_order: None,
+            }));
+            self.lacks(entry, &lacking);
+        }
+        self.resend_small(&packed);
+        failed
+    }
+
+    /// Asks for small files again.
+    pub(super) fn resend_small(&mut self, files: &[EntryId]) {
+        for entries in files.chunks(PACK_FILES_MAX) {
+            self.outbox_resends += 1;
+            self.outbox.push_back(TargetMessage::ResendPacked { entries: entries.to_vec() });
+        }
+    }
+}
