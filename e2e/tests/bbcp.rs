@@ -169,10 +169,10 @@ fn seed_lines_run_as_they_stand() {
     sandbox.big_file("nfs/F", 5_000_000);
     sandbox.dir("here");
 
-    // One stream, a remote program of one's own; the same past the page cache.
+    // One stream, an address for the data, a remote program of one's own; the same past the page cache.
     for unbuffered in ["", "-u st "] {
         let own = format!("'ssh -x -a %4 %I -l %U %H {place}/src/bbcp/bin/amd64_linux/bbcp'");
-        let line = format!("bbcp -f -s 1 {unbuffered}-P 2 -S {own} -w 32M HOST:{place}/nfs/F here");
+        let line = format!("bbcp -f -s 1 -H 127.0.0.1 {unbuffered}-P 2 -S {own} -w 32M HOST:{place}/nfs/F here");
         bbcp.line(&line).run().succeeds();
         compare(&sandbox.path("nfs/F"), &sandbox.path("here/F")).unwrap();
         fs::remove_file(sandbox.path("here/F")).unwrap();

@@ -20,6 +20,7 @@ use crate::args::operand::parse_operand;
 use crate::args::table::typed;
 use crate::args::values::Values;
 use crate::args::{Dialect, UsageError, habits};
+use crate::network::{family, network};
 
 /// Progress as events, unless `-P` says otherwise.
 const JSON_PROGRESS_EVERY: Duration = Duration::from_secs(1);
@@ -106,7 +107,7 @@ pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) ->
     let mut sources = operands.iter().map(|operand| parse_operand(operand)).collect::<Result<Vec<_>, _>>()?;
     let mut target = sources.pop().ok_or_else(|| UsageError::new("nothing to copy"))?;
     settings.options.base = base(values, &mut sources)?;
-    check_hosts(&sources, &target)?;
+    check_hosts(&sources)?;
     if is_null(&target.path) {
         target.path = NULL_TARGET.into();
     }
@@ -165,10 +166,11 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, U
             None if display.mode == Mode::Json => JSON_PROGRESS_EVERY,
             None => defaults.progress_every,
         },
+        network: network(values)?,
         ..defaults
     };
     let time_limit = values.time("timelimit", Duration::from_secs(1)..=MAX_TIME_LIMIT, "from 1s to 365d")?;
-    Ok(Settings { options, access: access(values)?, display, checksums, time_limit })
+    Ok(Settings { options, access: access(values, stderr_is_terminal)?, display, checksums, time_limit })
 }
 
 /// `-s`, of a copy or of the demo.
@@ -275,7 +277,7 @@ fn verify(values: &Values) -> Result<Verify, UsageError> {
     Ok(verify)
 }
 
-fn access(values: &Values) -> Result<Access, UsageError> {
+fn access(values: &Values, in_turn: bool) -> Result<Access, UsageError> {
     let Shell { port: shells_port, identity, options } = shell(values)?;
     let port = values.number("ssh-port", 1..=u16::MAX.into())?.or(shells_port);
     let ssh_options = [values.texts("ssh-option")?, options].concat();
@@ -289,9 +291,11 @@ fn access(values: &Values) -> Result<Access, UsageError> {
         identity: values.last("idfile").map(PathBuf::from).or(identity),
         port: port.and_then(|port| u16::try_from(port).ok()),
         ssh_options,
+        family: family(values, "c")?,
         source_command: command(values, "source-command")?,
         target_command: command(values, "target-command")?,
         deploy: !values.flag("no-deploy"),
+        in_turn,
         silence: silence(values)?,
         connect_timeout: None,
         retries: retries(values)?,
@@ -371,29 +375,22 @@ fn tells_of_files(display: &Display) -> bool {
     }
 }
 
-pub(crate) fn contradiction(a: &str, b: &str) -> UsageError {
+/// Two options of which one has to go.
+pub fn contradiction(a: &str, b: &str) -> UsageError {
     UsageError::new(format!("{} and {} contradict each other", typed(a), typed(b))).remedy("leave one of them out")
 }
 
-/// One host for all sources, and this machine at one end at least.
-fn check_hosts(sources: &[Location], target: &Location) -> Result<(), UsageError> {
+/// One host for all sources: one worker reads them all.
+fn check_hosts(sources: &[Location]) -> Result<(), UsageError> {
     let Some(first) = sources.first() else { return Err(UsageError::new("nothing to copy")) };
-    if let Some(other) = sources.iter().find(|source| source.host != first.host) {
-        return Err(UsageError::new(format!(
+    match sources.iter().find(|source| source.host != first.host) {
+        None => Ok(()),
+        Some(other) => Err(UsageError::new(format!(
             "the sources are on two hosts: {} and {}",
             shown(&first.host),
             shown(&other.host)
         ))
-        .remedy("copy from each host with a command of its own"));
-    }
-    match (&first.host, &target.host) {
-        (Host::Remote { .. }, Host::Remote { .. }) => Err(UsageError::new(format!(
-            "{} and {} are both remote: this version copies from or to this machine only",
-            shown(&first.host),
-            shown(&target.host)
-        ))
-        .remedy(format!("run haul on one of them: ssh -t {} haul ...", shown(&first.host)))),
-        _ => Ok(()),
+        .remedy("copy from each host with a command of its own")),
     }
 }
 
@@ -415,4 +412,4 @@ use details::{
 
 #[cfg(test)]
 #[path = "resolve_tests.rs"]
-mod tests;
+pub mod tests;

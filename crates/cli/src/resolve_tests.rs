@@ -4,7 +4,8 @@ use super::*;
 use crate::args::parse::{Command, parse};
 use haul_engine::spec::{InTheWay, Modes};
 
-fn plan_of(line: &str, terminal: bool) -> Result<Plan, UsageError> {
+/// What this command line comes to.
+pub fn plan_of(line: &str, terminal: bool) -> Result<Plan, UsageError> {
     plan_under(Dialect::Haul, line, terminal)
 }
 
@@ -15,7 +16,8 @@ fn plan_under(dialect: Dialect, line: &str, terminal: bool) -> Result<Plan, Usag
     }
 }
 
-fn good(line: &str) -> Plan {
+/// The same for a good one.
+pub fn good(line: &str) -> Plan {
     plan_of(line, false).unwrap()
 }
 
@@ -193,7 +195,7 @@ fn bad_values_name_the_option_and_the_remedy() {
         ["-s 0 a b", "-s x a b", "--streams 257 a b", "-w 1kb a b", "-w 1 a b", "-x 1023 a b", "--cpus 0-1024 a b", "--cpus 3-1 a b", "--cpus 1,,2 a b", "--congestion b/r a b", "--frame 300k a b", "--frame 2m a b",
          "-@ folow a b", "-u source a b", "--cache both a b", "--cipher aes a b", "--cipher auto --no-encrypt a b", "--verify wire a b", "--verify=disk --fsync=none a b", "-P 0 a b",
          "-c20 a b", "-cmax a b", "--quiet -P 1 a b", "--quiet -v a b", "--checksums - --json a b", "--ssh-port 0 a b", "h:a g:b c",
-         "h:a b c", "h:a me@g:b", "--checksums= a b", "-S= a b", "--ssh-option= a b",
+         "h:a b c", "--checksums= a b", "-S= a b", "--ssh-option= a b",
          "-m 8 a b", "-m / a b", "-m 17777 a b", "-m 0 a b", "-q 256 a b", "-b 0 a b", "-b +65 a b", "-B 1 a b", "-w = a b", "-U =1m a b", "-t 0 a b", "-t soon a b", "--bwlimit x a b", "--bwlimit 1g0 a b",
          "-l= a b", "-d g:x h:a b", "--rsh=rsh a b", "-L x a b", "-E md5 a b", "-I list b", "-fO a b", "-kK a b", "-k --no-keep a b", "-a/j --no-resume a b",
          "-B 1m --frame 1m a b", "-w 1m -U 1m a b", "-x 1m --bwlimit 1 a b", "-pm 644 a b", "-os4 a b", "-ou st a b", "--quiet -V a b"]
@@ -293,10 +295,6 @@ fn bad_values_name_the_option_and_the_remedy() {
         $ haul h:a b c
         the sources are on two hosts: h and this machine
         copy from each host with a command of its own
-
-        $ haul h:a me@g:b
-        h and me@g are both remote: this version copies from or to this machine only
-        run haul on one of them: ssh -t h haul ...
 
         $ haul --checksums= a b
         --checksums: the name of the file is empty
@@ -419,6 +417,14 @@ fn bad_values_name_the_option_and_the_remedy() {
         leave one of them out
         "#
     );
+}
+
+#[test]
+fn both_ends_may_be_elsewhere_and_are_logged_in_to_in_turn_where_somebody_may_be_asked() {
+    let plan = good("-r h:a h:b me@g:c");
+    assert_eq!((plan.job.sources.len(), plan.job.access.in_turn), (2, false));
+    assert_eq!(plan.job.target.host, Host::Remote { user: Some("me".into()), name: "g".into() });
+    assert!(plan_of("h:a g:b", true).unwrap().job.access.in_turn);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::values::Values;
 /// Options of scp and rsync that haul does not have, and what to type instead.
 const FOREIGN: &[(&str, &str)] = &[
     ("-J", "scp's -J GATE is --ssh-option ProxyJump=GATE"),
-    ("-3", "scp's -3: a copy between two other hosts is started on one of them: ssh -t HOST haul ..."),
+    ("-3", "scp's -3 is what haul does where the two hosts cannot reach each other: leave it out"),
     ("-X", "scp's -X is for sftp; rsync's extended attributes are not kept by haul"),
     ("--delete", "haul removes nothing at the target"),
     ("--exclude", "haul copies whole directories; name what is to be copied"),
@@ -129,6 +129,9 @@ pub fn notes(values: &Values, is_remote: bool) -> Vec<String> {
     let seconds = values.last("progress").and_then(|seconds| seconds.to_str()?.parse::<u32>().ok());
     if let Some(seconds) = seconds.filter(|seconds| is_remote && (*seconds == 22 || *seconds >= 1024)) {
         notes.push(format!("progress is shown every {seconds} seconds; ssh's port, scp's -P, is --ssh-port {seconds}"));
+    }
+    if values.flag("reverse") {
+        notes.push("-z is bbcp's: the target connects to the source; compression (rsync's -z) is automatic".to_owned());
     }
     if values.flag("nodns") {
         notes

@@ -114,7 +114,7 @@ fn every_line_works_or_names_what_to_type_instead() {
 
         $ haul -3 db1:file db2:
         there is no option -3
-        scp's -3: a copy between two other hosts is started on one of them: ssh -t HOST haul ...
+        scp's -3 is what haul does where the two hosts cannot reach each other: leave it out
         haul --help all lists them; a file of that name is written ./-3
 
         $ haul -c aes128-ctr file db1:
@@ -192,8 +192,7 @@ fn every_line_works_or_names_what_to_type_instead() {
         haul --help all lists them; a file of that name is written ./--update
 
         $ haul -z file db1:
-        --reverse: the direction of the connections cannot be chosen yet
-        haul tries both by itself; compression (rsync's -z) is automatic, too
+        works, and says: -z is bbcp's: the target connects to the source; compression (rsync's -z) is automatic
         "#);
 }
 

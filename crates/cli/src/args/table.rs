@@ -110,6 +110,13 @@ const COMPRESS: Takes = Takes::Word {
 /// bbcp's `-y d` (the file) and `-y dd` (its directory, too), and words for the same.
 const FSYNC: Takes = Takes::Word { name: "HOW", known: &["none", "data", "full", "d", "dd"], absent: "full" };
 
+/// bbcp's places at which only one kind of addresses is used: c for ssh, s and t for the data.
+const PLACES: Takes = Takes::Word {
+    name: "WHERE",
+    known: &["c", "s", "t", "cs", "ct", "st", "cst", "c,s", "c,t", "s,t", "c,s,t"],
+    absent: "cst",
+};
+
 /// Options of a copy.
 pub const COPY: &[Row] = &[
     row("recursive", Some('r'), Takes::Nothing, Section::Copying, "copy directories with all that is in them").bbcp(1).essential(),
@@ -151,6 +158,13 @@ pub const COPY: &[Row] = &[
     row("rsh", None, Takes::One("COMMAND"), Section::Reaching, "rsync's: 'ssh -p PORT -i KEY -o OPTION'"),
     row("source-command", Some('S'), Takes::One("COMMAND"), Section::Reaching, "starts haul at a remote source (see -T)").letter_only().bbcp_letter(),
     row("target-command", Some('T'), Takes::One("COMMAND"), Section::Reaching, "starts haul at a remote target, for example\n'ssh %I -l %U %H /opt/bin/haul'; %I is -i KEY,\n%U the user, %H the host, %4 nothing or -4").letter_only().bbcp_letter(),
+    row("callback", Some('H'), Takes::One("HOST"), Section::Reaching, "connect to HOST or HOST:PORT for the data, and to\nnothing else: an address of the end that accepts").bbcp(2),
+    row("bind", None, Takes::One("WHAT"), Section::Reaching, "only over this address or interface of this machine"),
+    row("ipv4", Some('4'), PLACES, Section::Reaching, "IPv4 only: for ssh (c), the data (s, t), or both").bbcp(4),
+    row("ipv6", Some('6'), PLACES, Section::Reaching, "the same with IPv6"),
+    row("reverse", Some('z'), Takes::Nothing, Section::Reaching, "the target connects to the source, if it can").bbcp(3),
+    row("port", Some('Z'), Takes::One("P[:Q]"), Section::Reaching, "accept data on a port from P to Q (default: any)").bbcp(4),
+    row("paths", None, Takes::One("HOW"), Section::Reaching, "best (default): of several links the one that\ncarries most; all: several links at once"),
     row("no-deploy", None, Takes::Nothing, Section::Reaching, "never put haul on a host that has none"),
     row("retries", None, Takes::One("N"), Section::Reaching, "after a lost connection begin again, at most N\ntimes in a row without coming further; 0: never"),
     row("retry-for", None, Takes::One("TIME"), Section::Reaching, "the same for at most TIME (90, 10m, 2h) without\ncoming further (default: 10m)"),
@@ -181,10 +195,6 @@ pub const COPY: &[Row] = &[
     row("infiles", Some('I'), Takes::One("FILE"), Section::Unlisted, "sources from a file").bbcp(2).refused("lists of sources are not there yet\nxargs -a FILE sh -c 'haul \"$@\" TARGET' haul does the same"),
     row("pipe", Some('N'), Takes::One("ENDS"), Section::Unlisted, "pipes and programs").bbcp(4).refused("pipes and programs are not there yet\na FIFO or a device as the target works without it"),
     row("realtime", Some('R'), Takes::Perhaps("ARGS"), Section::Unlisted, "growing files").bbcp(4).refused("files that grow cannot be followed yet\nrun the same command again when it is complete: what is there is not sent twice"),
-    row("callback", Some('H'), Takes::One("HOST"), Section::Unlisted, "address of the data connections").letter_only().bbcp_letter().refused("the address of the data connections cannot be chosen yet\nhaul takes the one that ssh used"),
-    row("reverse", Some('z'), Takes::Nothing, Section::Unlisted, "the target connects").bbcp(3).refused("the direction of the connections cannot be chosen yet\nhaul tries both by itself; compression (rsync's -z) is automatic, too"),
-    row("port", Some('Z'), Takes::One("FIRST:LAST"), Section::Unlisted, "ports of the data connections").bbcp(4).refused("the ports of the data connections cannot be chosen yet\nhaul goes through ssh where none can be reached"),
-    row("ipv4", Some('4'), Takes::Word { name: "ENDS", known: &["c", "s", "t", "cs", "ct", "st", "cst"], absent: "" }, Section::Unlisted, "IPv4 only").bbcp(4).refused("IPv4 alone cannot be asked for yet\n--ssh-option AddressFamily=inet has ssh use it, and the data goes where ssh went"),
 ];
 
 /// Options of `haul demo`.

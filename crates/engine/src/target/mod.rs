@@ -28,7 +28,7 @@ mod whole;
 mod writer;
 
 pub use self::deliver::Direct;
-use haul_proto::ids::StreamId;
+use haul_proto::ids::{PathId, StreamId};
 use haul_proto::path::escape;
 use haul_proto::session::target::{Finish, Step, Target as Machine};
 use haul_proto::wire::fault::ProtocolFault;
@@ -90,8 +90,8 @@ pub struct Target {
 
 /// What the source wants of the streams.
 pub enum StreamsWish {
-    /// So many more, where this is the end that makes them.
-    More(u16),
+    /// So many more over this path, where this is the end that makes them.
+    More(u16, PathId),
     /// Without these: it has given them up.
     Without(Vec<StreamId>),
 }
@@ -268,7 +268,7 @@ impl Target {
                 self.settling.wait_for_room();
                 self.examine(first, &entries);
             }
-            Step::Connect(count) => self.wish(StreamsWish::More(count)),
+            Step::Connect(count, path) => self.wish(StreamsWish::More(count, path)),
             Step::StreamsLost(streams) => self.wish(StreamsWish::Without(streams)),
             Step::Finish(finish) => self.finish(Some(finish)),
             Step::Abandon(entry, item, _) => {

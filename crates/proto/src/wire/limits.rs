@@ -67,6 +67,10 @@ pub const GREETING_DEADLINE_MS: u64 = 10_000;
 pub const ADDRESSES_MAX: usize = 64;
 /// Most frames that a stream has under way past the page cache: with the largest frames, 64 MiB.
 pub const UNDER_WAY_MAX: u8 = 64;
+/// Most links between two ends that are in use at a time, while they are compared or together.
+pub const LINKS_MAX: usize = 8;
+/// Longest name of an interface (Linux has 16 bytes for it, with its NUL).
+pub const INTERFACE_MAX: usize = 15;
 /// Least rate that a limit sets, in bytes a second: so that a job goes on at all.
 pub const RATE_MIN: u64 = 1024;
 /// CPU numbers that can be named are below this.

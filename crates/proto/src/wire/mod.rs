@@ -1,5 +1,6 @@
 //! The wire: messages, records and limits, as `docs/PROTOCOL.md` describes them.
 
+pub mod address;
 pub mod compressed;
 pub mod counters;
 pub mod fault;
@@ -11,6 +12,7 @@ pub mod link;
 pub mod message;
 pub mod report;
 pub mod request;
+pub mod route;
 pub mod rules;
 pub mod sandbox;
 pub mod storage;
