@@ -137,7 +137,7 @@ fn what_is_typed_wrong_is_status_2_with_a_hint() {
     sandbox.file("source", "content");
     usage(&[], &["haul"]);
     usage(&["source"], &["target"]);
-    usage(&["--recursiv", "source", "target"], &["--recursiv", "--recursive"]);
+    usage(&["--recusive", "source", "target"], &["--recusive", "--recursive"]);
     usage(&["-s", "0", "source", "target"], &["-s", "256"]);
     usage(&["-s", "many", "source", "target"], &["many"]);
     usage(&["-w", "12x", "source", "target"], &["12x"]);
@@ -159,4 +159,25 @@ fn the_demo_copies_compares_and_cleans_up() {
         assert!(said.contains(phrase), "did not say {phrase:?}\n{}", run.account());
     }
     assert_eq!(haul_e2e::listing(&place), Vec::<String>::new(), "data was left behind");
+}
+
+#[test]
+fn the_manual_and_completions_are_made_from_the_table() {
+    let sandbox = Sandbox::new();
+    let page = sandbox.haul(["help", "man"]).run().succeeds().stdout;
+    assert!(page.starts_with(".TH HAUL 1 ") && page.contains("\\-\\-no\\-deploy"), "{page}");
+    let complete = |word: &str| {
+        let script = r#"source <("$0" help bash); COMP_WORDS=(haul @); COMP_CWORD=1; _haul; echo "${COMPREPLY[@]}""#;
+        shell(&sandbox, &script.replace('@', word)).run().succeeds().stdout.trim().to_owned()
+    };
+    assert_eq!(complete("--str"), "--streams");
+    assert_eq!(complete("stat"), "status");
+    let script = r#"source <("$0" help bash); COMP_WORDS=(haul -u s); COMP_CWORD=2; _haul; echo "${COMPREPLY[@]}""#;
+    assert_eq!(shell(&sandbox, script).run().succeeds().stdout.trim(), "s st");
+    for (name, check) in [("zsh", "zsh -n script"), ("fish", "fish --no-execute script")] {
+        if shell(&sandbox, &format!("command -v {name}")).run().status == Some(0) {
+            let run = shell(&sandbox, &format!(r#""$0" help {name} >script; {check}"#)).run().succeeds();
+            assert_eq!(run.stderr, "", "{}", run.account());
+        }
+    }
 }

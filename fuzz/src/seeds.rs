@@ -10,6 +10,7 @@ use haul_proto::ids::{EntryId, JobId, PathId, StreamId};
 use haul_proto::integrity::FrameLen;
 use haul_proto::journal::{HEADER_BYTES, Header, Record, encode_slot};
 use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp, Version};
+use haul_proto::need::InTheWay;
 use haul_proto::path::Name;
 use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::compressed::{Codec, Compressed, encode_trailer};
@@ -23,6 +24,7 @@ use haul_proto::wire::report::{
 };
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
 use haul_proto::wire::route::Route;
+use haul_proto::wire::rules::{LeaveOut, Modes, Rules};
 use haul_proto::wire::sandbox::{Confinement, Sandbox};
 use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
 
@@ -109,6 +111,8 @@ fn settings() -> SessionSettings {
         streams_max: 128,
         congestion: "bbr".into(),
         window_bytes: 0,
+        window_fixed: true,
+        traffic_class: 8,
         rekey_bytes: 1 << 30,
         report_files: true,
         report_every_ms: 200,
@@ -123,6 +127,12 @@ fn operand() -> Operand {
     Operand { name: Name::new(b"run7").ok(), directory: true, device: 1, inode: 2 }
 }
 
+fn rules() -> Rules {
+    let modes = Modes { file: Some(0o640), directory: None, less_umask: true };
+    let below = vec![Name::new(b"a").into_iter().collect(), Vec::new()];
+    Rules { in_the_way: InTheWay::Replace, modes, check_space: true, below }
+}
+
 fn controller_messages() -> Vec<ControllerMessage> {
     vec![
         ControllerMessage::Source(SourceRequest {
@@ -130,6 +140,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             operands: vec![b"/a".to_vec(), b"b\xff".to_vec()],
             recursive: true,
             links: Links::Follow,
+            leave_out: LeaveOut { unreadable: true, empty_directories: true },
             rate_bytes_per_s: 1 << 20,
             storage: StorageRequest::default(),
             compression: Policy::Always(Method::Zstd(19)),
@@ -144,10 +155,10 @@ fn controller_messages() -> Vec<ControllerMessage> {
             again: false,
             own_tree: false,
             make_directory: false,
-            force: true,
             preserve: false,
             verify: Verify::Disk,
             digest_existing: false,
+            rules: rules(),
             storage: StorageRequest::default(),
             resume: true,
             keep_partial: true,

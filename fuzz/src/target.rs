@@ -118,10 +118,8 @@ impl Session {
             (Kind::File { .. }, 1) => Answer::NeededInOrder(Arc::new(id)),
             _ => Answer::Needed(Arc::new(id)),
         };
-        let is_needed = matches!(
-            answer,
-            Answer::Needed(_) | Answer::NeededInOrder(_) | Answer::Partial(_) | Answer::Compare(_)
-        );
+        let is_needed =
+            matches!(answer, Answer::Needed(_) | Answer::NeededInOrder(_) | Answer::Partial(_) | Answer::Compare(_));
         if is_needed && matches!(entry.kind, Kind::File { .. }) {
             self.needed.insert(id);
         }

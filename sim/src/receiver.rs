@@ -11,7 +11,7 @@ use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
 use haul_proto::journal::Record;
 use haul_proto::manifest::{Entry, Kind, Place, Stamp};
-use haul_proto::need::{Decision, decide};
+use haul_proto::need::{Decision, InTheWay, decide};
 use haul_proto::session::target::{Answer, Finish, Parent, Step, Target};
 use haul_proto::wire::frame::{DataFrame, PackFrame, Trailer};
 use haul_proto::wire::limits::ENTRY_WINDOW;
@@ -78,8 +78,8 @@ pub struct Receiver {
 /// What does not change during a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Replace what exists.
-    pub force: bool,
+    /// What becomes of what exists.
+    pub in_the_way: InTheWay,
     /// Hash what arrives.
     pub verify_memory: bool,
     /// Keep journals, and go on with what an earlier run left.
@@ -266,7 +266,7 @@ impl Receiver {
             };
         }
         let mut decision =
-            decide(&entry.kind, entry.meta.modified, &existing(&storage.names, path), self.settings.force);
+            decide(&entry.kind, entry.meta.modified, &existing(&storage.names, path), self.settings.in_the_way);
         if self.settings.plant == Plant::KeepBySize
             && let (Kind::File { size }, Some(Standing::File(content, _))) = (&entry.kind, standing)
             && content.size() == *size

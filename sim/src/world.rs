@@ -11,6 +11,7 @@ use crate::sender::Sender;
 use crate::storage::Storage;
 use crate::tree::{Tree, What};
 use haul_lab::Rng;
+use haul_proto::need::InTheWay;
 
 /// Each such seed has a tree that is wider than the window.
 const WIDE_EVERY: u64 = 512;
@@ -49,8 +50,8 @@ pub struct Rates {
 /// What a seed sets.
 #[derive(Debug)]
 pub struct Scenario {
-    /// Replace what exists.
-    pub force: bool,
+    /// What becomes of what exists.
+    pub in_the_way: InTheWay,
     rates: Rates,
     streams: u16,
     verify_memory: bool,
@@ -152,7 +153,7 @@ impl Scenario {
             full: if calm || wide { 0 } else { rng.pick(&[0, 0, 0, 2]) },
         };
         Self {
-            force: rng.chance(500),
+            in_the_way: if rng.chance(500) { InTheWay::Replace } else { InTheWay::Report },
             rates,
             streams: 1 + u16::try_from(rng.below(4)).unwrap_or(0),
             verify_memory: rng.chance(300),
@@ -220,8 +221,8 @@ struct Ends {
 
 impl World {
     fn new(scenario: &Scenario, plant: Plant, verbose: bool, rng: Rng, disk: Disk) -> Self {
-        let Scenario { force, rates, verify_memory, resumes, .. } = *scenario;
-        let settings = Settings { force, verify_memory, resumes, rates, plant };
+        let Scenario { in_the_way, rates, verify_memory, resumes, .. } = *scenario;
+        let settings = Settings { in_the_way, verify_memory, resumes, rates, plant };
         Self { rng, storage: Storage::new(disk), settings, verbose, again: false, outcome: Outcome::default() }
     }
 

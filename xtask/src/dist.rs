@@ -1,4 +1,5 @@
-//! `cargo xtask dist`: the one static executable that is shipped, built and checked.
+//! `cargo xtask dist`: the one static executable that is shipped, built and checked, with what it says of itself: its
+//! manual page and completions. `--deb` makes a package of all that.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -6,22 +7,26 @@ use std::time::Duration;
 
 use crate::run::{Output, run};
 use crate::test::{cargo, root};
-use crate::{artifacts, elf};
+use crate::{artifacts, elf, package};
 
 /// How long the build may take: it optimises across all crates.
 const BUILD_LIMIT: Duration = Duration::from_secs(60 * 60);
 /// How long `haul --version` may take.
 const START_LIMIT: Duration = Duration::from_secs(10);
+/// What is made from the program's own table of options: the file's name, and what to ask for.
+pub(crate) const SAID: [(&str, &str); 4] =
+    [("haul.1", "man"), ("haul.bash", "bash"), ("_haul", "zsh"), ("haul.fish", "fish")];
 /// It travels over ssh to hosts that have none, so it has to stay small.
 const MAX_BYTES: usize = 10 * 1024 * 1024;
 
 /// Runs the chore.
 pub fn main(arguments: Vec<String>) -> ExitCode {
-    if let Some(argument) = arguments.first() {
-        eprintln!("cargo xtask dist: it takes no arguments, not '{argument}'");
+    let with_package = arguments.iter().any(|argument| argument == "--deb");
+    if let Some(argument) = arguments.iter().find(|argument| *argument != "--deb") {
+        eprintln!("cargo xtask dist: it takes --deb, and nothing else: not '{argument}'");
         return ExitCode::from(2);
     }
-    match dist() {
+    match dist(with_package) {
         Ok(shipped) => {
             println!(
                 "{}\n{} bytes\nBLAKE3 {}\nruns {}",
@@ -30,6 +35,7 @@ pub fn main(arguments: Vec<String>) -> ExitCode {
                 shipped.digest,
                 shipped.runs_in
             );
+            shipped.beside.iter().for_each(|path| println!("{}", path.display()));
             ExitCode::SUCCESS
         }
         Err(why) => {
@@ -44,9 +50,11 @@ struct Shipped {
     bytes: usize,
     digest: String,
     runs_in: &'static str,
+    /// What lies beside it.
+    beside: Vec<PathBuf>,
 }
 
-fn dist() -> Result<Shipped, String> {
+fn dist(with_package: bool) -> Result<Shipped, String> {
     let built = build()?;
     let content = std::fs::read(&built).map_err(|error| format!("{}: {error}", built.display()))?;
     elf::check_static_pie(&content).map_err(|why| format!("{}: {why}", built.display()))?;
@@ -58,9 +66,29 @@ fn dist() -> Result<Shipped, String> {
         ));
     }
     let (version, runs_in) = start_alone(&built)?;
-    let path = root().join("target/dist").join(format!("haul-{version}-{}", triple()?));
+    let directory = root().join("target/dist");
+    let path = directory.join(format!("haul-{version}-{}", triple()?));
     place(&built, &path).map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(Shipped { path, bytes: content.len(), digest: blake3::hash(&content).to_hex().to_string(), runs_in })
+    let mut beside = Vec::new();
+    for (name, topic) in SAID {
+        let file = directory.join(name);
+        std::fs::write(&file, said(&built, topic)?).map_err(|error| format!("{}: {error}", file.display()))?;
+        beside.push(file);
+    }
+    if with_package {
+        beside.push(package::build(&directory, &path, &version)?);
+    }
+    let digest = blake3::hash(&content).to_hex().to_string();
+    Ok(Shipped { path, bytes: content.len(), digest, runs_in, beside })
+}
+
+/// What the program says of itself when it is asked for help on it.
+fn said(program: &Path, topic: &str) -> Result<String, String> {
+    let ended = run(Command::new(program).args(["help", topic]), START_LIMIT, Output::Kept);
+    match ended.failure {
+        None => Ok(ended.stdout),
+        Some(why) => Err(format!("haul help {topic}: {why}")),
+    }
 }
 
 /// Builds the program with the profile that is shipped; its path.
@@ -128,7 +156,7 @@ fn triple() -> Result<String, String> {
 }
 
 /// Copies the program, executable for all, making the directory above it.
-fn place(from: &Path, to: &Path) -> std::io::Result<()> {
+pub(crate) fn place(from: &Path, to: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     if let Some(directory) = to.parent() {
         std::fs::create_dir_all(directory)?;

@@ -9,6 +9,7 @@ mod coverage;
 mod dist;
 mod elf;
 mod fuzz;
+mod package;
 mod report;
 mod rows;
 mod run;
@@ -36,8 +37,8 @@ const CHORES: &[Chore] = &[
     },
     Chore {
         name: "dist",
-        arguments: "",
-        about: "builds the one static executable that is shipped, and checks it",
+        arguments: "[--deb]",
+        about: "builds the one static executable that is shipped, and checks it; manual and completions, too, and a package",
         start: dist::main,
     },
     Chore {

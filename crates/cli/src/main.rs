@@ -14,5 +14,7 @@ mod terminal;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ExitCode::from(commands::run(std::env::args_os().skip(1).collect()))
+    let mut words = std::env::args_os();
+    let program = words.next().unwrap_or_default();
+    ExitCode::from(commands::run(&program, words.collect()))
 }

@@ -11,17 +11,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use haul_engine::spec::{
-    Access, CacheUse, Cipher, DirectIo, Fsync, Host, Job, Location, Method, NULL_TARGET, Options, Policy, Retries,
-    SILENCE_MIN, Symlinks, Verify, is_null,
+    Access, CacheUse, Cipher, DirectIo, Fsync, Host, Job, LeaveOut, Location, Method, NULL_TARGET, Options, Policy,
+    Retries, SILENCE_MIN, Symlinks, Verify, is_null,
 };
 use haul_proto::compression::{LEVEL_DEFAULT, LEVEL_MAX};
 use haul_proto::path::escape;
 use haul_proto::wire::limits::{CONGESTION_MAX, RATE_MIN};
 
-use crate::args::UsageError;
 use crate::args::operand::parse_operand;
 use crate::args::table::typed;
 use crate::args::values::Values;
+use crate::args::{Dialect, UsageError, habits};
 use crate::network::{family, network};
 
 pub use self::verify::comparison;
@@ -40,6 +40,8 @@ const MAX_RETRY_FOR: Duration = Duration::from_secs(30 * 86_400);
 const MAX_SILENCE: Duration = Duration::from_secs(3600);
 /// Numbers of CPUs are below this.
 const CPUS_END: u16 = 1024;
+/// Longest time that `-t` takes: a year.
+const MAX_TIME_LIMIT: Duration = Duration::from_secs(365 * 86_400);
 /// Longest interval that `-P` takes: a day.
 const MAX_PROGRESS_S: u32 = 86_400;
 
@@ -52,6 +54,10 @@ pub struct Plan {
     pub display: Display,
     /// Where `--checksums` writes; `-` is standard output.
     pub checksums: Option<PathBuf>,
+    /// `-t`: when it is given up, counted from the beginning of the command.
+    pub time_limit: Option<Duration>,
+    /// What is said before it begins.
+    pub notes: Vec<String>,
 }
 
 /// Everything about a copy except what is copied to where.
@@ -65,15 +71,23 @@ pub struct Settings {
     pub display: Display,
     /// Where `--checksums` writes.
     pub checksums: Option<PathBuf>,
+    /// `-t`.
+    pub time_limit: Option<Duration>,
 }
 
 /// What the user sees.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Display {
     /// The form of progress.
     pub mode: Mode,
-    /// `-v`.
-    pub verbose: bool,
+    /// `-v`, so many times.
+    pub verbosity: u8,
+    /// Whether bbcp's lines say how far it is: `-P`.
+    pub progress_lines: bool,
+    /// Whose name stands before lines, and whose words are used.
+    pub dialect: Dialect,
+    /// `-l`: where it is added to; `None` for standard error.
+    pub log: Option<PathBuf>,
 }
 
 /// The form of progress.
@@ -93,20 +107,24 @@ pub enum Mode {
 
 /// The plan for a copy of `operands`, the last of which is the target.
 pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {
-    let settings = settings(values, stderr_is_terminal)?;
-    let (sources, mut target) = ends(operands)?;
+    let mut settings = settings(values, stderr_is_terminal)?;
+    let (mut sources, mut target) = ends(operands)?;
+    settings.options.base = base(values, &mut sources)?;
+    check_hosts(&sources)?;
     if is_null(&target.path) {
         target.path = NULL_TARGET.into();
     }
-    let job = Job { sources, target, options: settings.options, access: settings.access };
-    Ok(Plan { job, display: settings.display, checksums: settings.checksums })
+    let is_remote = sources.iter().chain([&target]).any(|place| place.host != Host::Local);
+    let notes = if values.dialect() == Dialect::Haul { habits::notes(values, is_remote) } else { Vec::new() };
+    let Settings { options, access, display, checksums, time_limit } = settings;
+    let job = Job { sources, target, options, access };
+    Ok(Plan { job, display, checksums, time_limit, notes })
 }
 
 /// The sources and the target.
 fn ends(operands: &[OsString]) -> Result<(Vec<Location>, Location), UsageError> {
     let mut sources = operands.iter().map(|operand| parse_operand(operand)).collect::<Result<Vec<_>, _>>()?;
     let target = sources.pop().ok_or_else(|| UsageError::new("nothing to copy"))?;
-    check_hosts(&sources)?;
     Ok((sources, target))
 }
 
@@ -114,25 +132,36 @@ fn ends(operands: &[OsString]) -> Result<(Vec<Location>, Location), UsageError> 
 pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, UsageError> {
     let display = display(values, stderr_is_terminal)?;
     let checksums = checksums(values)?;
+    refuse_contradictions(values)?;
     let defaults = Options::default();
-    let per_file = checksums.is_some() || matches!(display.mode, Mode::Json | Mode::BbcpLines);
+    let per_file = checksums.is_some() || tells_of_files(&display);
     let (direct_source, direct_target) = unbuffered(values)?;
+    let (window_bytes, window_fixed) = window(values)?;
+    let (source_under_way, target_under_way) = buffers(values)?;
+    let is_bbcps = values.dialect() == Dialect::Bbcp;
     let options = Options {
-        recursive: values.flag("recursive"),
-        force: values.flag("force"),
-        preserve: values.flag("preserve"),
-        symlinks: symlinks(values)?.unwrap_or(defaults.symlinks),
+        recursive: values.flag("recursive") || values.flag("archive"),
+        in_the_way: in_the_way(values),
+        preserve: values.flag("preserve") || values.flag("archive"),
+        modes: modes(values)?,
+        symlinks: symlinks(values)?.unwrap_or(if is_bbcps { Symlinks::Ignore } else { defaults.symlinks }),
+        leave_out: LeaveOut { unreadable: values.flag("readable"), empty_directories: values.flag("no-empty-dirs") },
+        check_space: !values.flag("nofschk"),
         make_directory: values.flag("mkdir"),
-        streams: streams(values)?,
+        streams: if values.flag("order") { Some(1) } else { streams(values)? },
         congestion: congestion(values)?,
-        window_bytes: window(values)?,
+        window_bytes,
+        window_fixed,
+        traffic_class: traffic_class(values)?,
         direct_source,
         direct_target,
+        source_under_way,
+        target_under_way,
         cache: cache(values)?,
         fsync: fsync(values)?,
         cipher: cipher(values)?,
         compression: compression(values)?,
-        frame_bytes: frame(values)?,
+        frame_bytes: frame(values)?.or(buffer_size(values)?),
         rate_bytes_per_s: rate(values)?,
         cpus: values.numbers("cpus", CPUS_END)?,
         report_files: per_file,
@@ -141,15 +170,21 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, U
         keep_partial: !values.flag("no-keep"),
         journal_dir: values.last("append").filter(|dir| !dir.is_empty()).map(PathBuf::from),
         verify: verify(values)?,
-        progress_every: progress_every(values, display)?,
+        progress_every: progress_every(values, &display)?,
         network: network(values)?,
         ..defaults
     };
-    Ok(Settings { options, access: access(values, stderr_is_terminal)?, display, checksums })
+    let time_limit = time_limit(values)?;
+    Ok(Settings { options, access: access(values, stderr_is_terminal)?, display, checksums, time_limit })
+}
+
+/// `-t`.
+fn time_limit(values: &Values) -> Result<Option<Duration>, UsageError> {
+    values.time("timelimit", Duration::from_secs(1)..=MAX_TIME_LIMIT, "from 1s to 365d")
 }
 
 /// How often progress is shown.
-fn progress_every(values: &Values, display: Display) -> Result<Duration, UsageError> {
+fn progress_every(values: &Values, display: &Display) -> Result<Duration, UsageError> {
     Ok(match values.number("progress", 1..=MAX_PROGRESS_S)? {
         Some(seconds) => Duration::from_secs(seconds.into()),
         None if display.mode == Mode::Json => JSON_PROGRESS_EVERY,
@@ -170,14 +205,14 @@ fn symlinks(values: &Values) -> Result<Option<Symlinks>, UsageError> {
     values.choice("symlinks", &[("keep", Symlinks::Keep), ("follow", Symlinks::Follow), ("ignore", Symlinks::Ignore)])
 }
 
-fn window(values: &Values) -> Result<Option<u32>, UsageError> {
-    let window = values.size("windowsz", 4 << 10..=1 << 30, "from 4k to 1g")?;
-    Ok(window.and_then(|bytes| u32::try_from(bytes).ok()))
-}
-
-/// `-u`: at the source, at the target. An end that is not named stays automatic.
+/// `-u`: at the source, at the target. An end that is not named stays automatic. What is written in order goes through
+/// the page cache: past it, several writes are under way.
 fn unbuffered(values: &Values) -> Result<(DirectIo, DirectIo), UsageError> {
     let (auto, always, never) = (DirectIo::Auto, DirectIo::Always, DirectIo::Never);
+    if values.flag("order") {
+        let source = values.choice("unbuffered", &[("s", always), ("off", never)])?;
+        return Ok((source.unwrap_or(auto), never));
+    }
     let named = values.choice(
         "unbuffered",
         &[("s", (always, auto)), ("t", (auto, always)), ("st", (always, always)), ("off", (never, never))],
@@ -186,6 +221,9 @@ fn unbuffered(values: &Values) -> Result<(DirectIo, DirectIo), UsageError> {
 }
 
 fn rate(values: &Values) -> Result<Option<u64>, UsageError> {
+    if let Some(limit) = values.last("bwlimit") {
+        return bwlimit(limit);
+    }
     values.size("xfrrate", RATE_MIN..=MAX_RATE, "from 1k to 1024g, in bytes a second")
 }
 
@@ -263,8 +301,9 @@ fn verify(values: &Values) -> Result<Verify, UsageError> {
 }
 
 fn access(values: &Values, in_turn: bool) -> Result<Access, UsageError> {
-    let port = values.number("ssh-port", 1..=u16::MAX.into())?;
-    let ssh_options = values.texts("ssh-option")?;
+    let Shell { port: shells_port, identity, options } = shell(values)?;
+    let port = values.number("ssh-port", 1..=u16::MAX.into())?.or(shells_port);
+    let ssh_options = [values.texts("ssh-option")?, options].concat();
     if let Some(option) =
         ssh_options.iter().find(|option| option.trim().is_empty() || option.contains(char::is_control))
     {
@@ -272,7 +311,7 @@ fn access(values: &Values, in_turn: bool) -> Result<Access, UsageError> {
             .remedy("write it as ssh's -o takes it: --ssh-option ConnectTimeout=10"));
     }
     Ok(Access {
-        identity: values.last("idfile").map(PathBuf::from),
+        identity: values.last("idfile").map(PathBuf::from).or(identity),
         port: port.and_then(|port| u16::try_from(port).ok()),
         ssh_options,
         family: family(values, "c")?,
@@ -324,21 +363,39 @@ fn checksums(values: &Values) -> Result<Option<PathBuf>, UsageError> {
 
 fn display(values: &Values, stderr_is_terminal: bool) -> Result<Display, UsageError> {
     let (quiet, json) = (values.flag("quiet"), values.flag("json"));
-    let (lines, verbose) = (values.last("progress").is_some(), values.count("verbose") > 0);
-    if quiet && verbose {
-        return Err(contradiction("quiet", "verbose"));
+    let lines = values.last("progress").is_some();
+    if let Some(id) = ["vverbose", "debug", "verbose"].into_iter().find(|id| quiet && values.flag(id)) {
+        return Err(contradiction("quiet", id));
     }
     if quiet && lines && !json {
         return Err(contradiction("quiet", "progress"));
     }
+    let dialect = values.dialect();
+    let log = log(values)?;
     let mode = match (json, quiet, lines) {
         (true, _, _) => Mode::Json,
         (_, true, _) => Mode::Quiet,
+        _ if dialect == Dialect::Bbcp => Mode::BbcpLines,
         (_, _, true) => Mode::BbcpLines,
-        _ if stderr_is_terminal => Mode::Bar,
+        _ if stderr_is_terminal && log.is_none() => Mode::Bar,
         _ => Mode::Plain,
     };
-    Ok(Display { mode, verbose })
+    let least = match (values.flag("debug"), values.flag("vverbose")) {
+        (true, _) => 3,
+        (_, true) => 2,
+        _ => 0,
+    };
+    let verbosity = values.count("verbose").max(least);
+    Ok(Display { mode, verbosity, progress_lines: lines, dialect, log })
+}
+
+/// Whether each file is told of when it is done.
+fn tells_of_files(display: &Display) -> bool {
+    match display.mode {
+        Mode::Json => true,
+        Mode::BbcpLines => display.dialect == Dialect::Haul || display.verbosity > 0,
+        _ => display.verbosity > 2,
+    }
 }
 
 /// Two options of which one has to go.
@@ -368,6 +425,13 @@ pub fn shown(host: &Host) -> String {
         Host::Remote { user: None, name } => escape(name.as_bytes()),
     }
 }
+
+mod details;
+
+use details::{
+    Shell, base, buffer_size, buffers, bwlimit, in_the_way, log, modes, refuse_contradictions, shell, traffic_class,
+    window,
+};
 
 #[cfg(test)]
 #[path = "resolve_tests.rs"]

@@ -2,10 +2,15 @@
 
 use super::*;
 use crate::args::parse::{Command, parse};
+use haul_engine::spec::{InTheWay, Modes};
 
 /// What this command line comes to.
 pub fn plan_of(line: &str, terminal: bool) -> Result<Plan, UsageError> {
-    match parse(line.split(' ').map(OsString::from).collect(), &|_| false)? {
+    plan_under(Dialect::Haul, line, terminal)
+}
+
+fn plan_under(dialect: Dialect, line: &str, terminal: bool) -> Result<Plan, UsageError> {
+    match parse(dialect, line.split(' ').map(OsString::from).collect(), &|_| false)? {
         Command::Copy(values, operands) => plan(&values, &operands, terminal),
         other => panic!("{other:?}"),
     }
@@ -25,7 +30,12 @@ fn without_options_the_engine_decides() {
     assert_eq!((options.streams, options.window_bytes, options.frame_bytes), (None, None, None));
     assert_eq!((options.rate_bytes_per_s, options.cpus.len()), (None, 0));
     assert_eq!((options.cipher, options.symlinks), (Cipher::Auto, Symlinks::Keep));
-    assert!(!options.report_files && !options.force && !options.recursive && options.verify == Verify::Wire);
+    assert!(
+        options.in_the_way == InTheWay::Report
+            && !options.report_files
+            && !options.recursive
+            && options.verify == Verify::Wire
+    );
     assert!(plan.job.access.deploy);
     assert_eq!(plan.checksums, None);
 }
@@ -37,7 +47,7 @@ fn every_option_reaches_its_setting() {
          --ssh-port 2222 --ssh-option A=b --no-deploy -S s -T t h:a b",
     );
     let options = plan.job.options;
-    assert!(options.recursive && options.force && options.preserve && options.make_directory);
+    assert!(options.recursive && options.in_the_way == InTheWay::Replace && options.preserve && options.make_directory);
     assert!(options.verify == Verify::Memory && options.report_files);
     assert_eq!((options.symlinks, options.cipher), (Symlinks::Ignore, Cipher::ChaCha20Poly1305));
     assert_eq!((options.streams, options.window_bytes, options.frame_bytes), (Some(16), Some(4 << 20), Some(1 << 20)));
@@ -58,6 +68,97 @@ fn every_option_reaches_its_setting() {
     assert_eq!(good("--cache drop a b").job.options.cache, CacheUse::Drop);
     assert_eq!(good("a b").job.options.cache, CacheUse::Auto);
     assert_eq!(good("--no-encrypt a b").job.options.cipher, Cipher::AuthenticateOnly);
+}
+
+#[test]
+fn bbcps_options_reach_their_settings() {
+    let options = |line| good(line).job.options;
+    assert_eq!(options("-O a b").in_the_way, InTheWay::Omit);
+    let modes = |line| (options(line).modes.directory, options(line).modes.file);
+    assert_eq!(modes("a b"), (None, None));
+    assert_eq!(modes("-m 640 a b"), (None, Some(0o640)));
+    assert_eq!(modes("-m 2750/640 a b"), (Some(0o2750), Some(0o640)));
+    assert_eq!(modes("-m 750/ a b"), (Some(0o750), None));
+    let left_out = options("-+^ a b").leave_out;
+    assert!(left_out.unreadable && left_out.empty_directories);
+    assert!(!options("-F a b").check_space && options("a b").check_space);
+    let window = |line| (options(line).window_bytes, options(line).window_fixed);
+    assert_eq!([window("-w 4m a b"), window("-W 4m a b")], [(Some(4 << 20), false); 2]);
+    assert_eq!([window("-w =4m a b"), window("-U 4m a b"), window("--wind==4m a b")], [(Some(4 << 20), true); 3]);
+    assert_eq!(options("-q 184 a b").traffic_class, 184);
+    let under_way = |line| (options(line).source_under_way, options(line).target_under_way);
+    assert_eq!(under_way("-b 4 -b +8 a b"), (4, 8));
+    let frame = |line| options(line).frame_bytes;
+    assert_eq!(["-B 1k a b", "-B 300k a b", "-B 4m a b"].map(frame), [256, 256, 1024].map(|k| Some(k << 10)));
+    let ordered = options("-o a b");
+    assert_eq!(
+        (ordered.streams, ordered.direct_target, ordered.direct_source),
+        (Some(1), DirectIo::Never, DirectIo::Auto)
+    );
+    assert_eq!(options("-o -u s a b").direct_source, DirectIo::Always);
+    assert_eq!(options("--bwlimit=1000 a b").rate_bytes_per_s, Some(1000 << 10));
+    assert_eq!(
+        [options("--bwlimit 2m a b").rate_bytes_per_s, options("--bwlimit 0 a b").rate_bytes_per_s],
+        [Some(2 << 20), None]
+    );
+    let archive = options("--archive a b");
+    assert!(archive.recursive && archive.preserve && archive.symlinks == Symlinks::Keep);
+    for line in ["-k a b", "-~ a b", "-e a b", "-g a b", "-K -f a b", "-n a b", "--partial a b"] {
+        assert!(plan_of(line, false).is_ok(), "{line}");
+    }
+}
+
+#[test]
+fn sources_are_below_the_base_and_on_its_host() {
+    let plan = good("-d me@h:/base x me@h:/abs y/z there");
+    let host = Host::Remote { user: Some("me".into()), name: "h".into() };
+    assert_eq!(plan.job.options.base, Some("/base".into()));
+    assert!(plan.job.sources[0].host == host && plan.job.sources[2].host == host);
+    assert_eq!(good("-d /base x there").job.sources[0].host, Host::Local);
+}
+
+#[test]
+fn ssh_as_rsyncs_users_name_it() {
+    let access = good("--rsh=ssh a h:b").job.access;
+    assert_eq!((access.port, access.ssh_options.len()), (None, 0));
+    let words = ["--rsh", "/usr/bin/ssh -p2222 -i key -o A=b -oC=d", "a", "h:b"].map(OsString::from).to_vec();
+    let Ok(Command::Copy(values, operands)) = parse(Dialect::Haul, words, &|_| false) else { panic!("no copy") };
+    let access = plan(&values, &operands, false).unwrap().job.access;
+    assert_eq!(
+        (access.port, access.identity, access.ssh_options),
+        (Some(2222), Some("key".into()), vec!["A=b".into(), "C=d".into()])
+    );
+}
+
+#[test]
+fn what_is_shown_and_where() {
+    let display = |line| good(line).display;
+    let verbosity = ["a b", "-v a b", "-vv a b", "-V a b", "-D a b", "-vvvv a b"].map(|line| display(line).verbosity);
+    assert_eq!(verbosity, [0, 1, 2, 2, 3, 4]);
+    assert!(!good("-V a b").job.options.report_files && good("-D a b").job.options.report_files);
+    assert_eq!(plan_of("-l log a b", true).unwrap().display.mode, Mode::Plain, "a file has no bar");
+    assert_eq!(display("-l log a b").log, Some("log".into()));
+    assert_eq!(good("-t 2m a b").time_limit, Some(Duration::from_secs(120)));
+}
+
+#[test]
+fn under_bbcps_name_its_defaults_hold() {
+    let bbcp = |line| plan_under(Dialect::Bbcp, line, true).unwrap();
+    let options = |line| bbcp(line).job.options;
+    let plain = options("a b");
+    assert_eq!((plain.in_the_way, plain.symlinks), (InTheWay::ReportEqual, Symlinks::Ignore));
+    assert_eq!(plain.modes, Modes { file: Some(0o644), directory: Some(0o755), less_umask: true });
+    assert!(!plain.report_files);
+    assert_eq!(options("-m 600 a b").modes, Modes { file: Some(0o600), directory: Some(0o755), less_umask: false });
+    assert_eq!(options("-p -m 600 a b").modes.file, Some(0o600), "-p is not contradicted");
+    assert_eq!(options("-@ keep a b").symlinks, Symlinks::Keep);
+    let rules = ["-a a b", "-f a b", "-O a b", "-f -O a b"].map(|line| options(line).in_the_way);
+    assert_eq!(rules, [InTheWay::Report, InTheWay::Replace, InTheWay::Omit, InTheWay::Omit]);
+    assert_eq!((options("-o -s 16 a b").streams, options("-s 16 a b").streams), (Some(1), Some(16)));
+    let display = |line| bbcp(line).display;
+    assert_eq!((display("a b").mode, display("a b").progress_lines), (Mode::BbcpLines, false));
+    assert!(display("-P 2 a b").progress_lines && display("-V a b").verbosity == 2);
+    assert!(options("-v a b").report_files);
 }
 
 #[test]
@@ -94,7 +195,10 @@ fn bad_values_name_the_option_and_the_remedy() {
         ["-s 0 a b", "-s x a b", "--streams 257 a b", "-w 1kb a b", "-w 1 a b", "-x 1023 a b", "--cpus 0-1024 a b", "--cpus 3-1 a b", "--cpus 1,,2 a b", "--congestion b/r a b", "--frame 300k a b", "--frame 2m a b",
          "-@ folow a b", "-u source a b", "--cache both a b", "--cipher aes a b", "--cipher auto --no-encrypt a b", "--verify wire a b", "--verify=disk --fsync=none a b", "-P 0 a b",
          "-c20 a b", "-cmax a b", "--quiet -P 1 a b", "--quiet -v a b", "--checksums - --json a b", "--ssh-port 0 a b", "h:a g:b c",
-         "h:a b c", "--checksums= a b", "-S= a b", "--ssh-option= a b"]
+         "h:a b c", "--checksums= a b", "-S= a b", "--ssh-option= a b",
+         "-m 8 a b", "-m / a b", "-m 17777 a b", "-m 0 a b", "-q 256 a b", "-b 0 a b", "-b +65 a b", "-B 1 a b", "-w = a b", "-U =1m a b", "-t 0 a b", "-t soon a b", "--bwlimit x a b", "--bwlimit 1g0 a b",
+         "-l= a b", "-d g:x h:a b", "--rsh=rsh a b", "-L x a b", "-E md5 a b", "-I list b", "-fO a b", "-kK a b", "-k --no-keep a b", "-a/j --no-resume a b",
+         "-B 1m --frame 1m a b", "-w 1m -U 1m a b", "-x 1m --bwlimit 1 a b", "-pm 644 a b", "-os4 a b", "-ou st a b", "--quiet -V a b"]
             .map(|line| format!("$ haul {line}\n{}", plan_of(line, false).unwrap_err()))
             .join("\n\n"),
         @r#"
@@ -140,7 +244,8 @@ fn bad_values_name_the_option_and_the_remedy() {
         did you mean --symlinks follow?
 
         $ haul -u source a b
-        --unbuffered source: not one of s, t, st, off
+        -u source: needs s, t, st or off, for O_DIRECT
+        rsync's -u: haul replaces nothing without -f; leave it out
 
         $ haul --cache both a b
         --cache both: not one of keep, drop
@@ -166,7 +271,7 @@ fn bad_values_name_the_option_and_the_remedy() {
         --compress 20: needs a whole number from 0 to 19
 
         $ haul -cmax a b
-        --compress max: not one of auto, off, lz4, zstd
+        --mode ax: needs octal modes from 1 to 7777: of files, or of directories and files (750/640)
 
         $ haul --quiet -P 1 a b
         --quiet and --progress contradict each other
@@ -201,6 +306,115 @@ fn bad_values_name_the_option_and_the_remedy() {
         $ haul --ssh-option= a b
         --ssh-option : not an option of ssh
         write it as ssh's -o takes it: --ssh-option ConnectTimeout=10
+
+        $ haul -m 8 a b
+        --mode 8: needs octal modes from 1 to 7777: of files, or of directories and files (750/640)
+
+        $ haul -m / a b
+        --mode /: needs octal modes from 1 to 7777: of files, or of directories and files (750/640)
+
+        $ haul -m 17777 a b
+        --mode 17777: needs octal modes from 1 to 7777: of files, or of directories and files (750/640)
+
+        $ haul -m 0 a b
+        --mode 0: needs octal modes from 1 to 7777: of files, or of directories and files (750/640)
+
+        $ haul -q 256 a b
+        --qos 256: needs a whole number from 0 to 255
+
+        $ haul -b 0 a b
+        --buffers 0: needs a whole number from 1 to 64
+
+        $ haul -b +65 a b
+        --buffers 65: needs a whole number from 1 to 64
+
+        $ haul -B 1 a b
+        --buffsz 1: needs a size from 1k to 1g
+
+        $ haul -w = a b
+        --windowsz : needs a size: a whole number, with k, m or g for powers of 1024 (512k, 4m)
+
+        $ haul -U =1m a b
+        -U =1m: needs a size: a whole number, with k, m or g for powers of 1024 (512k, 4m)
+
+        $ haul -t 0 a b
+        --timelimit 0: needs a time from 1s to 365d
+
+        $ haul -t soon a b
+        --timelimit soon: needs a time: seconds, or a whole number with s, m, h or d (90, 10m, 2h)
+
+        $ haul --bwlimit x a b
+        --bwlimit x: needs a size: a whole number, with k, m or g for powers of 1024 (512k, 4m)
+
+        $ haul --bwlimit 1g0 a b
+        --bwlimit 1g0: needs a size: a whole number, with k, m or g for powers of 1024 (512k, 4m)
+
+        $ haul -l= a b
+        --logfile: the name of the file is empty
+
+        $ haul -d g:x h:a b
+        --dirbase g:x is on g, and a source on h
+        name the sources without a host: they are on that of the base
+
+        $ haul --rsh=rsh a b
+        --rsh rsh: it is not ssh
+        only ssh with -p, -i and -o is understood; for anything else, -S and -T take a whole command
+
+        $ haul -L x a b
+        -L: haul does not write NetLogger's events
+        --json gives the events of a copy, one object a line
+
+        $ haul -E md5 a b
+        --checksum: other digests than BLAKE3 are not there yet
+        --checksums FILE writes BLAKE3, which every copy is compared with
+
+        $ haul -I list b
+        --infiles: lists of sources are not there yet
+        xargs -a FILE sh -c 'haul "$@" TARGET' haul does the same
+
+        $ haul -fO a b
+        --force and --omit contradict each other
+        leave one of them out
+
+        $ haul -kK a b
+        --keep and -K contradict each other
+        leave one of them out
+
+        $ haul -k --no-keep a b
+        --keep and --no-keep contradict each other
+        leave one of them out
+
+        $ haul -a/j --no-resume a b
+        --append and --no-resume contradict each other
+        leave one of them out
+
+        $ haul -B 1m --frame 1m a b
+        --buffsz and --frame contradict each other
+        leave one of them out
+
+        $ haul -w 1m -U 1m a b
+        --windowsz and -U contradict each other
+        leave one of them out
+
+        $ haul -x 1m --bwlimit 1 a b
+        --xfrrate and --bwlimit contradict each other
+        leave one of them out
+
+        $ haul -pm 644 a b
+        --preserve and --mode contradict each other
+        leave one of them out
+
+        $ haul -os4 a b
+        --order and --streams contradict each other: what is written in order comes by one stream
+        leave one of them out
+
+        $ haul -ou st a b
+        --order and --unbuffered st contradict each other: what is written in order goes through the page cache
+        leave one of them out
+
+        $ haul --quiet -V a b
+        --quiet and --vverbose contradict each other
+        leave one of them out
         "#
     );
 }

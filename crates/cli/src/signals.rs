@@ -4,7 +4,7 @@
 //! a second one ends the process at once. SIGHUP is ignored, here and by all
 //! children (ssh too, which inherits that). A job that was in the foreground
 //! when its terminal went away is cancelled; one in the background goes on.
-//! SIGUSR1 doubles the limit on the rate, SIGUSR2 halves it.
+//! SIGUSR1 doubles the limit on the rate, SIGUSR2 halves it. A job whose time is up (`-t`) is cancelled, too.
 
 use std::io::{self, IsTerminal, Read};
 use std::os::fd::OwnedFd;
@@ -15,6 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use haul_engine::cancel::Cancel;
+use haul_engine::error::GO_ON;
 use haul_engine::os::signals::ignore_hangup;
 use haul_engine::rate::RateHandle;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -35,18 +36,22 @@ pub struct Watch {
     registered: Vec<SigId>,
     ended: Arc<AtomicBool>,
     job_runs: Arc<AtomicBool>,
+    limit: Option<Duration>,
+    time_is_up: Arc<AtomicBool>,
     wake: UnixStream,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Watch {
-    /// Begins to watch on behalf of `cancel` and `rate`.
-    pub fn start(cancel: Cancel, rate: RateHandle) -> io::Result<Self> {
+    /// Begins to watch on behalf of `cancel` and `rate`, for `limit` at most.
+    pub fn start(cancel: Cancel, rate: RateHandle, limit: Option<Duration>) -> io::Result<Self> {
+        let deadline = limit.map(|limit| Instant::now() + limit);
         let hangup_was_ignored = ignore_hangup()?;
         let terminal = Controlling::open().filter(|_| io::stdin().is_terminal() && !hangup_was_ignored);
         let (signalled, wake) = UnixStream::pair()?;
         let ((faster, wake_faster), (slower, wake_slower)) = (UnixStream::pair()?, UnixStream::pair()?);
         let (ended, job_runs) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+        let time_is_up = Arc::<AtomicBool>::default();
         let watcher = Watcher {
             cancel,
             rate,
@@ -56,8 +61,11 @@ impl Watch {
             slower,
             ended: Arc::clone(&ended),
             job_runs: Arc::clone(&job_runs),
+            deadline,
+            time_is_up: Arc::clone(&time_is_up),
+            limit,
         };
-        let mut watch = Self { registered: Vec::new(), ended, job_runs, wake, thread: None };
+        let mut watch = Self { registered: Vec::new(), ended, job_runs, limit, time_is_up, wake, thread: None };
         watch.register()?;
         watch.registered.push(signal_hook::low_level::pipe::register(SIGUSR1, wake_faster)?);
         watch.registered.push(signal_hook::low_level::pipe::register(SIGUSR2, wake_slower)?);
@@ -72,6 +80,11 @@ impl Watch {
         let result = job();
         self.job_runs.store(false, Ordering::Release);
         result
+    }
+
+    /// What to say once the job was cancelled because its time was up.
+    pub fn time_is_up(&self) -> Option<String> {
+        self.time_is_up.load(Ordering::Acquire).then(|| time_was_up(self.limit))
     }
 
     fn register(&mut self) -> io::Result<()> {
@@ -114,6 +127,10 @@ struct Watcher {
     slower: UnixStream,
     ended: Arc<AtomicBool>,
     job_runs: Arc<AtomicBool>,
+    /// When the job's time is up.
+    deadline: Option<Instant>,
+    time_is_up: Arc<AtomicBool>,
+    limit: Option<Duration>,
 }
 
 impl Watcher {
@@ -121,6 +138,10 @@ impl Watcher {
         let mut was_in_foreground = false;
         while !self.ended.load(Ordering::Acquire) {
             if self.signal_came() {
+                return self.stop();
+            }
+            if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                self.time_is_up.store(true, Ordering::Release);
                 return self.stop();
             }
             match self.terminal.as_ref().map(Controlling::in_foreground) {
@@ -132,10 +153,12 @@ impl Watcher {
         }
     }
 
-    /// Waits until one has come, or it is time to look at the terminal. Whether it is one that ends the job; the
+    /// Waits until one has come, or it is time to look at the terminal or at the clock. Whether it is one that ends the job; the
     /// others are answered.
     fn signal_came(&mut self) -> bool {
-        let wait = self.terminal.as_ref().and_then(|_| Timespec::try_from(TERMINAL_EVERY).ok());
+        let until = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let wait = self.terminal.as_ref().map(|_| TERMINAL_EVERY).into_iter().chain(until).min();
+        let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
         let sockets = [&self.signalled, &self.faster, &self.slower];
         let mut polled = sockets.map(|socket| PollFd::new(socket, PollFlags::IN));
         if poll(&mut polled, wait.as_ref()).is_err() {
@@ -156,12 +179,21 @@ impl Watcher {
         while !self.ended.load(Ordering::Acquire) {
             if self.job_runs.load(Ordering::Acquire) && Instant::now() >= deadline {
                 crate::checksums::remove_unfinished();
-                crate::show::stderr().error("interrupted; run the same command again to go on");
+                let text = match self.time_is_up.load(Ordering::Acquire) {
+                    true => time_was_up(self.limit),
+                    false => "interrupted; run the same command again to go on".to_owned(),
+                };
+                crate::show::stderr().error(&text);
                 std::process::exit(Exit::Interrupted.number().into());
             }
             std::thread::sleep(Duration::from_millis(10));
         }
     }
+}
+
+fn time_was_up(limit: Option<Duration>) -> String {
+    let seconds = limit.unwrap_or_default().as_secs();
+    format!("the time limit of {seconds} s (-t) is over\n{GO_ON}")
 }
 
 /// What stops a worker from outside.
@@ -205,11 +237,12 @@ mod tests {
     fn a_watch_ends_at_once_and_a_signal_cancels() {
         let before = Instant::now();
         let cancel = Cancel::new();
-        drop(Watch::start(cancel.clone(), RateHandle::new()).unwrap());
+        drop(Watch::start(cancel.clone(), RateHandle::new(), None).unwrap());
         assert!(before.elapsed() < Duration::from_millis(700), "{:?}", before.elapsed());
         assert!(!cancel.is_cancelled());
 
-        let watch = Watch::start(cancel.clone(), RateHandle::new()).unwrap();
+        let watch = Watch::start(cancel.clone(), RateHandle::new(), None).unwrap();
+        assert_eq!(watch.time_is_up(), None);
         let worker = leave_to_controller().unwrap();
         assert!(ignored_signals().contains(&1), "children must inherit an ignored SIGHUP");
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM).unwrap();
@@ -221,5 +254,12 @@ mod tests {
         assert!(cancel.is_cancelled());
         assert!(worker.came.load(Ordering::Acquire));
         assert!(rustix::io::read(&worker.stop, &mut [0; 1]).is_ok_and(|bytes| bytes == 1));
+
+        let cancel = Cancel::new();
+        let watch = Watch::start(cancel.clone(), RateHandle::new(), Some(Duration::from_millis(1))).unwrap();
+        while !cancel.is_cancelled() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(watch.time_is_up().is_some_and(|text| text.contains("-t")));
     }
 }

@@ -9,6 +9,8 @@ use haul_proto::wire::limits::SILENCE_MS;
 pub use crate::network::{Callback, Family, Network};
 pub use crate::storage::null::{NOTHING as NULL_TARGET, is_null, names_null};
 pub use haul_proto::compression::{Method, Policy};
+pub use haul_proto::need::InTheWay;
+pub use haul_proto::wire::rules::{LeaveOut, Modes};
 pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, Verify};
 
 /// One copy: sources, a target, and how. Any of them may be here or elsewhere.
@@ -128,12 +130,20 @@ pub struct Options {
     pub recursive: bool,
     /// Copy nothing, change nothing: compare what both ends have. Most of the options below mean nothing then.
     pub compare: bool,
-    /// `-f`: replace what exists.
-    pub force: bool,
+    /// `-f`, `-O`: what becomes of what exists.
+    pub in_the_way: InTheWay,
     /// `-p`: keep mode, owner and group (the modification time is always kept).
     pub preserve: bool,
     /// What becomes of symbolic links below an operand.
     pub symlinks: Symlinks,
+    /// `-+`, `-^`: what the walk leaves out.
+    pub leave_out: LeaveOut,
+    /// `-m`: permission bits of what is made, unless [`Self::preserve`] says whose they are.
+    pub modes: Modes,
+    /// `-d`: where relative sources are; their paths are made anew below the target. `None`: no base.
+    pub base: Option<PathBuf>,
+    /// `-F` clears it: a file that cannot fit is refused at once.
+    pub check_space: bool,
     /// `-A`: make the target directory.
     pub make_directory: bool,
     /// `-s`: number of streams; `None` lets haul choose, and change it while the job runs.
@@ -144,12 +154,20 @@ pub struct Options {
     pub direct_target: DirectIo,
     /// `--cache`: what stays in the page cache.
     pub cache: CacheUse,
+    /// `-b`: frames that a stream has under way past the page cache at the source; 0 lets haul choose.
+    pub source_under_way: u8,
+    /// `-b +N`: the same at the target.
+    pub target_under_way: u8,
     /// `--fsync`: what the target waits for before a file counts as copied. Nothing is not enough for [`Verify::Disk`].
     pub fsync: Fsync,
     /// `--congestion`: congestion control of the data streams, by the kernel's name; `None` chooses by the path.
     pub congestion: Option<String>,
     /// `-w`: socket buffer size in bytes; `None` leaves it to the kernel's auto-tuning.
     pub window_bytes: Option<u32>,
+    /// `-w =SIZE`, `-U`: no auto-tuning, also where the kernel makes less of it.
+    pub window_fixed: bool,
+    /// `-q`: traffic class of the data streams' packets; 0 for none.
+    pub traffic_class: u8,
     /// How data connections are made.
     pub network: Network,
     /// How the data streams are sealed.
@@ -213,17 +231,25 @@ impl Default for Options {
         Self {
             recursive: false,
             compare: false,
-            force: false,
+            in_the_way: InTheWay::Report,
             preserve: false,
             symlinks: Symlinks::Keep,
+            leave_out: LeaveOut::default(),
+            modes: Modes::default(),
+            base: None,
+            check_space: true,
             make_directory: false,
             streams: None,
             direct_source: DirectIo::Auto,
             direct_target: DirectIo::Auto,
             cache: CacheUse::Auto,
+            source_under_way: 0,
+            target_under_way: 0,
             fsync: Fsync::Full,
             congestion: None,
             window_bytes: None,
+            window_fixed: false,
+            traffic_class: 0,
             network: Network::default(),
             cipher: Cipher::Auto,
             compression: Policy::Auto,

@@ -6,6 +6,7 @@ use haul_proto::integrity::FrameLen;
 use haul_proto::wire::handshake::Suite;
 use haul_proto::wire::limits::REKEY_BYTES;
 use haul_proto::wire::request::{Operand, SessionSettings, TargetRequest};
+use haul_proto::wire::rules::Rules;
 use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -23,6 +24,8 @@ pub fn settings() -> SessionSettings {
         streams_max: 1,
         congestion: String::new(),
         window_bytes: 0,
+        window_fixed: false,
+        traffic_class: 0,
         rekey_bytes: REKEY_BYTES,
         report_files: false,
         report_every_ms: 200,
@@ -44,10 +47,10 @@ pub fn target_request(path: &Path, operands: Vec<Operand>) -> TargetRequest {
         again: false,
         own_tree: false,
         make_directory: false,
-        force: false,
         preserve: false,
         verify: Verify::Wire,
         digest_existing: false,
+        rules: Rules::default(),
         storage: StorageRequest::default(),
         fsync: Fsync::None,
         resume: false,

@@ -364,7 +364,12 @@ fn credentials(settings: &SessionSettings) -> Credentials {
 }
 
 fn sockets(settings: &SessionSettings) -> SocketSettings {
-    SocketSettings { window_bytes: settings.window_bytes, congestion: settings.congestion.clone() }
+    SocketSettings {
+        window_bytes: settings.window_bytes,
+        window_fixed: settings.window_fixed,
+        traffic_class: settings.traffic_class,
+        congestion: settings.congestion.clone(),
+    }
 }
 
 /// Why nothing can be accepted there.

@@ -22,6 +22,20 @@ pub enum Existing {
     Special,
 }
 
+/// What becomes of something that stands in an entry's place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum InTheWay {
+    /// What is the same is kept, and what differs is reported.
+    #[default]
+    Report,
+    /// What is the same is kept, and what differs is replaced.
+    Replace,
+    /// It stays, whatever it is, and the entry is not needed.
+    Omit,
+    /// It is reported, also where it is the same.
+    ReportEqual,
+}
+
 /// What to do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
@@ -31,6 +45,8 @@ pub enum Decision {
     Create,
     /// Make it beside what is there, then put it in its place.
     Replace,
+    /// Leave what is there, whatever it is.
+    Omit,
     /// Leave what is there and report this entry.
     Refuse(Refusal),
 }
@@ -40,6 +56,8 @@ pub enum Decision {
 pub enum Refusal {
     /// Something else is there, and replacing it was not asked for.
     Exists,
+    /// Something is there, and nothing was to be.
+    ExistsAtAll,
     /// A directory is there; it is never replaced by something else.
     IsDirectory,
     /// Something that is no directory is where a directory must be.
@@ -59,6 +77,7 @@ impl Refusal {
     pub fn text(self) -> &'static str {
         match self {
             Refusal::Exists => "it exists already and differs\nuse -f to replace it",
+            Refusal::ExistsAtAll => "it exists already\nuse -f to replace it, or -O to leave what exists as it is",
             Refusal::IsDirectory => "a directory of that name is there\nmove it away, or copy to another name",
             Refusal::NotDirectory => {
                 "something that is not a directory is there\nmove it away, or copy to another name"
@@ -75,8 +94,8 @@ impl Refusal {
     }
 }
 
-/// Decides about an entry of this kind and time of modification.
-pub fn decide(offered: &Kind, modified: Stamp, existing: &Existing, force: bool) -> Decision {
+/// Decides about an entry of this kind and time of modification. Directories are shared, and never replaced.
+pub fn decide(offered: &Kind, modified: Stamp, existing: &Existing, rule: InTheWay) -> Decision {
     use Existing::{Absent, Directory, File, Special, Symlink};
     match (offered, existing) {
         (_, Absent) => Decision::Create,
@@ -85,11 +104,13 @@ pub fn decide(offered: &Kind, modified: Stamp, existing: &Existing, force: bool)
         (Kind::Directory, File { .. } | Special) => Decision::Refuse(Refusal::NotDirectory),
         (_, Directory) => Decision::Refuse(Refusal::IsDirectory),
         (_, Special) => Decision::Refuse(Refusal::IsSpecial),
+        (_, File { .. } | Symlink(_)) if rule == InTheWay::Omit => Decision::Omit,
+        (_, File { .. } | Symlink(_)) if rule == InTheWay::ReportEqual => Decision::Refuse(Refusal::ExistsAtAll),
         (Kind::File { size }, File { size: there, modified: since }) if size == there && *since == modified => {
             Decision::Keep
         }
         (Kind::Symlink { points_to }, Symlink(there)) if points_to == there => Decision::Keep,
-        (_, File { .. } | Symlink(_)) if force => Decision::Replace,
+        (_, File { .. } | Symlink(_)) if rule == InTheWay::Replace => Decision::Replace,
         (_, File { .. } | Symlink(_)) => Decision::Refuse(Refusal::Exists),
     }
 }
@@ -133,8 +154,18 @@ mod tests {
             (link(b"y"), &Existing::Directory, Refuse(Refusal::IsDirectory), Refuse(Refusal::IsDirectory)),
         ];
         for (offered, existing, plain, forced) in rows {
-            assert_eq!(decide(&offered, NOW, existing, false), plain, "{offered:?} onto {existing:?}");
-            assert_eq!(decide(&offered, NOW, existing, true), forced, "{offered:?} onto {existing:?} with -f");
+            let decide = |rule| decide(&offered, NOW, existing, rule);
+            assert_eq!(decide(InTheWay::Report), plain, "{offered:?} onto {existing:?}");
+            assert_eq!(decide(InTheWay::Replace), forced, "{offered:?} onto {existing:?} with -f");
+            // Where a file or a link is in the place of one, it stays; all else is as without these rules.
+            let (omitted, equal) = match (&offered, existing) {
+                (Kind::File { .. } | Kind::Symlink { .. }, Existing::File { .. } | Existing::Symlink(_)) => {
+                    (Decision::Omit, Refuse(Refusal::ExistsAtAll))
+                }
+                _ => (plain, plain),
+            };
+            assert_eq!(decide(InTheWay::Omit), omitted, "{offered:?} onto {existing:?} with -O");
+            assert_eq!(decide(InTheWay::ReportEqual), equal, "{offered:?} onto {existing:?} under bbcp's rule");
         }
     }
 }

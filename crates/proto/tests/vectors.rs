@@ -11,6 +11,7 @@ use haul_proto::cpus::Cpus;
 use haul_proto::ids::{EntryId, JobId, JobNumber, PathId, StreamId};
 use haul_proto::integrity::{FrameLen, FrameTree, frame_crc};
 use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp, Version};
+use haul_proto::need::InTheWay;
 use haul_proto::path::Name;
 use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::compressed::{Codec, Compressed, decode_trailer, encode_trailer};
@@ -23,6 +24,7 @@ use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::report::{Hello, Windows, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
 use haul_proto::wire::route::Route;
+use haul_proto::wire::rules::{LeaveOut, Modes, Rules};
 use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, StorageRequest, Verify};
 
 const TEXT: &str = include_str!("../../../docs/PROTOCOL.md");
@@ -139,6 +141,8 @@ fn settings() -> SessionSettings {
         streams_max: 128,
         congestion: "bbr".into(),
         window_bytes: 0,
+        window_fixed: false,
+        traffic_class: 0,
         rekey_bytes: 64 << 30,
         report_files: false,
         report_every_ms: 200,
@@ -161,7 +165,8 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         operands: vec![b"/data/run7".to_vec()],
         recursive: true,
         links: Links::Keep,
-        storage: StorageRequest { direct: DirectIo::Always, cache: CacheUse::Auto },
+        leave_out: LeaveOut { unreadable: true, empty_directories: false },
+        storage: StorageRequest { direct: DirectIo::Always, cache: CacheUse::Auto, under_way: 16 },
         rate_bytes_per_s: 50 << 20,
         compression: Policy::Auto,
         compare: false,
@@ -176,11 +181,16 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         again: false,
         own_tree: false,
         make_directory: false,
-        force: true,
         preserve: false,
         verify: Verify::Wire,
         digest_existing: false,
-        storage: StorageRequest { direct: DirectIo::Never, cache: CacheUse::Drop },
+        rules: Rules {
+            in_the_way: InTheWay::Replace,
+            modes: Modes { file: Some(0o640), directory: None, less_umask: false },
+            check_space: true,
+            below: vec![vec![name("2026")]],
+        },
+        storage: StorageRequest { direct: DirectIo::Never, cache: CacheUse::Drop, under_way: 0 },
         resume: true,
         keep_partial: true,
         journal_dir: b"/var/j".to_vec(),
@@ -340,7 +350,7 @@ macro_rules! check_limits {
 #[test]
 fn limits_are_in_the_table() {
     let checked = check_limits!(
-        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX FRAME_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX COMPARES_MAX LARGE_IN_FLIGHT_MAX SYMLINK_MAX DIFFERENCES_MAX DIFFERING_RANGES_MAX TEXT_MAX PATH_MAX OPERANDS_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX BEAT_MS SILENCE_MS CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX
+        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX FRAME_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX COMPARES_MAX LARGE_IN_FLIGHT_MAX SYMLINK_MAX DIFFERENCES_MAX DIFFERING_RANGES_MAX TEXT_MAX PATH_MAX OPERANDS_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX BEAT_MS SILENCE_MS CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX UNDER_WAY_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX
     );
     let there = LIMITS.lines().filter_map(|line| line.strip_prefix("pub const ")?.split(':').next());
     assert_eq!(there.collect::<Vec<_>>(), checked);

@@ -11,12 +11,14 @@ use haul_e2e::{RawStream, Rng, SUITE, Sandbox, Worker};
 use haul_proto::cpus::Cpus;
 use haul_proto::ids::{JobId, JobNumber, StreamId};
 use haul_proto::integrity::{FrameLen, frame_crc};
+use haul_proto::need::InTheWay;
 use haul_proto::path::Name;
 use haul_proto::wire::limits::{FRAME_MIN, REKEY_BYTES};
 use haul_proto::wire::link::Channel;
 use haul_proto::wire::message::{Need, TargetMessage};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{ControllerMessage, Operand, SessionSettings, TargetRequest};
+use haul_proto::wire::rules::Rules;
 use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
 
 use crate::raw;
@@ -206,6 +208,8 @@ fn settings() -> SessionSettings {
         streams_max: 1,
         congestion: String::new(),
         window_bytes: 0,
+        window_fixed: false,
+        traffic_class: 0,
         rekey_bytes: REKEY_BYTES,
         report_files: true,
         report_every_ms: 200,
@@ -227,10 +231,10 @@ fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng
         again: false,
         own_tree: false,
         make_directory: false,
-        force,
         preserve: rng.chance(500),
         verify: Verify::Wire,
         digest_existing: rng.chance(500),
+        rules: Rules { in_the_way: if force { InTheWay::Replace } else { InTheWay::Report }, ..Rules::default() },
         storage: StorageRequest::default(),
         resume: true,
         keep_partial: rng.chance(500),

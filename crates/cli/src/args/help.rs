@@ -1,9 +1,99 @@
-//! The help, made from the table of options: one screen, or everything.
+//! The help, made from the table of options: one screen, everything, or one option or command.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use haul_proto::path::escape;
+
+use super::names::{self, Named};
+use super::nearest::nearest;
+use super::parse::COMMANDS;
 use super::table::{COPY, DEMO, PARTIALS, Row, Section, Takes, VERIFY};
+use super::{Dialect, UsageError, completions, manual};
 
 /// What `--version` prints.
 pub const VERSION: &str = concat!("haul ", env!("CARGO_PKG_VERSION"), "\n");
+
+/// What `--license` prints.
+pub const LICENSE: &str = concat!(
+    "haul ",
+    env!("CARGO_PKG_VERSION"),
+    "\nLicensed under the MIT License <https://opensource.org/license/mit> or the Apache\n\
+     License, Version 2.0 <https://www.apache.org/licenses/LICENSE-2.0>, as you like.\n"
+);
+
+/// Help on what was named: nothing, `all`, an option or a command.
+pub fn on(dialect: Dialect, topic: &OsStr) -> Result<String, UsageError> {
+    let text = topic.to_str().unwrap_or_default();
+    match (dialect, text) {
+        (Dialect::Bbcp, _) => return Ok(bbcp()),
+        (_, "") => return Ok(short()),
+        (_, "all") => return Ok(full()),
+        (_, "man") => return Ok(manual::page()),
+        (_, "bash") => return Ok(completions::bash()),
+        (_, "zsh") => return Ok(completions::zsh()),
+        (_, "fish") => return Ok(completions::fish()),
+        (_, "demo") => return Ok(demo()),
+        (_, "status" | "clean" | "verify") => return Ok(command(text)),
+        _ => {}
+    }
+    match option(text) {
+        Named::One(row) => Ok(one(row)),
+        Named::Several(names) => {
+            Ok(names.iter().filter_map(|name| named(name)).map(one).collect::<Vec<_>>().join("\n"))
+        }
+        Named::None(near) => {
+            let unknown = UsageError::new(format!("there is no option and no command {}", escape(topic.as_bytes())));
+            let near = nearest(text, COMMANDS).filter(|command| *command != "worker").or(near);
+            Err(match near {
+                Some(near) => unknown.remedy(format!("did you mean haul help {near}?")),
+                None => unknown,
+            }
+            .remedy("haul help all"))
+        }
+    }
+}
+
+/// An option by its long name, its first letters, or its letter; with dashes or without.
+fn option(text: &str) -> Named {
+    let name = text.trim_start_matches('-');
+    let mut letters = name.chars();
+    match (letters.next(), letters.next()) {
+        (Some(letter), None) => names::letter(COPY, Dialect::Haul, letter).map_or(Named::None(None), Named::One),
+        _ => names::long(COPY, Dialect::Haul, name),
+    }
+}
+
+fn named(name: &str) -> Option<&'static Row> {
+    COPY.iter().find(|row| row.long_forms().any(|form| form == name))
+}
+
+/// One option: how it is written, and what it does.
+fn one(row: &Row) -> String {
+    let mut text = String::new();
+    push_rows(&mut text, std::iter::once(row));
+    let also = row.other_letter.map(|letter| format!("-{letter}")).into_iter();
+    let also: Vec<_> = also.chain(row.alias.map(|alias| format!("--{alias}"))).collect();
+    if !also.is_empty() {
+        text.push_str(&format!("  also {}\n", also.join(", ")));
+    }
+    row.refusal.iter().flat_map(|why| why.lines()).for_each(|line| text.push_str(&format!("  {line}\n")));
+    text
+}
+
+/// The options that bbcp has, in its order of letters.
+pub fn bbcp() -> String {
+    let mut text = String::from(
+        "bbcp [OPTIONS] SOURCE... TARGET        each a path, or [user@][host:]path\n\n\
+         This is haul under the name of bbcp: it takes bbcp's command line. haul -h is its own.\n\n",
+    );
+    let mut rows: Vec<_> = COPY.iter().filter(|row| row.bbcp.is_some() && row.refusal.is_none()).collect();
+    rows.sort_by_key(|row| {
+        row.letter.map(|letter| (!letter.is_ascii_alphabetic(), letter.to_ascii_lowercase(), letter))
+    });
+    push_rows(&mut text, rows.into_iter());
+    text
+}
 
 /// One screen: the options that most people need.
 pub fn short() -> String {
@@ -18,7 +108,8 @@ pub fn short() -> String {
     push_rows(&mut text, COPY.iter().filter(|row| row.essential));
     text.push_str(
         "\nhaul -r run7 db1:/archive/      haul db1:'~/big.db' .      haul ./a:b db1:\n\n\
-         haul --help all    every option, exit statuses, names\n",
+         haul --help all    every option, exit statuses, names\n\
+         haul help WHAT     one option or command, for example haul help streams\n",
     );
     text
 }
@@ -173,6 +264,7 @@ mod tests {
             haul -r run7 db1:/archive/      haul db1:'~/big.db' .      haul ./a:b db1:
 
             haul --help all    every option, exit statuses, names
+            haul help WHAT     one option or command, for example haul help streams
             "#);
     }
 
@@ -192,22 +284,42 @@ mod tests {
             Copying:
               -r, --recursive           copy directories with all that is in them
               -f, --force               replace files that exist and differ
+              -O, --omit                leave out files that exist, whatever is in them
               -p, --preserve            keep mode, owner, group (times are always kept)
+              -m, --mode [DIRS/][FILES] octal modes of what is made, such as 750/640
               -A, --mkdir               make the target directory if it is missing
+              -d, --dirbase BASE        relative sources are below BASE, and come to lie in
+                                        the same directories below the target
               -@, --symlinks MODE       links in directories: keep (default), follow, ignore
+              -+, --readable            leave out what cannot be read in directories
+              -^, --no-empty-dirs       leave out directories with nothing in them
+              -o, --order               write in ascending order: one stream, through the
+                                        page cache
               -a, --append [DIR]        where the target records what is in unfinished
                                         files (default: beside them)
                   --no-resume           begin anew, and record nothing of unfinished files
                   --no-keep             remove unfinished files when the copy fails
+              -F, --nofschk             begin files for which there is no room, too
+              -t, --timelimit TIME      give up after TIME (90, 10m, 2h); the same command
+                                        goes on
+                  --archive             rsync's word for -r -p
 
             Moving data:
               -s, --streams N           parallel streams, 1 to 256 (default: automatic)
                   --congestion NAME     congestion control (default: by the path)
-              -w, --windowsz SIZE       socket buffers (default: the kernel's tuning)
+              -w, --windowsz [=]SIZE    most that a socket's buffers hold (default: the
+                                        kernel's tuning); with = exactly that
+              -U SIZE                   the same as -w =SIZE
+              -q, --qos CLASS           traffic class of the packets, 0 to 255 (IPv4: TOS)
               -x, --xfrrate RATE        at most RATE (a SIZE) a second, over all streams;
                                         SIGUSR1 to this haul doubles it, SIGUSR2 halves it
+                  --bwlimit RATE        rsync's: the same, and a number is in KiB a second
                   --cpus LIST           keep both ends to these CPUs (0-7,16)
                   --frame SIZE          payload of a frame: 256k, 512k or 1m
+              -B, --buffsz SIZE         read and write files in pieces of at most SIZE
+                                        (256k at least, 1m at most)
+              -b, --buffers [+]N        frames that a stream has under way on the disk, 1 to
+                                        64, at the source; with + at the target
               -u, --unbuffered ENDS     O_DIRECT at the source (s), the target (t), both
                                         (st), or off (default: what measures faster)
                   --cache HOW           keep copied files in the page cache, or drop
@@ -221,6 +333,7 @@ mod tests {
               -i, --idfile KEY          ssh's identity file
                   --ssh-port PORT       ssh's port
                   --ssh-option OPTION   passed to ssh as -o OPTION; can be repeated
+                  --rsh COMMAND         rsync's: 'ssh -p PORT -i KEY -o OPTION'
               -S COMMAND                starts haul at a remote source (see -T)
               -T COMMAND                starts haul at a remote target, for example
                                         'ssh %I -l %U %H /opt/bin/haul'; %I is -i KEY,
@@ -255,9 +368,24 @@ mod tests {
               -P, --progress SECONDS    a progress line every SECONDS, in bbcp's form
                   --json                events on standard output, one object a line
                   --quiet               nothing but errors
-              -v, --verbose             more about the connection and the ends
-                  --version             the version of haul
-              -h, --help [all]          this help; --help all for every option
+              -v, --verbose             more about the connection and the ends; -vv about
+                                        the path, -vvv each file
+              -V, --vverbose            the same as -vv
+              -D, --debug               the same as -vvv
+              -l, --logfile FILE        add to FILE what would be shown on standard error
+              -#, --version             the version of haul
+              -$, --license             the license of haul
+              -h, --help [WHAT]         this help; --help all for every option, or the name
+                                        of an option or a command
+
+            Accepted, since haul does so anyway:
+              -k, --keep                unfinished files are always kept
+              -~, --ptime               times are always kept
+              -e                        every frame is always checked
+              -g, --gross               empty directories are copied
+              -K                        with -f: what is replaced stays until the new file
+                                        is whole
+              -n, --nodns               addresses are never looked up
 
             Exit status:
               0  everything is there and verified
@@ -323,6 +451,7 @@ mod tests {
           -T COMMAND                starts haul at a remote target
           -4, --ipv4 [WHERE]        ssh over IPv4 only
           -6, --ipv6 [WHERE]        the same with IPv6
+              --rsh COMMAND         rsync's: 'ssh -p PORT -i KEY -o OPTION'
               --no-deploy           never put haul on a host that has none
               --retries N           after a lost connection begin again, at most N times
               --retry-for TIME      the same for at most TIME (90, 10m, 2h)
@@ -331,6 +460,10 @@ mod tests {
               --json                events on standard output, one object a line
               --quiet               nothing but differences and errors
           -v, --verbose             more about the ends
+          -V, --vverbose            the same as -vv
+          -D, --debug               the same as -vvv
+          -l, --logfile FILE        add to FILE what would be shown on standard error
+          -t, --timelimit TIME      give up after TIME (90, 10m, 2h)
           -h, --help                this help
 
         Exit status: 0 identical, 1 differences (or files that could not be read), each

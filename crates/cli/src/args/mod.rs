@@ -2,17 +2,55 @@
 //!
 //! Nothing here looks at files or decides what a job is; [`crate::resolve`] does that.
 
+mod completions;
+pub mod habits;
 pub mod help;
+mod manual;
+mod names;
 mod nearest;
 pub mod operand;
-mod optional;
 pub mod parse;
+mod scan;
 pub mod size;
 pub mod table;
 mod time;
 pub mod values;
 
+use std::ffi::OsStr;
 use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+
+use table::Row;
+
+/// Whose command line it is: options, their prefixes and some defaults differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// haul's own.
+    Haul,
+    /// bbcp's, to the letter: it was started under that name.
+    Bbcp,
+}
+
+impl Dialect {
+    /// By the name that the program was started under.
+    pub fn of(program: &OsStr) -> Self {
+        let name = program.as_bytes().rsplit(|&byte| byte == b'/').next();
+        if name == Some(b"bbcp") { Self::Bbcp } else { Self::Haul }
+    }
+
+    /// Whether an option is there.
+    fn has(self, row: &Row) -> bool {
+        self == Self::Haul || row.bbcp.is_some()
+    }
+
+    /// What stands before what it says.
+    pub fn program(self) -> &'static str {
+        match self {
+            Self::Haul => "haul",
+            Self::Bbcp => "bbcp",
+        }
+    }
+}
 
 /// What was typed makes no sense: exit status 2. `Display` gives one line for what is wrong and one for each remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,26 +1,18 @@
-//! Words to typed arguments, with clap driven by the table of options.
-//!
-//! clap finds the options and their arguments; the messages are haul's own, so
-//! that every error names the word and the remedy in the same form.
+//! Words to what the user wants: a copy, another command, or help.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, ArgAction, ArgMatches};
 use haul_proto::path::escape;
 
-use super::UsageError;
 use super::nearest::nearest;
-use super::optional::complete;
-use super::table::{COPY, DEMO, PARTIALS, Row, Takes, VERIFY};
+use super::scan::{Grammar, Scanned, scan};
+use super::table::{COPY, DEMO, PARTIALS, Row, VERIFY};
 use super::values::Values;
+use super::{Dialect, UsageError, habits, help};
 
 /// Words that are commands when they stand first.
-const COMMANDS: &[&str] = &["clean", "demo", "status", "verify", "worker"];
-
-/// Where every option is listed.
-const HELP: &str = "haul --help all";
+pub const COMMANDS: &[&str] = &["clean", "demo", "help", "status", "verify", "worker"];
 
 /// What the user wants.
 #[derive(Debug)]
@@ -53,62 +45,93 @@ pub enum Worker {
 }
 
 /// Makes sense of the words after the program's name. `exists` says whether a file of that name is here.
-pub fn parse(words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+pub fn parse(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+    if dialect == Dialect::Bbcp {
+        return match asked_of_a_worker(&words) {
+            Some(worker) => Ok(Command::Worker(worker)),
+            None => copy(dialect, words, exists),
+        };
+    }
     match words.first().and_then(|word| word.to_str()) {
-        Some("worker") => worker(&words[1..], exists),
+        Some("worker") => worker(&words, exists),
         Some("demo") => demo(&words[1..], exists),
+        Some("help") => about(&words[1..], exists),
         Some("verify") => verify(&words[1..], exists),
         Some(word @ ("status" | "clean")) => partials(word, &words[1..], exists),
-        _ => copy(words, exists),
+        _ => copy(dialect, words, exists),
     }
 }
 
-fn copy(words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    let matches = matches(COPY, words, false)?;
-    if let Some(topic) = matches.get_one::<OsString>("help") {
-        return help_on(topic).map(Command::Print);
+fn copy(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+    if dialect == Dialect::Haul {
+        habits::refuse_words(&words, exists)?;
     }
-    if matches.get_flag("version") {
-        return Ok(Command::Print(super::help::VERSION.to_owned()));
+    let Scanned { values, operands, .. } = scan(COPY, words, Grammar { dialect, operands: 2, has_rest: false })?;
+    if let Some(topic) = values.last("help") {
+        return help::on(dialect, topic).map(Command::Print);
     }
-    let operands = words_of(&matches, "operands");
+    if values.flag("version") {
+        return Ok(Command::Print(help::VERSION.to_owned()));
+    }
+    if values.flag("license") {
+        return Ok(Command::Print(help::LICENSE.to_owned()));
+    }
+    if let Some((row, why)) = values.given().iter().find_map(|(row, _)| Some((row, row.refusal?))) {
+        return Err(refused(row, why));
+    }
+    if dialect == Dialect::Haul {
+        habits::refuse_operands(&values, &operands, exists)?;
+    }
     if let [only] = operands.as_slice() {
-        return Err(one_operand(only, exists));
+        return Err(one_operand(dialect, only, exists));
     }
     if operands.is_empty() {
-        return Err(UsageError::new("nothing to copy: say what, and where to")
-            .remedy("haul SOURCE... TARGET      each a path, or [user@]host:path")
-            .remedy("haul demo                  a copy on this machine, to see it work")
-            .remedy("haul --help                the options"));
+        let program = dialect.program();
+        let error = UsageError::new("nothing to copy: say what, and where to")
+            .remedy(format!("{program} SOURCE... TARGET      each a path, or [user@]host:path"));
+        return Err(match dialect {
+            Dialect::Haul => error
+                .remedy("haul demo                  a copy on this machine, to see it work")
+                .remedy("haul --help                the options"),
+            Dialect::Bbcp => error.remedy("bbcp -h                    the options"),
+        });
     }
-    Ok(Command::Copy(Values::new(COPY, matches), operands))
+    Ok(Command::Copy(values, operands))
+}
+
+/// An option that is known and cannot be had.
+fn refused(row: &Row, why: &str) -> UsageError {
+    let mut lines = why.lines();
+    let error = UsageError::new(format!("{}: {}", row.typed(), lines.next().unwrap_or_default()));
+    lines.fold(error, UsageError::remedy)
 }
 
 fn demo(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
     let file_called_demo = exists(OsStr::new("demo"));
-    let matches = match matches(DEMO, words.to_vec(), true) {
-        Ok(matches) => matches,
+    let grammar = Grammar { dialect: Dialect::Haul, operands: 0, has_rest: true };
+    let own = match scan(DEMO, words.to_vec(), grammar) {
+        Ok(own) => own,
         Err(_) if file_called_demo => return Err(command_or_file("demo")),
         Err(error) => return Err(error.remedy("options of a copy follow --: haul demo --keep -- --no-encrypt")),
     };
-    if let Some(operand) = words_of(&matches, "operands").first() {
+    if let Some(operand) = own.operands.first() {
         return Err(match file_called_demo {
             true => command_or_file("demo"),
             false => UsageError::new(format!("{}: haul demo takes no operands: it makes its own data", shown(operand)))
                 .remedy("haul demo --help"),
         });
     }
-    if matches.get_flag("help") {
-        return Ok(Command::Print(super::help::demo()));
+    if own.values.flag("help") {
+        return Ok(Command::Print(help::demo()));
     }
-    let copy = self::matches(COPY, words_of(&matches, "rest"), false)?;
-    if let Some(operand) = words_of(&copy, "operands").first() {
+    let copy = scan(COPY, own.rest, Grammar { has_rest: false, ..grammar })?;
+    if let Some(operand) = copy.operands.first() {
         return Err(UsageError::new(format!(
             "{}: after -- haul demo takes options of a copy, and no operands",
             shown(operand)
         )));
     }
-    Ok(Command::Demo(Values::new(DEMO, matches), Values::new(COPY, copy)))
+    Ok(Command::Demo(own.values, copy.values))
 }
 
 /// `haul verify` takes sources and a target.
@@ -139,28 +162,49 @@ fn with_operands(
     make: impl FnOnce(Values, Vec<OsString>) -> Result<Command, UsageError>,
 ) -> Result<Command, UsageError> {
     let may_be_a_copy = exists(OsStr::new(command));
-    let matches = match matches(table, words.to_vec(), false) {
+    let grammar = Grammar { dialect: Dialect::Haul, operands: 1, has_rest: false };
+    let Scanned { values, operands, .. } = match scan(table, words.to_vec(), grammar) {
         Err(_) if may_be_a_copy => return Err(command_or_file(command)),
-        matches => matches?,
+        scanned => scanned?,
     };
-    if matches.get_flag("help") {
-        return Ok(Command::Print(super::help::command(command)));
+    if values.flag("help") {
+        return Ok(Command::Print(help::command(command)));
     }
-    let operands = words_of(&matches, "operands");
     if may_be_a_copy {
         return Err(command_or_file(command).remedy("start it in another directory for the command"));
     }
-    make(Values::new(table, matches), operands)
+    make(values, operands)
+}
+
+/// `haul help`, `haul help WHAT`.
+fn about(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+    if exists(OsStr::new("help")) && !words.is_empty() {
+        return Err(command_or_file("help").remedy("write haul --help for the command"));
+    }
+    match words {
+        [] => Ok(Command::Print(help::short())),
+        [what] => help::on(Dialect::Haul, what).map(Command::Print),
+        _ => {
+            Err(UsageError::new("haul help takes one name: that of an option or a command").remedy("haul help streams"))
+        }
+    }
 }
 
 fn worker(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+    match asked_of_a_worker(words) {
+        Some(worker) => Ok(Command::Worker(worker)),
+        None if exists(OsStr::new("worker")) => Err(command_or_file("worker")),
+        None => Err(UsageError::new("haul worker is what haul starts at each end of a copy; it is not for people")),
+    }
+}
+
+fn asked_of_a_worker(words: &[OsString]) -> Option<Worker> {
     let words: Vec<_> = words.iter().map(|word| word.to_str().unwrap_or_default()).collect();
     match words.as_slice() {
-        [] => Ok(Command::Worker(Worker::Run)),
-        ["--identify"] => Ok(Command::Worker(Worker::Identify)),
-        ["--verify", hex] => Ok(Command::Worker(Worker::Verify((*hex).to_owned()))),
-        _ if exists(OsStr::new("worker")) => Err(command_or_file("worker")),
-        _ => Err(UsageError::new("haul worker is what haul starts at each end of a copy; it is not for people")),
+        ["worker"] => Some(Worker::Run),
+        ["worker", "--identify"] => Some(Worker::Identify),
+        ["worker", "--verify", hex] => Some(Worker::Verify((*hex).to_owned())),
+        _ => None,
     }
 }
 
@@ -169,318 +213,26 @@ fn command_or_file(word: &str) -> UsageError {
         .remedy(format!("write ./{word} for the file"))
 }
 
-fn one_operand(operand: &OsStr, exists: &dyn Fn(&OsStr) -> bool) -> UsageError {
+fn one_operand(dialect: Dialect, operand: &OsStr, exists: &dyn Fn(&OsStr) -> bool) -> UsageError {
     let text = operand.to_str().unwrap_or_default();
-    if !exists(operand)
+    if dialect == Dialect::Haul
+        && !exists(operand)
         && let Some(command) = nearest(text, COMMANDS).filter(|command| *command != "worker")
     {
         return UsageError::new(format!("{}: no command and no file of that name", shown(operand)))
             .remedy(format!("did you mean haul {command}?"));
     }
-    UsageError::new(format!("{}: only one operand: say where it is to go", shown(operand)))
-        .remedy(format!("haul {} TARGET      TARGET is a path, or [user@]host:path", shown(operand)))
-}
-
-fn help_on(topic: &OsStr) -> Result<String, UsageError> {
-    match topic.as_bytes() {
-        b"" => Ok(super::help::short()),
-        b"all" => Ok(super::help::full()),
-        _ => Err(UsageError::new(format!("--help {}: there is no help under that name", shown(topic)))
-            .remedy("haul --help all")),
-    }
+    UsageError::new(format!("{}: only one operand: say where it is to go", shown(operand))).remedy(format!(
+        "{} {} TARGET      TARGET is a path, or [user@]host:path",
+        dialect.program(),
+        shown(operand)
+    ))
 }
 
 fn shown(word: &OsStr) -> String {
     escape(word.as_bytes())
 }
 
-fn words_of(matches: &ArgMatches, id: &str) -> Vec<OsString> {
-    matches.get_many::<OsString>(id).into_iter().flatten().cloned().collect()
-}
-
-fn matches(table: &'static [Row], words: Vec<OsString>, with_rest: bool) -> Result<ArgMatches, UsageError> {
-    let mut command = clap::Command::new("haul")
-        .no_binary_name(true)
-        .disable_help_flag(true)
-        .disable_version_flag(true)
-        .args_override_self(true)
-        .args(table.iter().map(argument))
-        .arg(words_argument("operands"));
-    if with_rest {
-        command = command.arg(words_argument("rest").last(true).allow_hyphen_values(true));
-    }
-    command.try_get_matches_from(complete(table, words)).map_err(|error| explain(table, &error))
-}
-
-fn words_argument(id: &'static str) -> Arg {
-    Arg::new(id).num_args(0..).action(ArgAction::Append).value_parser(clap::value_parser!(OsString))
-}
-
-fn argument(row: &Row) -> Arg {
-    let mut arg = Arg::new(row.id);
-    if row.long {
-        arg = arg.long(row.id);
-    }
-    if let Some(letter) = row.letter {
-        arg = arg.short(letter);
-    }
-    let words = clap::value_parser!(OsString);
-    match row.takes {
-        Takes::Nothing => arg.action(ArgAction::SetTrue),
-        Takes::Repeats => arg.action(ArgAction::Count),
-        Takes::One(name) | Takes::Word { name, .. } => arg.value_name(name).value_parser(words),
-        Takes::Each(name) => arg.value_name(name).value_parser(words).action(ArgAction::Append),
-        Takes::Place(name) => {
-            arg.value_name(name).value_parser(words).num_args(0..=1).require_equals(true).default_missing_value("")
-        }
-        Takes::Perhaps(name) => arg.value_name(name).value_parser(words).num_args(0..=1).default_missing_value(""),
-    }
-}
-
-/// clap's error in haul's words.
-fn explain(table: &[Row], error: &clap::Error) -> UsageError {
-    let context = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => escape(text.as_bytes()),
-        _ => String::new(),
-    };
-    let word = context(ContextKind::InvalidArg);
-    match error.kind() {
-        ErrorKind::UnknownArgument => {
-            let mut unknown = UsageError::new(format!("there is no option {word}"));
-            let suggestion = context(ContextKind::SuggestedArg);
-            if !suggestion.is_empty() {
-                unknown = unknown.remedy(format!("did you mean {suggestion}?"));
-            }
-            unknown.remedy(format!("{HELP} lists them; a file of that name is written ./{word}"))
-        }
-        ErrorKind::TooManyValues => UsageError::new(format!("{word} takes no argument")),
-        ErrorKind::InvalidValue | ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => {
-            let option = word.split(' ').next().unwrap_or_default();
-            let row = table.iter().find(|row| row.typed() == option);
-            UsageError::new(format!("{option} needs an argument")).remedy(match row {
-                Some(row) => format!("{}: {}", super::help::signature(row).trim_start(), row.help),
-                None => HELP.to_owned(),
-            })
-        }
-        _ => UsageError::new(error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ")),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse_words(words: &[&str]) -> Result<Command, UsageError> {
-        parse(words.iter().map(OsString::from).collect(), &|name| name == "there")
-    }
-
-    fn error(words: &[&str]) -> String {
-        parse_words(words).unwrap_err().to_string()
-    }
-
-    fn copy_of(words: &[&str]) -> (Values, Vec<OsString>) {
-        match parse_words(words) {
-            Ok(Command::Copy(values, operands)) => (values, operands),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn letters_cluster_and_options_may_follow_operands() {
-        let (values, operands) = copy_of(&["-rfs4", "a", "-p", "b", "--", "-c"]);
-        assert!(values.flag("recursive") && values.flag("force") && values.flag("preserve"));
-        assert_eq!(values.last("streams"), Some(OsStr::new("4")));
-        assert_eq!(operands, ["a", "b", "-c"]);
-    }
-
-    #[test]
-    fn typed_twice_the_last_holds_and_repeatable_ones_add_up() {
-        let (values, _) =
-            copy_of(&["-r", "-r", "-s1", "--streams=2", "--ssh-option", "A=1", "--ssh-option=B=2", "-vv", "a", "b"]);
-        assert!(values.flag("recursive"));
-        assert_eq!(values.last("streams"), Some(OsStr::new("2")));
-        assert_eq!(values.each("ssh-option"), ["A=1", "B=2"]);
-        assert_eq!(values.count("verbose"), 2);
-    }
-
-    #[test]
-    fn bbcp_letters_mean_what_they_mean_there() {
-        let (values, _) = copy_of(&[
-            "-k",
-            "-A",
-            "-P",
-            "2",
-            "-w",
-            "1m",
-            "-@",
-            "follow",
-            "-i",
-            "key",
-            "-S",
-            "ssh %H haul",
-            "-T",
-            "t",
-            "a",
-            "b",
-        ]);
-        for (id, value) in [("progress", "2"), ("windowsz", "1m"), ("symlinks", "follow"), ("idfile", "key")] {
-            assert_eq!(values.last(id), Some(OsStr::new(value)), "{id}");
-        }
-        assert!(values.flag("keep") && values.flag("mkdir") && !values.flag("preserve"));
-        assert_eq!(values.last("source-command"), Some(OsStr::new("ssh %H haul")));
-    }
-
-    #[test]
-    fn operands_may_be_any_bytes() {
-        let odd = OsString::from(OsStr::from_bytes(b"\xff\n"));
-        let command = parse(vec![odd.clone(), "b".into()], &|_| false);
-        assert!(matches!(command, Ok(Command::Copy(_, operands)) if operands[0] == odd));
-    }
-
-    #[test]
-    fn a_worker_is_one_even_where_a_file_has_that_name() {
-        let parse = |words: &[&str]| parse(words.iter().map(OsString::from).collect(), &|_| true);
-        assert!(matches!(parse(&["worker"]), Ok(Command::Worker(Worker::Run))));
-        assert!(matches!(parse(&["worker", "--identify"]), Ok(Command::Worker(Worker::Identify))));
-        assert!(
-            matches!(parse(&["worker", "--verify", "ab"]), Ok(Command::Worker(Worker::Verify(hex))) if hex == "ab")
-        );
-        assert!(parse(&["worker", "host:"]).unwrap_err().to_string().contains("./worker"));
-    }
-
-    #[test]
-    fn a_command_that_is_also_a_file_is_not_guessed_at() {
-        let parse = |words: &[&str]| parse(words.iter().map(OsString::from).collect(), &|_| true);
-        assert!(parse(&["demo", "host:"]).unwrap_err().to_string().contains("./demo"));
-        assert!(parse(&["demo", "-r", "host:"]).unwrap_err().to_string().contains("./demo"));
-        assert!(matches!(parse(&["demo", "--keep"]), Ok(Command::Demo(..))));
-    }
-
-    #[test]
-    fn status_and_clean_take_paths() {
-        let Ok(Command::Status(values, paths)) = parse_words(&["status", "a", "--append=/j", "b"]) else {
-            panic!("no status");
-        };
-        assert_eq!((values.last("append"), paths), (Some(OsStr::new("/j")), vec!["a".into(), "b".into()]));
-        assert!(matches!(parse_words(&["clean", "--json", "."]), Ok(Command::Clean(values, _)) if values.flag("json")));
-        for command in ["status", "clean"] {
-            assert!(error(&[command]).contains("PATH"));
-            assert!(matches!(parse_words(&[command, "-h"]), Ok(Command::Print(_))));
-            let parse = |words: &[&str]| parse(words.iter().map(OsString::from).collect(), &|_| true);
-            assert!(parse(&[command, "host:"]).unwrap_err().to_string().contains(&format!("./{command}")));
-            assert!(parse(&[command, "-r", "host:"]).unwrap_err().to_string().contains(&format!("./{command}")));
-        }
-    }
-
-    #[test]
-    fn verify_takes_operands_as_a_copy_does() {
-        let Ok(Command::Verify(values, operands)) = parse_words(&["verify", "-rp", "a", "--json", "h:b"]) else {
-            panic!("no comparison");
-        };
-        assert!(values.flag("recursive") && values.flag("preserve") && values.flag("json"));
-        assert_eq!(operands, ["a", "h:b"]);
-        assert!(error(&["verify", "a"]).contains("with what"));
-        assert!(error(&["verify", "-f", "a", "b"]).contains("no option"), "it replaces nothing");
-        assert!(matches!(parse_words(&["verify", "-h"]), Ok(Command::Print(_))));
-        let parse = |words: &[&str]| parse(words.iter().map(OsString::from).collect(), &|_| true);
-        for words in [&["verify", "a", "host:"][..], &["verify", "-f", "host:"]] {
-            assert!(parse(words).unwrap_err().to_string().contains("./verify"));
-        }
-    }
-
-    #[test]
-    fn the_demo_takes_options_of_a_copy_after_two_dashes() {
-        let Ok(Command::Demo(own, copy)) = parse_words(&["demo", "--size", "1m", "-s2", "--", "--no-encrypt", "-v"])
-        else {
-            panic!("not a demo");
-        };
-        assert_eq!(own.last("size"), Some(OsStr::new("1m")));
-        assert!(copy.flag("no-encrypt"));
-        assert_eq!(copy.count("verbose"), 1);
-    }
-
-    #[test]
-    fn help_and_version() {
-        let printed = |words: &[&str]| match parse_words(words) {
-            Ok(Command::Print(text)) => text,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(printed(&["-h"]), super::super::help::short());
-        assert_eq!(printed(&["-r", "--help", "all"]), super::super::help::full());
-        assert_eq!(printed(&["demo", "--help"]), super::super::help::demo());
-        assert_eq!(printed(&["--version"]), concat!("haul ", env!("CARGO_PKG_VERSION"), "\n"));
-    }
-
-    #[test]
-    fn errors_name_the_word_and_the_remedy() {
-        insta::assert_snapshot!(
-            [&[][..], &["a"], &["there"], &["dmeo"], &["--recusive", "a", "b"], &["-J", "a", "b"], &["-s"], &["-S"],
-             &["a", "b", "--checksums"], &["--force=yes", "a", "b"], &["--help", "me"], &["demo", "a"], &["demo", "-r"],
-             &["demo", "--", "a"], &["worker", "a"]]
-                .map(|words| format!("$ haul {}\n{}", words.join(" "), error(words)))
-                .join("\n\n"),
-            @r#"
-            $ haul 
-            nothing to copy: say what, and where to
-            haul SOURCE... TARGET      each a path, or [user@]host:path
-            haul demo                  a copy on this machine, to see it work
-            haul --help                the options
-
-            $ haul a
-            a: only one operand: say where it is to go
-            haul a TARGET      TARGET is a path, or [user@]host:path
-
-            $ haul there
-            there: only one operand: say where it is to go
-            haul there TARGET      TARGET is a path, or [user@]host:path
-
-            $ haul dmeo
-            dmeo: no command and no file of that name
-            did you mean haul demo?
-
-            $ haul --recusive a b
-            there is no option --recusive
-            did you mean --recursive?
-            haul --help all lists them; a file of that name is written ./--recusive
-
-            $ haul -J a b
-            there is no option -J
-            haul --help all lists them; a file of that name is written ./-J
-
-            $ haul -s
-            --streams needs an argument
-            -s, --streams N: parallel streams, 1 to 256 (default: automatic)
-
-            $ haul -S
-            -S needs an argument
-            -S COMMAND: starts haul at a remote source (see -T)
-
-            $ haul a b --checksums
-            --checksums needs an argument
-            --checksums FILE: lines for b3sum --check (-: standard output)
-
-            $ haul --force=yes a b
-            --force takes no argument
-
-            $ haul --help me
-            --help me: there is no help under that name
-            haul --help all
-
-            $ haul demo a
-            a: haul demo takes no operands: it makes its own data
-            haul demo --help
-
-            $ haul demo -r
-            there is no option -r
-            haul --help all lists them; a file of that name is written ./-r
-            options of a copy follow --: haul demo --keep -- --no-encrypt
-
-            $ haul demo -- a
-            a: after -- haul demo takes options of a copy, and no operands
-
-            $ haul worker a
-            haul worker is what haul starts at each end of a copy; it is not for people
-            "#
-        );
-    }
-}
+#[path = "parse_tests.rs"]
+mod tests;

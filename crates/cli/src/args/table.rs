@@ -1,7 +1,9 @@
-//! The one table of options: parser and help are made from it, and nothing else lists them.
+//! The one table of options: parser, help, manual and completions are made from it, and nothing else lists them.
 //!
 //! Letters are bbcp's. How a row takes its argument is a variant of [`Takes`], so
 //! that optional arguments and prefixes get a variant each and no special case.
+
+use std::fmt;
 
 /// An option.
 pub struct Row {
@@ -9,8 +11,14 @@ pub struct Row {
     pub id: &'static str,
     /// Whether `--id` can be typed (bbcp has options with a letter only).
     pub long: bool,
+    /// Another long form of it.
+    pub alias: Option<&'static str>,
     /// The letter.
     pub letter: Option<char>,
+    /// Another letter for it.
+    pub other_letter: Option<char>,
+    /// What bbcp has of it; `None` where it is haul's own.
+    pub bbcp: Option<Bbcp>,
     /// Its argument.
     pub takes: Takes,
     /// What it does, for the help.
@@ -19,10 +27,21 @@ pub struct Row {
     pub section: Section,
     /// Whether it is one of the few on the first screen of help.
     pub essential: bool,
+    /// It is known and cannot be had: why, and on a second line what to do instead.
+    pub refusal: Option<&'static str>,
+}
+
+/// What bbcp has of an option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bbcp {
+    /// The letter alone.
+    Letter,
+    /// Also this long form, of which so many letters are enough.
+    Long(&'static str, usize),
 }
 
 /// How an option takes its argument.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
     /// None. Typed twice, it is still set once.
     Nothing,
@@ -34,7 +53,7 @@ pub enum Takes {
     Each(&'static str),
     /// One or none.
     Perhaps(&'static str),
-    /// A directory or none: see [`super::optional`].
+    /// A directory or none: see [`super::scan`].
     Place(&'static str),
     /// One of a few words, or none.
     Word {
@@ -48,7 +67,7 @@ pub enum Takes {
 }
 
 /// The parts of the full help, in its order.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Section {
     /// What is copied and what becomes of what exists.
     Copying,
@@ -60,18 +79,21 @@ pub enum Section {
     Verifying,
     /// What is shown.
     Showing,
-    /// Not listed: accepted so that bbcp's command lines go on working.
+    /// Accepted so that command lines of bbcp, scp and rsync go on working; they change nothing.
+    Accepted,
+    /// Not listed: what cannot be had.
     Unlisted,
 }
 
 impl Section {
     /// Those that are listed, with their headings.
-    pub const LISTED: [(Self, &'static str); 5] = [
+    pub const LISTED: [(Self, &'static str); 6] = [
         (Self::Copying, "Copying"),
         (Self::Moving, "Moving data"),
         (Self::Reaching, "Reaching the other host"),
         (Self::Verifying, "Proving"),
         (Self::Showing, "Showing"),
+        (Self::Accepted, "Accepted, since haul does so anyway"),
     ];
 }
 
@@ -97,51 +119,82 @@ const PLACES: Takes = Takes::Word {
 
 /// Options of a copy.
 pub const COPY: &[Row] = &[
-    row("recursive", Some('r'), Takes::Nothing, Section::Copying, "copy directories with all that is in them").essential(),
-    row("force", Some('f'), Takes::Nothing, Section::Copying, "replace files that exist and differ").essential(),
-    row("preserve", Some('p'), Takes::Nothing, Section::Copying, "keep mode, owner, group (times are always kept)").essential(),
-    row("mkdir", Some('A'), Takes::Nothing, Section::Copying, "make the target directory if it is missing"),
-    row("symlinks", Some('@'), Takes::One("MODE"), Section::Copying, "links in directories: keep (default), follow, ignore"),
-    row("append", Some('a'), Takes::Place("DIR"), Section::Copying, "where the target records what is in unfinished\nfiles (default: beside them)"),
-    row("keep", Some('k'), Takes::Nothing, Section::Unlisted, "accepted: unfinished files are always kept"),
+    row("recursive", Some('r'), Takes::Nothing, Section::Copying, "copy directories with all that is in them").bbcp(1).essential(),
+    row("force", Some('f'), Takes::Nothing, Section::Copying, "replace files that exist and differ").bbcp(1).essential(),
+    row("omit", Some('O'), Takes::Nothing, Section::Copying, "leave out files that exist, whatever is in them").bbcp(4),
+    row("preserve", Some('p'), Takes::Nothing, Section::Copying, "keep mode, owner, group (times are always kept)").bbcp(1).essential(),
+    row("mode", Some('m'), Takes::One("[DIRS/][FILES]"), Section::Copying, "octal modes of what is made, such as 750/640").bbcp(1),
+    row("mkdir", Some('A'), Takes::Nothing, Section::Copying, "make the target directory if it is missing").bbcp(2),
+    row("dirbase", Some('d'), Takes::One("BASE"), Section::Copying, "relative sources are below BASE, and come to lie in\nthe same directories below the target").bbcp(3),
+    row("symlinks", Some('@'), Takes::One("MODE"), Section::Copying, "links in directories: keep (default), follow, ignore").bbcp(2),
+    row("readable", Some('+'), Takes::Nothing, Section::Copying, "leave out what cannot be read in directories").bbcp(3),
+    row("no-empty-dirs", Some('^'), Takes::Nothing, Section::Copying, "leave out directories with nothing in them").bbcp_letter(),
+    row("order", Some('o'), Takes::Nothing, Section::Copying, "write in ascending order: one stream, through the\npage cache").bbcp(1),
+    row("append", Some('a'), Takes::Place("DIR"), Section::Copying, "where the target records what is in unfinished\nfiles (default: beside them)").bbcp(1),
     row("no-resume", None, Takes::Nothing, Section::Copying, "begin anew, and record nothing of unfinished files"),
     row("no-keep", None, Takes::Nothing, Section::Copying, "remove unfinished files when the copy fails"),
-    row("streams", Some('s'), Takes::One("N"), Section::Moving, "parallel streams, 1 to 256 (default: automatic)").essential(),
+    row("nofschk", Some('F'), Takes::Nothing, Section::Copying, "begin files for which there is no room, too").bbcp(4),
+    row("timelimit", Some('t'), Takes::One("TIME"), Section::Copying, "give up after TIME (90, 10m, 2h); the same command\ngoes on").bbcp(1),
+    row("archive", None, Takes::Nothing, Section::Copying, "rsync's word for -r -p"),
+    row("streams", Some('s'), Takes::One("N"), Section::Moving, "parallel streams, 1 to 256 (default: automatic)").bbcp(1).essential(),
     row("congestion", None, Takes::One("NAME"), Section::Moving, "congestion control (default: by the path)"),
-    row("windowsz", Some('w'), Takes::One("SIZE"), Section::Moving, "socket buffers (default: the kernel's tuning)"),
-    row("xfrrate", Some('x'), Takes::One("RATE"), Section::Moving, "at most RATE (a SIZE) a second, over all streams;\nSIGUSR1 to this haul doubles it, SIGUSR2 halves it"),
+    row("windowsz", Some('w'), Takes::One("[=]SIZE"), Section::Moving, "most that a socket's buffers hold (default: the\nkernel's tuning); with = exactly that").or_letter('W').bbcp(1),
+    row("forced-window", Some('U'), Takes::One("SIZE"), Section::Moving, "the same as -w =SIZE").letter_only().bbcp_letter(),
+    row("qos", Some('q'), Takes::One("CLASS"), Section::Moving, "traffic class of the packets, 0 to 255 (IPv4: TOS)").bbcp(3),
+    row("xfrrate", Some('x'), Takes::One("RATE"), Section::Moving, "at most RATE (a SIZE) a second, over all streams;\nSIGUSR1 to this haul doubles it, SIGUSR2 halves it").bbcp(1),
+    row("bwlimit", None, Takes::One("RATE"), Section::Moving, "rsync's: the same, and a number is in KiB a second"),
     row("cpus", None, Takes::One("LIST"), Section::Moving, "keep both ends to these CPUs (0-7,16)"),
     row("frame", None, Takes::One("SIZE"), Section::Moving, "payload of a frame: 256k, 512k or 1m"),
-    row("unbuffered", Some('u'), Takes::One("ENDS"), Section::Moving, "O_DIRECT at the source (s), the target (t), both\n(st), or off (default: what measures faster)"),
+    row("buffsz", Some('B'), Takes::One("SIZE"), Section::Moving, "read and write files in pieces of at most SIZE\n(256k at least, 1m at most)").bbcp(6),
+    row("buffers", Some('b'), Takes::Each("[+]N"), Section::Moving, "frames that a stream has under way on the disk, 1 to\n64, at the source; with + at the target").bbcp(1),
+    row("unbuffered", Some('u'), Takes::One("ENDS"), Section::Moving, "O_DIRECT at the source (s), the target (t), both\n(st), or off (default: what measures faster)").bbcp(1),
     row("cache", None, Takes::One("HOW"), Section::Moving, "keep copied files in the page cache, or drop\nthem (default: large ones are dropped)"),
     row("cipher", None, Takes::One("NAME"), Section::Moving, "auto, aes-256-gcm, aes-128-gcm, chacha20-poly1305"),
     row("no-encrypt", None, Takes::Nothing, Section::Moving, "contents in the clear, still authenticated"),
-    row("compress", Some('c'), COMPRESS, Section::Moving, "auto (default), off, lz4, zstd, or zstd's level,\n1 to 19"),
-    row("idfile", Some('i'), Takes::One("KEY"), Section::Reaching, "ssh's identity file").essential(),
+    row("compress", Some('c'), COMPRESS, Section::Moving, "auto (default), off, lz4, zstd, or zstd's level,\n1 to 19").bbcp(1),
+    row("idfile", Some('i'), Takes::One("KEY"), Section::Reaching, "ssh's identity file").bbcp(1).essential(),
     row("ssh-port", None, Takes::One("PORT"), Section::Reaching, "ssh's port").essential(),
     row("ssh-option", None, Takes::Each("OPTION"), Section::Reaching, "passed to ssh as -o OPTION; can be repeated"),
-    row("source-command", Some('S'), Takes::One("COMMAND"), Section::Reaching, "starts haul at a remote source (see -T)").letter_only(),
-    row("target-command", Some('T'), Takes::One("COMMAND"), Section::Reaching, "starts haul at a remote target, for example\n'ssh %I -l %U %H /opt/bin/haul'; %I is -i KEY,\n%U the user, %H the host, %4 nothing or -4").letter_only(),
-    row("callback", Some('H'), Takes::One("HOST"), Section::Reaching, "connect to HOST or HOST:PORT for the data, and to\nnothing else: an address of the end that accepts"),
+    row("rsh", None, Takes::One("COMMAND"), Section::Reaching, "rsync's: 'ssh -p PORT -i KEY -o OPTION'"),
+    row("source-command", Some('S'), Takes::One("COMMAND"), Section::Reaching, "starts haul at a remote source (see -T)").letter_only().bbcp_letter(),
+    row("target-command", Some('T'), Takes::One("COMMAND"), Section::Reaching, "starts haul at a remote target, for example\n'ssh %I -l %U %H /opt/bin/haul'; %I is -i KEY,\n%U the user, %H the host, %4 nothing or -4").letter_only().bbcp_letter(),
+    row("callback", Some('H'), Takes::One("HOST"), Section::Reaching, "connect to HOST or HOST:PORT for the data, and to\nnothing else: an address of the end that accepts").bbcp(2),
     row("bind", None, Takes::One("WHAT"), Section::Reaching, "only over this address or interface of this machine"),
-    row("ipv4", Some('4'), PLACES, Section::Reaching, "IPv4 only: for ssh (c), the data (s, t), or both"),
+    row("ipv4", Some('4'), PLACES, Section::Reaching, "IPv4 only: for ssh (c), the data (s, t), or both").bbcp(4),
     row("ipv6", Some('6'), PLACES, Section::Reaching, "the same with IPv6"),
-    row("reverse", Some('z'), Takes::Nothing, Section::Reaching, "the target connects to the source, if it can"),
-    row("port", Some('Z'), Takes::One("P[:Q]"), Section::Reaching, "accept data on a port from P to Q (default: any)"),
+    row("reverse", Some('z'), Takes::Nothing, Section::Reaching, "the target connects to the source, if it can").bbcp(3),
+    row("port", Some('Z'), Takes::One("P[:Q]"), Section::Reaching, "accept data on a port from P to Q (default: any)").bbcp(4),
     row("paths", None, Takes::One("HOW"), Section::Reaching, "best (default): of several links the one that\ncarries most; all: several links at once"),
     row("no-deploy", None, Takes::Nothing, Section::Reaching, "never put haul on a host that has none"),
     row("retries", None, Takes::One("N"), Section::Reaching, "after a lost connection begin again, at most N\ntimes in a row without coming further; 0: never"),
     row("retry-for", None, Takes::One("TIME"), Section::Reaching, "the same for at most TIME (90, 10m, 2h) without\ncoming further (default: 10m)"),
     row("silence", None, Takes::One("TIME"), Section::Reaching, "a host that says nothing for TIME is lost\n(default: 13s)"),
     row("verify", None, Takes::One("HOW"), Section::Verifying, "memory: the target hashes what it writes, too;\ndisk: it reads back what it has written, past the\npage cache, and has sent again what differs"),
-    row("fsync", Some('y'), FSYNC, Section::Verifying, "full (default): files and their names are on the\ndisk when haul is done; data: only what is in them;\nnone; d and dd are bbcp's data and full"),
+    row("fsync", Some('y'), FSYNC, Section::Verifying, "full (default): files and their names are on the\ndisk when haul is done; data: only what is in them;\nnone; d and dd are bbcp's data and full").or("sync").bbcp_as("sync", 4),
     row("checksums", None, Takes::One("FILE"), Section::Verifying, "lines for b3sum --check (-: standard output)").essential(),
-    row("progress", Some('P'), Takes::One("SECONDS"), Section::Showing, "a progress line every SECONDS, in bbcp's form").essential(),
+    row("progress", Some('P'), Takes::One("SECONDS"), Section::Showing, "a progress line every SECONDS, in bbcp's form").bbcp(4).essential(),
     row("json", None, Takes::Nothing, Section::Showing, "events on standard output, one object a line").essential(),
     row("quiet", None, Takes::Nothing, Section::Showing, "nothing but errors").essential(),
-    row("verbose", Some('v'), Takes::Repeats, Section::Showing, "more about the connection and the ends"),
-    row("version", None, Takes::Nothing, Section::Showing, "the version of haul"),
-    row("help", Some('h'), Takes::Perhaps("all"), Section::Showing, "this help; --help all for every option"),
+    row("verbose", Some('v'), Takes::Repeats, Section::Showing, "more about the connection and the ends; -vv about\nthe path, -vvv each file").bbcp(1),
+    row("vverbose", Some('V'), Takes::Nothing, Section::Showing, "the same as -vv").bbcp(2),
+    row("debug", Some('D'), Takes::Nothing, Section::Showing, "the same as -vvv").bbcp(5),
+    row("logfile", Some('l'), Takes::One("FILE"), Section::Showing, "add to FILE what would be shown on standard error").bbcp(1),
+    row("version", Some('#'), Takes::Nothing, Section::Showing, "the version of haul").bbcp(7),
+    row("license", Some('$'), Takes::Nothing, Section::Showing, "the license of haul").bbcp(7),
+    row("help", Some('h'), Takes::Perhaps("WHAT"), Section::Showing, "this help; --help all for every option, or the name\nof an option or a command").bbcp(1),
+    row("keep", Some('k'), Takes::Nothing, Section::Accepted, "unfinished files are always kept").or("partial").bbcp(1),
+    row("ptime", Some('~'), Takes::Nothing, Section::Accepted, "times are always kept").bbcp(2),
+    row("error-check", Some('e'), Takes::Nothing, Section::Accepted, "every frame is always checked").letter_only().bbcp_letter(),
+    row("gross", Some('g'), Takes::Nothing, Section::Accepted, "empty directories are copied").bbcp(1),
+    row("truncate", Some('K'), Takes::Nothing, Section::Accepted, "with -f: what is replaced stays until the new file\nis whole").letter_only().bbcp_letter(),
+    row("nodns", Some('n'), Takes::Nothing, Section::Accepted, "addresses are never looked up").bbcp(1),
+    row("netlogger", Some('L'), Takes::One("OPTIONS"), Section::Unlisted, "NetLogger").letter_only().bbcp_letter().refused("haul does not write NetLogger's events\n--json gives the events of a copy, one object a line"),
+    row("dry-run", None, Takes::Nothing, Section::Unlisted, "show what would be copied").refused("haul cannot show what it would copy without copying it yet\nhaul status PATH shows what earlier copies have left unfinished"),
+    row("checksum", Some('E'), Takes::One("ALGORITHM"), Section::Unlisted, "digests").bbcp(5).refused("other digests than BLAKE3 are not there yet\n--checksums FILE writes BLAKE3, which every copy is compared with"),
+    row("config", Some('C'), Takes::One("FILE"), Section::Unlisted, "options from a file").bbcp(6).refused("a configuration file is not there yet\nwrite the options on the command line; compression (scp's and rsync's -C, -z) is automatic"),
+    row("infiles", Some('I'), Takes::One("FILE"), Section::Unlisted, "sources from a file").bbcp(2).refused("lists of sources are not there yet\nxargs -a FILE sh -c 'haul \"$@\" TARGET' haul does the same"),
+    row("pipe", Some('N'), Takes::One("ENDS"), Section::Unlisted, "pipes and programs").bbcp(4).refused("pipes and programs are not there yet\na FIFO or a device as the target works without it"),
+    row("realtime", Some('R'), Takes::Perhaps("ARGS"), Section::Unlisted, "growing files").bbcp(4).refused("files that grow cannot be followed yet\nrun the same command again when it is complete: what is there is not sent twice"),
 ];
 
 /// Options of `haul verify`: those of a copy that say what is read, and how.
@@ -193,6 +246,7 @@ pub const VERIFY: &[Row] = &[
         .letter_only(),
     row("ipv4", Some('4'), PLACES, Section::Reaching, "ssh over IPv4 only"),
     row("ipv6", Some('6'), PLACES, Section::Reaching, "the same with IPv6"),
+    row("rsh", None, Takes::One("COMMAND"), Section::Reaching, "rsync's: 'ssh -p PORT -i KEY -o OPTION'"),
     row("no-deploy", None, Takes::Nothing, Section::Reaching, "never put haul on a host that has none"),
     row("retries", None, Takes::One("N"), Section::Reaching, "after a lost connection begin again, at most N times"),
     row("retry-for", None, Takes::One("TIME"), Section::Reaching, "the same for at most TIME (90, 10m, 2h)"),
@@ -207,6 +261,16 @@ pub const VERIFY: &[Row] = &[
     row("json", None, Takes::Nothing, Section::Showing, "events on standard output, one object a line"),
     row("quiet", None, Takes::Nothing, Section::Showing, "nothing but differences and errors"),
     row("verbose", Some('v'), Takes::Repeats, Section::Showing, "more about the ends"),
+    row("vverbose", Some('V'), Takes::Nothing, Section::Showing, "the same as -vv"),
+    row("debug", Some('D'), Takes::Nothing, Section::Showing, "the same as -vvv"),
+    row(
+        "logfile",
+        Some('l'),
+        Takes::One("FILE"),
+        Section::Showing,
+        "add to FILE what would be shown on standard error",
+    ),
+    row("timelimit", Some('t'), Takes::One("TIME"), Section::Showing, "give up after TIME (90, 10m, 2h)"),
     row("help", Some('h'), Takes::Nothing, Section::Showing, "this help"),
 ];
 
@@ -226,7 +290,25 @@ pub const PARTIALS: &[Row] = &[
 ];
 
 const fn row(id: &'static str, letter: Option<char>, takes: Takes, section: Section, help: &'static str) -> Row {
-    Row { id, long: true, letter, takes, help, section, essential: false }
+    Row {
+        id,
+        long: true,
+        alias: None,
+        letter,
+        other_letter: None,
+        bbcp: None,
+        takes,
+        help,
+        section,
+        essential: false,
+        refusal: None,
+    }
+}
+
+impl fmt::Debug for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.id)
+    }
 }
 
 impl Row {
@@ -240,12 +322,53 @@ impl Row {
         self
     }
 
+    const fn or(mut self, alias: &'static str) -> Self {
+        self.alias = Some(alias);
+        self
+    }
+
+    const fn or_letter(mut self, letter: char) -> Self {
+        self.other_letter = Some(letter);
+        self
+    }
+
+    /// bbcp has it under this name, of which so many letters are enough.
+    const fn bbcp(self, letters: usize) -> Self {
+        let id = self.id;
+        self.bbcp_as(id, letters)
+    }
+
+    const fn bbcp_as(mut self, name: &'static str, letters: usize) -> Self {
+        self.bbcp = Some(Bbcp::Long(name, letters));
+        self
+    }
+
+    const fn bbcp_letter(mut self) -> Self {
+        self.bbcp = Some(Bbcp::Letter);
+        self
+    }
+
+    const fn refused(mut self, why: &'static str) -> Self {
+        self.refusal = Some(why);
+        self
+    }
+
     /// How a person types it, without its argument: `--streams`, or `-S` where there is no long form.
     pub fn typed(&self) -> String {
         match self.letter {
             Some(letter) if !self.long => format!("-{letter}"),
             _ => format!("--{}", self.id),
         }
+    }
+
+    /// Whether this is one of its letters.
+    pub fn has_letter(&self, letter: char) -> bool {
+        self.letter == Some(letter) || self.other_letter == Some(letter)
+    }
+
+    /// Its long forms.
+    pub fn long_forms(&self) -> impl Iterator<Item = &'static str> {
+        self.long.then_some(self.id).into_iter().chain(self.alias)
     }
 }
 
@@ -265,9 +388,11 @@ mod tests {
     #[test]
     fn no_name_and_no_letter_stands_for_two_options() {
         for table in [COPY, DEMO, PARTIALS, VERIFY] {
-            let names: HashSet<_> = table.iter().map(|row| row.id).collect();
-            assert_eq!(names.len(), table.len());
-            let letters: Vec<_> = table.iter().filter_map(|row| row.letter).collect();
+            let ids: HashSet<_> = table.iter().map(|row| row.id).collect();
+            assert_eq!(ids.len(), table.len());
+            let names: Vec<_> = table.iter().flat_map(Row::long_forms).collect();
+            assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
+            let letters: Vec<_> = table.iter().flat_map(|row| row.letter.into_iter().chain(row.other_letter)).collect();
             assert_eq!(letters.iter().collect::<HashSet<_>>().len(), letters.len());
             assert!(table.iter().all(|row| row.long || row.letter.is_some()));
         }
@@ -280,4 +405,15 @@ mod tests {
             assert_eq!((row.letter, row.typed()), (copy.letter, copy.typed()));
         }
     }
+
+    #[test]
+    fn every_letter_of_bbcp_is_there() {
+        for letter in "aAbBcCdDeEfFghHiIkKlLmnNoOpPqrRsStTuUvVwWxyzZ4@^~+$#".chars() {
+            assert!(COPY.iter().any(|row| row.has_letter(letter) && row.bbcp.is_some()), "-{letter}");
+        }
+    }
 }
+
+#[cfg(test)]
+#[path = "documented_tests.rs"]
+mod documented_tests;

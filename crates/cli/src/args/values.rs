@@ -2,51 +2,79 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use clap::ArgMatches;
 use haul_proto::path::escape;
 
-use super::UsageError;
 use super::nearest::nearest;
 use super::size::{SizeError, parse_size};
-use super::table::{Row, typed};
+use super::table::{COPY, Row, Takes, typed};
 use super::time::parse_time;
+use super::{Dialect, UsageError};
 
 /// Options that were given, by the ids of one table.
 ///
-/// Every method panics for an id that the table does not have, or has with
-/// another kind of argument: a mistake in this program.
-#[derive(Debug)]
-pub struct Values(ArgMatches);
+/// Every method panics for an id that the table does not have: a mistake in this program.
+pub struct Values {
+    table: &'static [Row],
+    dialect: Dialect,
+    given: Vec<(&'static Row, Option<OsString>)>,
+}
+
+impl fmt::Debug for Values {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.given.fmt(f)
+    }
+}
 
 impl Values {
-    /// Those that clap found for `table`.
-    pub fn new(table: &'static [Row], matches: ArgMatches) -> Self {
-        debug_assert!(table.iter().all(|row| matches.try_contains_id(row.id).is_ok()));
-        Self(matches)
+    /// Those of `table` that were found, in their order.
+    pub fn new(table: &'static [Row], dialect: Dialect, given: Vec<(&'static Row, Option<OsString>)>) -> Self {
+        Self { table, dialect, given }
     }
 
-    /// Whether an option without argument was given.
+    /// Whose way of writing it was.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// All options that were typed, in their order.
+    pub fn given(&self) -> &[(&'static Row, Option<OsString>)] {
+        &self.given
+    }
+
+    /// Whether an option was given.
     pub fn flag(&self, id: &str) -> bool {
-        self.0.get_flag(id)
+        self.of(id).next().is_some()
     }
 
     /// How often it was given.
     pub fn count(&self, id: &str) -> u8 {
-        self.0.get_count(id)
+        u8::try_from(self.of(id).count()).unwrap_or(u8::MAX)
     }
 
-    /// Its argument; the last one if it was given more than once.
+    /// Its argument; the last one if it was given more than once. Where it was given without one: what the table says
+    /// is meant then, or nothing.
     pub fn last(&self, id: &str) -> Option<&OsStr> {
-        self.0.get_one::<OsString>(id).map(OsString::as_os_str)
+        self.each(id).pop()
     }
 
     /// All its arguments.
     pub fn each(&self, id: &str) -> Vec<&OsStr> {
-        self.0.get_many::<OsString>(id).into_iter().flatten().map(OsString::as_os_str).collect()
+        let absent = |row: &Row| match row.takes {
+            Takes::Word { absent, .. } => OsStr::new(absent),
+            _ => OsStr::new(""),
+        };
+        self.of(id).map(|(row, argument)| argument.as_deref().unwrap_or_else(|| absent(row))).collect()
+    }
+
+    /// A command that has not all options of a copy can be asked for any of them: it was not given.
+    fn of(&self, id: &str) -> impl Iterator<Item = &(&'static Row, Option<OsString>)> {
+        assert!(self.table.iter().chain(COPY).any(|row| row.id == id), "{id} is in the table");
+        self.given.iter().filter(move |(row, _)| row.id == id)
     }
 
     /// Its argument as text.
@@ -61,20 +89,28 @@ impl Values {
 
     /// Its argument as a number in `range`.
     pub fn number(&self, id: &str, range: RangeInclusive<u32>) -> Result<Option<u32>, UsageError> {
-        let Some(value) = self.last(id) else { return Ok(None) };
+        self.last(id).map(|value| Self::number_of(id, value, range)).transpose()
+    }
+
+    /// A number that is part of an argument.
+    pub fn number_of(id: &str, value: &OsStr, range: RangeInclusive<u32>) -> Result<u32, UsageError> {
         let number =
             value.to_str().filter(|text| text.bytes().all(|b| b.is_ascii_digit())).and_then(|text| text.parse().ok());
         match number.filter(|number| range.contains(number)) {
-            Some(number) => Ok(Some(number)),
+            Some(number) => Ok(number),
             None => Err(bad(id, value, &format!("needs a whole number from {} to {}", range.start(), range.end()))),
         }
     }
 
     /// Its argument as a size in bytes, in `range`; `limits` says the range to people.
     pub fn size(&self, id: &str, range: RangeInclusive<u64>, limits: &str) -> Result<Option<u64>, UsageError> {
-        let Some(value) = self.last(id) else { return Ok(None) };
+        self.last(id).map(|value| Self::size_of(id, value, range, limits)).transpose()
+    }
+
+    /// A size in bytes that is part of an argument.
+    pub fn size_of(id: &str, value: &OsStr, range: RangeInclusive<u64>, limits: &str) -> Result<u64, UsageError> {
         match parse_size(value.to_str().unwrap_or_default()) {
-            Ok(size) if range.contains(&size) => Ok(Some(size)),
+            Ok(size) if range.contains(&size) => Ok(size),
             Ok(_) | Err(SizeError::TooLarge) => Err(bad(id, value, &format!("needs a size {limits}"))),
             Err(SizeError::Form) => {
                 Err(bad(id, value, "needs a size: a whole number, with k, m or g for powers of 1024 (512k, 4m)"))
@@ -146,7 +182,8 @@ fn utf8(id: &str, value: &OsStr) -> Result<String, UsageError> {
     value.to_str().map(str::to_owned).ok_or_else(|| bad(id, value, "needs UTF-8 text"))
 }
 
-fn bad(id: &str, value: &OsStr, why: &str) -> UsageError {
+/// `--option value: why`.
+pub fn bad(id: &str, value: &OsStr, why: &str) -> UsageError {
     let option = typed(id);
     UsageError::new(format!("{option} {}: {why}", escape(value.as_bytes())))
 }

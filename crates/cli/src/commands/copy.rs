@@ -29,17 +29,22 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
 pub fn carry_out(plan: Plan) -> anyhow::Result<Exit> {
     let cancel = Cancel::new();
     let rate = RateHandle::new();
-    let watch = Watch::start(cancel.clone(), rate.clone()).context("signals cannot be caught")?;
+    let watch = Watch::start(cancel.clone(), rate.clone(), plan.time_limit).context("signals cannot be caught")?;
     perform(plan, &cancel, &rate, &watch)
 }
 
 /// Runs the job of `plan` and shows all that the user asked to see of it.
 pub fn perform(plan: Plan, cancel: &Cancel, rate: &RateHandle, watch: &Watch) -> anyhow::Result<Exit> {
     let checksums = plan.checksums.as_deref().map(create_checksums).transpose()?;
-    let show = show::new(plan.display, &title(&plan.job));
+    let mut show = show::new(&plan.display, &title(&plan.job), &plan.job.target.path)?;
+    plan.notes.iter().for_each(|note| show.event(&Event::Notice(note.clone())));
     let mut audience = Audience { show, checksums };
     let outcome = watch.during(|| haul_engine::copy::run(plan.job, super::program(), cancel, rate, &mut audience));
-    Ok(audience.close(if cancel.is_cancelled() { interrupted(outcome) } else { outcome }))
+    Ok(audience.close(match watch.time_is_up() {
+        Some(text) => outcome.map_err(|_| Error::Broken(text)),
+        None if cancel.is_cancelled() => interrupted(outcome),
+        None => outcome,
+    }))
 }
 
 fn create_checksums(to: &Path) -> anyhow::Result<Checksums> {

@@ -8,19 +8,21 @@ pub mod status;
 pub mod verify;
 pub mod worker;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use haul_engine::spec::Program;
 
+use crate::args::Dialect;
 use crate::args::parse::{Command, parse};
 use crate::exit::Exit;
 use crate::show;
 
-/// Does what the words after the program's name ask for.
-pub fn run(words: Vec<OsString>) -> u8 {
-    let exists = |name: &std::ffi::OsStr| std::fs::symlink_metadata(name).is_ok();
-    let done = match parse(words, &exists) {
+/// Does what the words after the program's name ask for; `program` is that name.
+pub fn run(program: &OsStr, words: Vec<OsString>) -> u8 {
+    let dialect = Dialect::of(program);
+    let exists = |name: &OsStr| std::fs::symlink_metadata(name).is_ok();
+    let done = match parse(dialect, words, &exists) {
         Ok(Command::Copy(values, operands)) => copy::run(&values, &operands),
         Ok(Command::Verify(values, operands)) => verify::run(&values, &operands),
         Ok(Command::Demo(own, copy)) => demo::run(&own, &copy),
@@ -34,7 +36,7 @@ pub fn run(words: Vec<OsString>) -> u8 {
         Err(error) => Err(error.into()),
     };
     done.unwrap_or_else(|error| {
-        show::stderr().error(&error.to_string());
+        show::stderr().called(dialect.program()).error(&error.to_string());
         match error.is::<crate::args::UsageError>() {
             true => Exit::Usage,
             false => Exit::Failed,

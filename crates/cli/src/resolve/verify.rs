@@ -4,7 +4,10 @@ use std::ffi::OsString;
 
 use haul_engine::spec::{Job, Options};
 
-use super::{CPUS_END, Mode, Plan, access, cache, display, ends, frame, progress_every, streams, symlinks, unbuffered};
+use super::{
+    CPUS_END, Mode, Plan, access, cache, check_hosts, display, ends, frame, progress_every, streams, symlinks,
+    time_limit, unbuffered,
+};
 use crate::args::UsageError;
 use crate::args::values::Values;
 
@@ -12,6 +15,7 @@ use crate::args::values::Values;
 pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {
     let display = display(values, stderr_is_terminal)?;
     let (sources, target) = ends(operands)?;
+    check_hosts(&sources)?;
     let defaults = Options::default();
     let (direct_source, direct_target) = unbuffered(values)?;
     let options = Options {
@@ -26,24 +30,26 @@ pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bo
         frame_bytes: frame(values)?,
         cpus: values.numbers("cpus", CPUS_END)?,
         report_files: display.mode == Mode::Json,
-        progress_every: progress_every(values, display)?,
+        progress_every: progress_every(values, &display)?,
         // Nothing is begun that could be gone on with, and nothing written that a disk could be waited for.
         resume: false,
         fsync: haul_engine::spec::Fsync::None,
         ..defaults
     };
     let job = Job { sources, target, options, access: access(values, stderr_is_terminal)? };
-    Ok(Plan { job, display, checksums: None })
+    Ok(Plan { job, display, checksums: None, time_limit: time_limit(values)?, notes: Vec::new() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::Dialect;
     use crate::args::parse::{Command, parse};
+    use haul_proto::need::InTheWay;
 
     fn planned(words: &[&str]) -> Result<Plan, UsageError> {
         let words = ["verify"].iter().chain(words).map(OsString::from).collect();
-        match parse(words, &|_| false) {
+        match parse(Dialect::Haul, words, &|_| false) {
             Ok(Command::Verify(values, operands)) => comparison(&values, &operands, false),
             other => panic!("{other:?}"),
         }
@@ -52,7 +58,12 @@ mod tests {
     #[test]
     fn it_compares_and_writes_nothing() {
         let Plan { job, checksums, .. } = planned(&["-r", "-s3", "a", "h:b"]).unwrap();
-        assert!(job.options.compare && job.options.recursive && !job.options.force && !job.options.make_directory);
+        assert!(
+            job.options.compare
+                && job.options.recursive
+                && job.options.in_the_way == InTheWay::Report
+                && !job.options.make_directory
+        );
         assert!(!job.options.resume && job.options.journal_dir.is_none() && checksums.is_none());
         assert_eq!(job.options.streams, Some(3));
     }

@@ -1,6 +1,9 @@
 //! bbcp's lines (`-P`), letter for letter, for scripts that read them. Its rates count in powers of 1024.
 
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use haul_engine::error::Outcome;
@@ -12,19 +15,33 @@ use super::human::Human;
 use super::text::Text;
 use super::units::{bytes_per_s, percent};
 
+/// Which of them are shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Style {
+    /// How far it is.
+    pub progress: bool,
+    /// There, also the average since the start.
+    pub average: bool,
+    /// Each file when it is done, and in the end all of them.
+    pub ends: bool,
+    /// In the end haul's own summary, too.
+    pub summary: bool,
+}
+
 /// bbcp's lines, and haul's own words between them.
 pub struct Lines {
     human: Human,
     text: Text,
-    average: bool,
+    style: Style,
+    target: PathBuf,
     started: Instant,
     last: (Duration, u64),
 }
 
 impl Lines {
-    /// Lines on `text`; with the average since the start if `average`.
-    pub fn new(human: Human, text: Text, average: bool) -> Self {
-        Self { human, text, average, started: Instant::now(), last: (Duration::ZERO, 0) }
+    /// Lines on `text`, about what goes to `target`.
+    pub fn new(human: Human, text: Text, style: Style, target: &Path) -> Self {
+        Self { human, text, style, target: target.to_owned(), started: Instant::now(), last: (Duration::ZERO, 0) }
     }
 
     fn progress(&mut self, progress: &Progress) {
@@ -32,7 +49,7 @@ impl Lines {
         let moved = progress.bytes_written.saturating_add(progress.bytes_compared);
         let (then, before) = std::mem::replace(&mut self.last, (now, moved));
         let current = bytes_per_s(moved.saturating_sub(before), now.saturating_sub(then));
-        let average = self.average.then(|| bytes_per_s(moved, now));
+        let average = self.style.average.then(|| bytes_per_s(moved, now));
         let done = moved.saturating_add(progress.bytes_skipped);
         let stamp = jiff::Zoned::now().strftime("%y%m%d %H:%M:%S").to_string();
         self.text.plain(&progress_line(&stamp, percent(done, progress.bytes_found), current, average));
@@ -46,12 +63,13 @@ impl Observer for Lines {
                 self.started = Instant::now();
                 self.human.event(event);
             }
-            Event::Progress(progress) => self.progress(progress),
-            Event::FileDone { path, size, digest: Some(_) } => {
+            Event::Progress(progress) if self.style.progress => self.progress(progress),
+            Event::FileDone { path, size, digest: Some(_) } if self.style.ends => {
                 let rate = bytes_per_s(self.last.1.max(*size), self.started.elapsed());
-                self.text.plain(&format!("File {} created; {size} bytes at {}", escape(path), binary_rate(rate)));
+                let path = escape(whole_path(&self.target, path).as_os_str().as_bytes());
+                self.text.plain(&format!("File {path} created; {size} bytes at {}", binary_rate(rate)));
             }
-            Event::FileDone { digest: None, .. } => {}
+            Event::Progress(_) | Event::FileDone { .. } => {}
             other => self.human.event(other),
         }
     }
@@ -64,14 +82,21 @@ impl Show for Lines {
 
     fn finish(&mut self, outcome: &Outcome) -> io::Result<()> {
         if let Ok(summary) = outcome
+            && self.style.ends
             && summary.files_copied > 0
         {
             let files = if summary.files_copied == 1 { "file" } else { "files" };
             let rate = binary_rate(bytes_per_s(summary.bytes, summary.elapsed));
             self.text.plain(&format!("{} {files} copied at effectively {rate}", summary.files_copied));
         }
-        self.human.finish(outcome)
+        if self.style.summary || outcome.is_err() { self.human.finish(outcome) } else { Ok(()) }
     }
+}
+
+/// Where a file is: bbcp says the whole path. A file that got the target's own name is the target.
+fn whole_path(target: &Path, relative: &[u8]) -> PathBuf {
+    let relative = Path::new(OsStr::from_bytes(relative));
+    if target.file_name() == Some(relative.as_os_str()) { target.to_owned() } else { target.join(relative) }
 }
 
 fn progress_line(stamp: &str, percent: u64, current: f64, average: Option<f64>) -> String {
@@ -118,18 +143,47 @@ mod tests {
     }
 
     #[test]
+    fn the_whole_path_is_named() {
+        let whole = |target: &str, relative: &str| whole_path(Path::new(target), relative.as_bytes());
+        assert_eq!(whole("/home/u/", "file.256m"), Path::new("/home/u/file.256m"));
+        assert_eq!(whole("test.file", "test.file"), Path::new("test.file"));
+        assert_eq!(whole(".", "F"), Path::new("./F"));
+        assert_eq!(whole("/archive/copy", "a/copy"), Path::new("/archive/copy/a/copy"));
+    }
+
+    #[test]
     fn a_whole_run() {
         let paper = Paper::default();
         let text = || Text::new(Box::new(paper.clone()), false);
-        let mut lines = Lines::new(Human::new(text(), Level::Normal), text(), false);
+        let style = Style { progress: true, average: false, ends: true, summary: true };
+        let mut lines = Lines::new(Human::new(text(), Level::Normal), text(), style, Path::new("/archive"));
         every_event().iter().for_each(|event| lines.event(event));
         lines.finish(&Ok(example())).unwrap();
         let shown = paper.text();
         let stamp_and_rate = shown.lines().find(|line| line.starts_with("bbcp: ")).unwrap();
         let fields: Vec<_> = stamp_and_rate.split(' ').collect();
         assert_eq!((fields[1].len(), fields[2].len(), fields[3], fields[4]), (6, 8, "", "61%"), "{stamp_and_rate}");
-        assert!(shown.contains("\nFile run7/a created; 5 bytes at "), "{shown}");
+        assert!(shown.contains("\nFile /archive/run7/a created; 5 bytes at "), "{shown}");
         assert!(!shown.contains("\\xff"), "what was there already is not created: {shown}");
         assert!(shown.contains("\n12408 files copied at effectively 1.1 GB/s\n"), "{shown}");
+        assert!(shown.contains("every byte verified"), "{shown}");
+    }
+
+    #[test]
+    fn under_bbcps_name_there_is_nothing_but_what_bbcp_says() {
+        let shown = |style, outcome: &Outcome| {
+            let paper = Paper::default();
+            let text = || Text::new(Box::new(paper.clone()), false).called("bbcp");
+            let mut lines = Lines::new(Human::new(text(), Level::Errors), text(), style, Path::new("there/a"));
+            every_event().iter().for_each(|event| lines.event(event));
+            lines.finish(outcome).unwrap();
+            paper.text()
+        };
+        let silent = Style { progress: false, average: false, ends: false, summary: false };
+        assert_eq!(shown(silent, &Ok(example())), "bbcp: db1: run7/b: no space left\n      free some\n");
+        let wordy = shown(Style { ends: true, ..silent }, &Ok(example()));
+        assert!(wordy.ends_with("\n12408 files copied at effectively 1.1 GB/s\n"), "{wordy}");
+        let error = haul_engine::error::Error::Connect("db1: no".into());
+        assert!(shown(silent, &Err(error)).ends_with("bbcp: db1: no\n"));
     }
 }

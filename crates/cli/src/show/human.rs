@@ -18,6 +18,10 @@ pub enum Level {
     Normal,
     /// Also how the ends are connected.
     Verbose,
+    /// Also what the path was like.
+    Path,
+    /// Also each file that is done.
+    Files,
 }
 
 /// Words on standard error.
@@ -43,7 +47,8 @@ impl Human {
             | Event::RateLimit { .. }
             | Event::Again { .. } => self.level >= Level::Normal,
             Event::Connected { .. } | Event::Moved { .. } => self.level >= Level::Verbose,
-            Event::Progress(_) | Event::FileDone { .. } => false,
+            Event::FileDone { .. } => self.level >= Level::Files,
+            Event::Progress(_) => false,
         }
     }
 }
@@ -92,7 +97,12 @@ impl Observer for Human {
                 let because = because.as_ref().map(|why| format!(": {}", harmless(why))).unwrap_or_default();
                 self.text.notice(&format!("data now takes {}{because}", connection(way)));
             }
-            Event::Progress(_) | Event::FileDone { .. } => {}
+            Event::FileDone { path, size, digest } => {
+                let path = haul_proto::path::escape(path);
+                let end = if digest.is_some() { "done" } else { "there already" };
+                self.text.notice(&format!("{path}: {end}, {}", super::units::size(*size)));
+            }
+            Event::Progress(_) => {}
         }
     }
 }
@@ -105,7 +115,11 @@ impl Show for Human {
     fn finish(&mut self, outcome: &Outcome) -> io::Result<()> {
         match outcome {
             Ok(result) if self.level >= Level::Normal => {
-                self.text.plain(summary::summary(result, self.level >= Level::Verbose).trim_end());
+                let mut said = summary::summary(result, self.level >= Level::Verbose);
+                if self.level >= Level::Path {
+                    said.push_str(&summary::path(result));
+                }
+                self.text.plain(said.trim_end());
             }
             Ok(_) => {}
             Err(error) => self.text.error(&error.to_string()),
@@ -225,6 +239,27 @@ pub mod tests {
         let moved =
             "haul: data now takes 10.2.0.1:1 -> 10.2.0.2:2 (tcp) and 10.1.0.1:3 -> 10.1.0.2:4 (tcp): it carries";
         assert!(said.contains(moved) && said.contains("memory "), "{said}");
+    }
+
+    #[test]
+    fn very_verbose_says_what_the_path_was_like_and_then_names_files() {
+        use haul_proto::wire::report::PathFigures;
+        let path = PathFigures {
+            round_trip_us: 50_400,
+            segments: 123_456,
+            retransmitted: 12,
+            busy_us: 1_000_000,
+            receiver_limited_us: 430_000,
+            buffer_limited_us: 0,
+        };
+        let outcome = Ok(haul_engine::event::Summary { path, ..example() });
+        let said = |level| said(level, &outcome);
+        let line = "path        50.4 ms there and back; 123,456 segments, 12 sent again; held back 43 % of the time by the \
+                    target's window, 0 % by the source's buffers\n";
+        assert!(said(Level::Path).ends_with(line), "{}", said(Level::Path));
+        assert!(!said(Level::Verbose).contains("there and back") && !said(Level::Path).contains("run7/a: "));
+        assert!(said(Level::Files).contains("haul: run7/a: done, 5 bytes\n"), "{}", said(Level::Files));
+        assert!(said(Level::Files).contains("haul: run7/\\xff: there already, 0 bytes\n"));
     }
 
     #[test]

@@ -13,11 +13,16 @@ mod summary;
 pub mod text;
 pub mod units;
 
+use std::fs::OpenOptions;
 use std::io::{self, BufWriter};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use haul_engine::error::Outcome;
 use haul_engine::event::Observer;
+use haul_proto::path::escape;
 
+use crate::args::Dialect;
 use crate::resolve::{Display, Mode};
 use crate::terminal;
 use text::Text;
@@ -34,20 +39,45 @@ pub trait Show: Observer {
     fn finish(&mut self, outcome: &Outcome) -> io::Result<()>;
 }
 
-/// The form that `display` asks for. `title` names what is copied.
-pub fn new(display: Display, title: &str) -> Box<dyn Show> {
-    let level = match (display.mode, display.verbose) {
+/// The form that `display` asks for. `title` names what is copied, and `target` is where it goes, as typed. Fails where there is a log and it cannot be opened.
+pub fn new(display: &Display, title: &str, target: &Path) -> anyhow::Result<Box<dyn Show>> {
+    let bbcp = display.dialect == Dialect::Bbcp;
+    let level = match (display.mode, display.verbosity) {
         (Mode::Quiet | Mode::Json, _) => human::Level::Errors,
-        (_, true) => human::Level::Verbose,
-        (_, false) => human::Level::Normal,
+        (_, 0) if bbcp => human::Level::Errors,
+        (_, 0) => human::Level::Normal,
+        (_, 1) => human::Level::Verbose,
+        (_, 2) => human::Level::Path,
+        _ => human::Level::Files,
     };
-    let human = human::Human::new(stderr(), level);
-    match display.mode {
+    let human = human::Human::new(lines(display)?, level);
+    Ok(match display.mode {
         Mode::Plain | Mode::Quiet => Box::new(human),
         Mode::Bar => Box::new(bar::Bar::new(human, title)),
-        Mode::BbcpLines => Box::new(bbcp::Lines::new(human, stderr(), display.verbose)),
+        Mode::BbcpLines => {
+            let wordy = display.verbosity > 0;
+            let style =
+                bbcp::Style { progress: display.progress_lines, average: wordy, ends: !bbcp || wordy, summary: !bbcp };
+            Box::new(bbcp::Lines::new(human, lines(display)?, style, target))
+        }
         Mode::Json => Box::new(json::Json::new(Box::new(BufWriter::with_capacity(EVENT_BUFFER, io::stdout())), human)),
-    }
+    })
+}
+
+/// Where lines go: to standard error, or behind what a file has already.
+fn lines(display: &Display) -> anyhow::Result<Text> {
+    let text = match &display.log {
+        None => stderr(),
+        Some(file) => Text::new(Box::new(open_log(file)?), false),
+    };
+    Ok(text.called(display.dialect.program()))
+}
+
+fn open_log(file: &Path) -> anyhow::Result<std::fs::File> {
+    OpenOptions::new().create(true).append(true).open(file).map_err(|error| {
+        let shown = escape(file.as_os_str().as_bytes());
+        anyhow::anyhow!("{} {shown}: {error}", crate::args::table::typed("logfile"))
+    })
 }
 
 /// Standard error as lines of text.

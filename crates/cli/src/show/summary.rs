@@ -4,7 +4,7 @@ use haul_engine::event::{Comparison, Confinement, ReadBack, Sandbox, Summary, Wa
 use haul_engine::spec::Cipher;
 
 use super::text::{harmless, within};
-use super::units::{bytes_per_s, counted, duration, files, limit, rate, size};
+use super::units::{bytes_per_s, count, counted, duration, files, limit, rate, size};
 use super::{names, paths};
 
 /// The lines of the summary, each ended. `verbose` adds memory and what else was made.
@@ -64,6 +64,25 @@ pub fn summary(summary: &Summary, verbose: bool) -> String {
     }
     lines.push(String::new());
     lines.join("\n")
+}
+
+/// What the path was like, as the source's kernel saw it; nothing where none was used.
+pub fn path(summary: &Summary) -> String {
+    let path = &summary.path;
+    if path.segments == 0 {
+        return String::new();
+    }
+    let part = |time_us: u64| time_us.saturating_mul(100) / path.busy_us.max(1);
+    format!(
+        "{:<12}{:.1} ms there and back; {} segments, {} sent again; held back {} % of the time by the target's window, \
+         {} % by the source's buffers\n",
+        "path",
+        path.round_trip_us as f64 / 1000.0,
+        count(path.segments),
+        count(path.retransmitted),
+        part(path.receiver_limited_us),
+        part(path.buffer_limited_us),
+    )
 }
 
 /// How far each end's kernel held it to its task. Reasons are what a worker said.

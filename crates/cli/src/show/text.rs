@@ -10,15 +10,21 @@ use haul_proto::path::escape;
 pub struct Text {
     out: Box<dyn Write>,
     colour: bool,
+    program: &'static str,
 }
 
 impl Text {
     /// Writes to `out`.
     pub fn new(out: Box<dyn Write>, colour: bool) -> Self {
-        Self { out, colour }
+        Self { out, colour, program: "haul" }
     }
 
-    /// `haul: WHAT`, and the further lines of `message` below it.
+    /// The same, with another name before its lines.
+    pub fn called(self, program: &'static str) -> Self {
+        Self { program, ..self }
+    }
+
+    /// `haul: WHAT` (or `bbcp: WHAT`), and the further lines of `message` below it.
     pub fn error(&mut self, message: &str) {
         self.message(message, true);
     }
@@ -44,7 +50,7 @@ impl Text {
         let mut shown = String::new();
         for (number, line) in message.lines().enumerate() {
             match number {
-                0 => shown.push_str(&format!("{red}haul:{normal} {}\n", harmless(line))),
+                0 => shown.push_str(&format!("{red}{}:{normal} {}\n", self.program, harmless(line))),
                 _ => shown.push_str(&format!("      {}\n", harmless(line))),
             }
         }

@@ -3,6 +3,7 @@
 //!
 //! What is here is one attempt; `repeat` makes as many as it takes.
 
+mod base;
 mod limit;
 mod repeat;
 mod retry;
@@ -14,15 +15,18 @@ mod way;
 mod workers;
 
 use haul_proto::advice::{WindowAdvice, WindowEnd};
+use haul_proto::need::InTheWay;
 use haul_proto::path::Name;
 use haul_proto::wire::report::{Counters, Final, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Operand, SourceRequest, TargetRequest};
+use haul_proto::wire::rules::Rules;
 use haul_proto::wire::sandbox::Sandbox;
 use haul_proto::wire::storage::StorageRequest;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
+use self::base::{refuse_twins, ways_below, whole_path};
 use self::limit::Limit;
 use self::routes::{Direction, directions, shown};
 use self::settings::{links, session_settings, suite_name};
@@ -155,10 +159,15 @@ impl Copy<'_> {
         }
         let source = SourceRequest {
             settings: settings.clone(),
-            operands: self.job.sources.iter().map(|source| source.path.as_os_str().as_bytes().to_vec()).collect(),
+            operands: self.job.sources.iter().map(|source| whole_path(self.job, source)).collect(),
             recursive: self.job.options.recursive,
             links: links(self.job.options.symlinks),
-            storage: StorageRequest { direct: self.job.options.direct_source, cache: self.job.options.cache },
+            leave_out: self.job.options.leave_out,
+            storage: StorageRequest {
+                direct: self.job.options.direct_source,
+                cache: self.job.options.cache,
+                under_way: self.job.options.source_under_way,
+            },
             rate_bytes_per_s: self.limit.bytes_per_s().unwrap_or(0),
             compression: self.job.options.compression,
             compare: self.job.options.compare,
@@ -174,7 +183,8 @@ impl Copy<'_> {
         }
         self.check_operands(&operands)?;
         let operands = numbered(operands);
-        refuse_twins(&operands)?;
+        let below = ways_below(self.job)?;
+        refuse_twins(&operands, &below)?;
         let options = &self.job.options;
         let target = TargetRequest {
             settings: settings.clone(),
@@ -185,11 +195,20 @@ impl Copy<'_> {
             again: self.earlier.was_under_way,
             own_tree: self.earlier.own_tree,
             make_directory: options.make_directory,
-            force: options.force,
             preserve: options.preserve,
             verify: options.verify,
             digest_existing: options.digest_existing,
-            storage: StorageRequest { direct: options.direct_target, cache: options.cache },
+            rules: Rules {
+                in_the_way: self.rule_for_what_exists(),
+                modes: options.modes,
+                check_space: options.check_space,
+                below,
+            },
+            storage: StorageRequest {
+                direct: options.direct_target,
+                cache: options.cache,
+                under_way: options.target_under_way,
+            },
             resume: options.resume,
             keep_partial: options.resume && options.keep_partial,
             journal_dir: options.journal_dir.iter().flat_map(|dir| dir.as_os_str().as_bytes().to_vec()).collect(),
@@ -228,6 +247,14 @@ impl Copy<'_> {
         let way = std::mem::take(&mut self.way);
         let cipher = matches!(way, Way::Tcp { .. } | Way::Ssh { .. }).then_some(cipher);
         Ok(self.summary(begun, finals, way, cipher))
+    }
+
+    /// What an earlier attempt of this job has made is there and the same, and nothing to report.
+    fn rule_for_what_exists(&self) -> InTheWay {
+        match self.job.options.in_the_way {
+            InTheWay::ReportEqual if self.earlier.was_under_way => InTheWay::Report,
+            rule => rule,
+        }
     }
 
     /// A source may only offer what was asked for: under its own name, and a directory only with `-r`. Names are made
@@ -501,17 +528,6 @@ fn numbered(operands: Vec<Option<Operand>>) -> Vec<Operand> {
     operands.into_iter().map(|operand| operand.unwrap_or_else(missing)).collect()
 }
 
-/// Two operands of one name would end up in one place.
-fn refuse_twins(operands: &[Operand]) -> Result<(), Error> {
-    let mut seen = std::collections::HashSet::new();
-    match operands.iter().filter_map(|operand| operand.name.as_ref()).find(|name| !seen.insert(*name)) {
-        None => Ok(()),
-        Some(name) => Err(Error::Usage(format!(
-            "two sources are called '{name}', and would become one at the target\ncopy them one after the other, to different directories"
-        ))),
-    }
-}
-
 /// The end of a copy that a role stands for.
 fn end_of(role: Role) -> End {
     match role {
@@ -545,13 +561,5 @@ mod tests {
         assert!(!asked(&[operand("f", true)], &["d/f"], false), "a directory that was not asked for");
         assert!(!asked(&[operand("f", false), operand("f", false)], &["d/f"], false), "one more");
         assert!(!asked(&[], &["d/f"], false), "one fewer");
-    }
-
-    #[test]
-    fn two_operands_of_one_name_are_refused() {
-        let operands = |names: &[&str]| numbered(names.iter().map(|name| operand(name, false)).collect());
-        assert!(refuse_twins(&operands(&["a", "b"])).is_ok());
-        assert!(matches!(refuse_twins(&operands(&["a", "b", "a"])), Err(Error::Usage(_))));
-        assert!(refuse_twins(&operands(&["", ""])).is_ok(), "contents have no name");
     }
 }

@@ -46,6 +46,8 @@ pub fn session_settings(job: &Job, workers: &Workers) -> Result<SessionSettings,
         streams_max,
         congestion: options.congestion.clone().unwrap_or_default(),
         window_bytes: options.window_bytes.unwrap_or(0),
+        window_fixed: options.window_fixed,
+        traffic_class: options.traffic_class,
         rekey_bytes: options.rekey_bytes.unwrap_or(REKEY_BYTES),
         report_files: options.report_files,
         report_every_ms: u32::try_from(options.progress_every.min(COUNTERS_EVERY_MAX).as_millis()).unwrap_or(u32::MAX),
@@ -116,6 +118,9 @@ pub fn links(symlinks: Symlinks) -> Links {
 /// The same for every run of the same copy.
 fn job_id(job: &Job) -> JobId {
     let mut hasher = blake3::Hasher::new();
+    if let Some(base) = job.options.base.as_ref().map(|base| base.as_os_str().as_bytes()) {
+        hasher.update(&(base.len() as u64).to_le_bytes()).update(base);
+    }
     for Location { host, path } in job.sources.iter().chain([&job.target]) {
         let host = match host {
             Host::Local => String::new(),

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haul_proto::path::Name;
-use rustix::fs::{CWD, FileType, Mode, OFlags, openat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, accessat, openat};
 use rustix::io::Errno;
 
 use super::fd_cache::{FdCache, MAX_OPEN_DIRECTORIES, Slot};
@@ -141,6 +141,17 @@ impl Dir {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY | links.open_flags();
         let dir = self.fd()?;
         Ok(self.0.cache.open(|| openat(&*dir, name.as_bytes(), flags, Mode::empty()))?)
+    }
+
+    /// Whether this process may not read the file `name` in this directory.
+    pub fn is_denied(&self, name: &Name, links: Links) -> io::Result<bool> {
+        let follow = if links == Links::Itself { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
+        let dir = self.fd()?;
+        match accessat(&*dir, name.as_bytes(), rustix::fs::Access::READ_OK, AtFlags::EACCESS | follow) {
+            Ok(()) => Ok(false),
+            Err(Errno::ACCESS | Errno::PERM) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// A descriptor of what `name` in this directory is, through which it can be looked at and named, and no more.

@@ -2,6 +2,8 @@
 
 use haul_proto::ids::EntryId;
 use haul_proto::manifest::{Entry, Kind, Meta, Place as EntryPlace, Stamp, Version};
+use haul_proto::path::Name;
+use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
@@ -9,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::item::{Item, Place};
 use super::operand::{OPERAND_LINKS, RootKind};
 use super::{Source, State};
-use crate::fs::{Ahead, Found, WalkOptions, Walker, describe};
+use crate::fs::{Ahead, Dir, Found, Links, WalkOptions, Walker, describe};
 use crate::shown::below;
 use crate::spec::Symlinks;
 use haul_proto::wire::limits::OPEN_DIRECTORIES_MAX;
@@ -20,6 +22,9 @@ const BATCH_MAX: usize = 256;
 /// No entry waits longer than this for its batch.
 const BATCH_AGE_MAX: Duration = Duration::from_millis(20);
 
+/// Why something is left out that could not be read.
+const UNREADABLE: &str = "cannot be read";
+
 /// Walks all operands.
 pub(super) fn walk(source: &Source) {
     let symlinks = match source.request.links {
@@ -29,7 +34,15 @@ pub(super) fn walk(source: &Source) {
     };
     let options = WalkOptions { recursive: true, symlinks, skip: source.landing.get().copied() };
     let ahead = Ahead::new(options, source.walking.clone());
-    let mut offers = Offers { source, batch: 0, batch_target: 1, since: Instant::now(), open: Vec::new(), skipping: 0 };
+    let mut offers = Offers {
+        source,
+        batch: 0,
+        batch_target: 1,
+        since: Instant::now(),
+        open: Vec::new(),
+        empty: Vec::new(),
+        skipping: 0,
+    };
     for (root, number) in source.roots.iter().zip(0u32..) {
         let finished = match root.as_ref().map(|root| &root.kind) {
             None => Some(()),
@@ -57,6 +70,8 @@ struct Offers<'s> {
     since: Instant,
     /// Directories that were entered and not left.
     open: Vec<EntryId>,
+    /// Those below them that were entered and are offered once something is found in them.
+    empty: Vec<(Name, Meta)>,
     /// How many directories deep the walk is in something that is not offered.
     skipping: usize,
 }
@@ -78,19 +93,20 @@ impl Offers<'_> {
             return Some(());
         }
         match found {
-            Found::EnterDir { dir, .. } if self.open.len() + 1 >= OPEN_DIRECTORIES_MAX => {
+            Found::EnterDir { dir, .. } if self.open.len() + self.empty.len() + 1 >= OPEN_DIRECTORIES_MAX => {
                 reporter
                     .failed(below(typed(), &dir.path_bytes()), "it lies deeper than haul can go\ncopy it by itself");
                 self.skipping = 1;
             }
-            Found::EnterDir { dir, meta } => {
-                let place = self.place_of(operand, dir.name());
-                let id =
-                    self.offer(Entry { place, kind: Kind::Directory, meta, version: None }, Item::directory(operand))?;
-                self.open.push(id);
-            }
+            Found::EnterDir { dir, meta } => match dir.name() {
+                Some(name) if self.source.request.leave_out.empty_directories => {
+                    self.empty.push((name.clone(), meta));
+                }
+                name => self.directory(operand, name, meta)?,
+            },
             Found::LeaveDir { complete, .. } => {
-                if let Some(directory) = self.open.pop() {
+                let was_empty = self.empty.pop().is_some();
+                if !was_empty && let Some(directory) = self.open.pop() {
                     self.source.lock().machine.end_directory(directory, complete);
                     self.source.outbox.notify_all();
                     self.batch = 0;
@@ -102,14 +118,19 @@ impl Offers<'_> {
                     "was left by a haul that was interrupted",
                 );
             }
+            Found::File { parent, name, links, .. } if self.is_left_out(&parent, &name, links) => {
+                reporter.left_out(below(typed(), &parent.path_of(name.as_bytes())), UNREADABLE);
+            }
             Found::File { parent, name, links, size, meta, version } => {
+                self.directories_of_what_is_found(operand)?;
                 let entry_place = self.place_of(operand, Some(&name));
                 let place = Place { parent, name, links, is_operand: false };
                 self.file(operand, entry_place, place, size, meta, version)?;
             }
             Found::Symlink { parent, name, points_to, meta } => {
+                self.directories_of_what_is_found(operand)?;
                 let entry_place = self.place_of(operand, Some(&name));
-                let place = Place { parent, name, links: crate::fs::Links::Itself, is_operand: false };
+                let place = Place { parent, name, links: Links::Itself, is_operand: false };
                 let item = Item::new(operand, place, 0, meta.modified);
                 let kind = Kind::Symlink { points_to };
                 self.offer(Entry { place: entry_place, kind, meta, version: None }, item)?;
@@ -117,9 +138,34 @@ impl Offers<'_> {
             Found::LeftOut { parent, name, reason } => {
                 reporter.left_out(below(typed(), &parent.path_of(name.as_bytes())), reason);
             }
+            Found::Failed { path, error }
+                if self.source.request.leave_out.unreadable && error.kind() == io::ErrorKind::PermissionDenied =>
+            {
+                reporter.left_out(below(typed(), &path), UNREADABLE);
+            }
             Found::Failed { path, error } => reporter.failed(below(typed(), &path), describe(&error)),
         }
         Some(())
+    }
+
+    fn directory(&mut self, operand: u32, name: Option<&Name>, meta: Meta) -> Option<()> {
+        let place = self.place_of(operand, name);
+        let entry = Entry { place, kind: Kind::Directory, meta, version: None };
+        let id = self.offer(entry, Item::directory(operand))?;
+        self.open.push(id);
+        Some(())
+    }
+
+    /// Offers the directories that were taken for empty until now.
+    fn directories_of_what_is_found(&mut self, operand: u32) -> Option<()> {
+        let found = std::mem::take(&mut self.empty);
+        found.iter().try_for_each(|(name, meta)| self.directory(operand, Some(name), *meta))
+    }
+
+    /// Whether a file is not offered because it cannot be read. Where that cannot be told, reading it will.
+    fn is_left_out(&self, parent: &Dir, name: &Name, links: Links) -> bool {
+        let denied = || parent.is_denied(name, links).unwrap_or(false);
+        self.source.request.leave_out.unreadable && denied()
     }
 
     /// What is in a directory that the target refused is not offered: it was told of the directory, and that is enough.
@@ -160,7 +206,7 @@ impl Offers<'_> {
         self.offer(Entry { place, kind: Kind::File { size }, meta, version: None }, item).map(|_| ())
     }
 
-    fn place_of(&self, operand: u32, name: Option<&haul_proto::path::Name>) -> EntryPlace {
+    fn place_of(&self, operand: u32, name: Option<&Name>) -> EntryPlace {
         match (self.open.last(), name) {
             (Some(&parent), Some(name)) => EntryPlace::Child { parent, name: name.clone() },
             _ => EntryPlace::Operand(operand),

@@ -69,7 +69,8 @@ pub type SendError = StreamError;
 
 /// Carries one stream until everything is settled. One that breaks leaves its work to others.
 pub(super) fn run(source: &Source, id: StreamId, outlet: &mut impl Outlet) -> Result<(), SendError> {
-    let reader = Reader::new(source.request.settings.frame.bytes());
+    let frame_bytes = source.request.settings.frame.bytes();
+    let reader = Reader::new(frame_bytes, source.policy.depth(frame_bytes));
     let (stride, ahead, compared) = (Stride::default(), None, Vec::new());
     let mut sender = Sender { source, id, outlet, reader, stride, ahead, compared };
     let mut now = None;

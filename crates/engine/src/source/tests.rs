@@ -9,6 +9,7 @@ use haul_proto::wire::frame::Trailer;
 use haul_proto::wire::limits::ENTRY_WINDOW;
 use haul_proto::wire::message::{Need, SourceMessage};
 use haul_proto::wire::request::Links;
+use haul_proto::wire::rules::LeaveOut;
 use haul_proto::wire::storage::StorageRequest;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -34,9 +35,17 @@ fn source(operands: &[PathBuf], links: Links) -> Source {
     let settings = settings();
     let operands = operands.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect();
     let (storage, compression) = (StorageRequest::default(), Policy::Off);
-    let (rate_bytes_per_s, compare) = (0, false);
-    let request =
-        SourceRequest { settings, operands, recursive: true, links, rate_bytes_per_s, storage, compression, compare };
+    let request = SourceRequest {
+        settings,
+        operands,
+        recursive: true,
+        links,
+        leave_out: LeaveOut::default(),
+        rate_bytes_per_s: 0,
+        storage,
+        compression,
+        compare: false,
+    };
     Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false))
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::cache::read_ahead;
 use super::file::Opened;
 use super::policy::Way;
-use super::{ALIGNMENT, Access, Engines, Finished, Method, Request, depth};
+use super::{ALIGNMENT, Access, Engines, Finished, Method, Request};
 use crate::stream::record::Record;
 
 /// How far the page cache reads ahead of a stream.
@@ -97,9 +97,9 @@ impl Piece {
 }
 
 impl Ahead {
-    /// For frames of up to `frame_bytes`.
-    pub fn new(frame_bytes: usize) -> Self {
-        let engines = Engines::new(depth(frame_bytes));
+    /// For frames of up to `frame_bytes`, with up to `depth` of them under way past the page cache.
+    pub fn new(frame_bytes: usize, depth: usize) -> Self {
+        let engines = Engines::new(depth);
         Self { frame_bytes, engines, free: Vec::new(), pieces: VecDeque::new(), tags: 0 }
     }
 

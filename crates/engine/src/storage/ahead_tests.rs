@@ -8,6 +8,7 @@ use super::*;
 use crate::fs::testing::in_time;
 use crate::storage::cache::{drop_pages, is_cached, write_back, written_back};
 use crate::storage::choice::Trial;
+use crate::storage::depth;
 use crate::storage::read::Reader;
 
 const FRAME: u64 = 256 << 10;
@@ -52,7 +53,8 @@ fn piece(file: &Arc<Opened>, way: Way, start: u64, end: u64) -> Piece {
 }
 
 fn ahead() -> Ahead {
-    Ahead::new(usize::try_from(FRAME).unwrap())
+    let frame_bytes = usize::try_from(FRAME).unwrap();
+    Ahead::new(frame_bytes, depth(frame_bytes))
 }
 
 fn is_there(file: &Opened, start: u64, end: u64) -> bool {
@@ -184,7 +186,7 @@ fn what_is_in_memory_is_not_read_ahead_of() {
 #[test]
 fn a_piece_that_was_read_ahead_is_dropped_behind() {
     with_cold_file(4 * MIB, |file| {
-        let mut reader = Reader::new(usize::try_from(FRAME).unwrap());
+        let mut reader = Reader::new(usize::try_from(FRAME).unwrap(), 2);
         reader.add(Arc::clone(file), way(Method::Buffered), 0, MIB);
         reader.add(Arc::clone(file), way(Method::Buffered), MIB, 2 * MIB);
         for (start, end) in [(0, MIB), (MIB, 2 * MIB)] {

@@ -178,7 +178,7 @@ fn file(place: &Path, len: usize) -> PathBuf {
 #[test]
 fn a_reader_reads_files_of_every_odd_size() {
     in_time(|| {
-        let mut reader = Reader::new(FRAME);
+        let mut reader = Reader::new(FRAME, depth(FRAME));
         for place in places() {
             let near = |at: usize| [at - 1, at, at + 1];
             let sizes = [near(512), near(4096), near(FRAME), near(FRAME + 4096), near(12 * FRAME)].concat();
@@ -196,7 +196,7 @@ fn a_reader_reads_files_of_every_odd_size() {
 #[test]
 fn a_reader_says_where_a_file_has_become_shorter() {
     in_time(|| {
-        let mut reader = Reader::new(FRAME);
+        let mut reader = Reader::new(FRAME, depth(FRAME));
         for place in places() {
             let path = file(place.path(), 5 * FRAME);
             for (method, left) in [(Method::Buffered, 3 * FRAME + 5000), (Method::Direct, 2 * FRAME + 100)] {
@@ -216,7 +216,7 @@ fn a_reader_says_where_a_file_has_become_shorter() {
 #[test]
 fn what_direct_io_refuses_is_read_through_the_page_cache() {
     in_time(|| {
-        let mut reader = Reader::new(FRAME);
+        let mut reader = Reader::new(FRAME, depth(FRAME));
         for place in places() {
             let path = file(place.path(), 3 * FRAME);
             // No frame begins there, and no block.
@@ -232,7 +232,7 @@ fn a_piece_that_is_given_up_disturbs_no_other() {
         let [place, _] = places();
         let (first, second) = (file(place.path(), 12 * FRAME), file(place.path(), 3 * FRAME));
         fs::write(&second, vec![1; 3 * FRAME]).unwrap();
-        let mut reader = Reader::new(FRAME);
+        let mut reader = Reader::new(FRAME, depth(FRAME));
         for _ in 0..20 {
             reader.add(opened(&first), way(Method::Direct), 0, 12 * FRAME as u64);
             let record = reader.next().unwrap().unwrap();
@@ -245,7 +245,16 @@ fn a_piece_that_is_given_up_disturbs_no_other() {
 }
 
 fn policy(direct: DirectIo, cache: CacheUse) -> Policy {
-    Policy::new(StorageRequest { direct, cache })
+    Policy::new(StorageRequest { direct, cache, under_way: 0 })
+}
+
+#[test]
+fn so_many_frames_are_under_way_as_are_asked_for() {
+    let under_way = |under_way| {
+        let request = StorageRequest { direct: DirectIo::Always, cache: CacheUse::Auto, under_way };
+        Policy::new(request).depth(FRAME)
+    };
+    assert_eq!([under_way(0), under_way(1), under_way(64)], [depth(FRAME), 1, 64]);
 }
 
 #[test]

@@ -4,10 +4,10 @@ use haul_proto::wire::storage::{CacheUse, DirectIo, StorageRequest};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::Method;
 use super::cache::{is_cached, large_file_bytes};
 use super::choice::{Choices, DIRECT_FILE_MIN, TRIAL_FILE_MIN, Trial};
 use super::file::Opened;
+use super::{Method, depth};
 use crate::worker::lock;
 
 /// An end's rules, and what it has found out.
@@ -35,6 +35,14 @@ impl Policy {
     /// By what the controller asks for.
     pub fn new(request: StorageRequest) -> Self {
         Self { request, large_bytes: large_file_bytes(), choices: Choices::default(), refused: AtomicBool::new(false) }
+    }
+
+    /// How many frames of `frame_bytes` a stream has under way past the page cache.
+    pub fn depth(&self, frame_bytes: usize) -> usize {
+        match self.request.under_way {
+            0 => depth(frame_bytes),
+            frames => frames.into(),
+        }
     }
 
     /// How a range of a file of `size` bytes is read. What is in the page cache already is read from there, and stays.

@@ -25,9 +25,10 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// For frames of up to `frame_bytes`, a multiple of [`super::ALIGNMENT`].
-    pub fn new(frame_bytes: usize) -> Self {
-        Self { frame_bytes, ahead: Ahead::new(frame_bytes), meter: Meter::default(), direct_bytes: 0 }
+    /// For frames of up to `frame_bytes`, a multiple of [`super::ALIGNMENT`], with up to `depth` of them under way past
+    /// the page cache.
+    pub fn new(frame_bytes: usize, depth: usize) -> Self {
+        Self { frame_bytes, ahead: Ahead::new(frame_bytes, depth), meter: Meter::default(), direct_bytes: 0 }
     }
 
     /// Adds a piece of a file, from `start` to `end`. It is read when those before it were.

@@ -36,6 +36,10 @@ const WINDOW_WITHIN_A_HOST: usize = 512 << 10;
 pub struct SocketSettings {
     /// Both buffers, in bytes; 0 leaves them to the kernel, which tunes them better than a fixed size does.
     pub window_bytes: u32,
+    /// Also where the kernel makes them smaller than that, and its own tuning could reach more.
+    pub window_fixed: bool,
+    /// Of the packets; 0 is the system's choice.
+    pub traffic_class: u8,
     /// Congestion control; empty: chosen by the path.
     pub congestion: String,
 }
@@ -43,18 +47,19 @@ pub struct SocketSettings {
 impl SocketSettings {
     /// Before the connection exists, so that the window scale fits the buffers.
     pub fn prepare(&self, socket: &socket2::Socket) -> io::Result<()> {
-        if self.window_bytes > 0 {
+        if self.window_bytes > 0 && (self.window_fixed || grants(self.window_bytes)) {
             socket.set_send_buffer_size(self.window_bytes as usize)?;
             socket.set_recv_buffer_size(self.window_bytes as usize)?;
         }
         expect_short_path(socket, &self.congestion);
-        Ok(())
+        mark(socket, self.traffic_class)
     }
 
     /// Once it exists.
     pub fn suit(&self, socket: impl AsFd) -> io::Result<()> {
         sockopt::set_tcp_nodelay(&socket, true)?;
         notice_loss(&socket)?;
+        mark(&socket2::SockRef::from(&socket), self.traffic_class)?;
         if self.window_bytes == 0 {
             suit_host(&socket);
         }
@@ -76,6 +81,35 @@ impl SocketSettings {
         {
             let _ = sockopt::set_tcp_congestion(&socket, &usual);
         }
+    }
+}
+
+/// Whether a socket can have buffers of this size: it has less where `net.core.rmem_max` and `wmem_max` are lower.
+fn grants(window_bytes: u32) -> bool {
+    let window_bytes = window_bytes as usize;
+    let granted = |socket: socket2::Socket| {
+        socket.set_recv_buffer_size(window_bytes)?;
+        socket.set_send_buffer_size(window_bytes)?;
+        // Linux says twice what was set: it counts what it needs for itself.
+        let has = socket.recv_buffer_size()?.min(socket.send_buffer_size()?);
+        io::Result::Ok(has >= window_bytes.saturating_mul(2))
+    };
+    fresh().and_then(granted).unwrap_or(false)
+}
+
+/// Has packets carry this traffic class, by the rule of whichever of IPv4 and IPv6 they go by.
+fn mark(socket: &socket2::Socket, traffic_class: u8) -> io::Result<()> {
+    if traffic_class == 0 {
+        return Ok(());
+    }
+    let is_v4 = socket.domain().is_ok_and(|domain| domain == socket2::Domain::IPV4);
+    if !is_v4 {
+        socket.set_tclass_v6(traffic_class.into())?;
+    }
+    // A socket of IPv6 may turn out to carry IPv4.
+    match socket.set_tos_v4(traffic_class.into()) {
+        Err(error) if is_v4 => Err(error),
+        _ => Ok(()),
     }
 }
 
@@ -180,6 +214,46 @@ pub fn receive_exact(socket: impl AsFd, mut buffer: &mut [u8]) -> io::Result<()>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn settings(window_bytes: u32, window_fixed: bool) -> SocketSettings {
+        SocketSettings { window_bytes, window_fixed, ..SocketSettings::default() }
+    }
+
+    #[test]
+    fn a_window_is_left_to_the_kernel_where_that_can_do_better() {
+        let has = |settings: SocketSettings| {
+            let socket = fresh().unwrap();
+            settings.prepare(&socket).unwrap();
+            (socket.recv_buffer_size().unwrap(), socket.send_buffer_size().unwrap())
+        };
+        let untouched = has(SocketSettings::default());
+        for fixed in [false, true] {
+            assert_eq!(has(settings(65_536, fixed)), (131_072, 131_072), "the kernel grants it");
+        }
+        // What no kernel grants that was left as it comes.
+        if !grants(1 << 30) {
+            assert_eq!(has(settings(1 << 30, false)), untouched);
+            assert_ne!(has(settings(1 << 30, true)), untouched);
+        }
+    }
+
+    #[test]
+    fn packets_of_both_kinds_carry_the_traffic_class_at_both_ends() {
+        let marked = SocketSettings { traffic_class: 0xb8, ..SocketSettings::default() };
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let listener = std::net::TcpListener::bind(address).unwrap();
+            let connected = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (accepted, _) = listener.accept().unwrap();
+            for socket in [connected, accepted] {
+                marked.suit(&socket).unwrap();
+                let socket = socket2::SockRef::from(&socket);
+                assert_eq!(socket.tos_v4().unwrap(), 0xb8, "{address}");
+                if address.starts_with('[') {
+                    assert_eq!(socket.tclass_v6().unwrap(), 0xb8);
+                }
+            }
+        }
+    }
 
     #[test]
     fn both_ends_notice_when_the_other_is_gone() {

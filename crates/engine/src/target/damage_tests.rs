@@ -202,7 +202,7 @@ fn a_bit_that_flips_in_memory_is_asked_for_again_and_nothing_else_is() {
     let flips = cases("HAUL_FLIPS", 20_000) / 20;
     let mut rng = Rng::new(1);
     let (site, said) = site_of_frames_and_a_pack(&mut rng);
-    let mut writer = Writer::new(FRAME_MIN as usize);
+    let mut writer = Writer::new(FRAME_MIN as usize, 2);
     let mut flipped = 0;
     for (left, record) in (1..=said.len() as u64).rev().zip(&said) {
         for _ in 0..(flips - flipped) / left {
@@ -230,7 +230,7 @@ fn a_bit_that_no_crc_can_see_makes_a_file_that_is_seen_to_be_wrong() {
         let mut rng = Rng::new(2);
         let (mut site, said) = site_of_frames_and_a_pack(&mut rng);
         site.target.request.verify = verify;
-        let mut writer = Writer::new(FRAME_MIN as usize);
+        let mut writer = Writer::new(FRAME_MIN as usize, 2);
         let moments = [Moment::Unseen].into_iter().chain([Moment::Never].into_iter().cycle());
         said.iter().zip(moments).for_each(|(record, moment)| bring(&site, record, &mut writer, &mut rng, moment));
         site.end_file(0);

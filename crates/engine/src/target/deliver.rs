@@ -27,7 +27,7 @@ use crate::stream::{Stream, StreamError};
 impl Target {
     /// Carries one stream until its End, or until it breaks.
     pub fn run_stream(&self, stream: &mut Stream) -> Result<(), StreamError> {
-        let mut writer = Writer::new(self.request.settings.frame.bytes());
+        let mut writer = self.writer();
         let carried = self.receive(stream, &mut writer);
         // What is being written counts as soon as it is: nobody sends it again.
         writer.drain(self);
@@ -193,7 +193,7 @@ pub struct Direct<'t> {
 impl<'t> Direct<'t> {
     /// One stream's way to it.
     pub fn new(target: &'t Target) -> Self {
-        Self { target, writer: Writer::new(target.request.settings.frame.bytes()) }
+        Self { target, writer: target.writer() }
     }
 }
 

@@ -88,18 +88,29 @@ impl Target {
         let Some(operand) = self.operand_asked_for(number, entry) else {
             return self.refuse_operand(Refusal::NotAsked);
         };
-        let answer =
-            match (&self.landing.kind, &operand.name) {
-                (LandingKind::Contents(dir), _) | (LandingKind::Into(dir), None) if entry.kind == Kind::Directory => {
-                    Answer::Needed(Arc::new(Item::Directory { dir: dir.clone(), fresh: false, meta: entry.meta }))
+        let is_directory = entry.kind == Kind::Directory;
+        let directory = |dir: Dir| Answer::Needed(Arc::new(Item::Directory { dir, fresh: false, meta: entry.meta }));
+        let answer = match &self.landing.kind {
+            LandingKind::Contents(dir) if is_directory => directory(dir.clone()),
+            LandingKind::Into(dir) => match (self.directory_below(dir, number), &operand.name) {
+                (Ok(dir), Some(name)) => {
+                    self.answer_at(Position { dir, name: name.clone(), fresh: false, renamed: false }, entry)
                 }
-                (LandingKind::Into(dir), Some(name)) => self
-                    .answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: false, renamed: false }, entry),
-                (LandingKind::As(dir, name), _) => self
-                    .answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: false, renamed: true }, entry),
-                (LandingKind::Special(path), _) => self.answer_special(path, entry),
-                _ => self.refuse_operand(Refusal::IsDirectory),
-            };
+                (Ok(dir), None) if is_directory => directory(dir),
+                (Ok(_), None) => self.refuse_operand(Refusal::IsDirectory),
+                (Err(error), _) => {
+                    let below = self.request.rules.below.get(number as usize).into_iter().flatten();
+                    let path: Vec<_> = below.map(Name::as_bytes).collect();
+                    self.fail(self.landing.path(&path.join(&b'/')), describe(&error));
+                    Answer::Refused
+                }
+            },
+            LandingKind::As(dir, name) => {
+                self.answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: false, renamed: true }, entry)
+            }
+            LandingKind::Special(path) => self.answer_special(path, entry),
+            LandingKind::Contents(_) => self.refuse_operand(Refusal::IsDirectory),
+        };
         self.unless_another_run_has_it(answer, operand)
     }
 
@@ -169,9 +180,12 @@ impl Target {
             return Ok(self.refuse(position, Refusal::Reserved.text()));
         }
         let existing = if position.fresh { Existing::Absent } else { existing(position)? };
-        let decision = decide(&entry.kind, entry.meta.modified, &existing, self.request.force);
+        let decision = decide(&entry.kind, entry.meta.modified, &existing, self.request.rules.in_the_way);
         if let Decision::Refuse(refusal) = decision {
             return Ok(self.refuse(position, refusal.text()));
+        }
+        if decision == Decision::Omit {
+            return self.omit(position, entry);
         }
         match &entry.kind {
             Kind::Directory => self.directory(position, entry.meta, decision == Decision::Create),
@@ -192,14 +206,28 @@ impl Target {
         }
     }
 
+    /// Something is there, and stays as it is.
+    fn omit(&self, position: &Position, entry: &Entry) -> io::Result<Answer<Item>> {
+        match entry.kind {
+            Kind::File { size } => self.file_stays(position, size)?,
+            _ => add(&self.reporter.tally.symlinks, 1),
+        }
+        Ok(Answer::Settled)
+    }
+
+    fn file_stays(&self, position: &Position, size: u64) -> io::Result<()> {
+        let digest = if self.request.digest_existing { Some(digest_of(position)?) } else { None };
+        self.reporter.file_there(|| position.dir.path_of(position.name.as_bytes()), size, digest);
+        Ok(())
+    }
+
     fn file(&self, position: &Position, entry: &Entry, size: u64, decision: Decision) -> io::Result<Answer<Item>> {
         let meta = entry.meta;
         let spot =
             Spot { dir: position.dir.clone(), name: position.name.clone(), replaces: decision == Decision::Replace };
         if decision == Decision::Keep {
             self.refresh(position, &meta)?;
-            let digest = if self.request.digest_existing { Some(digest_of(position)?) } else { None };
-            self.reporter.file_there(|| position.dir.path_of(position.name.as_bytes()), size, digest);
+            self.file_stays(position, size)?;
             return Ok(Answer::Settled);
         }
         let Some((leaf, version)) = self.journals.place(&spot, size).zip(entry.version) else {
@@ -251,7 +279,7 @@ impl Target {
 
     /// Says so at once when a large file cannot fit, instead of after hours.
     fn too_large(&self, dir: &Dir, size: u64) -> io::Result<Option<String>> {
-        if size <= self.request.settings.frame.pack_file_max() {
+        if size <= self.request.settings.frame.pack_file_max() || !self.request.rules.check_space {
             return Ok(None);
         }
         let space = rustix::fs::fstatvfs(&*dir.fd()?)?;

@@ -145,6 +145,9 @@ fn onto_existing(
             "{shown} is not a directory\nseveral sources need a directory as their target"
         )));
     };
+    if goes_below(request) {
+        return Err(Refused::usage(format!("{shown} is not a directory\n-d needs a directory as the target")));
+    }
     if operand.directory && request.compare.is_some() {
         return Err(Refused::failed(format!("{shown} is not a directory, and the source is one")));
     }
@@ -178,6 +181,7 @@ fn into_directory(
 ) -> Landing {
     let label = path.as_os_str().as_bytes().to_vec();
     let goes_on = match &request.operands[..] {
+        _ if goes_below(request) => false,
         [Operand { directory: true, name: Some(_), .. }] => {
             request.own_tree || memory::made_by(state_dir, path, identity, &request.origin)
         }
@@ -200,6 +204,10 @@ fn onto_nothing(
         let text = format!("{shown} does not exist\nseveral sources need a directory as their target; -A makes it");
         return Err(Refused::usage(text));
     };
+    if goes_below(request) {
+        let text = format!("{shown} does not exist\n-d needs a directory as the target; -A makes it");
+        return Err(Refused::usage(text));
+    }
     if rustix::fs::lstat(path).is_ok() {
         return Err(Refused::failed(format!(
             "{shown} is a symbolic link to something that does not exist\nremove the link, or name another target"
@@ -253,14 +261,22 @@ fn refuse_itself(request: &TargetRequest, dir: &Dir, path: &Path) -> Result<(), 
     if request.source_boot != machine::boot_id() {
         return Ok(());
     }
-    let fd = dir.fd().map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
-    for operand in &request.operands {
+    for (number, operand) in request.operands.iter().enumerate() {
         let Some(name) = &operand.name else { continue };
+        let names = request.rules.below.get(number).map_or(&[][..], |names| names);
+        // What is missing, or no directory, cannot be where the source is.
+        let Ok(dir) = names.iter().try_fold(dir.clone(), |dir, name| dir.child(name)) else { continue };
+        let fd = dir.fd().map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
         if Look::at_name(&*fd, name, Links::Itself).is_ok_and(|look| is_source(request, operand, look.identity)) {
-            return Err(itself(&below(path.as_os_str().as_bytes(), name.as_bytes())));
+            return Err(itself(&below(path.as_os_str().as_bytes(), &dir.path_of(name.as_bytes()))));
         }
     }
     Ok(())
+}
+
+/// Whether operands go into directories below the target, which then has to be one.
+fn goes_below(request: &TargetRequest) -> bool {
+    !request.rules.below.is_empty()
 }
 
 fn is_source(request: &TargetRequest, operand: &Operand, found: Identity) -> bool {

@@ -6,6 +6,7 @@
 //! are read instead ([`reread`]).
 
 mod again;
+mod below;
 mod checkpoint;
 mod compare;
 mod deliver;
@@ -15,6 +16,7 @@ pub(crate) mod file;
 pub(crate) mod journal;
 mod landing;
 mod memory;
+mod modes;
 mod names;
 mod proof;
 mod queue;
@@ -45,6 +47,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use self::below::Below;
 use self::compare::Compared;
 use self::file::Incoming;
 use self::journal::Journals;
@@ -57,18 +60,20 @@ use self::rivals::Rivals;
 use self::share::Sharing;
 use self::temporary::Unfinished;
 use self::waiting::Waiting;
-use crate::fs::meta::apply;
-use crate::fs::{Dir, Keep, Look, describe, mode_without_preserve};
+use crate::fs::{Dir, Look, describe, mode_without_preserve};
 use crate::os::confine::{Bounds, Rights};
 use crate::report::{Reporter, add};
 use crate::signal::Signal;
 use crate::storage::policy::Policy;
+use crate::storage::read::Reader;
 use haul_proto::manifest::Meta;
 
 /// The target's end of a job.
 pub struct Target {
     request: TargetRequest,
     landing: Landing,
+    /// Where operands go below it.
+    below: Below,
     umask: u16,
     state: Mutex<State>,
     outbox: Signal,
@@ -166,6 +171,7 @@ impl Target {
         Ok(Self {
             request,
             landing,
+            below: Below::default(),
             umask: surroundings.umask,
             state,
             outbox: Signal::default(),
@@ -219,6 +225,12 @@ impl Target {
     /// Source and target are one process. To be said before anything is offered.
     pub fn joins_source(&self) {
         self.is_both_ends.store(true, Ordering::Relaxed);
+    }
+
+    /// Reads what is at the target, as a stream does.
+    fn reader(&self) -> Reader {
+        let frame_bytes = self.request.settings.frame.bytes();
+        Reader::new(frame_bytes, self.policy.depth(frame_bytes))
     }
 
     /// Nothing more is to be proven or compared: everything is settled, or the job is stopped.
@@ -330,7 +342,7 @@ impl Target {
             let is_wanted =
                 wanted.is_none_or(|mode| Look::at_fd(&*fd).is_ok_and(|look| look.meta.mode & 0o777 == mode));
             let mode = wanted.filter(|_| self.request.preserve || !is_wanted);
-            let applied = apply(&*fd, meta, Keep { owner: self.request.preserve, mode, times: true });
+            let applied = self.put_on_directory(&*fd, meta, mode, fresh);
             // A directory that was there before may be somebody else's; what was to go into it is in it.
             let foreign = !fresh && !self.request.preserve && applied.as_ref().is_err_and(examine::is_not_ours);
             if foreign { Ok(()) } else { applied.map(|_| ()) }

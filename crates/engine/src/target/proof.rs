@@ -121,7 +121,7 @@ impl Target {
         };
         let Some(Ok(file)) = incoming.opened() else { return Err(io::Error::other("its part is gone")) };
         let file = Arc::new(Opened::to_read(file.fd())?);
-        let mut reader = Reader::new(self.request.settings.frame.bytes());
+        let mut reader = self.reader();
         // What is asked for is not proven as well.
         let is_asked_for = |run: &Range<u64>| gaps.last().is_some_and(|last| last.contains(&run.start));
         for run in recorded.iter().filter(|run| !is_asked_for(run)) {

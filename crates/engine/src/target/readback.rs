@@ -65,7 +65,7 @@ impl Target {
         if !self.reads_back() {
             return files;
         }
-        let mut reader = Reader::new(self.request.settings.frame.bytes());
+        let mut reader = self.reader();
         let (mut waiting, mut under_way) = (files.into_iter(), VecDeque::new());
         let mut sound = Vec::new();
         loop {

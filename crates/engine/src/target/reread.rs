@@ -30,7 +30,7 @@ struct Begun {
 impl Target {
     /// Reads what is to be compared until the job is over.
     pub fn reread(&self) {
-        let mut reader = Reader::new(self.request.settings.frame.bytes());
+        let mut reader = self.reader();
         let (mut ahead, mut held) = (None, Vec::new());
         while let Some(begun) = ahead.take().or_else(|| self.next_piece(&mut reader, &mut held)) {
             let Some(file) = compared_file(&begun.piece.handle) else { continue };

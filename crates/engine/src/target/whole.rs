@@ -18,8 +18,7 @@ use std::sync::atomic::Ordering;
 use super::durable::FileSystem;
 use super::file::{Incoming, Place, Spot};
 use super::{Item, Target};
-use crate::fs::meta::apply;
-use crate::fs::{Dir, Keep, Look, describe, mode_without_preserve};
+use crate::fs::{Dir, Look, describe};
 use crate::storage::Method;
 use crate::storage::cache::WRITE_BACK_FILE_MIN;
 use crate::storage::calls::write_at;
@@ -168,7 +167,7 @@ impl Incoming {
         let fd = &**file.fd();
         let flushed = if disk.is_none() { flush_where_close_tells(fd) } else { Ok(()) };
         let applied = flushed.and_then(|()| match self.place() {
-            Place::Spot(_) => self.apply_meta(target, fd, modified, true),
+            Place::Spot(_) => target.put_on_file(fd, &Meta { modified, ..*self.meta() }, true).map(|_| ()),
             Place::Special { .. } => Ok(()),
         });
         applied.map(|()| Bytes::Open(Arc::clone(file))).map_err(|error| describe(&error))
@@ -181,18 +180,8 @@ impl Incoming {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let file = openat(&*dir.fd()?, c".", flags, Mode::from_raw_mode(mode))?;
         write_at(&file, bytes, 0)?;
-        self.apply_meta(target, &file, modified, false)?;
+        let _ = target.put_on_file(&file, &Meta { modified, ..*self.meta() }, false)?;
         Ok(file)
-    }
-
-    /// With `set_mode`, also the mode without `-p`: elsewhere the umask has been at work.
-    fn apply_meta(&self, target: &Target, file: &OwnedFd, modified: Stamp, set_mode: bool) -> io::Result<()> {
-        let mode = match target.request.preserve {
-            true => Some(self.meta().mode),
-            false => set_mode.then(|| mode_without_preserve(self.meta().mode, target.umask)),
-        };
-        let keep = Keep { owner: target.request.preserve, mode, times: true };
-        apply(file, &Meta { modified, ..*self.meta() }, keep).map(|_| ())
     }
 }
 

@@ -18,7 +18,7 @@ use crate::storage::choice::{RUN_BYTES, Trial};
 use crate::storage::file::Opened;
 use crate::storage::meter::Meter;
 use crate::storage::policy::Way;
-use crate::storage::{ALIGNMENT, Access, Engines, Finished, Method, Request, depth, is_refusal};
+use crate::storage::{ALIGNMENT, Access, Engines, Finished, Method, Request, is_refusal};
 use crate::stream::record::Record;
 use crate::worker::lock;
 
@@ -51,11 +51,19 @@ struct Run {
     ranges: Vec<(u64, u64)>,
 }
 
+impl Target {
+    /// Writes for one more stream.
+    pub(super) fn writer(&self) -> Writer {
+        let frame_bytes = self.request.settings.frame.bytes();
+        Writer::new(frame_bytes, self.policy.depth(frame_bytes))
+    }
+}
+
 impl Writer {
-    /// For frames of up to `frame_bytes`.
-    pub fn new(frame_bytes: usize) -> Self {
-        let (depth, meter) = (depth(frame_bytes), Meter::default());
-        Self { engines: Engines::new(depth), depth, free: Vec::new(), made: 0, frame_bytes, run: None, meter }
+    /// For frames of up to `frame_bytes`, with up to `depth` of them under way.
+    pub fn new(frame_bytes: usize, depth: usize) -> Self {
+        let (engines, meter) = (Engines::new(depth), Meter::default());
+        Self { engines, depth, free: Vec::new(), made: 0, frame_bytes, run: None, meter }
     }
 
     /// Writes a frame that was proven. Returns a buffer that is free.

@@ -71,6 +71,8 @@ pub const PENDING_CONNECTIONS_MAX: usize = 64;
 pub const GREETING_DEADLINE_MS: u64 = 10_000;
 /// Most addresses that an end names as its own.
 pub const ADDRESSES_MAX: usize = 64;
+/// Most frames that a stream has under way past the page cache: with the largest frames, 64 MiB.
+pub const UNDER_WAY_MAX: u8 = 64;
 /// Most links between two ends that are in use at a time, while they are compared or together.
 pub const LINKS_MAX: usize = 8;
 /// Longest name of an interface (Linux has 16 bytes for it, with its NUL).

@@ -14,5 +14,6 @@ pub mod message;
 pub mod report;
 pub mod request;
 pub mod route;
+pub mod rules;
 pub mod sandbox;
 pub mod storage;

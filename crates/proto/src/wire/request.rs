@@ -7,6 +7,7 @@ use super::fault::ProtocolFault;
 use super::handshake::Suite;
 use super::limits::{CONGESTION_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX};
 use super::route::{self, Route};
+use super::rules::{LeaveOut, Rules};
 use super::storage::{Fsync, StorageRequest, Verify};
 use crate::codec::{Decoded, Reader, Writer};
 use crate::compression::Policy;
@@ -73,6 +74,10 @@ pub struct SessionSettings {
     pub congestion: String,
     /// Socket buffers in bytes; 0 leaves them to the kernel.
     pub window_bytes: u32,
+    /// They are as large as the kernel lets them be made, also where its own tuning could reach more.
+    pub window_fixed: bool,
+    /// Traffic class of the data streams' packets (RFC 2474; IPv4's type of service).
+    pub traffic_class: u8,
     /// Bytes that one key seals: at most [`REKEY_BYTES`].
     pub rekey_bytes: u64,
     /// Whether every finished file is reported.
@@ -100,6 +105,8 @@ pub struct SourceRequest {
     pub recursive: bool,
     /// What becomes of symbolic links below an operand.
     pub links: Links,
+    /// What the walk leaves out.
+    pub leave_out: LeaveOut,
     /// What all streams together may carry, in bytes of records a second; 0 for no limit.
     pub rate_bytes_per_s: u64,
     /// How files are read.
@@ -140,8 +147,8 @@ pub struct TargetRequest {
     pub own_tree: bool,
     /// Make the target directory.
     pub make_directory: bool,
-    /// Replace what exists.
-    pub force: bool,
+    /// How it treats what it finds, and what it makes.
+    pub rules: Rules,
     /// Keep modes, owners and groups.
     pub preserve: bool,
     /// What is proven beyond what has travelled.
@@ -198,7 +205,9 @@ impl ControllerMessage {
                 request.operands.iter().for_each(|path| {
                     out.bytes(path);
                 });
-                out.bool(request.recursive).u8(request.links.number()).u64(request.rate_bytes_per_s);
+                out.bool(request.recursive).u8(request.links.number());
+                request.leave_out.encode(&mut out);
+                out.u64(request.rate_bytes_per_s);
                 request.storage.encode(&mut out);
                 request.compression.encode(&mut out);
                 out.bool(request.compare);
@@ -262,6 +271,7 @@ fn decode_source(reader: &mut Reader<'_>) -> Decoded<SourceRequest> {
         operands,
         recursive: reader.bool()?,
         links: Links::from_number(reader.u8()?)?,
+        leave_out: LeaveOut::decode(reader)?,
         rate_bytes_per_s: reader.u64()?,
         storage: StorageRequest::decode(reader)?,
         compression: Policy::decode(reader)?,
@@ -294,9 +304,10 @@ impl TargetRequest {
         out.bytes(&self.path).count(self.operands.len());
         self.operands.iter().for_each(|operand| operand.encode(out));
         out.raw(&self.source_boot).raw(&self.origin);
-        out.bool(self.again).bool(self.own_tree).bool(self.make_directory).bool(self.force).bool(self.preserve);
+        out.bool(self.again).bool(self.own_tree).bool(self.make_directory).bool(self.preserve);
         self.verify.encode(out);
         out.bool(self.digest_existing);
+        self.rules.encode(out);
         self.storage.encode(out);
         out.bool(self.resume).bool(self.keep_partial).bytes(&self.journal_dir);
         self.fsync.encode(out);
@@ -320,10 +331,10 @@ impl TargetRequest {
             again: reader.bool()?,
             own_tree: reader.bool()?,
             make_directory: reader.bool()?,
-            force: reader.bool()?,
             preserve: reader.bool()?,
             verify: Verify::decode(reader)?,
             digest_existing: reader.bool()?,
+            rules: Rules::decode(reader)?,
             storage: StorageRequest::decode(reader)?,
             resume: reader.bool()?,
             keep_partial: reader.bool()?,
@@ -355,7 +366,7 @@ impl SessionSettings {
     fn encode(&self, out: &mut Writer) {
         out.raw(&self.job.0).u32(self.number.0).raw(&self.session.0).raw(&self.secret).u8(self.suite.number());
         out.u32(self.frame.get()).u16(self.streams).u16(self.streams_max).text(&self.congestion, CONGESTION_MAX);
-        out.u32(self.window_bytes).u64(self.rekey_bytes);
+        out.u32(self.window_bytes).bool(self.window_fixed).u8(self.traffic_class).u64(self.rekey_bytes);
         out.bool(self.report_files).u32(self.report_every_ms);
         self.cpus.encode(out);
         let (first, last) = self.ports.unwrap_or_default();
@@ -374,6 +385,8 @@ impl SessionSettings {
             streams_max: reader.u16()?,
             congestion: reader.text(CONGESTION_MAX, "a name of a congestion control")?,
             window_bytes: reader.u32()?,
+            window_fixed: reader.bool()?,
+            traffic_class: reader.u8()?,
             rekey_bytes: reader.u64()?,
             report_files: reader.bool()?,
             report_every_ms: reader.u32()?,
@@ -411,6 +424,8 @@ mod tests {
             streams_max: 256,
             congestion: "bbr".into(),
             window_bytes: 0,
+            window_fixed: true,
+            traffic_class: 0xb8,
             rekey_bytes: REKEY_BYTES,
             report_files: true,
             report_every_ms: 200,
@@ -432,6 +447,7 @@ mod tests {
                 operands: vec![b"/a".to_vec(), b"b\xff".to_vec()],
                 recursive: true,
                 links: Links::Ignore,
+                leave_out: LeaveOut { unreadable: true, empty_directories: false },
                 storage: StorageRequest::default(),
                 rate_bytes_per_s: u64::MAX,
                 compression: Policy::Auto,
@@ -446,10 +462,10 @@ mod tests {
                 again: true,
                 own_tree: true,
                 make_directory: false,
-                force: true,
                 preserve: false,
                 verify: Verify::Memory,
                 digest_existing: false,
+                rules: Rules::default(),
                 storage: StorageRequest::default(),
                 resume: true,
                 keep_partial: false,

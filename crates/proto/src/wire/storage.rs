@@ -1,6 +1,7 @@
 //! How an end reads or writes its files, what it waits for and what it proves: what the controller asks for in a Request.
 
 use super::fault::ProtocolFault;
+use super::limits::UNDER_WAY_MAX;
 use crate::codec::{Decoded, Reader, Writer};
 
 /// How files are read or written.
@@ -10,6 +11,8 @@ pub struct StorageRequest {
     pub direct: DirectIo,
     /// What stays in the page cache.
     pub cache: CacheUse,
+    /// Frames that a stream has under way past the page cache, at most [`UNDER_WAY_MAX`]; 0: what the end finds right.
+    pub under_way: u8,
 }
 
 /// Past the page cache (O_DIRECT) or through it.
@@ -73,7 +76,7 @@ impl StorageRequest {
             CacheUse::Keep => 1,
             CacheUse::Drop => 2,
         };
-        out.u8(direct).u8(cache);
+        out.u8(direct).u8(cache).u8(self.under_way);
     }
 
     /// Reads it.
@@ -90,7 +93,11 @@ impl StorageRequest {
             2 => CacheUse::Drop,
             value => return Err(ProtocolFault::Unknown { what: "use of the page cache", value: value.into() }),
         };
-        Ok(Self { direct, cache })
+        let under_way = reader.u8()?;
+        if under_way > UNDER_WAY_MAX {
+            return Err(ProtocolFault::OverLimit("frames under way"));
+        }
+        Ok(Self { direct, cache, under_way })
     }
 }
 
@@ -146,7 +153,7 @@ mod tests {
     fn every_choice_comes_back_and_others_are_faults() {
         for direct in [DirectIo::Auto, DirectIo::Never, DirectIo::Always] {
             for cache in [CacheUse::Auto, CacheUse::Keep, CacheUse::Drop] {
-                let (request, mut out) = (StorageRequest { direct, cache }, Writer::new());
+                let (request, mut out) = (StorageRequest { direct, cache, under_way: UNDER_WAY_MAX }, Writer::new());
                 request.encode(&mut out);
                 assert_eq!(StorageRequest::decode(&mut Reader::new(&out.into_bytes())), Ok(request));
             }
@@ -163,7 +170,8 @@ mod tests {
             assert_eq!(Verify::decode(&mut Reader::new(&out.into_bytes())), Ok(verify));
         }
         assert!(Verify::decode(&mut Reader::new(&[3])).is_err());
-        assert!(StorageRequest::decode(&mut Reader::new(&[3, 0])).is_err());
-        assert!(StorageRequest::decode(&mut Reader::new(&[0, 3])).is_err());
+        assert!(StorageRequest::decode(&mut Reader::new(&[3, 0, 0])).is_err());
+        assert!(StorageRequest::decode(&mut Reader::new(&[0, 3, 0])).is_err());
+        assert!(StorageRequest::decode(&mut Reader::new(&[0, 0, UNDER_WAY_MAX + 1])).is_err());
     }
 }

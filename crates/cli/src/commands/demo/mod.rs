@@ -36,7 +36,7 @@ pub fn run(own: &Values, copy: &Values) -> anyhow::Result<Exit> {
     settings.options.sockets = true;
     let cancel = Cancel::new();
     let rate = RateHandle::new();
-    let watch = Watch::start(cancel.clone(), rate.clone()).context("signals cannot be caught")?;
+    let watch = Watch::start(cancel.clone(), rate.clone(), settings.time_limit).context("signals cannot be caught")?;
     Demo { bytes, keep: own.flag("keep"), cancel: &cancel, rate: &rate, watch: &watch }.run(settings)
 }
 
@@ -87,9 +87,9 @@ fn interrupted() -> Exit {
 
 fn plan(settings: Settings, source: &Path, target: &Path) -> Plan {
     let here = |path: &Path| Location { host: Host::Local, path: path.to_owned() };
-    let (options, access) = (settings.options, settings.access);
+    let Settings { options, access, display, checksums, time_limit } = settings;
     let job = Job { sources: vec![here(source)], target: here(target), options, access };
-    Plan { job, display: settings.display, checksums: settings.checksums }
+    Plan { job, display, checksums, time_limit, notes: Vec::new() }
 }
 
 /// A directory of the demo's own, removed with all that is in it unless it is to be kept.

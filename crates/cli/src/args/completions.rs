@@ -1,0 +1,131 @@
+//! Completions for bash, zsh and fish, made from the table of options.
+
+use super::parse::COMMANDS;
+use super::table::{COPY, Row, Section, Takes};
+
+/// Options that can be typed, and have an effect.
+fn rows() -> impl Iterator<Item = &'static Row> {
+    COPY.iter().filter(|row| row.section != Section::Unlisted)
+}
+
+/// Commands that are for people.
+fn commands() -> Vec<&'static str> {
+    COMMANDS.iter().copied().filter(|command| *command != "worker").collect()
+}
+
+/// Whether an option cannot do without an argument.
+fn needs_argument(row: &Row) -> bool {
+    matches!(row.takes, Takes::One(_) | Takes::Each(_))
+}
+
+/// What can be its argument, where that is one of a few words.
+fn words(row: &Row) -> &'static [&'static str] {
+    match (row.id, row.takes) {
+        (_, Takes::Word { known, .. }) => known,
+        ("symlinks", _) => &["keep", "follow", "ignore"],
+        ("unbuffered", _) => &["s", "t", "st", "off"],
+        ("cache", _) => &["keep", "drop"],
+        ("cipher", _) => &["auto", "aes-256-gcm", "aes-128-gcm", "chacha20-poly1305"],
+        ("verify", _) => &["memory", "disk"],
+        _ => &[],
+    }
+}
+
+fn about(row: &Row) -> String {
+    row.help.lines().collect::<Vec<_>>().join(" ")
+}
+
+/// For bash: `haul help bash > /etc/bash_completion.d/haul`.
+pub fn bash() -> String {
+    let long: Vec<_> = rows().flat_map(Row::long_forms).map(|name| format!("--{name}")).collect();
+    let mut cases = String::new();
+    for row in rows().filter(|row| !words(row).is_empty()) {
+        let names: Vec<_> = row.long_forms().map(|name| format!("--{name}")).collect();
+        let letters = row.letter.iter().map(|letter| format!("-{letter}"));
+        let all: Vec<_> = letters.chain(names).collect();
+        cases.push_str(&format!("        {}) words=\"{}\" ;;\n", all.join("|"), words(row).join(" ")));
+    }
+    format!(
+        "# Completion of haul for bash(1).\n\
+         _haul() {{\n\
+         \x20   local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} words=\n\
+         \x20   case $before in\n{cases}\x20   esac\n\
+         \x20   if [[ -z $words && $word == -* ]]; then\n\
+         \x20       words=\"{}\"\n\
+         \x20   elif [[ -z $words && $COMP_CWORD == 1 ]]; then\n\
+         \x20       words=\"{}\"\n\
+         \x20   fi\n\
+         \x20   COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n\
+         }}\n\
+         complete -o default -F _haul haul\n",
+        long.join(" "),
+        commands().join(" "),
+    )
+}
+
+/// For zsh: `haul help zsh > ~/.zfunc/_haul`.
+pub fn zsh() -> String {
+    let quoted = |text: &str| text.replace('\'', "'\\''").replace('[', "\\[").replace(']', "\\]").replace(':', "\\:");
+    let mut specs = String::new();
+    for row in rows() {
+        let argument = match (needs_argument(row), words(row)) {
+            (_, known) if !known.is_empty() => format!(":argument:({})", known.join(" ")),
+            (true, _) => ":argument:_files".to_owned(),
+            (false, _) => String::new(),
+        };
+        let about = quoted(&about(row));
+        // Others mean something in this language.
+        let letters = row.letter.iter().chain(&row.other_letter).filter(|letter| letter.is_ascii_alphanumeric());
+        let letters = letters.map(|letter| format!("-{letter}"));
+        let names = row.long_forms().map(|name| format!("--{name}{}", if argument.is_empty() { "" } else { "=" }));
+        for typed in letters.chain(names) {
+            let typed = if typed.len() == 2 && !argument.is_empty() { format!("{typed}+") } else { typed };
+            specs.push_str(&format!("    '*{}[{about}]{argument}' \\\n", quoted(&typed)));
+        }
+    }
+    let first = format!("{{_alternative \"files:file:_files\" \"commands:command:({})\"}}", commands().join(" "));
+    format!(
+        "#compdef haul\n# Completion of haul for zsh(1).\n_arguments \\\n{specs}    '1:source or command:{first}' \\\n    \
+         '*:file:_files'\n"
+    )
+}
+
+/// For fish: `haul help fish > ~/.config/fish/completions/haul.fish`.
+pub fn fish() -> String {
+    let quoted = |text: &str| text.replace('\\', "\\\\").replace('\'', "\\'");
+    let mut script = format!(
+        "# Completion of haul for fish(1).\ncomplete -c haul -n __fish_is_first_token -a '{}'\n",
+        commands().join(" ")
+    );
+    for row in rows() {
+        let mut line = String::from("complete -c haul");
+        row.letter.iter().chain(&row.other_letter).for_each(|letter| line.push_str(&format!(" -s '{letter}'")));
+        row.long_forms().for_each(|name| line.push_str(&format!(" -l {name}")));
+        if needs_argument(row) {
+            line.push_str(" -r");
+        }
+        if !words(row).is_empty() {
+            line.push_str(&format!(" -a '{}'", words(row).join(" ")));
+        }
+        script.push_str(&format!("{line} -d '{}'\n", quoted(&about(row))));
+    }
+    script
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shell_knows_every_option_and_command() {
+        for script in [bash(), zsh(), fish()] {
+            for row in rows() {
+                for name in row.long_forms() {
+                    assert!(script.contains(name), "--{name}");
+                }
+            }
+            assert!(commands().iter().all(|command| script.contains(command)));
+            assert!(!script.contains("worker") && !script.contains("dry-run"), "{script}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! `docs/BBCP.md` has every option of bbcp, and the tests that it names are there.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use super::{Bbcp, COPY, Row};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The rows of the table: what is typed, what haul does, the tests.
+fn documented() -> Vec<[String; 3]> {
+    let text = std::fs::read_to_string(root().join("docs/BBCP.md")).unwrap();
+    let cells = |line: &str| -> Option<[String; 3]> {
+        let cells: Vec<_> = line.strip_prefix("| `-")?.strip_suffix('|')?.split(" | ").map(str::to_owned).collect();
+        let [typed, does, tests] = cells.try_into().unwrap_or_else(|cells| panic!("three cells: {cells:?}"));
+        Some([format!("`-{typed}"), does, tests])
+    };
+    text.lines().filter_map(cells).collect()
+}
+
+/// Words between backquotes.
+fn quoted(cell: &str) -> impl Iterator<Item = &str> {
+    cell.split('`').skip(1).step_by(2)
+}
+
+#[test]
+fn every_option_of_bbcp_has_a_row_that_says_whether_it_is_there() {
+    let rows = documented();
+    let bbcps = COPY.iter().filter(|row| row.bbcp.is_some());
+    for row in bbcps {
+        let letters = row.letter.into_iter().chain(row.other_letter).map(|letter| format!("-{letter}"));
+        let named = |typed: &str, word: &str| quoted(typed).any(|quoted| quoted.split([' ', ',']).next() == Some(word));
+        for letter in letters {
+            let found: Vec<_> = rows.iter().filter(|[typed, ..]| named(typed, &letter)).collect();
+            let [[typed, does, tests]] = found[..] else { panic!("{letter} has {} rows", found.len()) };
+            if let Some(Bbcp::Long(name, _)) = row.bbcp {
+                assert!(named(typed, &format!("--{name}")), "--{name} stands beside {letter}");
+            }
+            let Row { refusal, .. } = row;
+            let is_missing = does.contains("not there yet") || does.contains("refused:");
+            assert_eq!(refusal.is_some(), is_missing, "{letter}: {does}");
+            assert!(
+                does.starts_with("not there yet") || quoted(tests).next().is_some(),
+                "{letter} is shown by no test"
+            );
+        }
+    }
+}
+
+/// Tests of a crate or of the end-to-end suite, by the name of their file without `_tests`.
+fn tests() -> HashMap<String, String> {
+    let mut found = HashMap::new();
+    let mut directories =
+        ["crates/cli/src", "crates/engine/src", "crates/proto/src", "e2e/tests"].map(|at| root().join(at)).to_vec();
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let name = path.file_stem().unwrap().to_string_lossy().trim_end_matches("_tests").to_owned();
+                let text: &mut String = found.entry(name).or_default();
+                text.push_str(&std::fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_test_that_is_named_is_there() {
+    let tests = tests();
+    let text = std::fs::read_to_string(root().join("docs/BBCP.md")).unwrap();
+    let named: Vec<_> = quoted(&text).filter_map(|word| word.split_once("::")).collect();
+    assert!(named.len() > 50, "{named:?}");
+    for (file, test) in named {
+        let is_there = tests.get(file).is_some_and(|text| text.contains(&format!("fn {test}()")));
+        assert!(is_there, "{file} has no test {test}");
+    }
+}

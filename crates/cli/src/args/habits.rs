@@ -1,0 +1,193 @@
+//! What people type who know scp and rsync, where bbcp's letters mean something else: said instead of done.
+//!
+//! Only what would go wrong without a word is refused here. Everything has the line of haul that was meant.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use haul_proto::path::escape;
+
+use super::UsageError;
+use super::values::Values;
+
+/// Options of scp and rsync that haul does not have, and what to type instead.
+const FOREIGN: &[(&str, &str)] = &[
+    ("-J", "scp's -J GATE is --ssh-option ProxyJump=GATE"),
+    ("-3", "scp's -3 is what haul does where the two hosts cannot reach each other: leave it out"),
+    ("-X", "scp's -X is for sftp; rsync's extended attributes are not kept by haul"),
+    ("--delete", "haul removes nothing at the target"),
+    ("--exclude", "haul copies whole directories; name what is to be copied"),
+    ("--include", "haul copies whole directories; name what is to be copied"),
+    ("--files-from", "lists of sources are not there yet; xargs -a FILE sh -c 'haul \"$@\" TARGET' haul does the same"),
+    ("--update", "haul compares size and time: what is there and the same is not copied, and -f replaces what differs"),
+    ("--inplace", "haul gives a file its name when it is whole; what is unfinished is gone on with"),
+    ("--stats", "the summary is always shown, and --json has all of it"),
+    ("--info", "the summary is always shown, and --json has all of it"),
+    ("--port", "rsync's --port is for a daemon; ssh's port is --ssh-port"),
+    ("--whole-file", "haul sends whole files, or what an interrupted copy still lacks"),
+    ("--human-readable", "figures always have their units"),
+    ("--numeric-ids", "haul keeps numeric owners and groups (-p)"),
+    ("--owner", "-p keeps mode, owner and group"),
+    ("--group", "-p keeps mode, owner and group"),
+    ("--perms", "-p keeps mode, owner and group"),
+    ("--times", "times are always kept"),
+    ("--links", "links in directories are kept; see --symlinks"),
+    ("--copy-links", "--symlinks follow"),
+    ("--remove-source-files", "haul removes nothing at the source"),
+];
+
+/// Ciphers by the names that ssh has for them begin or end like this.
+const SSH_CIPHERS: [&str; 4] = ["-ctr", "-cbc", "-gcm@openssh.com", "-poly1305@openssh.com"];
+
+/// What to type instead of an option that haul does not have.
+pub fn meant_by(shown: &str) -> Option<&'static str> {
+    FOREIGN.iter().find(|(option, _)| *option == shown).map(|(_, instead)| *instead)
+}
+
+/// Refuses words that bbcp's letters would take apart into something else.
+pub fn refuse_words(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<(), UsageError> {
+    let before_dashes = || words.iter().take_while(|word| *word != "--").enumerate();
+    for (at, word) in before_dashes() {
+        let text = word.to_str().unwrap_or_default();
+        let next = words.get(at + 1).and_then(|next| next.to_str()).unwrap_or_default();
+        if let Some(letters) = text.strip_prefix("-a").filter(|letters| is_rsyncs(letters)) {
+            return Err(rsyncs_cluster(text, letters));
+        }
+        if let Some(option) = text.strip_prefix("-o").filter(|option| is_ssh_option(option)) {
+            return Err(sshs_option(text, option));
+        }
+        let error = match (text, next) {
+            ("-o", option) if is_ssh_option(option) && !exists(OsStr::new(option)) => sshs_option("-o", option),
+            ("-e", shell) if shell == "ssh" || shell.starts_with("ssh ") => {
+                meant(&format!("-e {shell:?}: -e takes no argument here"), &format!("rsync's -e is --rsh {shell:?}"))
+            }
+            ("-l", kilobits) if is_number(kilobits) && !exists(OsStr::new(kilobits)) => {
+                let rate = kilobits.parse::<u64>().unwrap_or(0).saturating_mul(1000) / 8 / 1024;
+                meant(
+                    &format!("-l {kilobits}: -l is the name of a file for what is shown"),
+                    &format!("scp's limit is -x {}k; a file of that name is written ./{kilobits}", rate.max(1)),
+                )
+            }
+            ("-c", cipher) if SSH_CIPHERS.iter().any(|end| cipher.ends_with(end)) => meant(
+                &format!("-c {cipher}: -c is for compression"),
+                "scp's -c is --cipher, with aes-256-gcm, aes-128-gcm or chacha20-poly1305",
+            ),
+            ("-P", operand) if is_operand(operand) => meant(
+                &format!("-P {operand}: needs a number of seconds"),
+                "rsync's -P is what haul does anyway: leave it out",
+            ),
+            ("--progress", operand) if is_operand(operand) => meant(
+                &format!("--progress {operand}: needs a number of seconds"),
+                "rsync's --progress is what haul does anyway on a terminal: leave it out",
+            ),
+            ("-q", operand) if is_operand(operand) => {
+                meant(&format!("-q {operand}: needs a traffic class, 0 to 255"), "scp's and rsync's -q is --quiet")
+            }
+            ("-u", operand) if is_operand(operand) && !["s", "t", "st", "off"].contains(&operand) => meant(
+                &format!("-u {operand}: needs s, t, st or off, for O_DIRECT"),
+                "rsync's -u: haul replaces nothing without -f; leave it out",
+            ),
+            ("-B", operand) if is_operand(operand) => {
+                meant(&format!("-B {operand}: needs a size"), "scp's -B is --ssh-option BatchMode=yes")
+            }
+            ("-C", operand) if is_operand(operand) => meant(
+                &format!("-C {operand}: -C is a file of options, and not there yet"),
+                "scp's -C is what haul does anyway where it pays: leave it out",
+            ),
+            _ => continue,
+        };
+        return Err(error);
+    }
+    Ok(())
+}
+
+/// Refuses a file that scp's `-F` would have had as an argument, and other operands that are none.
+pub fn refuse_operands(
+    values: &Values,
+    operands: &[OsString],
+    exists: &dyn Fn(&OsStr) -> bool,
+) -> Result<(), UsageError> {
+    let is_config =
+        |word: &&OsString| word.as_bytes().ends_with(b"ssh_config") || word.as_bytes().ends_with(b".ssh/config");
+    match operands.first().filter(is_config) {
+        Some(file) if values.flag("nofschk") && operands.len() > 2 && exists(file) => {
+            let file = escape(file.as_bytes());
+            Err(meant(
+                &format!("-F {file}: -F takes no argument here"),
+                &format!(
+                    "scp's -F is -T 'ssh -F {file} -l %U %H haul' (-S for a remote source); to copy that file, leave -F out"
+                ),
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What is worth a line though it is done: where it may be something else than was meant.
+pub fn notes(values: &Values, is_remote: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    let seconds = values.last("progress").and_then(|seconds| seconds.to_str()?.parse::<u32>().ok());
+    if let Some(seconds) = seconds.filter(|seconds| is_remote && (*seconds == 22 || *seconds >= 1024)) {
+        notes.push(format!("progress is shown every {seconds} seconds; ssh's port, scp's -P, is --ssh-port {seconds}"));
+    }
+    if values.flag("reverse") {
+        notes.push("-z is bbcp's: the target connects to the source; compression (rsync's -z) is automatic".to_owned());
+    }
+    if values.flag("nodns") {
+        notes
+            .push("-n is bbcp's: no names are looked up, and files are copied; it is not rsync's --dry-run".to_owned());
+    }
+    notes
+}
+
+fn meant(what: &str, instead: &str) -> UsageError {
+    UsageError::new(what).remedy(instead)
+}
+
+fn rsyncs_cluster(typed: &str, letters: &str) -> UsageError {
+    if letters.contains('n') {
+        return meant(
+            &format!("{typed}: haul cannot show what it would copy without copying it yet"),
+            "haul status PATH shows what earlier copies have left unfinished",
+        );
+    }
+    let verbose = if letters.contains('v') { " -v" } else { "" };
+    meant(
+        &format!("{typed}: letters are bbcp's here, and rsync's mean something else"),
+        &format!("write haul --archive{verbose} SOURCE... TARGET; compression is automatic"),
+    )
+}
+
+fn sshs_option(typed: &str, option: &str) -> UsageError {
+    let what = if typed == "-o" { format!("-o {option}") } else { typed.to_owned() };
+    meant(
+        &format!("{what}: -o writes in ascending order, and takes no argument"),
+        &format!("ssh's -o is --ssh-option {option}"),
+    )
+}
+
+/// rsync's -z and -n behind its -a: bbcp's would be another direction, and a copy.
+fn is_rsyncs(letters: &str) -> bool {
+    letters.contains(['z', 'n']) && letters.bytes().all(|byte| byte.is_ascii_alphabetic())
+}
+
+/// `BatchMode=yes`, as ssh_config(5) has its words.
+fn is_ssh_option(text: &str) -> bool {
+    let name = text.split('=').next().unwrap_or_default();
+    name.len() < text.len()
+        && name.starts_with(|first: char| first.is_ascii_uppercase())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Something that is copied, or copied to: no number, and no option.
+fn is_operand(text: &str) -> bool {
+    !text.is_empty() && !text.starts_with(|first: char| first.is_ascii_digit() || first == '-' || first == '+')
+}
+
+#[cfg(test)]
+#[path = "habits_tests.rs"]
+mod tests;

@@ -1,0 +1,132 @@
+//! Which option a word names: exactly, or by its first letters. bbcp's names come first, and some of them take fewer
+//! letters than would tell them apart, as bbcp itself has it.
+
+use super::Dialect;
+use super::nearest::nearest;
+use super::table::{Bbcp, Row};
+
+/// What a long name stands for.
+pub enum Named {
+    /// This option.
+    One(&'static Row),
+    /// The beginning of several.
+    Several(Vec<&'static str>),
+    /// None; perhaps this was meant.
+    None(Option<&'static str>),
+}
+
+/// The option whose long form `typed` is, or begins.
+pub fn long(table: &'static [Row], dialect: Dialect, typed: &str) -> Named {
+    let rows = || table.iter().filter(move |row| dialect.has(row));
+    if let Some(row) = rows().find(|row| forms(row, dialect).any(|form| form == typed)) {
+        return Named::One(row);
+    }
+    let bbcps = || rows().filter_map(|row| bbcp_name(row).map(|(name, letters)| (name, letters, row)));
+    if let Some((.., row)) = bbcps().find(|(name, letters, _)| typed.len() >= *letters && name.starts_with(typed)) {
+        return Named::One(row);
+    }
+    let is_begun = |form: &str| !typed.is_empty() && form.starts_with(typed);
+    let mut begun: Vec<_> = bbcps().map(|(name, _, row)| (name, row)).filter(|(form, _)| is_begun(form)).collect();
+    if begun.is_empty() {
+        let all = rows().flat_map(|row| forms(row, dialect).map(move |form| (form, row)));
+        begun = all.filter(|(form, _)| is_begun(form)).collect();
+    }
+    match begun.as_slice() {
+        [(_, row)] => Named::One(row),
+        [] => {
+            let all: Vec<_> = rows().flat_map(|row| forms(row, dialect)).collect();
+            Named::None(nearest(typed, &all))
+        }
+        several => Named::Several(several.iter().map(|(form, _)| *form).collect()),
+    }
+}
+
+/// The option of a letter.
+pub fn letter(table: &'static [Row], dialect: Dialect, letter: char) -> Option<&'static Row> {
+    table.iter().find(|row| dialect.has(row) && row.has_letter(letter))
+}
+
+/// Its long forms, as far as they can be typed.
+fn forms(row: &'static Row, dialect: Dialect) -> impl Iterator<Item = &'static str> {
+    let bbcps = bbcp_name(row).map(|(name, _)| name).filter(|_| dialect == Dialect::Bbcp);
+    row.long_forms().filter(move |_| dialect == Dialect::Haul).chain(bbcps)
+}
+
+/// bbcp's long form, and how many letters of it are enough there.
+fn bbcp_name(row: &Row) -> Option<(&'static str, usize)> {
+    match row.bbcp {
+        Some(Bbcp::Long(name, letters)) => Some((name, letters)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::COPY;
+    use super::*;
+
+    fn named(typed: &str, dialect: Dialect) -> String {
+        match long(COPY, dialect, typed) {
+            Named::One(row) => row.id.to_owned(),
+            Named::Several(names) => names.join(" or "),
+            Named::None(near) => format!("nothing, but perhaps {near:?}"),
+        }
+    }
+
+    #[test]
+    fn bbcps_names_take_the_letters_that_they_take_there() {
+        for (typed, id) in [
+            ("a", "append"),
+            ("b", "buffers"),
+            ("buffs", "buffers or buffsz"),
+            ("c", "compress"),
+            ("f", "force"),
+            ("h", "help"),
+            ("i", "idfile"),
+            ("in", "infiles"),
+            ("k", "keep"),
+            ("l", "logfile"),
+            ("m", "mode"),
+            ("n", "nodns"),
+            ("o", "order"),
+            ("omit", "omit"),
+            ("p", "preserve"),
+            ("prog", "progress"),
+            ("port", "port"),
+            ("q", "qos"),
+            ("r", "recursive"),
+            ("rev", "reverse"),
+            ("s", "streams"),
+            ("sync", "fsync"),
+            ("t", "timelimit"),
+            ("u", "unbuffered"),
+            ("v", "verbose"),
+            ("vv", "vverbose"),
+            ("version", "version"),
+            ("w", "windowsz"),
+            ("x", "xfrrate"),
+            ("check", "checksum"),
+            ("ipv4", "ipv4"),
+            ("sy", "symlinks"),
+            ("pt", "ptime"),
+        ] {
+            for dialect in [Dialect::Haul, Dialect::Bbcp] {
+                let expected = if typed == "buffs" { "buffsz" } else { id };
+                assert_eq!(named(typed, dialect), expected, "--{typed}");
+            }
+        }
+    }
+
+    #[test]
+    fn hauls_names_take_what_tells_them_apart_and_bbcp_has_none_of_them() {
+        assert_eq!(named("verif", Dialect::Haul), "verify");
+        assert_eq!(named("checksums", Dialect::Haul), "checksums");
+        assert_eq!(named("no-", Dialect::Haul), "no-empty-dirs or no-resume or no-keep or no-encrypt or no-deploy");
+        assert_eq!(named("par", Dialect::Haul), "keep");
+        for typed in ["verify", "json", "partial", "fsync", "no-empty-dirs"] {
+            assert!(named(typed, Dialect::Bbcp).starts_with("nothing"), "--{typed}");
+        }
+        assert_eq!(named("recusive", Dialect::Haul), "nothing, but perhaps Some(\"recursive\")");
+        assert!(named("", Dialect::Haul).starts_with("nothing"));
+    }
+}

@@ -1,0 +1,270 @@
+//! Words to options and operands, by the table of options.
+//!
+//! Two ways of writing are understood. haul's is that of most programs: options stand anywhere, `-s4` is `-s 4`, and `--`
+//! ends them. bbcp's has options before operands, and letters of one word take their arguments from the words behind it
+//! in their order (`-sP 4 2`). In both, an argument that may be left out is taken only if the option knows it and operands
+//! are left without it: `haul -c 3 db1:` copies the file 3.
+
+use std::ffi::{OsStr, OsString};
+use std::iter::Peekable;
+use std::os::unix::ffi::OsStrExt;
+use std::vec::IntoIter;
+
+use haul_proto::path::escape;
+
+use super::names::{self, Named};
+use super::table::{Row, Takes};
+use super::values::Values;
+use super::{Dialect, UsageError};
+
+/// Where every option is listed.
+const HELP: &str = "haul --help all";
+
+/// How words are read.
+#[derive(Clone, Copy)]
+pub struct Grammar {
+    /// Whose way of writing it is.
+    pub dialect: Dialect,
+    /// Operands that there have to be: with fewer, what could be an argument is one of them.
+    pub operands: usize,
+    /// What follows `--` is kept apart.
+    pub has_rest: bool,
+}
+
+/// What was found.
+#[derive(Debug)]
+pub struct Scanned {
+    /// The options.
+    pub values: Values,
+    /// The operands.
+    pub operands: Vec<OsString>,
+    /// What followed `--`, where that is kept apart.
+    pub rest: Vec<OsString>,
+}
+
+/// Sorts `words`.
+pub fn scan(table: &'static [Row], words: Vec<OsString>, grammar: Grammar) -> Result<Scanned, UsageError> {
+    let mut scan = Scan {
+        table,
+        grammar,
+        words: words.into_iter().peekable(),
+        given: Vec::new(),
+        found: Vec::new(),
+        rest: Vec::new(),
+    };
+    scan.run()?;
+    Ok(scan.decide())
+}
+
+/// A word that is no option.
+struct Found {
+    word: OsString,
+    /// The option before it, which may have it as its argument.
+    follows: Option<usize>,
+}
+
+struct Scan {
+    table: &'static [Row],
+    grammar: Grammar,
+    words: Peekable<IntoIter<OsString>>,
+    given: Vec<(&'static Row, Option<OsString>)>,
+    found: Vec<Found>,
+    rest: Vec<OsString>,
+}
+
+impl Scan {
+    fn run(&mut self) -> Result<(), UsageError> {
+        while let Some(word) = self.words.next() {
+            let bytes = word.as_bytes();
+            if bytes == b"--" {
+                self.end();
+            } else if let Some(long) = bytes.strip_prefix(b"--") {
+                self.long(long)?;
+            } else if is_option(&word) {
+                self.letters(&word)?;
+            } else {
+                self.found.push(Found { word, follows: None });
+                if self.grammar.dialect == Dialect::Bbcp {
+                    self.only_operands()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What follows `--` is no option.
+    fn end(&mut self) {
+        let words: Vec<_> = self.words.by_ref().collect();
+        if self.grammar.has_rest {
+            self.rest = words;
+        } else {
+            self.found.extend(words.into_iter().map(|word| Found { word, follows: None }));
+        }
+    }
+
+    /// bbcp's options end where its operands begin. It would take an option that comes later for a file, the last one for
+    /// the target.
+    fn only_operands(&mut self) -> Result<(), UsageError> {
+        while let Some(word) = self.words.next() {
+            if word == "--" {
+                self.end();
+            } else if is_option(&word) {
+                let shown = shown(&word);
+                return Err(UsageError::new(format!("{shown}: under the name bbcp, options come before operands"))
+                    .remedy(format!("move it to the front; a file of that name is written ./{shown}")));
+            } else {
+                self.found.push(Found { word, follows: None });
+            }
+        }
+        Ok(())
+    }
+
+    fn long(&mut self, typed: &[u8]) -> Result<(), UsageError> {
+        let (name, attached) = match typed.iter().position(|&byte| byte == b'=') {
+            Some(at) => (&typed[..at], Some(&typed[at + 1..])),
+            None => (typed, None),
+        };
+        let shown = format!("--{}", escape(name));
+        let row = match names::long(self.table, self.grammar.dialect, &String::from_utf8_lossy(name)) {
+            Named::One(row) => row,
+            Named::Several(names) => {
+                let all: Vec<_> = names.iter().map(|name| format!("--{name}")).collect();
+                return Err(UsageError::new(format!("{shown} could be {}", all.join(", "))));
+            }
+            Named::None(near) => return Err(self.unknown(&shown, near)),
+        };
+        match (row.takes, attached) {
+            (Takes::Nothing | Takes::Repeats, Some(_)) => {
+                Err(UsageError::new(format!("{} takes no argument", row.typed())))
+            }
+            (_, Some(argument)) => {
+                self.given.push((row, Some(OsStr::from_bytes(argument).to_owned())));
+                Ok(())
+            }
+            (_, None) => self.take_argument(row),
+        }
+    }
+
+    fn letters(&mut self, word: &OsStr) -> Result<(), UsageError> {
+        let bytes = &word.as_bytes()[1..];
+        for (at, &byte) in bytes.iter().enumerate() {
+            let Some(row) = names::letter(self.table, self.grammar.dialect, char::from(byte)) else {
+                return Err(self.unknown(&format!("-{}", escape(&[byte])), None));
+            };
+            match self.attached(row, &bytes[at + 1..]) {
+                Some(argument) => {
+                    self.given.push((row, Some(OsStr::from_bytes(argument).to_owned())));
+                    return Ok(());
+                }
+                None => self.take_argument(row)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The argument of an option that stands in the same word behind it, if that is what `rest` is.
+    fn attached<'w>(&self, row: &Row, rest: &'w [u8]) -> Option<&'w [u8]> {
+        if rest.is_empty() || self.grammar.dialect == Dialect::Bbcp {
+            return None;
+        }
+        let begins_with_a_letter = || names::letter(self.table, self.grammar.dialect, char::from(rest[0])).is_some();
+        let without_equals = || rest.strip_prefix(b"=").unwrap_or(rest);
+        match row.takes {
+            Takes::Nothing | Takes::Repeats | Takes::Perhaps(_) => None,
+            // There it means something.
+            Takes::One(name) if name.starts_with("[=]") => Some(rest),
+            Takes::One(_) | Takes::Each(_) => Some(without_equals()),
+            Takes::Place(_) => matches!(rest[0], b'=' | b'/').then(without_equals),
+            Takes::Word { known, .. } => {
+                let is_known = known.iter().any(|word| word.as_bytes() == rest);
+                (is_known || !begins_with_a_letter()).then(without_equals)
+            }
+        }
+    }
+
+    /// An option whose argument, if it takes one, is the next word.
+    fn take_argument(&mut self, row: &'static Row) -> Result<(), UsageError> {
+        match row.takes {
+            Takes::Nothing | Takes::Repeats => self.given.push((row, None)),
+            Takes::One(_) | Takes::Each(_) => {
+                let argument = self.words.next_if(|word| !is_option(word)).ok_or_else(|| self.missing(row))?;
+                self.given.push((row, Some(argument)));
+            }
+            Takes::Perhaps(_) | Takes::Place(_) | Takes::Word { .. } => {
+                let follows = Some(self.given.len());
+                self.given.push((row, None));
+                if let Some(word) = self.words.next_if(|word| !is_option(word)) {
+                    self.found.push(Found { word, follows });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn missing(&mut self, row: &Row) -> UsageError {
+        let typed = row.typed();
+        let what = match self.words.peek() {
+            Some(next) => format!("{typed} needs an argument, and {} is an option", shown(next)),
+            None => format!("{typed} needs an argument"),
+        };
+        let help = row.help.lines().collect::<Vec<_>>().join(" ");
+        UsageError::new(what).remedy(format!("{}: {help}", super::help::signature(row).trim_start()))
+    }
+
+    fn unknown(&self, shown: &str, near: Option<&str>) -> UsageError {
+        if self.grammar.dialect == Dialect::Bbcp {
+            return UsageError::new(format!("bbcp has no option {shown}"))
+                .remedy("bbcp -h lists them; under its own name haul has more");
+        }
+        let unknown = UsageError::new(format!("there is no option {shown}"));
+        match (super::habits::meant_by(shown), near) {
+            (Some(instead), _) => unknown.remedy(instead),
+            (None, Some(near)) => unknown.remedy(format!("did you mean --{near}?")),
+            (None, None) => unknown,
+        }
+        .remedy(format!("{HELP} lists them; a file of that name is written ./{shown}"))
+    }
+
+    /// Gives options the words that they may have, as long as there are operands enough.
+    fn decide(self) -> Scanned {
+        let Self { grammar, mut given, found, rest, table, .. } = self;
+        let mut left = found.len();
+        let mut operands = Vec::new();
+        for Found { word, follows } in found {
+            let option = follows.and_then(|at| given.get_mut(at));
+            match option.filter(|(row, _)| knows(row, &word, grammar.dialect)) {
+                Some((row, argument)) if left > grammar.operands || matches!(row.takes, Takes::Perhaps(_)) => {
+                    *argument = Some(word);
+                    left -= 1;
+                }
+                _ => operands.push(word),
+            }
+        }
+        Scanned { values: Values::new(table, grammar.dialect, given), operands, rest }
+    }
+}
+
+/// Whether an option that may do without an argument can have this one.
+fn knows(row: &Row, word: &OsStr, dialect: Dialect) -> bool {
+    let bytes = word.as_bytes();
+    match row.takes {
+        Takes::Perhaps(_) => true,
+        // bbcp takes any. Here it may well be a file to be copied.
+        Takes::Place(_) => dialect == Dialect::Bbcp || (bytes.starts_with(b"/") && bytes.ends_with(b"/")),
+        Takes::Word { known, .. } => known.iter().any(|known| word == *known),
+        _ => false,
+    }
+}
+
+/// `-` alone is an operand.
+fn is_option(word: &OsStr) -> bool {
+    matches!(word.as_bytes(), [b'-', _, ..])
+}
+
+fn shown(word: &OsStr) -> String {
+    escape(word.as_bytes())
+}
+
+#[cfg(test)]
+#[path = "scan_tests.rs"]
+mod tests;

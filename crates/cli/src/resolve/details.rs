@@ -1,0 +1,210 @@
+//! Arguments that have a form of their own, and options that exclude each other.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use haul_engine::spec::{Host, InTheWay, Location, Modes};
+use haul_proto::path::escape;
+use haul_proto::wire::limits::{FRAME_MAX, FRAME_MIN, RATE_MIN, UNDER_WAY_MAX};
+
+use super::{MAX_RATE, contradiction, shown};
+use crate::args::operand::parse_operand;
+use crate::args::table::typed;
+use crate::args::values::{Values, bad};
+use crate::args::{Dialect, UsageError};
+
+/// Options of which one says what the other denies. `-p` keeps the source's modes under bbcp's name, whatever `-m` says.
+pub fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
+    let is_hauls = values.dialect() == Dialect::Haul;
+    let pairs = [
+        ("force", "omit", is_hauls),
+        ("keep", "truncate", true),
+        ("keep", "no-keep", true),
+        ("append", "no-resume", true),
+        ("buffsz", "frame", true),
+        ("windowsz", "forced-window", true),
+        ("xfrrate", "bwlimit", true),
+        ("preserve", "mode", is_hauls),
+        ("archive", "mode", is_hauls),
+    ];
+    match pairs.into_iter().find(|(a, b, holds)| *holds && values.flag(a) && values.flag(b)) {
+        Some((a, b, _)) => Err(contradiction(a, b)),
+        None if values.flag("order") && values.last("streams").is_some_and(|streams| streams != "1") && is_hauls => {
+            Err(UsageError::new("--order and --streams contradict each other: what is written in order comes by one stream")
+                .remedy("leave one of them out"))
+        }
+        None => match values.last("unbuffered").filter(|ends| values.flag("order") && ends.as_bytes().ends_with(b"t")) {
+            Some(ends) if is_hauls => Err(UsageError::new(format!(
+                "--order and --unbuffered {} contradict each other: what is written in order goes through the page cache",
+                escape(ends.as_bytes())
+            ))
+            .remedy("leave one of them out")),
+            _ => Ok(()),
+        },
+    }
+}
+
+/// What becomes of what exists. bbcp reports whatever is there, unless it is to be gone on with.
+pub fn in_the_way(values: &Values) -> InTheWay {
+    match values.dialect() {
+        _ if values.flag("omit") => InTheWay::Omit,
+        _ if values.flag("force") => InTheWay::Replace,
+        Dialect::Bbcp if !values.flag("append") => InTheWay::ReportEqual,
+        _ => InTheWay::Report,
+    }
+}
+
+/// `-m [DIRS/][FILES]`, in octal. Under bbcp's name modes are never the source's, unless `-p` says so.
+pub fn modes(values: &Values) -> Result<Modes, UsageError> {
+    let (mut file, mut directory) = (None, None);
+    if let Some(value) = values.last("mode") {
+        let wrong =
+            || bad("mode", value, "needs octal modes from 1 to 7777: of files, or of directories and files (750/640)");
+        let octal = |text: &str| {
+            let digits = (1..=4).contains(&text.len()) && text.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
+            let mode = u16::from_str_radix(text, 8).ok().filter(|mode| digits && *mode > 0);
+            mode.ok_or_else(wrong)
+        };
+        match value.to_str().ok_or_else(wrong)?.split_once('/') {
+            Some((of_directories, "")) => directory = Some(octal(of_directories)?),
+            Some((of_directories, of_files)) => {
+                (directory, file) = (Some(octal(of_directories)?), Some(octal(of_files)?));
+            }
+            None => file = Some(octal(value.to_str().unwrap_or_default())?),
+        }
+    }
+    Ok(match values.dialect() {
+        Dialect::Haul => Modes { file, directory, less_umask: false },
+        Dialect::Bbcp if file.or(directory).is_some() => {
+            Modes { file: file.or(Some(0o644)), directory: directory.or(Some(0o755)), less_umask: false }
+        }
+        Dialect::Bbcp => Modes { file: Some(0o644), directory: Some(0o755), less_umask: true },
+    })
+}
+
+/// `-d [user@][host:]BASE`. Sources that are relative, and on no other host, are on the base's host.
+pub fn base(values: &Values, sources: &mut [Location]) -> Result<Option<PathBuf>, UsageError> {
+    let Some(value) = values.last("dirbase") else { return Ok(None) };
+    let base = parse_operand(value)?;
+    for source in sources.iter_mut().filter(|source| source.path.is_relative()) {
+        match source.host == base.host {
+            true => {}
+            false if source.host == Host::Local => source.host = base.host.clone(),
+            false => {
+                return Err(UsageError::new(format!(
+                    "{} {} is on {}, and a source on {}",
+                    typed("dirbase"),
+                    escape(value.as_bytes()),
+                    shown(&base.host),
+                    shown(&source.host)
+                ))
+                .remedy("name the sources without a host: they are on that of the base"));
+            }
+        }
+    }
+    Ok(Some(base.path))
+}
+
+/// `-w [=]SIZE` and `-U SIZE`: the size, and whether it is to be had also where tuning could do better.
+pub fn window(values: &Values) -> Result<(Option<u32>, bool), UsageError> {
+    let (id, value) = match (values.last("windowsz"), values.last("forced-window")) {
+        (Some(value), _) => ("windowsz", value),
+        (_, Some(value)) => ("forced-window", value),
+        _ => return Ok((None, false)),
+    };
+    let fixed = value.as_bytes().strip_prefix(b"=").filter(|_| id == "windowsz");
+    let size = fixed.map_or(value, OsStr::from_bytes);
+    let bytes = Values::size_of(id, size, 4 << 10..=1 << 30, "from 4k to 1g")?;
+    Ok((u32::try_from(bytes).ok(), fixed.is_some() || id == "forced-window"))
+}
+
+/// `-q`.
+pub fn traffic_class(values: &Values) -> Result<u8, UsageError> {
+    Ok(values.number("qos", 0..=255)?.and_then(|class| u8::try_from(class).ok()).unwrap_or(0))
+}
+
+/// `-b N` and `-b +N`: frames under way at the source, at the target; 0 where it was not said.
+pub fn buffers(values: &Values) -> Result<(u8, u8), UsageError> {
+    let mut ends = (0, 0);
+    for value in values.each("buffers") {
+        let at_target = value.as_bytes().strip_prefix(b"+");
+        let number = at_target.map_or(value, OsStr::from_bytes);
+        let frames = Values::number_of("buffers", number, 1..=UNDER_WAY_MAX.into())?;
+        let frames = u8::try_from(frames).unwrap_or(UNDER_WAY_MAX);
+        match at_target {
+            Some(_) => ends.1 = frames,
+            None => ends.0 = frames,
+        }
+    }
+    Ok(ends)
+}
+
+/// `-B SIZE`: files are read and written in frames, and this is the nearest one.
+pub fn buffer_size(values: &Values) -> Result<Option<u32>, UsageError> {
+    let size = values.size("buffsz", 1 << 10..=1 << 30, "from 1k to 1g")?;
+    let nearest = |bytes: u64| {
+        let bytes = bytes.clamp(FRAME_MIN.into(), FRAME_MAX.into());
+        u32::try_from(1 << bytes.ilog2()).unwrap_or(FRAME_MAX)
+    };
+    Ok(size.map(nearest))
+}
+
+/// rsync's limit: KiB a second where no unit is named; 0 is none.
+pub fn bwlimit(value: &OsStr) -> Result<Option<u64>, UsageError> {
+    let text = value.to_str().unwrap_or_default();
+    let with_unit = if text.bytes().all(|byte| byte.is_ascii_digit()) { format!("{text}k") } else { text.to_owned() };
+    match Values::size_of("bwlimit", OsStr::new(&with_unit), 0..=MAX_RATE, "from 1k to 1024g, in bytes a second")? {
+        0 => Ok(None),
+        rate if rate < RATE_MIN => Err(bad("bwlimit", value, "needs a rate of 1k or more a second")),
+        rate => Ok(Some(rate)),
+    }
+}
+
+/// `-l FILE`.
+pub fn log(values: &Values) -> Result<Option<PathBuf>, UsageError> {
+    match values.last("logfile") {
+        Some(file) if file.is_empty() => {
+            Err(UsageError::new(format!("{}: the name of the file is empty", typed("logfile"))))
+        }
+        file => Ok(file.map(PathBuf::from)),
+    }
+}
+
+/// What `--rsh` says of ssh.
+#[derive(Debug, Default)]
+pub struct Shell {
+    /// `-p`.
+    pub port: Option<u32>,
+    /// `-i`.
+    pub identity: Option<PathBuf>,
+    /// `-o`, each.
+    pub options: Vec<String>,
+}
+
+/// `--rsh 'ssh -p PORT -i KEY -o OPTION'`, as rsync's users write it. Any other command needs `-S` or `-T`, which say
+/// where host and user stand in it.
+pub fn shell(values: &Values) -> Result<Shell, UsageError> {
+    let mut shell = Shell::default();
+    let Some(command) = values.text("rsh")? else { return Ok(shell) };
+    let other = |what: &str| {
+        UsageError::new(format!("--rsh {}: {what}", escape(command.as_bytes())))
+            .remedy("only ssh with -p, -i and -o is understood; for anything else, -S and -T take a whole command")
+    };
+    let mut words = command.split_whitespace();
+    if words.next().is_none_or(|program| program.rsplit('/').next() != Some("ssh")) {
+        return Err(other("it is not ssh"));
+    }
+    while let Some(word) = words.next() {
+        let (option, attached) = word.split_at_checked(2).unwrap_or((word, ""));
+        let argument = if attached.is_empty() { words.next() } else { Some(attached) };
+        let Some(argument) = argument else { return Err(other(&format!("{word} has no argument"))) };
+        match option {
+            "-p" => shell.port = Some(Values::number_of("rsh", OsStr::new(argument), 1..=u16::MAX.into())?),
+            "-i" => shell.identity = Some(argument.into()),
+            "-o" => shell.options.push(argument.to_owned()),
+            _ => return Err(other(&format!("{word} is not understood"))),
+        }
+    }
+    Ok(shell)
+}

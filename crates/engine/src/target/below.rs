@@ -1,0 +1,65 @@
+//! Where operands go below the target (`-d`): directories that are made where they are missing, one component at a time
+//! and never through a symbolic link.
+
+use haul_proto::need::Refusal;
+use haul_proto::path::Name;
+use rustix::fs::{Mode, fchmod};
+use std::collections::HashMap;
+use std::io;
+use std::sync::Mutex;
+
+use super::Target;
+use super::examine::make_directory;
+use crate::fs::{Dir, Links, Look};
+use crate::worker::lock;
+
+/// The directories that operands of this job went into, by their names from the landing down.
+#[derive(Default)]
+pub struct Below(Mutex<HashMap<Box<[Name]>, Dir>>);
+
+impl Target {
+    /// The directory that the operand of this number lands in, below `landing`.
+    pub(super) fn directory_below(&self, landing: &Dir, operand: u32) -> io::Result<Dir> {
+        let names = self.request.rules.below.get(operand as usize).map_or(&[][..], |names| names);
+        let mut known = lock(&self.below.0);
+        let mut at = landing.clone();
+        for (depth, name) in names.iter().enumerate() {
+            let way = &names[..=depth];
+            at = match known.get(way) {
+                Some(dir) => dir.clone(),
+                None => {
+                    let dir = self.enter_or_make(&at, name)?;
+                    known.insert(way.into(), dir.clone());
+                    dir
+                }
+            };
+        }
+        Ok(at)
+    }
+
+    fn enter_or_make(&self, parent: &Dir, name: &Name) -> io::Result<Dir> {
+        let is_new = match make_directory(parent, name, 0o777) {
+            Ok(()) => true,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+            Err(error) => return Err(error),
+        };
+        let dir = parent.child(name).map_err(|error| explained(parent, name, error))?;
+        if let Some(mode) = self.asked_directory_mode().filter(|_| is_new) {
+            // Something is to be made in it.
+            fchmod(&*dir.fd()?, Mode::from_raw_mode(u32::from(mode | 0o700)))?;
+        }
+        self.settle_directory(parent)?;
+        Ok(dir)
+    }
+}
+
+/// What stands where a directory must be, in the words that are used for entries.
+fn explained(parent: &Dir, name: &Name, error: io::Error) -> io::Error {
+    let there = parent.fd().and_then(|dir| Look::at_name(&*dir, name, Links::Itself));
+    let refusal = match there.map(|look| look.kind) {
+        Ok(rustix::fs::FileType::Directory) | Err(_) => return error,
+        Ok(rustix::fs::FileType::Symlink) => Refusal::LinkForDirectory,
+        Ok(_) => Refusal::NotDirectory,
+    };
+    io::Error::other(refusal.text())
+}

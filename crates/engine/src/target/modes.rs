@@ -1,0 +1,57 @@
+//! Permission bits of what is made: the source's, those that were asked for (`-m`), or what the umask leaves of either.
+
+use haul_proto::manifest::Meta;
+use rustix::fs::{Mode, fchmod};
+use std::io;
+use std::os::fd::AsFd;
+
+use super::Target;
+use crate::fs::meta::apply;
+use crate::fs::{Applied, Keep, mode_without_preserve};
+
+impl Target {
+    /// The mode that every new file is to have, whatever the source's is.
+    fn asked_file_mode(&self) -> Option<u16> {
+        self.asked(self.request.rules.modes.file)
+    }
+
+    /// The mode that every new directory is to have, whatever the source's is.
+    pub(super) fn asked_directory_mode(&self) -> Option<u16> {
+        self.asked(self.request.rules.modes.directory)
+    }
+
+    fn asked(&self, mode: Option<u16>) -> Option<u16> {
+        let umask = if self.request.rules.modes.less_umask { self.umask } else { 0 };
+        mode.filter(|_| !self.request.preserve).map(|mode| mode & !umask)
+    }
+
+    /// Puts metadata on a new file. With `set_mode`, also the mode without `-p`: elsewhere the umask has been at work.
+    pub(super) fn put_on_file(&self, file: impl AsFd, meta: &Meta, set_mode: bool) -> io::Result<Applied> {
+        let mode = match self.request.preserve {
+            true => Some(meta.mode),
+            false => set_mode.then(|| mode_without_preserve(meta.mode, self.umask)),
+        };
+        self.put(file, meta, mode, self.asked_file_mode())
+    }
+
+    /// Puts metadata on a directory; `mode` is what it is to have unless it is new and another was asked for.
+    pub(super) fn put_on_directory(
+        &self,
+        dir: impl AsFd,
+        meta: &Meta,
+        mode: Option<u16>,
+        fresh: bool,
+    ) -> io::Result<Applied> {
+        self.put(dir, meta, mode, self.asked_directory_mode().filter(|_| fresh))
+    }
+
+    /// A mode that the user asked for is the user's own: its set-id bits give away no rights but these.
+    fn put(&self, fd: impl AsFd, meta: &Meta, mode: Option<u16>, asked: Option<u16>) -> io::Result<Applied> {
+        let keep = Keep { owner: self.request.preserve, mode: mode.filter(|_| asked.is_none()), times: true };
+        let applied = apply(&fd, meta, keep)?;
+        if let Some(mode) = asked {
+            fchmod(&fd, Mode::from_raw_mode(mode.into()))?;
+        }
+        Ok(applied)
+    }
+}

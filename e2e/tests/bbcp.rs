@@ -1,0 +1,200 @@
+//! haul under the name of bbcp: its command line, its defaults, its lines. And lines that were typed for bbcp, as they
+//! stand: only the program's name, hosts and paths are others.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::time::Duration;
+
+use haul_e2e::{
+    Haul, Remote, Run, Running, Sandbox, compare, contents, eventually, haul_binary, hidden_or_partial, listing, mode,
+    mtime, set_mtime, shell, within,
+};
+use rustix::process::Signal;
+
+/// A link to haul that is called bbcp, and an `ssh` that knows the hosts of these tests, first in PATH.
+struct Bbcp<'a> {
+    sandbox: &'a Sandbox,
+    remote: Remote,
+}
+
+impl<'a> Bbcp<'a> {
+    fn new(sandbox: &'a Sandbox) -> Self {
+        let remote = Remote::new(sandbox);
+        let bin = sandbox.dir("bin");
+        symlink(haul_binary(), bin.join("bbcp")).unwrap();
+        let config = remote.sshd().ssh_config();
+        sandbox.script("bin/ssh", &format!("#!/bin/sh\nexec /usr/bin/ssh -F {} \"$@\"\n", config.display()));
+        Self { sandbox, remote }
+    }
+
+    /// A line as it is typed, with `HOST` and `KEY` filled in.
+    fn line(&self, line: &str) -> Haul<'a> {
+        let key = self.remote.sshd().identity();
+        let line = line.replace("HOST", &self.remote.sshd().host()).replace("KEY", &key.to_string_lossy());
+        let path = std::env::var("PATH").unwrap_or_default();
+        shell(self.sandbox, &format!("exec {line}"))
+            .env("PATH", format!("{}:{path}", self.sandbox.path("bin").display()))
+    }
+}
+
+/// `bbcp: 140304 06:46:12  1% done; 6.9 MB/s, avg 7.5 MB/s`
+fn is_progress(line: &str, with_average: bool) -> bool {
+    let rate = |text: &str| {
+        let (number, unit) = text.split_once(' ').unwrap_or_default();
+        number.split_once('.').is_some_and(|(_, digits)| digits.len() == 1)
+            && ["B/s", "KB/s", "MB/s", "GB/s"].contains(&unit)
+    };
+    let Some((stamp, rest)) = line.strip_prefix("bbcp: ").and_then(|rest| rest.split_once("  ")) else { return false };
+    let Some((percent, rates)) = rest.split_once("% done; ") else { return false };
+    let shape: String = stamp.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+    let rates = match rates.split_once(", avg ") {
+        Some((current, average)) => with_average && rate(current) && rate(average),
+        None => !with_average && rate(rates),
+    };
+    shape == "000000 00:00:00" && percent.parse::<u8>().is_ok_and(|percent| percent <= 100) && rates
+}
+
+#[test]
+fn without_v_nothing_is_said_and_with_it_bbcps_lines() {
+    let sandbox = Sandbox::new();
+    let bbcp = Bbcp::new(&sandbox);
+    let there = sandbox.dir("there");
+    sandbox.big_file("source", 3_000_000);
+    let run = bbcp.line(&format!("bbcp source HOST:{}", there.display())).run().succeeds();
+    assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("", ""), "{}", run.account());
+    for letter in ["-v", "-V"] {
+        let run =
+            bbcp.line(&format!("bbcp {letter} -f source HOST:{}/again{letter}", there.display())).run().succeeds();
+        let lines: Vec<_> = run.stderr.lines().collect();
+        let file = format!("File {}/again{letter} created; 3000000 bytes at ", there.display());
+        assert!(lines.iter().any(|line| line.starts_with(&file) && line.ends_with("B/s")), "{}", run.account());
+        assert!(
+            lines.last().is_some_and(|line| line.starts_with("1 file copied at effectively ")),
+            "{}",
+            run.account()
+        );
+        assert!(!run.stderr.contains("every byte verified"), "{}", run.account());
+    }
+}
+
+#[test]
+fn progress_has_an_average_only_where_more_is_to_be_said() {
+    let sandbox = Sandbox::new();
+    let bbcp = Bbcp::new(&sandbox);
+    sandbox.big_file("source", 8_000_000);
+    for (letters, with_average) in [("-P 1", false), ("-P 1 -V", true)] {
+        let run = bbcp.line(&format!("bbcp {letters} -f -x 3m source HOST:/dev/null")).run().succeeds();
+        let lines: Vec<_> = run.stderr.lines().filter(|line| line.contains("% done; ")).collect();
+        assert!(!lines.is_empty() && lines.len() <= 4, "{}", run.account());
+        assert!(lines.iter().all(|line| is_progress(line, with_average)), "{}", run.account());
+    }
+}
+
+#[test]
+fn what_exists_is_an_error_without_f() {
+    let sandbox = Sandbox::new();
+    let bbcp = Bbcp::new(&sandbox);
+    sandbox.file("source", "same");
+    bbcp.line("bbcp source target").run().succeeds();
+    let run = bbcp.line("bbcp source target").run().ends(1).says(["target", "exists already", "-f", "-O"]);
+    assert!(run.stderr.starts_with("bbcp: "), "{}", run.account());
+    for letter in ["-f", "-O", "-a"] {
+        bbcp.line(&format!("bbcp {letter} -- source target")).run().succeeds();
+    }
+    sandbox.file("source", "other");
+    bbcp.line("bbcp -O source target").run().succeeds();
+    assert_eq!(contents(&sandbox.path("target")), b"same");
+    bbcp.line("bbcp -f source target").run().succeeds();
+    assert_eq!(contents(&sandbox.path("target")), b"other");
+}
+
+#[test]
+fn links_are_ignored_and_modes_are_644_and_755_less_the_umask() {
+    let sandbox = Sandbox::new();
+    let bbcp = Bbcp::new(&sandbox);
+    let file = sandbox.file("source/dir/file", "content");
+    set_mtime(&file, 1_500_000_000, 7);
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::set_permissions(sandbox.path("source/dir"), fs::Permissions::from_mode(0o700)).unwrap();
+    symlink("dir/file", sandbox.path("source/link")).unwrap();
+    for (umask, made) in [("022", (0o755, 0o644)), ("027", (0o750, 0o640))] {
+        bbcp.line(&format!("sh -c 'umask {umask}; exec bbcp -r source target{umask}'")).run().succeeds();
+        let target = sandbox.path(format!("target{umask}"));
+        assert_eq!((mode(&target.join("dir")), mode(&target.join("dir/file"))), made);
+        assert_eq!(listing(&target), ["dir"], "links are left out");
+        assert_eq!(mtime(&target.join("dir/file")), (1_500_000_000, 7));
+    }
+    bbcp.line("bbcp -r -p -m 777 -@ keep source preserved").run().succeeds();
+    assert_eq!((mode(&sandbox.path("preserved/dir")), mode(&sandbox.path("preserved/dir/file"))), (0o700, 0o600));
+    assert_eq!(listing(&sandbox.path("preserved")), ["dir", "link"]);
+}
+
+#[test]
+fn words_are_bbcps() {
+    let sandbox = Sandbox::new();
+    let bbcp = Bbcp::new(&sandbox);
+    sandbox.file("status", "a file of this name is a source");
+    sandbox.file("b", "b");
+    sandbox.dir("there");
+    bbcp.line("bbcp -sP 2 1 status b there").run().succeeds();
+    assert_eq!(listing(&sandbox.path("there")), ["b", "status"]);
+    bbcp.line("bbcp --str 2 --f status there").run().succeeds();
+    bbcp.line("bbcp status there -f").run().ends(2).says(["bbcp: -f", "before operands"]);
+    bbcp.line("bbcp --json status there").run().ends(2).says(["bbcp has no option --json"]);
+    let help = bbcp.line("bbcp -h").run().succeeds();
+    assert!(help.stdout.contains("-s, --streams N") && help.stdout.contains("-~"), "{}", help.account());
+    assert!(bbcp.line("bbcp '-#'").run().succeeds().stdout.starts_with("haul "));
+}
+
+/// Starts a line, and kills it when some of what it copies to `there` has arrived.
+fn broken(bbcp: &Bbcp<'_>, line: &str, there: &Path) {
+    let mut running: Running = bbcp.line(line).start();
+    let arrived = within(Duration::from_secs(30), || hidden_or_partial(there, &[], 12_000_000).is_some());
+    assert!(arrived, "nothing arrived\n{}", running.stderr_so_far());
+    running.signal(Signal::KILL);
+    running.wait_up_to(Duration::from_secs(10));
+    eventually("the workers have ended", || bbcp.remote.workers().is_empty());
+}
+
+#[test]
+fn seed_lines_run_as_they_stand() {
+    let sandbox = Sandbox::new();
+    let bbcp = Bbcp::new(&sandbox);
+    let place = sandbox.path("").display().to_string();
+    let there = sandbox.dir("there");
+    let big = sandbox.big_file("file.256m", 64_000_001);
+    fs::create_dir_all(sandbox.path("src/bbcp/bin/amd64_linux")).unwrap();
+    symlink(haul_binary(), sandbox.path("src/bbcp/bin/amd64_linux/bbcp")).unwrap();
+    sandbox.big_file("nfs/F", 5_000_000);
+    sandbox.dir("here");
+
+    // One stream, an address for the data, a remote program of one's own; the same past the page cache.
+    for unbuffered in ["", "-u st "] {
+        let own = format!("'ssh -x -a %4 %I -l %U %H {place}/src/bbcp/bin/amd64_linux/bbcp'");
+        let line = format!("bbcp -f -s 1 -H 127.0.0.1 {unbuffered}-P 2 -S {own} -w 32M HOST:{place}/nfs/F here");
+        bbcp.line(&line).run().succeeds();
+        compare(&sandbox.path("nfs/F"), &sandbox.path("here/F")).unwrap();
+        fs::remove_file(sandbox.path("here/F")).unwrap();
+    }
+
+    // Interrupted, and again: it goes on.
+    let resumable = format!("-a {place}/there/ -r -P 2 -V -f -w 9m -s 16 -i KEY file.256m HOST:{place}/there/");
+    broken(&bbcp, &format!("bbcp -k -x 20m {resumable}"), &there);
+    let run: Run = bbcp.line(&format!("bbcp -k {resumable}")).run().succeeds();
+    let created = format!("File {place}/there/file.256m created; 64000001 bytes at ").replace("//", "/");
+    let said = run.stderr.replace("//", "/");
+    assert!(said.contains("file.256m: goes on, ") && said.contains(&created), "{}", run.account());
+    compare(&big, &there.join("file.256m")).unwrap();
+    assert_eq!(listing(&there), ["file.256m"], "nothing is left beside it");
+
+    let target = sandbox.dir("more");
+    let run = bbcp.line(&format!("bbcp -r -P 2 -V -w 8m -s 16 file.256m HOST:{}/", target.display())).run().succeeds();
+    assert!(run.stderr.lines().last().is_some_and(|line| line.starts_with("1 file copied at effectively ")));
+    compare(&big, &target.join("file.256m")).unwrap();
+
+    bbcp.line("bbcp -P 2 -w 2M -s 10 file.256m $(id -un)@HOST:~/test.file").run().succeeds();
+    compare(&big, &bbcp.remote.home().join("test.file")).unwrap();
+    bbcp.line("bbcp -h").run().succeeds();
+    bbcp.remote.is_left_clean();
+}

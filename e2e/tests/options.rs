@@ -1,0 +1,356 @@
+//! bbcp's options: what each of them does. Those with a file of their own here (streams, rates, storage, compression,
+//! resuming, ssh) are tested there.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::Path;
+
+use haul_e2e::{
+    Options, Remote, Run, Sandbox, compare, contents, is_root_or_skip, listing, mode, mtime, set_mtime, shell,
+};
+
+#[test]
+fn omit_leaves_what_exists_and_copies_the_rest() {
+    let sandbox = Sandbox::new();
+    for name in ["same", "other", "fresh"] {
+        sandbox.file(format!("source/{name}"), name);
+    }
+    symlink("same", sandbox.path("source/link")).unwrap();
+    let old = sandbox.file("target/source/other", "not to be touched");
+    set_mtime(&old, 1_000_000_000, 5);
+    symlink("elsewhere", sandbox.path("target/source/link")).unwrap();
+    let before = mtime(&old);
+    sandbox.haul(["-r", "-O", "source", "target"]).run().succeeds();
+    assert_eq!((contents(&old), mtime(&old)), (b"not to be touched".to_vec(), before));
+    assert_eq!(contents(&sandbox.path("target/source/fresh")), b"fresh");
+    assert_eq!(fs::read_link(sandbox.path("target/source/link")).unwrap(), Path::new("elsewhere"));
+    sandbox.haul(["-r", "source", "target"]).run().ends(1).says(["target/source/other", "-f"]);
+    sandbox.haul(["-r", "-f", "-O", "source", "target"]).run().ends(2).says(["--force", "--omit"]);
+}
+
+#[test]
+fn modes_that_are_asked_for_are_what_is_made() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    sandbox.file("source/dir/small", "small");
+    let big = sandbox.big_file("source/big", 20_000_000);
+    fs::set_permissions(&big, fs::Permissions::from_mode(0o400)).unwrap();
+    for (modes, directory, file) in [("751/604", 0o751, 0o604), ("2770/", 0o2770, 0o644), ("666", 0o755, 0o666)] {
+        let target = sandbox.path("target");
+        // The umask has no part in what was asked for.
+        let script = format!(r#"umask 027; chmod 644 source/big; exec "$0" -r -m {modes} source target"#);
+        shell(&sandbox, &script).run().succeeds();
+        let made = ["dir/small", "big"].map(|name| mode(&target.join(name)));
+        let expected = if modes.ends_with('/') { 0o640 } else { file };
+        assert_eq!(made, [expected; 2], "-m {modes}");
+        let expected = if modes.contains('/') { directory } else { 0o750 };
+        assert_eq!(["", "dir"].map(|name| mode(&target.join(name))), [expected; 2], "-m {modes}");
+        fs::remove_dir_all(&target).unwrap();
+    }
+    remote
+        .haul(&sandbox)
+        .args(["-r", "-m", "700/600", "source"])
+        .arg(remote.at(sandbox.path("there")))
+        .run()
+        .succeeds();
+    assert_eq!((mode(&sandbox.path("there/dir")), mode(&sandbox.path("there/dir/small"))), (0o700, 0o600));
+}
+
+#[test]
+fn relative_sources_come_to_lie_where_they_are_below_the_base() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    sandbox.file("base/run7/a/file", "a");
+    sandbox.file("base/run7/b/file", "b");
+    sandbox.file("base/run8/deep/er/inner", "deep");
+    sandbox.file("base/top", "top");
+    sandbox.file("outside/alone", "alone");
+    let absolute = sandbox.path("outside/alone");
+    let sources = ["run7/a/file", "run7/b/file", "./run8//deep", "top"];
+    let check = |target: &Path| {
+        for (name, content) in [
+            ("run7/a/file", "a"),
+            ("run7/b/file", "b"),
+            ("run8/deep/er/inner", "deep"),
+            ("top", "top"),
+            ("alone", "alone"),
+        ] {
+            assert_eq!(contents(&target.join(name)), content.as_bytes(), "{name} in {}", target.display());
+        }
+        assert_eq!(listing(target), ["alone", "run7", "run8", "top"]);
+    };
+    let copy = || sandbox.haul(["-r", "-d", "base"]).args(sources).arg(&absolute);
+    copy().arg("here").run().ends(2).says(["here", "-A"]);
+    copy().args(["-A", "here"]).run().succeeds();
+    check(&sandbox.path("here"));
+    copy().args(["--json", "here"]).run().succeeds();
+    let again = copy().args(["--json", "here"]).run().succeeds().summary();
+    assert_eq!((again["files_copied"].as_u64(), again["files_skipped"].as_u64()), (Some(0), Some(5)), "{again}");
+
+    let there = sandbox.dir("there");
+    remote
+        .haul(&sandbox)
+        .args(["-r", "-d", "base"])
+        .args(sources)
+        .arg(&absolute)
+        .arg(remote.at(&there))
+        .run()
+        .succeeds();
+    check(&there);
+    // Pulled: the base names the host, and relative sources are on it.
+    let back = sandbox.dir("back");
+    let haul = remote.haul(&sandbox).args(["-r", "-d"]).arg(remote.at(sandbox.path("base"))).args(sources);
+    haul.arg(remote.at(&absolute)).arg(&back).run().succeeds();
+    check(&back);
+}
+
+#[test]
+fn nothing_gets_out_of_base_or_target() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.file("base/a/file", "must stay");
+    sandbox.file("secret", "secret");
+    sandbox.dir("target");
+    sandbox.haul(["-d", "base", "../secret", "target"]).run().ends(2).says(["../secret", ".."]);
+    // A link where a directory must be made is not followed.
+    sandbox.dir("elsewhere");
+    symlink("../elsewhere", sandbox.path("target/a")).unwrap();
+    sandbox.haul(["-d", "base", "a/file", "target"]).run().ends(1).says(["target/a", "symbolic link"]);
+    assert_eq!(listing(&sandbox.path("elsewhere")), Vec::<String>::new());
+    // Nor is a source copied onto itself.
+    sandbox.haul(["-f", "-d", "base", "a/file", "base"]).run().ends(2).says(["is the source itself"]);
+    assert_eq!(contents(&file), b"must stay");
+}
+
+#[test]
+fn what_cannot_be_read_is_left_out_where_that_is_asked_for() {
+    if !is_root_or_skip("becoming another user") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    for name in ["open", "closed", "locked/inner"] {
+        sandbox.file(format!("source/{name}"), name);
+    }
+    sandbox.big_file("source/closed too", 3_000_000);
+    for name in ["closed", "closed too", "locked"] {
+        fs::set_permissions(sandbox.path(format!("source/{name}")), fs::Permissions::from_mode(0o000)).unwrap();
+    }
+    for place in [sandbox.dir("target"), sandbox.home()] {
+        chown(place, Some(65_534), Some(65_534)).unwrap();
+    }
+    // The binary may lie where that user cannot go.
+    fs::copy(haul_e2e::haul_binary(), sandbox.path("haul")).unwrap();
+    let run = |arguments: &str| -> Run {
+        let command = "exec setpriv --reuid=65534 --regid=65534 --clear-groups ./haul -r";
+        shell(&sandbox, &format!("{command} {arguments} source target")).run()
+    };
+    run("-+").succeeds().says(["source/closed: left out", "source/closed too: left out", "source/locked: left out"]);
+    assert_eq!(listing(&sandbox.path("target/source")), ["open"]);
+    run("").ends(1).says(["source/closed", "permission"]);
+}
+
+#[test]
+fn directories_with_nothing_in_them_are_left_out_where_that_is_asked_for() {
+    let sandbox = Sandbox::new();
+    sandbox.file("source/full/deep/file", "file");
+    sandbox.dir("source/empty");
+    sandbox.dir("source/hollow/empty/too");
+    sandbox.dir("source/full/empty");
+    sandbox.dir("source/linked");
+    symlink("nowhere", sandbox.path("source/linked/link")).unwrap();
+    sandbox.haul(["-r", "-^", "source", "target"]).run().succeeds();
+    assert_eq!(listing(&sandbox.path("target")), ["full", "linked"]);
+    assert_eq!(listing(&sandbox.path("target/full")), ["deep"]);
+    sandbox.haul(["-r", "source", "whole"]).run().succeeds();
+    assert_eq!(listing(&sandbox.path("whole")), ["empty", "full", "hollow", "linked"]);
+    compare(&sandbox.path("source"), &sandbox.path("whole")).unwrap();
+}
+
+/// Offsets at which files were written, of calls that wrote more than this.
+fn offsets_written(trace: &Path, more_than: u64) -> Vec<u64> {
+    let text = fs::read_to_string(trace).unwrap();
+    let call = |line: &str| {
+        let (call, result) = line.split_once("pwrite64(")?.1.rsplit_once(") = ")?;
+        let written: u64 = result.trim().parse().ok()?;
+        let offset: u64 = call.rsplit_once(", ")?.1.parse().ok()?;
+        (written > more_than).then_some(offset)
+    };
+    text.lines().filter_map(call).collect()
+}
+
+#[test]
+fn order_writes_from_the_beginning_to_the_end() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let source = sandbox.big_file("source", 40_000_007);
+    let words = remote.haul(&sandbox).args(["-o", "source", "there"]).into_command();
+    let options: Vec<_> = words.get_args().map(|word| format!("'{}'", word.to_string_lossy())).collect();
+    // Pulled, so that the target is a child of what is traced.
+    let from = remote.at(&source);
+    let options = options.join(" ").replace("'source' 'there'", &format!("'{}' there", from.to_string_lossy()));
+    let strace = "exec strace -f -qq -e trace=pwrite64 -s 0 -o trace";
+    shell(&sandbox, &format!(r#"{strace} "$0" {options}"#)).run().succeeds().says(["1 stream"]);
+    compare(&source, &sandbox.path("there")).unwrap();
+    let offsets = offsets_written(&sandbox.path("trace"), 100_000);
+    assert!(offsets.len() > 50, "{offsets:?}");
+    assert!(offsets.is_sorted(), "{offsets:?}");
+}
+
+#[test]
+fn a_time_limit_ends_a_copy_that_can_be_gone_on_with() {
+    let sandbox = Sandbox::new();
+    let source = sandbox.big_file("source", 30_000_000);
+    let run = sandbox.haul(["-x", "1m", "-t", "1", "source", "target"]).run().ends(4);
+    assert!(run.elapsed.as_secs_f64() < 10.0, "{}", run.account());
+    run.says(["time limit", "1 s", "run the same command again"]);
+    assert!(!sandbox.path("target").exists());
+    sandbox.haul(["-t", "10m", "source", "target"]).run().succeeds();
+    compare(&source, &sandbox.path("target")).unwrap();
+}
+
+/// What the program and all that it started asked of their sockets.
+fn sockets_of(sandbox: &Sandbox, arguments: &str) -> String {
+    let strace = "exec strace -f -qq -e trace=setsockopt -o trace";
+    shell(sandbox, &format!(r#"{strace} "$0" {arguments}"#)).run().succeeds();
+    fs::read_to_string(sandbox.path("trace")).unwrap()
+}
+
+#[test]
+fn the_traffic_class_is_put_on_the_data_connections() {
+    let sandbox = Sandbox::new();
+    let asked = sockets_of(&sandbox, "demo --size 1m -- -q 184");
+    assert!(asked.contains("IP_TOS, [184]") && asked.contains("IPV6_TCLASS, [184]"), "{asked}");
+    let asked = sockets_of(&sandbox, "demo --size 1m");
+    assert!(!asked.contains("IP_TOS") && !asked.contains("IPV6_TCLASS"), "{asked}");
+}
+
+#[test]
+fn windows_are_as_large_as_is_asked_for_or_left_to_the_kernel() {
+    let sandbox = Sandbox::new();
+    let set = |arguments: &str, size: &str| {
+        let asked = sockets_of(&sandbox, &format!("demo --size 1m -- {arguments}"));
+        let accepted = |line: &&str| line.contains("SO_RCVBUF") && line.contains(size);
+        asked.lines().filter(accepted).count()
+    };
+    assert!(set("-w =128k", "[131072]") >= 2, "at both ends");
+    assert_eq!(set("-U 128k", "[131072]"), set("-w =128k", "[131072]"));
+    assert!(set("-w 128k", "[131072]") > set("-U 128k", "[131072]"), "it is tried before it is set");
+    assert_eq!(set("", "[131072]"), 0);
+}
+
+#[test]
+fn there_need_not_be_room_where_that_is_asked_for() {
+    if !is_root_or_skip("mounting") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.big_file("source", 8_000_000);
+    let _mount = sandbox.tmpfs("small", "size=4m");
+    sandbox.haul(["source", "small/file"]).run().ends(1).says(["no space: the file has 8000000 bytes"]);
+    let run = sandbox.haul(["-F", "source", "small/file"]).run().ends(1);
+    run.does_not_say("the file has").says(["small/file", "space"]);
+    assert!(!sandbox.path("small/file").exists());
+}
+
+#[test]
+fn a_log_gets_what_would_be_shown() {
+    let sandbox = Sandbox::new();
+    sandbox.file("source", "content");
+    for times in [1, 2] {
+        let run = sandbox.haul(["-v", "-l", "log", "source", "target"]).run().succeeds();
+        assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("", ""), "{}", run.account());
+        let log = fs::read_to_string(sandbox.path("log")).unwrap();
+        assert_eq!(log.matches("memory ").count(), times, "{log}");
+    }
+    sandbox.haul(["-l", "no/such/log", "source", "target"]).run().ends(1).says(["no/such/log"]);
+}
+
+#[test]
+fn more_is_said_with_each_v() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    sandbox.file("source", "content");
+    let said = |options: &[&str], target: &str| {
+        let haul = remote.haul(&sandbox).args(options).arg("source").arg(remote.at(sandbox.path(target)));
+        haul.run().succeeds().stderr
+    };
+    let [plain, verbose] = [said(&[], "1"), said(&["-v"], "2")];
+    let [path, wide] = [said(&["-vv"], "3"), said(&["-V"], "4")];
+    let [files, debug] = [said(&["-vvv"], "5"), said(&["-D"], "6")];
+    assert!(!plain.contains("connected:") && verbose.contains("connected:") && !verbose.contains("there and back"));
+    assert!(path.contains("there and back") && wide.contains("there and back") && !wide.contains(": done"));
+    assert!(files.contains("5: done, 7 bytes") && debug.contains("6: done, 7 bytes"), "{files}\n{debug}");
+}
+
+#[test]
+fn what_haul_does_anyway_is_accepted() {
+    let sandbox = Sandbox::new();
+    let source = sandbox.file("source", "content");
+    set_mtime(&source, 1_500_000_000, 123);
+    let run = sandbox.haul(["-kegn~", "-b", "2", "-b", "+4", "-B", "512k", "source", "target"]).run().succeeds();
+    assert_eq!(mtime(&sandbox.path("target")), (1_500_000_000, 123), "times are always kept");
+    run.says(["it is not rsync's --dry-run"]);
+    sandbox.file("source", "changed");
+    sandbox.haul(["-f", "-K", "source", "target"]).run().succeeds();
+    assert_eq!(contents(&sandbox.path("target")), b"changed");
+}
+
+#[test]
+fn a_file_that_is_replaced_stays_until_the_new_one_is_whole() {
+    let sandbox = Sandbox::new();
+    sandbox.big_file("source", 30_000_000);
+    let old = sandbox.file("target", "old");
+    let before = fs::metadata(&old).unwrap().ino();
+    // -K would have it cut off at once.
+    sandbox.haul(["-f", "-K", "-x", "1m", "-t", "1", "source", "target"]).run().ends(4);
+    assert_eq!((contents(&old), fs::metadata(&old).unwrap().ino()), (b"old".to_vec(), before));
+}
+
+#[test]
+fn frames_are_as_large_as_the_buffers_that_are_asked_for() {
+    let sandbox = Sandbox::new();
+    sandbox.big_file("source", 20_000_000);
+    let largest = |size: &str| {
+        let strace = "exec strace -f -qq -e trace=pwrite64 -s 0 -o trace";
+        let run = shell(&sandbox, &format!(r#"{strace} "$0" -u off -f -B {size} source target; "#));
+        run.run().succeeds();
+        let trace = fs::read_to_string(sandbox.path("trace")).unwrap();
+        fs::remove_file(sandbox.path("target")).unwrap();
+        trace.lines().filter_map(|line| line.rsplit_once(") = ")?.1.trim().parse::<u64>().ok()).max()
+    };
+    assert_eq!(largest("300k"), Some(256 << 10));
+    assert_eq!(largest("4m"), Some(1 << 20));
+}
+
+#[test]
+fn the_license_and_the_version_are_printed() {
+    let sandbox = Sandbox::new();
+    for flag in ["-#", "--version"] {
+        assert!(sandbox.haul([flag]).run().succeeds().stdout.starts_with("haul "), "{flag}");
+    }
+    for flag in ["-$", "--license"] {
+        assert!(sandbox.haul([flag]).run().succeeds().stdout.contains("MIT"), "{flag}");
+    }
+}
+
+#[test]
+fn an_address_of_ipv6_stands_in_brackets() {
+    let sandbox = Sandbox::new();
+    let options = Options { address: "::1".parse().unwrap(), ..Options::default() };
+    let remote = Remote::with_haul(&sandbox, options);
+    sandbox.file("source", "six");
+    let target = remote.at(sandbox.path("target"));
+    assert!(target.to_string_lossy().starts_with("[::1]:"));
+    remote.haul(&sandbox).args(["-q", "32", "source"]).arg(target).run().succeeds();
+    assert_eq!(contents(&sandbox.path("target")), b"six");
+}
+
+#[test]
+fn several_sources_need_a_directory_and_a_tilde_is_the_login_directory() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    sandbox.file("a", "a");
+    sandbox.file("b", "b");
+    sandbox.haul(["a", "b", "c"]).run().ends(2).says(["c", "directory"]);
+    remote.haul(&sandbox).arg("a").arg(remote.at("~/test.file")).run().succeeds();
+    assert_eq!(contents(&remote.home().join("test.file")), b"a");
+}
