@@ -16,8 +16,8 @@ use crate::tools;
 
 /// How many end-to-end tests run at once: they start sshds and wait a lot, so more than cores is no gain on small machines.
 const E2E_THREADS: &str = "--test-threads=2";
-/// How many executables of them run at once.
-const E2E_AT_ONCE: usize = 2;
+/// How many executables run at once: many of their tests wait for something, and not for a processor.
+const AT_ONCE: usize = 2;
 /// Those that take longest, in the order in which they are begun with: or the last one would be waited for alone. Some of
 /// them wait most of the time, and others compute.
 const LONG: &[&str] = &["damage", "glitches", "faults", "retries", "status", "ways", "compression", "bootstrap"];
@@ -148,7 +148,7 @@ pub fn build_all(limit: Duration) -> Result<Built, String> {
 }
 
 pub fn unit(context: &mut Context, step: &Step) -> Done {
-    let mut done = run_tests(context, step, 1, &[], |package| !matches!(package, "e2e" | "sim" | "fuzz"));
+    let mut done = run_tests(context, step, AT_ONCE, &[], |package| !matches!(package, "e2e" | "sim" | "fuzz"));
     if context.built().is_err() {
         return done;
     }
@@ -167,7 +167,7 @@ pub fn fuzz(context: &mut Context, step: &Step) -> Done {
 }
 
 pub fn e2e(context: &mut Context, step: &Step) -> Done {
-    run_tests(context, step, E2E_AT_ONCE, &[E2E_THREADS], |package| package == "e2e")
+    run_tests(context, step, AT_ONCE, &[E2E_THREADS], |package| package == "e2e")
 }
 
 /// Runs the test executables of the packages that `wanted` chooses by their directory under the root.
