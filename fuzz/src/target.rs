@@ -1,13 +1,13 @@
 //! The target's machine under any source: an engine that does what it should, and messages and frames that are anything.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::FrameLen;
 use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp};
 use haul_proto::path::Name;
-use haul_proto::session::target::{Answer, Finish, Parent, Step, Target};
+use haul_proto::session::target::{Answer, Finish, Lost, Parent, Step, Target};
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::frame::PackedFile;
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
@@ -24,6 +24,9 @@ pub fn target_session(data: &[u8]) {
         target: Target::new(frame),
         next: 0,
         needed: BTreeSet::new(),
+        parts: BTreeMap::new(),
+        compared: BTreeSet::new(),
+        whole: Vec::new(),
         finishing: Vec::new(),
         written: Vec::new(),
     };
@@ -41,6 +44,12 @@ struct Session {
     next: u64,
     /// Files that were needed and neither named nor given up.
     needed: BTreeSet<u64>,
+    /// Files that are only compared.
+    compared: BTreeSet<u64>,
+    /// Those, and files of which an earlier run left a part; and how many frames they have.
+    parts: BTreeMap<u64, u64>,
+    /// Files of packs that were written and have no name yet.
+    whole: Vec<(EntryId, Arc<u64>)>,
     /// What the engine is to give its name.
     finishing: Vec<EntryId>,
     /// Frames that were admitted and not written yet.
@@ -49,7 +58,7 @@ struct Session {
 
 impl Session {
     fn step(&mut self, bytes: &mut Bytes<'_>) -> Result<(), ProtocolFault> {
-        match bytes.u8() % 13 {
+        match bytes.u8() % 16 {
             0..=2 => {
                 let message = message(self.next, bytes);
                 self.handle(message, bytes)?;
@@ -70,6 +79,12 @@ impl Session {
             8 | 9 => self.settle(bytes),
             10 => self.give_up(bytes),
             12 => self.hold(bytes),
+            13 => self.lose(),
+            14 => {
+                if let Some((entry, offset)) = self.written.pop() {
+                    self.target.release_frame(entry, offset);
+                }
+            }
             _ => self.poll(),
         }
         Ok(())
@@ -94,15 +109,24 @@ impl Session {
         let refused = matches!(self.target.parent(&entry.place), Parent::Refused);
         let answer = match (&entry.kind, choice % 4) {
             _ if refused => Answer::Refused,
+            (Kind::File { size }, 0) if choice >= 128 && *size > u64::from(FRAME) => {
+                self.parts.insert(id, size.div_ceil(FRAME.into()));
+                Answer::Partial(Arc::new(id))
+            }
             (_, 3) => Answer::Refused,
             (Kind::Directory, _) => Answer::Needed(Arc::new(id)),
-            (Kind::File { size: 1.. }, _) if choice >= 128 => Answer::Compare(Arc::new(id)),
+            (Kind::File { size: size @ 1.. }, _) if choice >= 128 => {
+                self.parts.insert(id, size.div_ceil(FRAME.into()));
+                self.compared.insert(id);
+                Answer::Compare(Arc::new(id))
+            }
             (Kind::Symlink { .. }, _) | (_, 2) => Answer::Settled,
             (Kind::File { .. }, 1) => Answer::NeededInOrder(Arc::new(id)),
             _ => Answer::Needed(Arc::new(id)),
         };
-        let is_needed = matches!(answer, Answer::Needed(_) | Answer::NeededInOrder(_) | Answer::Compare(_));
-        if matches!(entry.kind, Kind::File { .. }) && is_needed {
+        let is_needed =
+            matches!(answer, Answer::Needed(_) | Answer::NeededInOrder(_) | Answer::Partial(_) | Answer::Compare(_));
+        if is_needed && matches!(entry.kind, Kind::File { .. }) {
             self.needed.insert(id);
         }
         let finish = self.target.answer(EntryId(id), answer);
@@ -164,18 +188,47 @@ impl Session {
             if let Some(handle) = handle {
                 assert!(*handle == file.entry.0 && self.needed.contains(handle.as_ref()), "only what is needed");
                 self.finishing.push(file.entry);
+                self.whole.push((file.entry, handle));
             }
         }
         Ok(())
     }
 
-    /// Tells the source of frames that are here.
+    /// Proves some of a part that an earlier run left, or tells of a file that is compared, and says what is missing.
     fn hold(&mut self, bytes: &mut Bytes<'_>) {
-        let (entry, first) = (EntryId(bytes.number()), u64::from(bytes.u8()));
-        let (values, compare) = (vec![[1; 32]; bytes.u8().into()], bytes.u8().is_multiple_of(2));
-        if self.target.may_hold(values.len()) {
-            let step = self.target.holds(entry, first, &values, compare);
+        let from = bytes.number();
+        let Some((entry, frames)) = self.parts.range(from..).next().map(|(entry, frames)| (EntryId(*entry), *frames))
+        else {
+            return;
+        };
+        let (first, count) = (bytes.number(), u64::from(bytes.u8()));
+        let end = first.saturating_add(count).min(frames);
+        if first >= end {
+            return;
+        }
+        let is_lacking = bytes.u8().is_multiple_of(3);
+        if self.compared.contains(&entry.0) {
+            let values: Vec<_> = (first..end).map(|_| [bytes.u8(); 32]).collect();
+            if self.target.may_hold(values.len()) {
+                let step = self.target.holds(entry, first, &values, true);
+                self.follow(step);
+            }
+        } else if is_lacking {
+            self.target.lacks(entry, std::slice::from_ref(&(first..end)));
+        } else {
+            let values: Vec<_> = (first..end).map(|_| [bytes.u8(); 32]).collect();
+            let step = self.target.holds(entry, first, &values, bytes.u8().is_multiple_of(2));
             self.follow(step);
+        }
+    }
+
+    /// Files of packs do not reach the disk.
+    fn lose(&mut self) {
+        let whole = std::mem::take(&mut self.whole);
+        whole.iter().for_each(|(entry, _)| self.finishing.retain(|other| other != entry));
+        let lost = whole.into_iter().map(|(entry, handle)| Lost { entry, handle, left: None }).collect();
+        for failed in self.target.lost(lost) {
+            self.fail(failed);
         }
     }
 
@@ -237,6 +290,10 @@ fn message(next: u64, bytes: &mut Bytes<'_>) -> SourceMessage {
         6 => SourceMessage::SourceFailed { entry: EntryId(bytes.number()), reason: String::new() },
         9 | 10 => compared(bytes),
         7 => SourceMessage::Ask { streams: vec![], entries: vec![(EntryId(bytes.number()), bytes.number())] },
+        8 => {
+            let (entry, start) = (EntryId(bytes.number()), bytes.number());
+            SourceMessage::Same { entry, frames: vec![start..start.saturating_add(bytes.number())] }
+        }
         _ => SourceMessage::OffersEnd,
     }
 }
