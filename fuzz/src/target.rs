@@ -25,6 +25,7 @@ pub fn target_session(data: &[u8]) {
         next: 0,
         needed: BTreeSet::new(),
         parts: BTreeMap::new(),
+        compared: BTreeSet::new(),
         whole: Vec::new(),
         finishing: Vec::new(),
         written: Vec::new(),
@@ -43,7 +44,9 @@ struct Session {
     next: u64,
     /// Files that were needed and neither named nor given up.
     needed: BTreeSet<u64>,
-    /// Files of which an earlier run left a part, and how many frames they have.
+    /// Files that are only compared.
+    compared: BTreeSet<u64>,
+    /// Those, and files of which an earlier run left a part; and how many frames they have.
     parts: BTreeMap<u64, u64>,
     /// Files of packs that were written and have no name yet.
     whole: Vec<(EntryId, Arc<u64>)>,
@@ -82,7 +85,6 @@ impl Session {
                     self.target.release_frame(entry, offset);
                 }
             }
-            15 => self.hold_any(bytes),
             _ => self.poll(),
         }
         Ok(())
@@ -113,7 +115,11 @@ impl Session {
             }
             (_, 3) => Answer::Refused,
             (Kind::Directory, _) => Answer::Needed(Arc::new(id)),
-            (Kind::File { size: 1.. }, _) if choice >= 128 => Answer::Compare(Arc::new(id)),
+            (Kind::File { size: size @ 1.. }, _) if choice >= 128 => {
+                self.parts.insert(id, size.div_ceil(FRAME.into()));
+                self.compared.insert(id);
+                Answer::Compare(Arc::new(id))
+            }
             (Kind::Symlink { .. }, _) | (_, 2) => Answer::Settled,
             (Kind::File { .. }, 1) => Answer::NeededInOrder(Arc::new(id)),
             _ => Answer::Needed(Arc::new(id)),
@@ -188,7 +194,7 @@ impl Session {
         Ok(())
     }
 
-    /// Proves some of a part that an earlier run left, and says what of it is missing.
+    /// Proves some of a part that an earlier run left, or tells of a file that is compared, and says what is missing.
     fn hold(&mut self, bytes: &mut Bytes<'_>) {
         let from = bytes.number();
         let Some((entry, frames)) = self.parts.range(from..).next().map(|(entry, frames)| (EntryId(*entry), *frames))
@@ -200,21 +206,18 @@ impl Session {
         if first >= end {
             return;
         }
-        if bytes.u8().is_multiple_of(3) {
+        let is_lacking = bytes.u8().is_multiple_of(3);
+        if self.compared.contains(&entry.0) {
+            let values: Vec<_> = (first..end).map(|_| [bytes.u8(); 32]).collect();
+            if self.target.may_hold(values.len()) {
+                let step = self.target.holds(entry, first, &values, true);
+                self.follow(step);
+            }
+        } else if is_lacking {
             self.target.lacks(entry, std::slice::from_ref(&(first..end)));
         } else {
             let values: Vec<_> = (first..end).map(|_| [bytes.u8(); 32]).collect();
             let step = self.target.holds(entry, first, &values, bytes.u8().is_multiple_of(2));
-            self.follow(step);
-        }
-    }
-
-    /// Tells the source of frames that are here, whatever was needed.
-    fn hold_any(&mut self, bytes: &mut Bytes<'_>) {
-        let (entry, first) = (EntryId(bytes.number()), u64::from(bytes.u8()));
-        let (values, compare) = (vec![[1; 32]; bytes.u8().into()], bytes.u8().is_multiple_of(2));
-        if self.target.may_hold(values.len()) {
-            let step = self.target.holds(entry, first, &values, compare);
             self.follow(step);
         }
     }
@@ -276,7 +279,7 @@ impl Session {
 
 /// A message from a source, out of few bytes.
 fn message(next: u64, bytes: &mut Bytes<'_>) -> SourceMessage {
-    match bytes.u8() % 12 {
+    match bytes.u8() % 11 {
         0..=3 => {
             let entries =
                 bytes.block().chunks(2).map(|pair| entry(pair[0], pair.get(1).copied().unwrap_or(0))).collect();
