@@ -10,6 +10,7 @@ use haul_proto::ids::{EntryId, JobId, PathId, StreamId};
 use haul_proto::integrity::FrameLen;
 use haul_proto::journal::{HEADER_BYTES, Header, Record, encode_slot};
 use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp, Version};
+use haul_proto::need::InTheWay;
 use haul_proto::path::Name;
 use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::compressed::{Codec, Compressed, encode_trailer};
@@ -23,6 +24,7 @@ use haul_proto::wire::report::{
 };
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
 use haul_proto::wire::route::Route;
+use haul_proto::wire::rules::{LeaveOut, Modes, Rules};
 use haul_proto::wire::sandbox::{Confinement, Sandbox};
 use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
 
@@ -109,6 +111,8 @@ fn settings() -> SessionSettings {
         streams_max: 128,
         congestion: "bbr".into(),
         window_bytes: 0,
+        window_fixed: true,
+        traffic_class: 8,
         rekey_bytes: 1 << 30,
         report_files: true,
         report_every_ms: 200,
@@ -123,6 +127,12 @@ fn operand() -> Operand {
     Operand { name: Name::new(b"run7").ok(), directory: true, device: 1, inode: 2 }
 }
 
+fn rules() -> Rules {
+    let modes = Modes { file: Some(0o640), directory: None, less_umask: true };
+    let below = vec![Name::new(b"a").into_iter().collect(), Vec::new()];
+    Rules { in_the_way: InTheWay::Replace, modes, check_space: true, below }
+}
+
 fn controller_messages() -> Vec<ControllerMessage> {
     vec![
         ControllerMessage::Source(SourceRequest {
@@ -130,6 +140,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             operands: vec![b"/a".to_vec(), b"b\xff".to_vec()],
             recursive: true,
             links: Links::Follow,
+            leave_out: LeaveOut { unreadable: true, empty_directories: true },
             rate_bytes_per_s: 1 << 20,
             storage: StorageRequest::default(),
             compression: Policy::Always(Method::Zstd(19)),
@@ -144,10 +155,10 @@ fn controller_messages() -> Vec<ControllerMessage> {
             again: false,
             own_tree: false,
             make_directory: false,
-            force: true,
             preserve: false,
             verify: Verify::Disk,
             digest_existing: false,
+            rules: rules(),
             storage: StorageRequest::default(),
             resume: true,
             keep_partial: true,
@@ -321,8 +332,6 @@ fn source_sessions() -> Vec<Vec<u8>> {
         [&[1, 5, 1, 6][..], &poll, &needs(0, &[0, 0]), &[6, 11, 0, 4, 1, 6, 11, 0, 1, 2, 0, 0]].concat(),
         [&[0, 0, 1, 5][..], &poll, &needs(0, &[3, 3, 3]), &[4, 4, 10, 5, 5, 5]].concat(),
         [&[1, 5][..], &poll, &[9, 9, 16, 1, 0, 0, 0, 0, 1, 1, 1], &[6]].concat(),
-        // Of a job that only compares.
-        [&[128, 1][..], &poll, &needs(0, &[4]), &[11, 0, 4, 0, 2, 2, 6, 1, 0, 5, 5, 5, 11, 0, 1, 1, 0, 0]].concat(),
         // Of a large file some frames are there and proven, some are to be compared, one is lacking; a stream is lost.
         [
             &[2, 4][..],
@@ -342,6 +351,8 @@ fn source_sessions() -> Vec<Vec<u8>> {
             &[6, 6, 12, 1, 9, 5, 5, 11, 1, 5, 0, 4, 11, 0, 7, 0, 11, 0, 6, 6, 6, 12, 0, 9, 5, 6, 6, 7, 1, 5],
         ]
         .concat(),
+        // Of a job that only compares.
+        [&[128, 1][..], &poll, &needs(0, &[4]), &[11, 0, 4, 0, 2, 2, 6, 1, 0, 5, 5, 5, 11, 0, 1, 1, 0, 0]].concat(),
     ]
 }
 
