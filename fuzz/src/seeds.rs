@@ -15,6 +15,7 @@ use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer}
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
 use haul_proto::wire::link::{Channel, encode_header};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
+use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::{Counters, Final, Hello, PathFigures, ReadBack, Windows, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
 use haul_proto::wire::sandbox::{Confinement, Sandbox};
@@ -67,7 +68,7 @@ fn source_messages() -> Vec<SourceMessage> {
     vec![
         SourceMessage::Offer { first: EntryId(1 << 33), entries },
         SourceMessage::DirectoryEnd { entry: EntryId(5), complete: false },
-        SourceMessage::FileEnd { entry: EntryId(6), modified: meta.modified, digest: [7; 32] },
+        SourceMessage::FileEnd { entry: EntryId(6), size: 1 << 30, modified: meta.modified, digest: [7; 32] },
         SourceMessage::SourceFailed { entry: EntryId(7), reason: "gone".into() },
         SourceMessage::OffersEnd,
         SourceMessage::Streams { count: 64 },
@@ -123,6 +124,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             rate_bytes_per_s: 1 << 20,
             storage: StorageRequest::default(),
             compression: Policy::Always(Method::Zstd(19)),
+            pipe: Pipe::No,
         }),
         ControllerMessage::Target(TargetRequest {
             settings: settings(),
@@ -142,6 +144,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             keep_partial: true,
             journal_dir: b"/j".to_vec(),
             fsync: Fsync::Data,
+            pipe: Pipe::No,
         }),
         ControllerMessage::Listen,
         ControllerMessage::Connect { addresses: vec!["[::1]:5031".into(), "10.0.0.1:1".into()], timeout_ms: 3000 },

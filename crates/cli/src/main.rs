@@ -5,6 +5,7 @@ mod args;
 mod checksums;
 mod commands;
 mod exit;
+mod pipes;
 mod resolve;
 mod show;
 mod signals;

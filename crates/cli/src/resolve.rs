@@ -20,6 +20,7 @@ use crate::args::UsageError;
 use crate::args::operand::parse_operand;
 use crate::args::table::typed;
 use crate::args::values::Values;
+use crate::pipes::pipes;
 
 /// Progress as events, unless `-P` says otherwise.
 const JSON_PROGRESS_EVERY: Duration = Duration::from_secs(1);
@@ -95,7 +96,9 @@ pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) ->
     if is_null(&target.path) {
         target.path = NULL_TARGET.into();
     }
-    let job = Job { sources, target, options: settings.options, access: settings.access };
+    let pipes = pipes(values, operands, &sources)?;
+    let options = Options { source_pipe: pipes.source, target_pipe: pipes.target, ..settings.options };
+    let job = Job { sources, target, options, access: settings.access };
     Ok(Plan { job, display: settings.display, checksums: settings.checksums })
 }
 

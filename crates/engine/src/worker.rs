@@ -8,7 +8,7 @@ use haul_proto::wire::link::Channel;
 use haul_proto::wire::report::{Hello, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, SessionSettings, SourceRequest, TargetRequest};
 use std::fs::File;
-use std::io::{BufReader, Write};
+use std::io::{self, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use crate::fs::Identity;
 use crate::lifeline::{Input, Lifeline};
 use crate::link::{LinkReader, LinkWriter};
 use crate::os::confine::{Bounds, Network};
-use crate::os::{affinity, machine, open_files, tcp_info};
+use crate::os::{affinity, handed, machine, open_files, tcp_info};
 use crate::report::Reporter;
 use crate::run::{Ends, Running, Streams, panicked};
 use crate::source::Source;
@@ -47,6 +47,23 @@ pub struct Environment {
     pub umask: u16,
 }
 
+/// Descriptors that whoever started the worker left it: the standard input and output of the command.
+#[derive(Debug, Default)]
+pub struct Handed {
+    /// For a source to read.
+    pub input: Option<OwnedFd>,
+    /// For a target to write to.
+    pub output: Option<OwnedFd>,
+}
+
+impl Handed {
+    /// Takes them by their numbers: once, and before anything else is opened.
+    pub fn take(input: Option<i32>, output: Option<i32>) -> io::Result<Self> {
+        let (input, output) = (input.map(handed::take).transpose()?, output.map(handed::take).transpose()?);
+        Ok(Self { input, output })
+    }
+}
+
 /// How a worker ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
@@ -60,7 +77,7 @@ pub enum Ended {
 
 /// Runs until the controller closes the link or is not heard any more, or until `stop` can be read or its other end is
 /// closed.
-pub fn run(input: OwnedFd, output: OwnedFd, stop: OwnedFd, environment: &Environment) -> Ended {
+pub fn run(input: OwnedFd, output: OwnedFd, stop: OwnedFd, handed: Handed, environment: &Environment) -> Ended {
     open_files::raise_limit();
     let Ok(watched) = output.try_clone() else { return Ended::Undone };
     let lifeline = Arc::new(Lifeline::new(input, watched, stop));
@@ -73,6 +90,7 @@ pub fn run(input: OwnedFd, output: OwnedFd, stop: OwnedFd, environment: &Environ
     let mut worker = Worker {
         link,
         environment: environment.clone(),
+        handed,
         source: None,
         target: None,
         confined: false,
@@ -120,6 +138,7 @@ fn hello(environment: &Environment) -> Hello {
 struct Worker {
     link: LinkWriter,
     environment: Environment,
+    handed: Handed,
     source: Option<Arc<Source>>,
     target: Option<Arc<Target>>,
     /// It has confined itself, and takes no other Request.
@@ -173,7 +192,7 @@ impl Worker {
                 self.lifeline.set_silence_ms(request.settings.silence_ms);
                 let reporter = Reporter::new(self.link.clone(), request.settings.report_files);
                 affinity::keep_to(&request.settings.cpus, &reporter);
-                let source = Source::prepare(request, reporter);
+                let source = Source::prepare(request, reporter, self.handed.input.take());
                 self.tell(&WorkerMessage::SourceReady { operands: source.operands(), origin: source.origin() });
                 self.source = Some(Arc::new(source));
             }
@@ -188,7 +207,7 @@ impl Worker {
                     umask: self.environment.umask & 0o777,
                     state_dir: self.environment.state_dir.clone(),
                 };
-                match Target::prepare(request, reporter, &surroundings) {
+                match Target::prepare(request, reporter, &surroundings, self.handed.output.take()) {
                     Ok(target) => {
                         self.tell(&target_ready(&target));
                         self.target = Some(Arc::new(target));

@@ -42,8 +42,9 @@ pub enum Command {
 /// What a worker is asked to do.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Worker {
-    /// Take a Request from standard input and work.
-    Run,
+    /// Take a Request from standard input and work. The standard input and output of whoever typed the command are the
+    /// descriptors of these numbers.
+    Run { input: Option<i32>, output: Option<i32> },
     /// Say which version this is.
     Identify,
     /// Say whether this executable has this BLAKE3 value (64 hexadecimal digits).
@@ -133,12 +134,21 @@ fn partials(command: &str, words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) 
 fn worker(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
     let words: Vec<_> = words.iter().map(|word| word.to_str().unwrap_or_default()).collect();
     match words.as_slice() {
-        [] => Ok(Command::Worker(Worker::Run)),
+        [] => Ok(Command::Worker(Worker::Run { input: None, output: None })),
         ["--identify"] => Ok(Command::Worker(Worker::Identify)),
         ["--verify", hex] => Ok(Command::Worker(Worker::Verify((*hex).to_owned()))),
+        words if words.iter().all(|word| handed("--input=", word).or(handed("--output=", word)).is_some()) => {
+            let last = |option| words.iter().rev().find_map(|word| handed(option, word));
+            Ok(Command::Worker(Worker::Run { input: last("--input="), output: last("--output=") }))
+        }
         _ if exists(OsStr::new("worker")) => Err(command_or_file("worker")),
         _ => Err(UsageError::new("haul worker is what haul starts at each end of a copy; it is not for people")),
     }
+}
+
+/// The number of a descriptor that a worker is left.
+fn handed(option: &str, word: &str) -> Option<i32> {
+    word.strip_prefix(option)?.parse().ok()
 }
 
 fn command_or_file(word: &str) -> UsageError {
@@ -317,7 +327,7 @@ mod tests {
     #[test]
     fn a_worker_is_one_even_where_a_file_has_that_name() {
         let parse = |words: &[&str]| parse(words.iter().map(OsString::from).collect(), &|_| true);
-        assert!(matches!(parse(&["worker"]), Ok(Command::Worker(Worker::Run))));
+        assert!(matches!(parse(&["worker"]), Ok(Command::Worker(Worker::Run { input: None, output: None }))));
         assert!(matches!(parse(&["worker", "--identify"]), Ok(Command::Worker(Worker::Identify))));
         assert!(
             matches!(parse(&["worker", "--verify", "ab"]), Ok(Command::Worker(Worker::Verify(hex))) if hex == "ab")

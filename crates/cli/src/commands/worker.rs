@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use haul_engine::bootstrap;
-use haul_engine::worker::{Ended, Environment};
+use haul_engine::worker::{Ended, Environment, Handed};
 
 use crate::args::parse::Worker;
 use crate::exit::Exit;
@@ -23,18 +23,19 @@ pub fn run(what: &Worker) -> u8 {
             true => Exit::Done.number(),
             false => Exit::Failed.number(),
         },
-        Worker::Run => work().unwrap_or_else(|error| {
+        Worker::Run { input, output } => work(*input, *output).unwrap_or_else(|error| {
             show::stderr().error(&format!("the worker could not start: {error}"));
             Exit::Failed.number()
         }),
     }
 }
 
-fn work() -> io::Result<u8> {
+fn work(input: Option<i32>, output: Option<i32>) -> io::Result<u8> {
+    let handed = Handed::take(input, output)?;
     let termination = signals::leave_to_controller()?;
     let stdin = io::stdin().as_fd().try_clone_to_owned()?;
     let stdout = io::stdout().as_fd().try_clone_to_owned()?;
-    let ended = haul_engine::worker::run(stdin, stdout, termination.stop, &environment());
+    let ended = haul_engine::worker::run(stdin, stdout, termination.stop, handed, &environment());
     // The controller shows it, if it can.
     if termination.came.load(Ordering::Acquire) {
         show::stderr().error("the worker was told to end (SIGTERM)");

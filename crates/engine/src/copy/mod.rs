@@ -14,6 +14,7 @@ mod workers;
 
 use haul_proto::advice::{WindowAdvice, WindowEnd};
 use haul_proto::path::Name;
+use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::{Counters, Final, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Operand, SourceRequest, TargetRequest};
 use haul_proto::wire::sandbox::Sandbox;
@@ -31,7 +32,7 @@ use crate::cancel::Cancel;
 use crate::error::{Error, GO_ON, Outcome};
 use crate::event::{Compression, Event, Observer, Progress, Summary, Way};
 use crate::shown::own_name;
-use crate::spec::{Fsync, Host, Job, Location, Program, Verify};
+use crate::spec::{Fsync, Host, Job, Location, Piped, Program, Verify};
 
 pub use self::repeat::run;
 
@@ -151,6 +152,7 @@ impl Copy<'_> {
             storage: StorageRequest { direct: self.job.options.direct_source, cache: self.job.options.cache },
             rate_bytes_per_s: self.limit.bytes_per_s().unwrap_or(0),
             compression: self.job.options.compression,
+            pipe: pipe(self.job.options.source_pipe.as_ref()),
         };
         self.workers.send(Role::Source, &ControllerMessage::Source(source))?;
         way::listen_early(self, Role::Source)?;
@@ -187,6 +189,7 @@ impl Copy<'_> {
                 (Fsync::None, Verify::Disk) => Fsync::Data,
                 (fsync, _) => fsync,
             },
+            pipe: pipe(options.target_pipe.as_ref()),
         };
         self.workers.send(Role::Target, &ControllerMessage::Target(target))?;
         let one = self.workers.is_one();
@@ -219,7 +222,8 @@ impl Copy<'_> {
     /// A source may only offer what was asked for: under its own name, and a directory only with `-r`. Names are made
     /// here from what the user typed; a host that answers with others is not to choose what appears at the target.
     fn check_operands(&self, operands: &[Option<Operand>]) -> Result<(), Error> {
-        if are_as_asked(operands, &self.job.sources, self.job.options.recursive) {
+        let is_pipe = self.job.options.source_pipe.is_some();
+        if are_as_asked(operands, &self.job.sources, self.job.options.recursive, is_pipe) {
             return Ok(());
         }
         let text = "it answered with something other than what was asked for";
@@ -443,11 +447,19 @@ fn streams(source: &Counters) -> u16 {
     u16::try_from(source.streams).unwrap_or(u16::MAX)
 }
 
-/// Whether a source's operands are those that were typed.
-fn are_as_asked(operands: &[Option<Operand>], typed: &[Location], recursive: bool) -> bool {
+fn pipe(piped: Option<&Piped>) -> Pipe {
+    match piped {
+        None => Pipe::No,
+        Some(Piped::Standard(_)) => Pipe::Standard,
+        Some(Piped::Named) => Pipe::Named,
+    }
+}
+
+/// Whether a source's operands are those that were typed. What comes out of a pipe has no name.
+fn are_as_asked(operands: &[Option<Operand>], typed: &[Location], recursive: bool, is_pipe: bool) -> bool {
     let is_as_asked = |operand: &Operand, typed: &Location| {
-        operand.name.as_ref().map(Name::as_bytes) == own_name(&typed.path).map(OsStrExt::as_bytes)
-            && (recursive || !operand.directory)
+        let name = own_name(&typed.path).filter(|_| !is_pipe).map(OsStrExt::as_bytes);
+        operand.name.as_ref().map(Name::as_bytes) == name && (recursive && !is_pipe || !operand.directory)
     };
     operands.len() == typed.len()
         && operands.iter().zip(typed).all(|(operand, typed)| operand.as_ref().is_none_or(|it| is_as_asked(it, typed)))
@@ -492,8 +504,9 @@ mod tests {
 
     #[test]
     fn a_source_does_not_choose_names() {
-        let asked =
-            |operands: &[Option<Operand>], paths: &[&str], recursive| are_as_asked(operands, &typed(paths), recursive);
+        let asked = |operands: &[Option<Operand>], paths: &[&str], recursive| {
+            are_as_asked(operands, &typed(paths), recursive, false)
+        };
         assert!(asked(&[operand("f", false), None], &["d/f", "gone"], false));
         assert!(asked(&[operand("d", true)], &["/x/d/"], true));
         assert!(asked(&[operand("", true)], &["d/."], true));
@@ -502,6 +515,8 @@ mod tests {
         assert!(!asked(&[operand("f", true)], &["d/f"], false), "a directory that was not asked for");
         assert!(!asked(&[operand("f", false), operand("f", false)], &["d/f"], false), "one more");
         assert!(!asked(&[], &["d/f"], false), "one fewer");
+        let piped = |name| are_as_asked(&[operand(name, false)], &typed(&["-"]), true, true);
+        assert!(piped("") && !piped("-"), "what comes out of a pipe has no name");
     }
 
     #[test]

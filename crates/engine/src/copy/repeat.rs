@@ -37,6 +37,9 @@ pub fn run(mut job: Job, program: Program, cancel: &Cancel, rate: &RateHandle, o
             Ok(last) => return Ok(totals.complete(last, begun.elapsed(), retry.begun())),
             Err(error) => error,
         };
+        if job.options.source_pipe.is_some() || job.options.target_pipe.is_some() {
+            return Err(of_pipe(error));
+        }
         let broke = matches!(error, Error::Broken(_));
         earlier.was_under_way |= broke;
         earlier.own_tree |= new_tree;
@@ -54,6 +57,17 @@ pub fn run(mut job: Job, program: Program, cancel: &Cancel, rate: &RateHandle, o
         job.access.connect_timeout = Some(next.connect_timeout);
         limit.begin_again();
         told.begin_again();
+    }
+}
+
+/// What has come out of a pipe, or gone into one, cannot be read or taken back: there is nothing to go on with.
+fn of_pipe(error: Error) -> Error {
+    match error {
+        Error::Broken(text) => {
+            let text = text.strip_suffix(GO_ON).unwrap_or(&text).trim_end();
+            Error::Failed(format!("{text}\na pipe cannot be gone on with: begin again from its beginning"))
+        }
+        error => error,
     }
 }
 

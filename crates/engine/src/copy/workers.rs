@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::end_of;
-use crate::bootstrap::{Guard, Started, start_local, start_remote};
+use crate::bootstrap::{Guard, Standard, Started, start_local, start_remote};
 use crate::cancel::Cancel;
 use crate::error::{Error, GO_ON};
 use crate::event::{Event, Observer};
@@ -329,9 +329,10 @@ fn start_one(
 ) -> Result<thread::JoinHandle<()>, Error> {
     let (host, access, program) = (host.clone(), job.access.clone(), program.clone());
     let (stop, sender) = (stop.clone(), sender.clone());
+    let standard = Standard::of(&job.options);
     let spawned = thread::Builder::new().name(START_THREAD.into()).spawn(move || {
         let started = match &host {
-            Host::Local => start_local(&program, end_of(role), &stop),
+            Host::Local => start_local(&program, end_of(role), &standard, &stop),
             Host::Remote { .. } => start_remote(&host, end_of(role), &access, &program, &stop),
         };
         // The one that started it listens until the thread has ended.

@@ -1,7 +1,8 @@
 //! The operands: what the user named, looked at once.
 
 use haul_proto::path::Name;
-use haul_proto::wire::request::Operand;
+use haul_proto::wire::pipe::Pipe;
+use haul_proto::wire::request::{Operand, SourceRequest};
 use rustix::fs::FileType;
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -34,6 +35,8 @@ pub enum RootKind {
     File(Dir, Name, Look),
     /// So many zeros.
     Null(u64),
+    /// What comes out of this.
+    Pipe(Arc<OwnedFd>),
 }
 
 impl Root {
@@ -59,6 +62,8 @@ impl Root {
                 let same = |file: &OwnedFd| Look::at_fd(file).is_ok_and(|look| look.identity == self.identity);
                 drop(file.map(|file| same(&file).then(|| bounds.allow(&file, Rights::ReadFile))));
             }
+            // It is open.
+            RootKind::Pipe(_) => {}
             RootKind::Null(_) => drop(null::open_zeros().map(|zeros| bounds.allow(&zeros, Rights::ReadFile))),
         }
     }
@@ -81,6 +86,37 @@ pub fn look(operands: &[Vec<u8>], recursive: bool, reporter: &Reporter) -> Vec<O
     };
     operands.iter().map(look).collect()
 }
+
+/// The one operand, where that is a pipe.
+pub fn open_pipes(request: &SourceRequest, standard_input: Option<OwnedFd>, reporter: &Reporter) -> Vec<Option<Root>> {
+    let opened = match request.pipe {
+        Pipe::Standard => standard_input.ok_or_else(|| "standard input cannot be read on another host".to_owned()),
+        Pipe::Named | Pipe::No => Err("programs and FIFOs are not known to this version".to_owned()),
+    };
+    let look = |(at, operand): (usize, &Vec<u8>)| match &opened {
+        Ok(_) if at > 0 => None,
+        Ok(pipe) => {
+            let pipe = rustix::io::fcntl_dupfd_cloexec(pipe, 0).ok()?;
+            widen(&pipe);
+            let identity = Identity { device: 0, inode: 0 };
+            Some(Root { name: None, identity, kind: RootKind::Pipe(Arc::new(pipe)) })
+        }
+        Err(text) => {
+            reporter.failed(operand.clone(), text.clone());
+            None
+        }
+    };
+    request.operands.iter().enumerate().map(look).collect()
+}
+
+/// Has a pipe hold more, so that both of its ends wait less often.
+fn widen(pipe: &OwnedFd) {
+    // It is no pipe, or has all that this user may have.
+    let _ = rustix::pipe::fcntl_setpipe_size(pipe, PIPE_BYTES);
+}
+
+/// What an unprivileged user may give a pipe, unless the administrator says otherwise (pipe(7)).
+const PIPE_BYTES: usize = 1 << 20;
 
 struct Looker {
     recursive: bool,

@@ -8,6 +8,7 @@ use haul_proto::plan::Stride;
 use haul_proto::wire::frame::Trailer;
 use haul_proto::wire::limits::ENTRY_WINDOW;
 use haul_proto::wire::message::{Need, SourceMessage};
+use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::request::Links;
 use haul_proto::wire::storage::StorageRequest;
 use std::os::unix::ffi::OsStrExt;
@@ -34,9 +35,17 @@ fn source(operands: &[PathBuf], links: Links) -> Source {
     let settings = settings();
     let operands = operands.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect();
     let (storage, compression) = (StorageRequest::default(), Policy::Off);
-    let request =
-        SourceRequest { settings, operands, recursive: true, links, rate_bytes_per_s: 0, storage, compression };
-    Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false))
+    let request = SourceRequest {
+        settings,
+        operands,
+        recursive: true,
+        links,
+        rate_bytes_per_s: 0,
+        storage,
+        compression,
+        pipe: Pipe::No,
+    };
+    Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false), None)
 }
 
 /// Walks and delivers the offers.

@@ -1,7 +1,8 @@
 //! The engine of plain system calls: pread(2) and pwrite(2), one at a time, finished when they return. Also what is
 //! needed elsewhere to read and write a whole range.
 
-use rustix::io::{Errno, pread, pwrite, write};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::{Errno, pread, pwrite, read, write};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -77,6 +78,27 @@ pub fn write_at(file: impl AsFd, mut bytes: &[u8], mut offset: u64) -> io::Resul
     Ok(())
 }
 
+/// Reads where the file stands, from what has no offsets, until `buffer` is full or there is no more.
+pub fn read_on(file: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match read(&file, &mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => wait_until(&file, PollFlags::IN),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(filled)
+}
+
+/// Whoever else has a pipe may have set it not to wait (O_NONBLOCK belongs to all of them).
+fn wait_until(file: impl AsFd, ready: PollFlags) {
+    // What goes wrong shows when it is used.
+    let _ = poll(&mut [PollFd::new(&file, ready)], None);
+}
+
 /// Writes all of `bytes` where the file stands: to what has no offsets.
 pub fn write_on(file: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
@@ -84,6 +106,7 @@ pub fn write_on(file: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(written) => bytes = &bytes[written..],
             Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => wait_until(&file, PollFlags::OUT),
             Err(error) => return Err(error.into()),
         }
     }

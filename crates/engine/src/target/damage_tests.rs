@@ -9,6 +9,7 @@ use haul_proto::path::Name;
 use haul_proto::wire::handshake::{Direction, Suite};
 use haul_proto::wire::limits::FRAME_MIN;
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
+use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::request::{Operand, SessionSettings, TargetRequest};
 use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
 use std::collections::BTreeMap;
@@ -49,13 +50,14 @@ impl Site {
             digest_existing: false,
             storage: StorageRequest::default(),
             fsync: Fsync::None,
+            pipe: Pipe::No,
             resume: false,
             keep_partial: false,
             journal_dir: Vec::new(),
         };
         let reporter = Reporter::new(LinkWriter::new(std::io::sink()), false);
         let surroundings = Surroundings { umask: 0o022, state_dir: None };
-        let target = Target::prepare(request, reporter, &surroundings).map_err(|refused| refused.text).unwrap();
+        let target = Target::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text).unwrap();
         let site = Self { directory, target, frame, files };
         let entry = |(number, file): (u32, &Vec<u8>)| Entry {
             place: Place::Operand(number),
@@ -79,7 +81,8 @@ impl Site {
     /// All frames of this file were read.
     fn end_file(&self, number: usize) {
         let digest = *blake3::hash(&self.files[number]).as_bytes();
-        self.tell(&SourceMessage::FileEnd { entry: EntryId(number as u64), modified: Stamp::default(), digest });
+        let (entry, size) = (EntryId(number as u64), self.files[number].len() as u64);
+        self.tell(&SourceMessage::FileEnd { entry, size, modified: Stamp::default(), digest });
     }
 
     fn data(&self, number: usize, index: usize) -> Said {

@@ -12,9 +12,10 @@ use haul_proto::wire::request::Operand;
 use rustix::fs::{AtFlags, FileType, Mode, RenameFlags, mkdirat, readlinkat, renameat_with, symlinkat, unlinkat};
 use rustix::io::Errno;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use super::file::{Incoming, Spot};
+use super::file::{Incoming, Spot, UNKNOWN_SIZE};
 use super::landing::{LandingKind, cannot_remember};
 use super::memory::Memory;
 use super::proof::Claim;
@@ -84,6 +85,7 @@ impl Target {
                 (LandingKind::As(dir, name), _) => self
                     .answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: false, renamed: true }, entry),
                 (LandingKind::Special(path), _) => self.answer_special(path, entry),
+                (LandingKind::Pipe(pipe), _) => self.answer_pipe(pipe, entry),
                 _ => self.refuse_operand(Refusal::IsDirectory),
             };
         self.unless_another_run_has_it(answer, operand)
@@ -128,14 +130,25 @@ impl Target {
 
     /// A device, FIFO or socket: opened when the first frame comes, written, never renamed over.
     fn answer_special(&self, path: &std::path::Path, entry: &Entry) -> Answer<Item> {
-        let Kind::File { size } = entry.kind else {
-            return self.refuse_operand(Refusal::IsSpecial);
-        };
+        let Some(size) = size_of(&entry.kind) else { return self.refuse_operand(Refusal::IsSpecial) };
         match Incoming::special(path, size) {
             Ok((incoming, seekable)) => {
                 let item = Arc::new(Item::File(incoming));
                 if seekable { Answer::Needed(item) } else { Answer::NeededInOrder(item) }
             }
+            Err(error) => {
+                self.fail(self.landing.path(b""), describe(&error));
+                Answer::Refused
+            }
+        }
+    }
+
+    /// What is open already and takes bytes in order.
+    fn answer_pipe(&self, pipe: &Arc<OwnedFd>, entry: &Entry) -> Answer<Item> {
+        let Some(size) = size_of(&entry.kind) else { return self.refuse_operand(Refusal::NotAsked) };
+        let opened = rustix::io::fcntl_dupfd_cloexec(pipe, 0).map_err(io::Error::from);
+        match opened.and_then(|pipe| Incoming::pipe(pipe, size)) {
+            Ok(incoming) => Answer::NeededInOrder(Arc::new(Item::File(incoming))),
             Err(error) => {
                 self.fail(self.landing.path(b""), describe(&error));
                 Answer::Refused
@@ -175,6 +188,7 @@ impl Target {
                 Ok(Answer::Settled)
             }
             Kind::File { size } => self.file(position, entry, *size, decision),
+            Kind::Stream => Ok(self.stream(position, entry.meta, decision)),
         }
     }
 
@@ -213,6 +227,13 @@ impl Target {
             }
             Err(text) => Ok(self.refuse(position, text)),
         }
+    }
+
+    /// It has no size yet, and cannot be gone on with: nothing is recorded of it.
+    fn stream(&self, position: &Position, meta: Meta, decision: Decision) -> Answer<Item> {
+        let (dir, name) = (position.dir.clone(), position.name.clone());
+        let spot = Spot { dir, name, replaces: decision == Decision::Replace };
+        Answer::Needed(Arc::new(Item::File(Incoming::new(spot, UNKNOWN_SIZE, meta))))
     }
 
     fn is_there_by_now(&self, position: &Position) -> io::Result<bool> {
@@ -313,6 +334,15 @@ impl Target {
         let relative = if is_label { Vec::new() } else { position.dir.path_of(position.name.as_bytes()) };
         self.fail(self.landing.path(&relative), text);
         Answer::Refused
+    }
+}
+
+/// The size of what is no directory and no link.
+fn size_of(kind: &Kind) -> Option<u64> {
+    match kind {
+        Kind::File { size } => Some(*size),
+        Kind::Stream => Some(UNKNOWN_SIZE),
+        Kind::Directory | Kind::Symlink { .. } => None,
     }
 }
 

@@ -17,6 +17,7 @@ use super::Target;
 use super::checkpoint::Saving;
 use super::journal::{Journal, Leaf};
 use super::landing::Landing;
+use super::order::Order;
 use super::proof::Part;
 use super::temporary::Unfinished;
 use crate::fs::{Dir, Look, describe};
@@ -27,6 +28,9 @@ use crate::storage::calls::{write_at, write_on};
 use crate::storage::file::Opened;
 use crate::storage::policy::Way;
 use crate::worker::lock;
+
+/// Stands for the size of what has one only when it has ended.
+pub const UNKNOWN_SIZE: u64 = u64::MAX;
 
 /// A file that is needed.
 pub struct Incoming {
@@ -44,6 +48,8 @@ pub struct Incoming {
     recording: Option<Box<Recording>>,
     /// Its frames that the disk did not return as they were sent, and that come again.
     sent_again: OnceLock<Vec<Range<u64>>>,
+    /// Its frames are written in their order, and wait here for that.
+    pub(super) order: Option<Box<Order>>,
 }
 
 /// What is recorded of a file while it grows.
@@ -119,7 +125,15 @@ impl Incoming {
             let _ = opened.set(Ok(Arc::new(Opened::new(device, Access::Write)?)));
         }
         let place = Place::Special { path: path.into(), seekable };
-        Ok((Self::at(place, size, Meta::default(), opened), seekable))
+        let order = (!seekable).then(Box::default);
+        Ok((Self { order, ..Self::at(place, size, Meta::default(), opened) }, seekable))
+    }
+
+    /// What is open already and takes bytes in order.
+    pub fn pipe(pipe: OwnedFd, size: u64) -> io::Result<Self> {
+        let opened = OnceLock::from(Ok(Arc::new(Opened::new(pipe, Access::Write)?)));
+        let place = Place::Special { path: PathBuf::new(), seekable: false };
+        Ok(Self { order: Some(Box::default()), ..Self::at(place, size, Meta::default(), opened) })
     }
 
     fn at(place: Place, size: u64, meta: Meta, opened: OnceLock<Result<Arc<Opened>, String>>) -> Self {
@@ -133,6 +147,7 @@ impl Incoming {
             unshared: AtomicBool::new(false),
             recording: None,
             sent_again: OnceLock::new(),
+            order: None,
         }
     }
 
@@ -201,6 +216,11 @@ impl Incoming {
     /// Bytes, as offered.
     pub fn size(&self) -> u64 {
         self.size
+    }
+
+    /// Whether its size is known only when it has ended.
+    pub fn is_open_ended(&self) -> bool {
+        self.size == UNKNOWN_SIZE
     }
 
     /// Whether it is a device, FIFO or socket.

@@ -8,6 +8,7 @@
 //! - A file: the one operand, a file, meets it. A device, FIFO or socket: it is written to.
 
 use haul_proto::path::{Name, escape};
+use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{Operand, TargetRequest};
 use haul_proto::wire::storage::Fsync;
@@ -17,6 +18,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::memory;
 use crate::fs::{Dir, Identity, Links, Look, describe};
@@ -45,6 +47,8 @@ pub enum LandingKind {
     Contents(Dir),
     /// A device, FIFO or socket, by its path.
     Special(PathBuf),
+    /// What is open already, and takes bytes in order.
+    Pipe(Arc<OwnedFd>),
 }
 
 /// Why a Request cannot be carried out.
@@ -75,7 +79,7 @@ impl Landing {
     pub fn dir(&self) -> Option<&Dir> {
         match &self.kind {
             LandingKind::Into(dir) | LandingKind::As(dir, _) | LandingKind::Contents(dir) => Some(dir),
-            LandingKind::Special(_) => None,
+            LandingKind::Special(_) | LandingKind::Pipe(_) => None,
         }
     }
 
@@ -86,6 +90,7 @@ impl Landing {
             LandingKind::Into(dir) | LandingKind::As(dir, _) | LandingKind::Contents(dir) => {
                 drop(dir.fd().map(|fd| bounds.allow(&*fd, Rights::Land)));
             }
+            LandingKind::Pipe(_) => {}
             LandingKind::Special(path) => {
                 let handle = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok();
                 let is_special = |handle: &OwnedFd| Look::at_fd(handle).is_ok_and(|look| look.is_special());
@@ -108,6 +113,19 @@ pub fn find(request: &TargetRequest, state_dir: Option<&Path>, reporter: &Report
         Err(rustix::io::Errno::NOENT) => onto_nothing(request, path, state_dir, reporter),
         Err(error) => Err(cannot(typed, &error.into())),
     }
+}
+
+/// Where it goes if that is a pipe.
+pub fn pipe(request: &TargetRequest, standard_output: Option<OwnedFd>) -> Result<Landing, Refused> {
+    let [Operand { directory: false, .. }] = &request.operands[..] else {
+        return Err(Refused::usage("only one file, or what a pipe brings, can go into a pipe\nfor more, pipe tar's output into haul: tar -cf - tree | haul - ...".into()));
+    };
+    let pipe = match request.pipe {
+        Pipe::Standard => standard_output.ok_or("standard output cannot be written to on another host"),
+        Pipe::Named | Pipe::No => Err("programs and FIFOs are not known to this version"),
+    };
+    let pipe = pipe.map_err(|text| Refused::failed(text.into()))?;
+    Ok(Landing { kind: LandingKind::Pipe(Arc::new(pipe)), label: request.path.clone(), memory: None })
 }
 
 /// Makes a directory and those above it, and puts the names that this makes on the disk where that is asked for.
@@ -133,6 +151,11 @@ fn onto_existing(
     let shown = escape(path.as_os_str().as_bytes());
     if look.kind == FileType::Directory {
         let dir = Dir::open_root(path).map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
+        if let [Operand { directory: false, name: None, .. }] = &request.operands[..] {
+            return Err(Refused::usage(format!(
+                "{shown} is a directory, and what comes out of a pipe has no name\nname the file that it is to be there"
+            )));
+        }
         refuse_nesting(request, &dir, path)?;
         refuse_itself(request, &dir, path)?;
         return Ok(into_directory(request, dir, path, look.identity, state_dir));
@@ -295,7 +318,7 @@ fn ancestors(dir: &Dir) -> io::Result<Vec<Identity>> {
             return Ok(found);
         }
         found.push(identity);
-        at = std::sync::Arc::new(up);
+        at = Arc::new(up);
     }
 }
 

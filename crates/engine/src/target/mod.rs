@@ -13,6 +13,7 @@ pub(crate) mod file;
 pub(crate) mod journal;
 mod landing;
 mod memory;
+mod order;
 mod proof;
 mod queue;
 #[cfg(test)]
@@ -31,9 +32,11 @@ use haul_proto::path::escape;
 use haul_proto::session::target::{Finish, Step, Target as Machine};
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::message::SourceMessage;
+use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::request::TargetRequest;
 use haul_proto::wire::storage::Verify;
 use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -132,9 +135,18 @@ fn journals(request: &TargetRequest) -> Result<Journals, Refused> {
 }
 
 impl Target {
-    /// Finds out where the data lands.
-    pub fn prepare(request: TargetRequest, reporter: Reporter, surroundings: &Surroundings) -> Result<Self, Refused> {
-        let landing = landing::find(&request, surroundings.state_dir.as_deref(), &reporter)?;
+    /// Finds out where the data lands. `standard_output` is that of whoever typed the command, where this worker was given
+    /// it.
+    pub fn prepare(
+        request: TargetRequest,
+        reporter: Reporter,
+        surroundings: &Surroundings,
+        standard_output: Option<OwnedFd>,
+    ) -> Result<Self, Refused> {
+        let landing = match request.pipe {
+            Pipe::No => landing::find(&request, surroundings.state_dir.as_deref(), &reporter)?,
+            Pipe::Standard | Pipe::Named => landing::pipe(&request, standard_output)?,
+        };
         let storage = request.storage;
         let journals = journals(&request)?;
         let rivals = Rivals::new(request.again);

@@ -163,7 +163,8 @@ impl Incoming {
 
     /// All of it was written: gives it its metadata.
     pub fn complete(&self, target: &Target, disk: Option<&FileSystem>, modified: Stamp) -> Result<Bytes, String> {
-        let Some(Ok(file)) = self.opened() else { return Err("nothing of it was written".into()) };
+        // Nothing was written of one that came out of a pipe and is empty.
+        let file = self.open_once(target)?;
         self.saving().iter().for_each(|(_, saving)| saving.end());
         let fd = &**file.fd();
         let flushed = if disk.is_none() { flush_where_close_tells(fd) } else { Ok(()) };
@@ -171,7 +172,7 @@ impl Incoming {
             Place::Spot(_) => self.apply_meta(target, fd, modified, true),
             Place::Special { .. } => Ok(()),
         });
-        applied.map(|()| Bytes::Open(Arc::clone(file))).map_err(|error| describe(&error))
+        applied.map(|()| Bytes::Open(file)).map_err(|error| describe(&error))
     }
 
     /// A file without a name: nothing of it can be left behind.

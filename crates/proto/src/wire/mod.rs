@@ -9,6 +9,7 @@ pub mod handshake;
 pub mod limits;
 pub mod link;
 pub mod message;
+pub mod pipe;
 pub mod report;
 pub mod request;
 pub mod sandbox;

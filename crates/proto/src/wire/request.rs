@@ -4,6 +4,7 @@
 use super::fault::ProtocolFault;
 use super::handshake::Suite;
 use super::limits::{ADDRESSES_MAX, CONGESTION_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX, TEXT_MAX};
+use super::pipe::Pipe;
 use super::storage::{Fsync, StorageRequest, Verify};
 use crate::codec::{Decoded, Reader, Writer};
 use crate::compression::Policy;
@@ -96,6 +97,8 @@ pub struct SourceRequest {
     pub storage: StorageRequest,
     /// What may be done to payloads before they are sealed.
     pub compression: Policy,
+    /// What the one operand stands for.
+    pub pipe: Pipe,
 }
 
 /// What becomes of symbolic links below an operand.
@@ -146,6 +149,8 @@ pub struct TargetRequest {
     pub journal_dir: Vec<u8>,
     /// What is waited for before a file counts as copied.
     pub fsync: Fsync,
+    /// What the path stands for.
+    pub pipe: Pipe,
 }
 
 /// An operand, as the target needs to know it.
@@ -187,6 +192,7 @@ impl ControllerMessage {
                 out.bool(request.recursive).u8(request.links.number()).u64(request.rate_bytes_per_s);
                 request.storage.encode(&mut out);
                 request.compression.encode(&mut out);
+                request.pipe.encode(&mut out);
             }
             Self::Target(request) => {
                 out.u8(kind::TARGET);
@@ -259,6 +265,7 @@ fn decode_source(reader: &mut Reader<'_>) -> Decoded<SourceRequest> {
         rate_bytes_per_s: reader.u64()?,
         storage: StorageRequest::decode(reader)?,
         compression: Policy::decode(reader)?,
+        pipe: Pipe::decode(reader)?,
     })
 }
 
@@ -293,6 +300,7 @@ impl TargetRequest {
         self.storage.encode(out);
         out.bool(self.resume).bool(self.keep_partial).bytes(&self.journal_dir);
         self.fsync.encode(out);
+        self.pipe.encode(out);
     }
 
     fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
@@ -318,6 +326,7 @@ impl TargetRequest {
             keep_partial: reader.bool()?,
             journal_dir: reader.bytes(PATH_MAX, "a path")?.to_vec(),
             fsync: Fsync::decode(reader)?,
+            pipe: Pipe::decode(reader)?,
         })
     }
 }
@@ -413,6 +422,7 @@ mod tests {
                 storage: StorageRequest::default(),
                 rate_bytes_per_s: u64::MAX,
                 compression: Policy::Auto,
+                pipe: Pipe::Named,
             }),
             ControllerMessage::Target(TargetRequest {
                 settings: settings(),
@@ -432,6 +442,7 @@ mod tests {
                 keep_partial: false,
                 journal_dir: b"/j".to_vec(),
                 fsync: Fsync::Data,
+                pipe: Pipe::Standard,
             }),
             ControllerMessage::Listen,
             ControllerMessage::Connect { addresses: vec!["[::1]:5031".into()], timeout_ms: 3000 },

@@ -1,0 +1,127 @@
+//! What a flow is read from, and what was read of it and is not known to be written at the target. Its frames are read
+//! one after the other, by whichever stream has the right to; everything after that is done by many at a time.
+
+use haul_proto::integrity::FrameLen;
+use haul_proto::manifest::Stamp;
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::item::{Item, Trouble};
+use crate::storage::calls::{read_at, read_on};
+use crate::worker::lock;
+
+/// Where a flow comes from.
+pub struct Feed {
+    /// A pipe; `None` for a file, whose reader knows it.
+    pipe: Option<Arc<OwnedFd>>,
+    /// A byte that was read to know whether there is any behind the first frame.
+    peeked: Mutex<Option<u8>>,
+    kept: Mutex<Kept>,
+}
+
+/// Frames that may have to be sent again.
+#[derive(Default)]
+struct Kept {
+    frames: BTreeMap<u64, KeptFrame>,
+    /// Room of those that are not kept any more.
+    free: Vec<Vec<u8>>,
+}
+
+struct KeptFrame {
+    bytes: Vec<u8>,
+    is_only: bool,
+}
+
+/// What came of reading a frame.
+pub struct Portion {
+    /// Bytes: none where the flow ended right behind the frame before.
+    pub len: usize,
+    /// Behind it is nothing: the whole flow's size, and its time.
+    pub end: Option<(u64, Stamp)>,
+}
+
+impl Feed {
+    /// A flow that comes out of a pipe.
+    pub fn of_pipe(pipe: Arc<OwnedFd>) -> Self {
+        Self { pipe: Some(pipe), ..Self::of_file() }
+    }
+
+    /// A file that the target takes in order.
+    pub fn of_file() -> Self {
+        Self { pipe: None, peeked: Mutex::new(None), kept: Mutex::default() }
+    }
+
+    /// Reads frame `index`. Waits as long as a pipe makes it wait.
+    pub fn read(&self, item: &Item, frame: FrameLen, index: u64, room: &mut [u8]) -> Result<Portion, Trouble> {
+        match &self.pipe {
+            Some(pipe) => self.read_pipe(pipe, frame, index, &mut room[..frame.bytes()]),
+            None => read_file(item, frame, index, room),
+        }
+    }
+
+    fn read_pipe(&self, pipe: &OwnedFd, frame: FrameLen, index: u64, room: &mut [u8]) -> Result<Portion, Trouble> {
+        let mut peeked = lock(&self.peeked);
+        let mut len = 0;
+        if let Some(byte) = peeked.take() {
+            room[0] = byte;
+            len = 1;
+        }
+        len += read_on(pipe, &mut room[len..])?;
+        let mut has_ended = len < room.len();
+        if index == 0 && !has_ended {
+            // The value of a frame is another one where it is all there is.
+            let mut byte = [0];
+            has_ended = read_on(pipe, &mut byte)? == 0;
+            *peeked = (!has_ended).then_some(byte[0]);
+        }
+        let size = index.saturating_mul(frame.get().into()).saturating_add(len as u64);
+        Ok(Portion { len, end: has_ended.then(|| (size, now())) })
+    }
+
+    /// Keeps a frame, and forgets those before `written`.
+    pub fn keep(&self, index: u64, payload: &[u8], is_only: bool, written: u64) {
+        let mut kept = lock(&self.kept);
+        let rest = kept.frames.split_off(&written);
+        let done = std::mem::replace(&mut kept.frames, rest);
+        kept.free.extend(done.into_values().map(|frame| frame.bytes));
+        let mut bytes = kept.free.pop().unwrap_or_default();
+        bytes.clear();
+        bytes.extend_from_slice(payload);
+        kept.frames.insert(index, KeptFrame { bytes, is_only });
+    }
+
+    /// Copies a frame that was kept into `room`: its length, and whether it is the only one. `None` where it is not kept.
+    pub fn kept(&self, index: u64, room: &mut [u8]) -> Option<(usize, bool)> {
+        let kept = lock(&self.kept);
+        let KeptFrame { bytes, is_only } = kept.frames.get(&index)?;
+        room.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some((bytes.len(), *is_only))
+    }
+}
+
+/// The file has to be what it was when it was offered, when all of it was read.
+fn read_file(item: &Item, frame: FrameLen, index: u64, room: &mut [u8]) -> Result<Portion, Trouble> {
+    let file = item.open_shared()?;
+    let len = frame.frame_len(item.size, index).ok_or(Trouble::Changed)?;
+    let offset = index.saturating_mul(frame.get().into());
+    if read_at(&**file.fd(), &mut room[..len], offset)? < len {
+        return Err(Trouble::Changed);
+    }
+    let is_last = index + 1 == frame.frames(item.size);
+    if is_last && item.look(file.fd())? != (item.size, item.modified) {
+        return Err(Trouble::Changed);
+    }
+    Ok(Portion { len, end: is_last.then_some((item.size, item.modified)) })
+}
+
+/// A flow has the time of its end.
+fn now() -> Stamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Stamp { seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX), nanoseconds: since.subsec_nanos() }
+}
+
+#[cfg(test)]
+#[path = "feed_tests.rs"]
+mod tests;
