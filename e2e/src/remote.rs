@@ -150,10 +150,7 @@ impl Pair {
     pub fn slow(sandbox: &Sandbox, megabit_per_s: u32) -> Self {
         let pair = Self::new(sandbox);
         for (host, interface) in [(&pair.near, &pair.cable.0), (&pair.far, &pair.cable.1)] {
-            let rate = format!("{megabit_per_s}mbit");
-            let shape =
-                ["qdisc", "add", "dev", interface, "root", "tbf", "rate", &rate, "burst", "128k", "latency", "50ms"];
-            host.run("tc", shape).unwrap_or_else(|error| panic!("{error:#}"));
+            host.slow_down(interface, megabit_per_s).unwrap_or_else(|error| panic!("{error:#}"));
         }
         pair
     }

@@ -59,7 +59,7 @@ fn the_digest_of_a_stream_is_that_of_its_bytes() {
         let haul = remote.haul(&sandbox).args(["--json", "--verify", "memory", "-"]).arg(remote.at(&target));
         let said = String::from_utf8(output_of(fed(haul, &source))).unwrap();
         let digest = blake3::hash(&fs::read(&source).unwrap()).to_hex();
-        assert!(said.contains(digest.as_str()) && said.contains(&format!("\"size\":{len}")), "{said}");
+        assert!(said.contains(digest.as_str()) && said.contains(&format!("\"bytes\":{len}")), "{said}");
     }
 }
 

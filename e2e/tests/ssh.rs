@@ -264,13 +264,6 @@ fn a_path_that_is_not_there_is_named_with_its_host() {
 }
 
 #[test]
-fn from_host_to_host_is_refused_plainly() {
-    let sandbox = Sandbox::new();
-    sandbox.haul(["one:file", "two:file"]).run().ends(2).says(["one", "two"]);
-    sandbox.haul(["one:file", "two:file", "target"]).run().ends(2).says(["one", "two"]);
-}
-
-#[test]
 fn what_looks_like_an_option_is_no_host() {
     let sandbox = Sandbox::new();
     sandbox.file("source", "content");

@@ -1,5 +1,7 @@
 //! What the fuzzer starts from: valid encodings of everything, and short sessions.
 
+use std::net::IpAddr;
+
 use haul_engine::codec::Packer;
 use haul_proto::codec::Writer;
 use haul_proto::compression::{Method, Policy};
@@ -9,6 +11,7 @@ use haul_proto::integrity::FrameLen;
 use haul_proto::journal::{HEADER_BYTES, Header, Record, encode_slot};
 use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp, Version};
 use haul_proto::path::Name;
+use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::compressed::{Codec, Compressed, encode_trailer};
 use haul_proto::wire::feature::Features;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer};
@@ -18,6 +21,7 @@ use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::{Counters, Final, Hello, PathFigures, ReadBack, Windows, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
+use haul_proto::wire::route::Route;
 use haul_proto::wire::sandbox::{Confinement, Sandbox};
 use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
 
@@ -71,7 +75,7 @@ fn source_messages() -> Vec<SourceMessage> {
         SourceMessage::FileEnd { entry: EntryId(6), size: 1 << 30, modified: meta.modified, digest: [7; 32] },
         SourceMessage::SourceFailed { entry: EntryId(7), reason: "gone".into() },
         SourceMessage::OffersEnd,
-        SourceMessage::Streams { count: 64 },
+        SourceMessage::Streams { count: 64, path: PathId(1) },
         SourceMessage::Ask { streams: vec![StreamId(3)], entries: vec![(EntryId(6), 2), (EntryId(9), 1)] },
     ]
 }
@@ -106,6 +110,8 @@ fn settings() -> SessionSettings {
         report_files: true,
         report_every_ms: 200,
         cpus: Cpus::default(),
+        all_paths: true,
+        ports: Some((5031, 5039)),
         silence_ms: 12_000,
     }
 }
@@ -146,8 +152,20 @@ fn controller_messages() -> Vec<ControllerMessage> {
             fsync: Fsync::Data,
             pipe: Pipe::No,
         }),
-        ControllerMessage::Listen,
-        ControllerMessage::Connect { addresses: vec!["[::1]:5031".into(), "10.0.0.1:1".into()], timeout_ms: 3000 },
+        ControllerMessage::Listen { address: None },
+        ControllerMessage::Listen { address: Some(IpAddr::from([0xfd; 16])) },
+        ControllerMessage::Connect {
+            routes: vec![
+                Route::to("[::1]:5031"),
+                Route {
+                    from: Some(IpAddr::from([10, 0, 0, 2])),
+                    interface: "eth0".into(),
+                    link: 2,
+                    ..Route::to("10.0.0.1:1")
+                },
+            ],
+            timeout_ms: 3000,
+        },
         ControllerMessage::Tunnel { connector: true },
         ControllerMessage::Begin { skip: None },
         ControllerMessage::Begin { skip: Some((1, 2)) },
@@ -167,6 +185,15 @@ fn worker_messages() -> Vec<WorkerMessage> {
             aes: true,
             boot: [1; 16],
             ssh_connection: Some("::1 40000 ::1 22".into()),
+            addresses: vec![
+                LocalAddress {
+                    address: IpAddr::from([10, 0, 0, 2]),
+                    prefix: 24,
+                    interface: "eth0".into(),
+                    mbit_per_s: 10_000,
+                },
+                LocalAddress { address: IpAddr::from([0xfd; 16]), prefix: 128, interface: "ib0".into(), mbit_per_s: 0 },
+            ],
             windows: Windows { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 },
         }),
         WorkerMessage::SourceReady { operands: vec![None, Some(operand())], origin: [2; 32] },
@@ -174,6 +201,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::Refused { usage: true, text: text() },
         WorkerMessage::Listening { port: 5031 },
         WorkerMessage::Connected { from: text(), to: text(), streams: 8 },
+        WorkerMessage::Paths { in_use: vec![(text(), text()), (text(), text())], because: text() },
         WorkerMessage::CannotConnect { text: text() },
         WorkerMessage::Counters(counters),
         WorkerMessage::FileDone { path: b"a\xff".to_vec(), size: 1 << 40, digest: Some([4; 32]) },

@@ -99,6 +99,14 @@ impl Netns {
         self.run("ip", args).map(|_| ())
     }
 
+    /// Lets an interface send no more than this.
+    pub fn slow_down(&self, interface: &str, megabit_per_s: u32) -> Result<()> {
+        let rate = format!("{megabit_per_s}mbit");
+        let shape =
+            ["qdisc", "add", "dev", interface, "root", "tbf", "rate", &rate, "burst", "128k", "latency", "50ms"];
+        self.run("tc", shape).map(|_| ())
+    }
+
     /// Runs `work` in a thread of its own in here. The sockets that it makes, and the threads that it starts, stay in here.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         let inside = self.inside()?;

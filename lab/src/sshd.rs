@@ -33,6 +33,8 @@ const SSHD_PATHS: [&str; 4] = ["/usr/sbin/sshd", "/usr/local/sbin/sshd", "/usr/b
 pub struct Options<'a> {
     /// Where it listens.
     pub address: IpAddr,
+    /// The port it listens on; `None` for a free one.
+    pub port: Option<u16>,
     /// The network namespace it (and so every remote command) runs in.
     pub netns: Option<&'a Netns>,
     /// What remote commands get as HOME and as the directory they start in;
@@ -51,6 +53,7 @@ impl Default for Options<'_> {
     fn default() -> Self {
         Self {
             address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            port: None,
             netns: None,
             home: None,
             environment: Vec::new(),
@@ -244,8 +247,11 @@ fn make_keys(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A port that is free now; in another namespace all are, as good as certainly.
+/// The port that is asked for, else one that is free now; in another namespace all are, as good as certainly.
 fn free_port(options: &Options<'_>) -> Result<u16> {
+    if let Some(port) = options.port {
+        return Ok(port);
+    }
     let address = if options.netns.is_some() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { options.address };
     let listener = TcpListener::bind((address, 0)).with_context(|| format!("no free port on {address}"))?;
     Ok(listener.local_addr()?.port())

@@ -348,7 +348,7 @@ impl Receiver {
     /// Takes up what a machine's step asks for; a thread will do it.
     fn follow(&mut self, step: Step<usize>) -> Done<()> {
         match step {
-            Step::None | Step::Connect(_) | Step::StreamsLost(_) => {}
+            Step::None | Step::Connect(..) | Step::StreamsLost(_) => {}
             Step::Finish(finish) => self.todo.push(Todo::Finish(finish)),
             Step::Abandon(entry, handle, _) => {
                 self.abandoned += 1;

@@ -17,10 +17,10 @@ use haul_proto::path::escape;
 use haul_proto::wire::limits::{CONGESTION_MAX, RATE_MIN};
 
 use crate::args::UsageError;
-use crate::args::operand::parse_operand;
 use crate::args::table::typed;
 use crate::args::values::Values;
-use crate::pipes::pipes;
+use crate::network::{family, network};
+use crate::pipes::{locations, pipes};
 
 /// Progress as events, unless `-P` says otherwise.
 const JSON_PROGRESS_EVERY: Duration = Duration::from_secs(1);
@@ -90,9 +90,9 @@ pub enum Mode {
 /// The plan for a copy of `operands`, the last of which is the target.
 pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {
     let settings = settings(values, stderr_is_terminal)?;
-    let mut sources = operands.iter().map(|operand| parse_operand(operand)).collect::<Result<Vec<_>, _>>()?;
+    let mut sources = locations(values, operands)?;
     let mut target = sources.pop().ok_or_else(|| UsageError::new("nothing to copy"))?;
-    check_hosts(&sources, &target)?;
+    check_hosts(&sources)?;
     if is_null(&target.path) {
         target.path = NULL_TARGET.into();
     }
@@ -139,9 +139,10 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, U
             None if display.mode == Mode::Json => JSON_PROGRESS_EVERY,
             None => defaults.progress_every,
         },
+        network: network(values)?,
         ..defaults
     };
-    Ok(Settings { options, access: access(values)?, display, checksums })
+    Ok(Settings { options, access: access(values, stderr_is_terminal)?, display, checksums })
 }
 
 /// `-s`, of a copy or of the demo.
@@ -245,7 +246,7 @@ fn verify(values: &Values) -> Result<Verify, UsageError> {
     Ok(verify)
 }
 
-fn access(values: &Values) -> Result<Access, UsageError> {
+fn access(values: &Values, in_turn: bool) -> Result<Access, UsageError> {
     let port = values.number("ssh-port", 1..=u16::MAX.into())?;
     let ssh_options = values.texts("ssh-option")?;
     if let Some(option) =
@@ -258,9 +259,11 @@ fn access(values: &Values) -> Result<Access, UsageError> {
         identity: values.last("idfile").map(PathBuf::from),
         port: port.and_then(|port| u16::try_from(port).ok()),
         ssh_options,
+        family: family(values, "c")?,
         source_command: command(values, "source-command")?,
         target_command: command(values, "target-command")?,
         deploy: !values.flag("no-deploy"),
+        in_turn,
         silence: silence(values)?,
         connect_timeout: None,
         retries: retries(values)?,
@@ -322,29 +325,22 @@ fn display(values: &Values, stderr_is_terminal: bool) -> Result<Display, UsageEr
     Ok(Display { mode, verbose })
 }
 
-fn contradiction(a: &str, b: &str) -> UsageError {
+/// Two options of which one has to go.
+pub fn contradiction(a: &str, b: &str) -> UsageError {
     UsageError::new(format!("{} and {} contradict each other", typed(a), typed(b))).remedy("leave one of them out")
 }
 
-/// One host for all sources, and this machine at one end at least.
-fn check_hosts(sources: &[Location], target: &Location) -> Result<(), UsageError> {
+/// One host for all sources: one worker reads them all.
+fn check_hosts(sources: &[Location]) -> Result<(), UsageError> {
     let Some(first) = sources.first() else { return Err(UsageError::new("nothing to copy")) };
-    if let Some(other) = sources.iter().find(|source| source.host != first.host) {
-        return Err(UsageError::new(format!(
+    match sources.iter().find(|source| source.host != first.host) {
+        None => Ok(()),
+        Some(other) => Err(UsageError::new(format!(
             "the sources are on two hosts: {} and {}",
             shown(&first.host),
             shown(&other.host)
         ))
-        .remedy("copy from each host with a command of its own"));
-    }
-    match (&first.host, &target.host) {
-        (Host::Remote { .. }, Host::Remote { .. }) => Err(UsageError::new(format!(
-            "{} and {} are both remote: this version copies from or to this machine only",
-            shown(&first.host),
-            shown(&target.host)
-        ))
-        .remedy(format!("run haul on one of them: ssh -t {} haul ...", shown(&first.host)))),
-        _ => Ok(()),
+        .remedy("copy from each host with a command of its own")),
     }
 }
 
@@ -359,4 +355,4 @@ pub fn shown(host: &Host) -> String {
 
 #[cfg(test)]
 #[path = "resolve_tests.rs"]
-mod tests;
+pub mod tests;

@@ -3,14 +3,16 @@
 use super::*;
 use crate::args::parse::{Command, parse};
 
-fn plan_of(line: &str, terminal: bool) -> Result<Plan, UsageError> {
+/// What this command line comes to.
+pub fn plan_of(line: &str, terminal: bool) -> Result<Plan, UsageError> {
     match parse(line.split(' ').map(OsString::from).collect(), &|_| false)? {
         Command::Copy(values, operands) => plan(&values, &operands, terminal),
         other => panic!("{other:?}"),
     }
 }
 
-fn good(line: &str) -> Plan {
+/// The same for a good one.
+pub fn good(line: &str) -> Plan {
     plan_of(line, false).unwrap()
 }
 
@@ -92,7 +94,7 @@ fn bad_values_name_the_option_and_the_remedy() {
         ["-s 0 a b", "-s x a b", "--streams 257 a b", "-w 1kb a b", "-w 1 a b", "-x 1023 a b", "--cpus 0-1024 a b", "--cpus 3-1 a b", "--cpus 1,,2 a b", "--congestion b/r a b", "--frame 300k a b", "--frame 2m a b",
          "-@ folow a b", "-u source a b", "--cache both a b", "--cipher aes a b", "--cipher auto --no-encrypt a b", "--verify wire a b", "--verify=disk --fsync=none a b", "-P 0 a b",
          "-c20 a b", "-cmax a b", "--quiet -P 1 a b", "--quiet -v a b", "--checksums - --json a b", "--ssh-port 0 a b", "h:a g:b c",
-         "h:a b c", "h:a me@g:b", "--checksums= a b", "-S= a b", "--ssh-option= a b"]
+         "h:a b c", "--checksums= a b", "-S= a b", "--ssh-option= a b"]
             .map(|line| format!("$ haul {line}\n{}", plan_of(line, false).unwrap_err()))
             .join("\n\n"),
         @r#"
@@ -189,10 +191,6 @@ fn bad_values_name_the_option_and_the_remedy() {
         the sources are on two hosts: h and this machine
         copy from each host with a command of its own
 
-        $ haul h:a me@g:b
-        h and me@g are both remote: this version copies from or to this machine only
-        run haul on one of them: ssh -t h haul ...
-
         $ haul --checksums= a b
         --checksums: the name of the file is empty
 
@@ -205,6 +203,14 @@ fn bad_values_name_the_option_and_the_remedy() {
         write it as ssh's -o takes it: --ssh-option ConnectTimeout=10
         "#
     );
+}
+
+#[test]
+fn both_ends_may_be_elsewhere_and_are_logged_in_to_in_turn_where_somebody_may_be_asked() {
+    let plan = good("-r h:a h:b me@g:c");
+    assert_eq!((plan.job.sources.len(), plan.job.access.in_turn), (2, false));
+    assert_eq!(plan.job.target.host, Host::Remote { user: Some("me".into()), name: "g".into() });
+    assert!(plan_of("h:a g:b", true).unwrap().job.access.in_turn);
 }
 
 #[test]

@@ -34,6 +34,13 @@ pub enum Event {
         /// How they are sealed; never [`Cipher::Auto`].
         cipher: Cipher,
     },
+    /// The data takes another path from now on, or more of them.
+    Moved {
+        /// What it takes now.
+        way: Way,
+        /// Why, if it left one.
+        because: Option<String>,
+    },
     /// A connection was lost. The job is begun again after a pause; what is there already is not copied again.
     Again {
         /// What was lost, where, and why; one line.
@@ -122,13 +129,16 @@ pub enum Way {
     #[default]
     None,
     /// Within one process, no socket.
-    Local,
-    /// TCP; `from` connected to `to`.
+    Local {
+        /// The host that it is on, as the user named it; `None` for this one.
+        host: Option<String>,
+    },
+    /// TCP.
     Tcp {
-        /// Address and port of the end that connected.
-        from: String,
-        /// Address and port of the end that accepted.
-        to: String,
+        /// The path that the data takes: with `--paths all`, the first of them.
+        path: Path,
+        /// The others, where several are used at once.
+        others: Vec<Path>,
         /// Why the first choice was not taken, if it was not.
         instead_of: Option<String>,
     },
@@ -137,6 +147,19 @@ pub enum Way {
         /// Why no TCP connection could be had.
         because: String,
     },
+}
+
+/// A path between two hosts; `from` connected to `to`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Path {
+    /// Address and port of the end that connected.
+    pub from: String,
+    /// Address and port of the end that accepted.
+    pub to: String,
+    /// The interface of the end that connected, where it said which one has that address.
+    pub interface: Option<String>,
+    /// What the systems say of its speed: of both ends' interfaces, the slower one.
+    pub mbit_per_s: Option<u32>,
 }
 
 /// What compression did.

@@ -1,8 +1,7 @@
 //! The streams of a running job, as they come and go: which there are, what their sockets say, which are given up, and
 //! how more are made. What a stream carries is not known here.
 
-use haul_proto::ids::StreamId;
-use haul_proto::mend::{Mend, Mender, Seen};
+use haul_proto::ids::{PathId, StreamId};
 use haul_proto::ranges::RangeSet;
 use haul_proto::tune::Look;
 use haul_proto::wire::report::PathFigures;
@@ -11,15 +10,16 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
+use crate::crossing::{Crossing, Repair, SeenPath};
 use crate::os::tcp_info::{TcpInfo, tcp_info};
-use crate::stream::connect::Connector;
-use crate::stream::socket::{abandon, bears_loss};
+use crate::stream::connector::Connector;
+use crate::stream::socket::{abandon, bears_loss, names};
 use crate::stream::{Ids, Stream};
 use crate::worker::lock;
 
 /// All streams of a job.
 pub struct Lanes {
-    /// How many may be in use. Others may be there besides: an end learns late that a stream of its is gone.
+    /// How many may be in use on a path. Others may be there besides: an end learns late that a stream of its is gone.
     most: usize,
     state: Mutex<State>,
     /// Held while those in use are found out and told to the source, so that no earlier finding is told later.
@@ -36,14 +36,15 @@ struct State {
     lanes: BTreeMap<u16, Lane>,
     /// Ids of all streams that have come: none comes twice.
     ids: RangeSet,
-    mender: Mender,
-    /// How many are gone, and what they met with.
+    crossing: Crossing,
+    /// How many are gone that were in use, and what all met with.
     gone: u64,
     past: PathFigures,
 }
 
 struct Lane {
     socket: Weak<OwnedFd>,
+    path: PathId,
     /// Whether another connection can take its place.
     is_tcp: bool,
     given_up: bool,
@@ -62,11 +63,11 @@ pub struct Snapshot {
 }
 
 impl Lanes {
-    /// For a job of which at most so many streams are in use.
-    pub fn new(most: u16) -> Self {
-        let (state, sharing) = (Mutex::default(), Mutex::default());
+    /// For a job of which at most so many streams are in use on a path.
+    pub fn new(most: u16, all_paths: bool) -> Self {
+        let state = Mutex::new(State { crossing: Crossing::new(all_paths), ..State::default() });
         let (connector, first_loss, ids) = (OnceLock::new(), OnceLock::new(), Ids::default());
-        Self { most: most.into(), state, sharing, connector, first_loss, ids }
+        Self { most: most.into(), state, sharing: Mutex::default(), connector, first_loss, ids }
     }
 
     /// Where the ids of streams that are made here come from.
@@ -78,14 +79,16 @@ impl Lanes {
     pub fn admit(&self, StreamId(id): StreamId, stream: &Stream) -> bool {
         self.ids.saw(StreamId(id));
         let mut state = lock(&self.state);
-        if usize::from(state.live()) >= 2 * self.most || !state.ids.insert(id.into()) {
+        let path = stream.path();
+        let is_too_many = usize::from(state.live(path)) >= 2 * self.most || !state.crossing.takes(path);
+        if is_too_many || !state.ids.insert(id.into()) {
             return false;
         }
         let socket = stream.watch();
         let is_tcp = tcp_info(stream.socket()).is_ok();
-        state.lanes.insert(id, Lane { socket, is_tcp, given_up: false, last: TcpInfo::default() });
-        let live = state.live();
-        state.mender.came(live);
+        state.lanes.insert(id, Lane { socket, path, is_tcp, given_up: false, last: TcpInfo::default() });
+        let live = state.live(path);
+        state.crossing.came(path, live);
         true
     }
 
@@ -96,14 +99,15 @@ impl Lanes {
         lane.look();
         count(&mut state.past, &lane.last);
         if is_lost && !lane.given_up {
-            state.is_gone();
+            state.is_gone(lane.path);
         }
         lane.is_tcp
     }
 
-    /// How many streams there are.
+    /// How many streams there are on the path that is used.
     pub fn count(&self) -> u16 {
-        lock(&self.state).live()
+        let state = lock(&self.state);
+        state.crossing.main().map_or(0, |path| state.live(path))
     }
 
     /// From now on, streams can be made here.
@@ -112,57 +116,81 @@ impl Lanes {
         let _ = self.connector.set(connector);
     }
 
-    /// Makes so many more streams; `false` where that is for the other end to do.
-    pub fn make(&self, count: u16) -> bool {
-        self.connector.get().map(|connector| connector.make(count)).is_some()
+    /// Makes so many more streams on a path; `false` where that is for the other end to do.
+    pub fn make(&self, count: u16, path: PathId) -> bool {
+        self.connector.get().map(|connector| connector.make(count, path)).is_some()
     }
 
-    /// From now on, so many are to be in use. Returns how many of these are to be made.
-    pub fn want(&self, streams: u16) -> u16 {
+    /// From now on, so many are to be in use. Returns how many of these are to be made, and on which path.
+    pub fn want(&self, streams: u16) -> Option<(PathId, u16)> {
         let mut state = lock(&self.state);
-        let live = state.live();
-        state.mender.want(streams, live)
+        let path = state.crossing.main()?;
+        let live = state.live(path);
+        Some((path, state.crossing.mender(path).want(streams, live)))
     }
 
-    /// Tells how many streams are in use, and the last one's id.
-    pub fn share_out(&self, tell: impl FnOnce(u16, StreamId)) {
+    /// Tells which streams are in use.
+    pub fn share_out(&self, tell: impl FnOnce(RangeSet)) {
         let _sharing = lock(&self.sharing);
-        let state = lock(&self.state);
-        let in_use: Vec<u16> = state.ids_of_live().take(state.mender.wanted().into()).collect();
+        let mut state = lock(&self.state);
+        let mut in_use = RangeSet::new();
+        for path in state.crossing.in_use() {
+            let wanted = state.crossing.mender(path).wanted().into();
+            for id in state.ids_of_live(path).take(wanted) {
+                in_use.insert(id.into());
+            }
+        }
         drop(state);
-        let last = in_use.last().copied().unwrap_or(u16::MAX);
-        tell(u16::try_from(in_use.len()).unwrap_or(u16::MAX), StreamId(last));
+        tell(in_use);
     }
 
-    /// Whether a stream is gone that another one will replace.
+    /// Whether figures of all together tell nothing now: a stream is gone that another one will replace, or paths are
+    /// being compared.
     pub fn is_mending(&self) -> bool {
-        lock(&self.state).mender.is_mending()
+        lock(&self.state).crossing.is_unsettled()
     }
 
     /// Looks at all sockets, and gives up those that are broken or stalled: their streams' threads will notice. `None`
     /// where streams are not TCP's, and nothing can take their place.
-    pub fn mend(&self, elapsed: Duration) -> Option<Mend> {
+    pub fn mend(&self, elapsed: Duration) -> Option<Repair> {
         let mut state = lock(&self.state);
-        let (mut seen, mut broken) = (Vec::new(), Vec::new());
+        let mut seen: BTreeMap<PathId, SeenPath> = BTreeMap::new();
         for (id, lane) in state.lanes.iter_mut().filter(|(_, lane)| !lane.given_up) {
             if !lane.is_tcp {
                 return None;
             }
+            let path = seen.entry(lane.path).or_default();
             match lane.look() {
-                Some(TcpInfo { is_established: true, acknowledged_bytes, is_unanswered: unanswered, .. }) => {
-                    seen.push(Seen { stream: StreamId(*id), acknowledged_bytes, unanswered });
-                }
-                _ => broken.push(StreamId(*id)),
+                Some(info) if info.is_established => path.alive(StreamId(*id), &info),
+                _ => path.broken.push(StreamId(*id)),
             }
         }
-        broken.iter().for_each(|_| state.is_gone());
-        let mut mend = state.mender.look(u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX), &seen);
-        state.gone += mend.give_up.len() as u64;
-        mend.give_up.iter().for_each(|id| self.note_loss(format!("data stream {} was not answered any more", id.0)));
+        let repair = state.crossing.look(elapsed, &seen);
+        let broken: Vec<_> = seen.values().flat_map(|path| path.broken.iter().copied()).collect();
+        let silent = repair.give_up.iter().filter(|id| !broken.contains(id));
+        silent.for_each(|id| self.note_loss(format!("data stream {} was not answered any more", id.0)));
         broken.iter().for_each(|id| self.note_loss(format!("data stream {} broke", id.0)));
-        mend.give_up.extend(broken);
-        state.give_up(&mend.give_up);
-        Some(mend)
+        state.gone += repair.give_up.len() as u64 + u64::from(repair.moved.is_some());
+        state.give_up(&repair.give_up);
+        Some(repair)
+    }
+
+    /// Whether streams have come by more than one path.
+    pub fn has_paths(&self) -> bool {
+        lock(&self.state).crossing.is_several()
+    }
+
+    /// The paths that are in use: of each, what the end that connected and the one that accepted are called.
+    pub fn names(&self) -> Vec<(PathId, (String, String))> {
+        let state = lock(&self.state);
+        let is_connector = self.connector.get().is_some();
+        let name = |path: PathId| {
+            let of_path = |lane: &&Lane| lane.path == path && !lane.given_up;
+            let socket = state.lanes.values().find(of_path)?.socket.upgrade()?;
+            let (own, peer) = names(&*socket);
+            Some((path, if is_connector { (own, peer) } else { (peer, own) }))
+        };
+        state.crossing.kept().into_iter().filter_map(name).collect()
     }
 
     /// The other end has given up these streams: whoever still listens to one reads what has come, and ends.
@@ -180,11 +208,13 @@ impl Lanes {
         self.first_loss.get().map(String::as_str)
     }
 
-    /// The sockets of the first `streams` streams, now; `None` where one of them is not TCP's.
+    /// The sockets of the first `streams` streams of the path that is used, now; `None` where one of them is not TCP's.
     pub fn snapshot(&self, streams: u16) -> Option<Snapshot> {
         let mut state = lock(&self.state);
+        let main = state.crossing.main();
         let mut all = Snapshot { round_trip: Duration::MAX, gone: state.gone, ..Snapshot::default() };
-        for lane in state.lanes.values_mut().filter(|lane| !lane.given_up).take(streams.into()) {
+        let in_use = |lane: &&mut Lane| !lane.given_up && Some(lane.path) == main;
+        for lane in state.lanes.values_mut().filter(in_use).take(streams.into()) {
             let info = lane.look()?;
             all.round_trip = all.round_trip.min(info.round_trip_min);
             all.acknowledged_bytes = all.acknowledged_bytes.saturating_add(info.acknowledged_bytes);
@@ -212,17 +242,17 @@ impl Lanes {
 }
 
 impl State {
-    fn ids_of_live(&self) -> impl Iterator<Item = u16> {
-        self.lanes.iter().filter(|(_, lane)| !lane.given_up).map(|(id, _)| *id)
+    fn ids_of_live(&self, path: PathId) -> impl Iterator<Item = u16> {
+        self.lanes.iter().filter(move |(_, lane)| lane.path == path && !lane.given_up).map(|(id, _)| *id)
     }
 
-    fn live(&self) -> u16 {
-        u16::try_from(self.ids_of_live().count()).unwrap_or(u16::MAX)
+    fn live(&self, path: PathId) -> u16 {
+        u16::try_from(self.ids_of_live(path).count()).unwrap_or(u16::MAX)
     }
 
-    fn is_gone(&mut self) {
+    fn is_gone(&mut self, path: PathId) {
         self.gone += 1;
-        self.mender.gone();
+        self.crossing.mender(path).gone();
     }
 
     fn give_up(&mut self, streams: &[StreamId]) {

@@ -1,13 +1,14 @@
 //! Streams that come, are given up and are replaced, over real sockets.
 
 use super::*;
-use crate::stream::accept::listen;
+use crate::stream::accept::{Place, listen};
 use crate::stream::connect::{Connected, Terms, connect};
 use crate::stream::handshake::Credentials;
 use crate::stream::socket::SocketSettings;
 use crate::stream::{Arrivals, collect};
 use haul_proto::ids::JobId;
 use haul_proto::wire::handshake::Suite;
+use haul_proto::wire::route::Route;
 
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -15,27 +16,28 @@ const LIMIT: Duration = Duration::from_secs(10);
 fn two_streams() -> (Connected, Vec<Stream>, Arrivals, Vec<Stream>) {
     let (session, secret, suite) = (JobId([1; 16]), [2; 32], Suite::Aes128Gcm);
     let credentials = Credentials { session, secret, suite, rekey_bytes: 1 << 30 };
-    let (port, accepted) = listen(credentials.clone(), SocketSettings::default()).unwrap();
+    let (port, accepted) = listen(Place::default(), credentials.clone(), SocketSettings::default()).unwrap();
     let sockets = SocketSettings::default();
-    let terms = Terms { credentials, sockets, streams: 2, streams_max: 2, ids: Ids::default(), timeout: LIMIT };
-    let connected = connect(&[format!("127.0.0.1:{port}")], &terms).unwrap();
+    let (ids, all_paths) = (Ids::default(), false);
+    let terms = Terms { credentials, sockets, streams: 2, streams_max: 2, all_paths, ids, timeout: LIMIT };
+    let connected = connect(&[Route::to(format!("127.0.0.1:{port}"))], &terms).unwrap();
     let (near, far) = (collect(&connected.arrivals, 2), collect(&accepted, 2));
     (connected, near, accepted, far)
 }
 
-fn in_use(lanes: &Lanes) -> (u16, StreamId) {
-    let mut told = (0, StreamId(0));
-    lanes.share_out(|count, last| told = (count, last));
+fn in_use(lanes: &Lanes) -> Vec<u64> {
+    let mut told = Vec::new();
+    lanes.share_out(|in_use| told = in_use.iter().flatten().collect());
     told
 }
 
 /// Looks until something is to be done.
 #[track_caller]
-fn until_something(lanes: &Lanes) -> Mend {
+fn until_something(lanes: &Lanes) -> Repair {
     let deadline = std::time::Instant::now() + LIMIT;
     loop {
         let mend = lanes.mend(Duration::from_millis(1)).unwrap();
-        if mend != Mend::default() {
+        if mend != Repair::default() {
             return mend;
         }
         assert!(std::time::Instant::now() < deadline, "nothing happens");
@@ -45,30 +47,31 @@ fn until_something(lanes: &Lanes) -> Mend {
 #[test]
 fn a_stream_that_the_other_end_closes_is_given_up_and_replaced_and_its_figures_stay() {
     let (connected, near, _accepted, mut far) = two_streams();
-    let lanes = Lanes::new(2);
+    let lanes = Lanes::new(2, false);
     lanes.set_connector(Arc::clone(&connected.connector));
     assert!(near.iter().zip(0..).all(|(stream, id)| lanes.admit(StreamId(id), stream)));
     assert!(!lanes.admit(StreamId(1), &near[1]), "an id comes once");
-    assert_eq!((lanes.mend(Duration::ZERO), in_use(&lanes)), (Some(Mend::default()), (2, StreamId(1))));
+    assert_eq!((lanes.mend(Duration::ZERO), in_use(&lanes)), (Some(Repair::default()), vec![0, 1]));
     let before = lanes.snapshot(2).unwrap();
     drop(far.remove(0));
-    assert_eq!(until_something(&lanes), Mend { give_up: vec![StreamId(0)], make: 1, hopeless: false });
-    assert_eq!((lanes.count(), in_use(&lanes), lanes.is_mending()), (1, (1, StreamId(1)), true));
+    let expected = Repair { give_up: vec![StreamId(0)], make: vec![(PathId(0), 1)], ..Repair::default() };
+    assert_eq!(until_something(&lanes), expected);
+    assert_eq!((lanes.count(), in_use(&lanes), lanes.is_mending()), (1, vec![1], true));
     assert!(lanes.snapshot(2).unwrap().is_of_others_than(&before));
     let figures = lanes.figures();
     assert!(lanes.ending(StreamId(0), true), "it can be replaced");
     assert_eq!(lanes.figures().segments, figures.segments);
-    assert!(lanes.make(1));
+    assert!(lanes.make(1, PathId(0)));
     let (id, stream) = connected.arrivals.next(LIMIT).unwrap().unwrap();
     assert!(id == StreamId(2) && lanes.admit(id, &stream));
-    assert!(!lanes.is_mending() && in_use(&lanes) == (2, StreamId(2)));
+    assert!(!lanes.is_mending() && in_use(&lanes) == [1, 2]);
     assert!(!lanes.admit(StreamId(0), &near[0]), "also when the first is gone");
 }
 
 #[test]
 fn who_reads_from_a_stream_that_is_given_up_ends() {
     let (_connected, near, _accepted, mut far) = two_streams();
-    let lanes = Lanes::new(2);
+    let lanes = Lanes::new(2, false);
     assert!(lanes.admit(StreamId(0), &far[0]));
     let mut reading = far.remove(0);
     let ended = std::thread::spawn(move || reading.receive(&mut crate::stream::record::Record::empty()).is_err());
@@ -80,7 +83,7 @@ fn who_reads_from_a_stream_that_is_given_up_ends() {
 #[test]
 fn no_id_is_used_that_the_other_end_knows() {
     let (_connected, near, _accepted, _far) = two_streams();
-    let lanes = Lanes::new(1);
+    let lanes = Lanes::new(1, false);
     let ids = lanes.ids();
     assert_eq!([ids.next(), ids.next()], [Some(StreamId(0)), Some(StreamId(1))]);
     assert!(lanes.admit(StreamId(7), &near[0]));
@@ -92,11 +95,11 @@ fn no_id_is_used_that_the_other_end_knows() {
 #[test]
 fn what_comes_too_late_rests_and_of_too_many_none_is_taken() {
     let (_connected, near, _accepted, far) = two_streams();
-    let lanes = Lanes::new(1);
+    let lanes = Lanes::new(1, false);
     assert!(lanes.admit(StreamId(0), &near[0]));
-    assert_eq!(lanes.want(1), 0);
+    assert_eq!(lanes.want(1), Some((PathId(0), 0)));
     assert!(lanes.admit(StreamId(5), &near[1]));
-    assert_eq!((lanes.count(), in_use(&lanes)), (2, (1, StreamId(0))));
+    assert_eq!((lanes.count(), in_use(&lanes)), (2, vec![0]));
     assert!(!lanes.admit(StreamId(6), &far[0]), "twice as many as are in use are enough");
 }
 

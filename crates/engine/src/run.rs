@@ -18,7 +18,7 @@ use crate::lifeline::Lifeline;
 use crate::link::LinkWriter;
 use crate::mending::{mend, share_out};
 use crate::source::Source;
-use crate::stream::connect::Connector;
+use crate::stream::connector::Connector;
 use crate::stream::{Arrivals, Ids, Stream, StreamError};
 use crate::target::{Direct, StreamsWish, Target};
 use crate::tuning::tune;
@@ -178,7 +178,9 @@ fn start_source(shared: &Arc<Shared>, source: &Arc<Source>) {
         let mended = mend(&mending, &shared.lanes, |time| shared.pause(time));
         mended.unwrap_or_else(|text| shared.fail(&text));
     });
-    if source.settings().streams_max > source.settings().streams {
+    let settings = source.settings();
+    // Where all paths are used, the links are what limits.
+    if settings.streams_max > settings.streams && !settings.all_paths {
         let source = Arc::clone(source);
         shared.spawn("haul-tune", move |shared| tune(&source, &shared.lanes, |time| shared.pause(time)));
     }
@@ -203,7 +205,7 @@ fn start_target(shared: &Arc<Shared>, target: &Arc<Target>) -> SyncSender<Vec<u8
     target.when_wished(move |wish| {
         let Some(shared) = weak.upgrade() else { return };
         match wish {
-            StreamsWish::More(count) => drop(shared.lanes.make(count)),
+            StreamsWish::More(count, path) => drop(shared.lanes.make(count, path)),
             StreamsWish::Without(streams) => shared.lanes.give_up(&streams),
         }
     });
@@ -231,7 +233,7 @@ fn start_both(shared: &Arc<Shared>, source: &Arc<Source>, target: &Arc<Target>) 
     shared.work("haul-needs", move |_| pass_on(|| from.wait_for_messages(), |message| to.handle_peer(message)));
     start_settling(shared, target);
     let streams = source.settings().streams;
-    source.set_streams(streams, StreamId(u16::MAX));
+    source.share_among(streams);
     for id in 0..streams {
         let (source, target) = (Arc::clone(source), Arc::clone(target));
         shared.work(&format!("haul-c{id}"), move |_| {
@@ -289,13 +291,15 @@ fn report(shared: &Shared, every: Duration) {
 
 impl Shared {
     fn new(source: Option<Arc<Source>>, target: Option<Arc<Target>>, link: LinkWriter) -> Self {
-        let streams_max = source.as_ref().map(|source| source.settings().streams_max);
-        let streams_max = streams_max.or(target.as_ref().map(|target| target.settings().streams_max)).unwrap_or(0);
+        let settings = source.as_ref().map(|source| source.settings());
+        let settings = settings.or(target.as_ref().map(|target| target.settings()));
+        let (most, all_paths) = settings.map_or((0, false), |settings| (settings.streams_max, settings.all_paths));
+        let lanes = Lanes::new(most, all_paths);
         Self {
             source,
             target,
             link,
-            lanes: Lanes::new(streams_max),
+            lanes,
             busy: AtomicUsize::new(1),
             failed: AtomicBool::new(false),
             finished: AtomicBool::new(false),

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use haul_proto::wire::limits::SILENCE_MS;
 
+pub use crate::network::{Callback, Family, Network};
 pub use crate::storage::null::{NOTHING as NULL_TARGET, is_null, names_null};
 pub use haul_proto::compression::{Method, Policy};
 pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, Verify};
 
-/// One copy: sources, a target, and how.
+/// One copy: sources, a target, and how. Any of them may be here or elsewhere.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// At least one; all on one host.
@@ -57,12 +58,16 @@ pub struct Access {
     pub port: Option<u16>,
     /// `--ssh-option`, each as ssh's own `-o` takes it.
     pub ssh_options: Vec<String>,
+    /// `-4`, `-6`: the only kind of addresses that ssh uses.
+    pub family: Option<Family>,
     /// `-S`: how to start the remote side when it is the source; %I %U %H %4 are filled in.
     pub source_command: Option<String>,
     /// `-T`: the same when it is the target.
     pub target_command: Option<String>,
     /// Whether haul may put a copy of itself on a host that has none.
     pub deploy: bool,
+    /// Somebody may be asked for passwords: where there are two hosts, for one after the other.
+    pub in_turn: bool,
     /// `--silence`: an end from which nothing is heard for so long is gone. At least [`SILENCE_MIN`].
     pub silence: Duration,
     /// How long ssh may take to connect; `None` leaves that to its configuration and to whoever types passwords.
@@ -80,9 +85,11 @@ impl Default for Access {
             identity: None,
             port: None,
             ssh_options: Vec::new(),
+            family: None,
             source_command: None,
             target_command: None,
             deploy: false,
+            in_turn: false,
             silence: Duration::from_millis(SILENCE_MS),
             connect_timeout: None,
             retries: Retries::default(),
@@ -143,6 +150,8 @@ pub struct Options {
     pub congestion: Option<String>,
     /// `-w`: socket buffer size in bytes; `None` leaves it to the kernel's auto-tuning.
     pub window_bytes: Option<u32>,
+    /// How data connections are made.
+    pub network: Network,
     /// How the data streams are sealed.
     pub cipher: Cipher,
     /// `-c`: what is done to data before that. Within one machine it never is.
@@ -227,6 +236,7 @@ impl Default for Options {
             fsync: Fsync::Full,
             congestion: None,
             window_bytes: None,
+            network: Network::default(),
             cipher: Cipher::Auto,
             compression: Policy::Auto,
             frame_bytes: None,

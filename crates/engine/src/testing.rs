@@ -24,6 +24,8 @@ pub fn settings() -> SessionSettings {
         report_files: false,
         report_every_ms: 200,
         cpus: Cpus::default(),
+        all_paths: false,
+        ports: None,
         silence_ms: 12_000,
     }
 }

@@ -46,7 +46,9 @@ pub fn tune(source: &Source, lanes: &Lanes, mut pause: impl FnMut(Duration) -> b
         }
         missed = 0;
         let wanted = tuner.look(now.since(&last, elapsed, in_use));
-        make_streams(source, lanes, lanes.want(wanted));
+        if let Some((path, count)) = lanes.want(wanted) {
+            make_streams(source, lanes, count, path);
+        }
         share_out(source, lanes);
         // From another number of streams, the next look is a look at others.
         last = if wanted == in_use { now } else { lanes.snapshot(wanted).unwrap_or(now) };

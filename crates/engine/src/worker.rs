@@ -7,8 +7,11 @@ use haul_proto::wire::feature::{Features, PROTOCOL_VERSION};
 use haul_proto::wire::link::Channel;
 use haul_proto::wire::report::{Hello, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, SessionSettings, SourceRequest, TargetRequest};
+use haul_proto::wire::route::Route;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufReader, Write};
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -16,16 +19,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::bootstrap::greeting_line;
+use crate::bootstrap::{End, greeting_line};
 use crate::fs::Identity;
 use crate::lifeline::{Input, Lifeline};
 use crate::link::{LinkReader, LinkWriter};
 use crate::os::confine::{Bounds, Network};
-use crate::os::{affinity, handed, machine, open_files, tcp_info};
+use crate::os::{affinity, handed, interfaces, machine, open_files, tcp_info};
+use crate::program::keeper;
 use crate::report::Reporter;
 use crate::run::{Ends, Running, Streams, panicked};
 use crate::source::Source;
-use crate::stream::accept::listen;
+use crate::stream::accept::{Place, listen};
 use crate::stream::connect::{Connected, Terms, connect};
 use crate::stream::handshake::Credentials;
 use crate::stream::socket::{SocketSettings, permits_congestion};
@@ -43,6 +47,8 @@ pub struct Environment {
     pub ssh_connection: Option<String>,
     /// Where haul may remember things.
     pub state_dir: Option<PathBuf>,
+    /// Files that say whether programs may be started.
+    pub policy: Vec<PathBuf>,
     /// The file mode creation mask.
     pub umask: u16,
 }
@@ -62,6 +68,12 @@ impl Handed {
         let (input, output) = (input.map(handed::take).transpose()?, output.map(handed::take).transpose()?);
         Ok(Self { input, output })
     }
+}
+
+/// Keeps a program of a worker's: `which` is the word that the worker was told.
+pub fn keep_program(which: &str, command: &OsStr, stop: &OwnedFd) -> Option<io::Result<u8>> {
+    let end = [End::Source, End::Target].into_iter().find(|end| keeper::word(*end) == which)?;
+    Some(keeper::keep(end, command, stop))
 }
 
 /// How a worker ended.
@@ -131,6 +143,7 @@ fn hello(environment: &Environment) -> Hello {
         aes: machine::has_aes(),
         boot: machine::boot_id(),
         ssh_connection: environment.ssh_connection.clone(),
+        addresses: interfaces::addresses(),
         windows: tcp_info::windows(),
     }
 }
@@ -192,7 +205,7 @@ impl Worker {
                 self.lifeline.set_silence_ms(request.settings.silence_ms);
                 let reporter = Reporter::new(self.link.clone(), request.settings.report_files);
                 affinity::keep_to(&request.settings.cpus, &reporter);
-                let source = Source::prepare(request, reporter, self.handed.input.take());
+                let source = Source::prepare(request, reporter, self.handed.input.take(), &self.environment.policy);
                 self.tell(&WorkerMessage::SourceReady { operands: source.operands(), origin: source.origin() });
                 self.source = Some(Arc::new(source));
             }
@@ -206,6 +219,7 @@ impl Worker {
                 let surroundings = Surroundings {
                     umask: self.environment.umask & 0o777,
                     state_dir: self.environment.state_dir.clone(),
+                    policy: self.environment.policy.clone(),
                 };
                 match Target::prepare(request, reporter, &surroundings, self.handed.output.take()) {
                     Ok(target) => {
@@ -215,8 +229,8 @@ impl Worker {
                     Err(refused) => self.refuse(refused.usage, refused.text),
                 }
             }
-            ControllerMessage::Listen => self.listen()?,
-            ControllerMessage::Connect { addresses, timeout_ms } => self.connect(addresses, timeout_ms)?,
+            ControllerMessage::Listen { address } => self.listen(address)?,
+            ControllerMessage::Connect { routes, timeout_ms } => self.connect(routes, timeout_ms)?,
             ControllerMessage::Tunnel { connector } => self.open_tunnel(connector)?,
             ControllerMessage::Begin { skip } => self.begin(skip)?,
             ControllerMessage::Rate(bytes_per_s) => {
@@ -234,22 +248,23 @@ impl Worker {
     /// Gives up all that its Requests do not need. A thread passes its bounds on to those that it starts and to no
     /// other, so that this comes before the first.
     fn confine(&mut self) -> Result<(), String> {
-        self.settings()?;
+        let ports = self.settings()?.ports;
         if std::mem::replace(&mut self.confined, true) {
             return Ok(());
         }
         let is_both = self.source.is_some() && self.target.is_some();
-        let mut bounds = Bounds::new(if is_both { Network::None } else { Network::Streams });
+        let mut bounds = Bounds::new(if is_both { Network::None } else { Network::Streams(ports) });
         self.source.iter().for_each(|source| source.allow(&mut bounds));
         self.target.iter().for_each(|target| target.allow(&mut bounds));
         self.tell(&WorkerMessage::Confined(bounds.enforce()));
         Ok(())
     }
 
-    fn listen(&mut self) -> Result<(), String> {
+    fn listen(&mut self, address: Option<IpAddr>) -> Result<(), String> {
         self.confine()?;
         let settings = self.settings()?;
-        match listen(credentials(settings), sockets(settings)) {
+        let place = Place { address, ports: settings.ports };
+        match listen(place, credentials(settings), sockets(settings)) {
             Ok((port, arrivals)) => {
                 self.tell(&WorkerMessage::Listening { port });
                 match &self.running {
@@ -258,15 +273,13 @@ impl Worker {
                 }
             }
             Err(error) => {
-                self.tell(&WorkerMessage::CannotConnect {
-                    text: format!("no port to listen on: {}", crate::fs::describe(&error)),
-                });
+                self.tell(&WorkerMessage::CannotConnect { text: no_port(place, &error) });
             }
         }
         Ok(())
     }
 
-    fn connect(&mut self, addresses: Vec<String>, timeout_ms: u32) -> Result<(), String> {
+    fn connect(&mut self, routes: Vec<Route>, timeout_ms: u32) -> Result<(), String> {
         let settings = self.settings()?;
         let ids = self.ids()?;
         let terms = Terms {
@@ -275,9 +288,10 @@ impl Worker {
             sockets: sockets(settings),
             streams: settings.streams,
             streams_max: settings.streams_max,
+            all_paths: settings.all_paths,
             timeout: Duration::from_millis(timeout_ms.into()),
         };
-        self.make_streams(move |streams| match connect(&addresses, &terms) {
+        self.make_streams(move |streams| match connect(&routes, &terms) {
             Ok(Connected { connector, arrivals, streams: count, from, to }) => {
                 streams.set_connector(connector);
                 streams.take(arrivals);
@@ -379,6 +393,18 @@ fn credentials(settings: &SessionSettings) -> Credentials {
 
 fn sockets(settings: &SessionSettings) -> SocketSettings {
     SocketSettings { window_bytes: settings.window_bytes, congestion: settings.congestion.clone() }
+}
+
+/// Why nothing can be accepted there.
+fn no_port(Place { address, ports }: Place, error: &io::Error) -> String {
+    let why = crate::fs::describe(error);
+    let why = why.lines().next().unwrap_or_default();
+    match (error.kind(), ports, address) {
+        (io::ErrorKind::AddrInUse, Some((first, last)), _) if first == last => format!("port {first} is in use"),
+        (io::ErrorKind::AddrInUse, Some((first, last)), _) => format!("no port from {first} to {last} is free"),
+        (_, _, Some(address)) => format!("no port to listen on at {address}: {why}"),
+        _ => format!("no port to listen on: {why}"),
+    }
 }
 
 fn no_such_congestion(name: &str) -> String {

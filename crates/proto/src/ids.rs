@@ -30,6 +30,6 @@ pub struct EntryId(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamId(pub u16);
 
-/// The network path that a stream takes (0 is the first); counters are kept per path.
+/// The network path that a stream takes: the place of its address among those that the connecting end was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PathId(pub u16);

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod advice;
+pub mod candidates;
 pub mod codec;
 pub mod compression;
 pub mod cpus;
@@ -18,6 +19,7 @@ pub mod mend;
 pub mod need;
 pub mod pacing;
 pub mod path;
+pub mod paths;
 pub mod plan;
 pub mod ranges;
 pub mod session;

@@ -120,6 +120,11 @@ impl Mender {
         self.lost > 0
     }
 
+    /// Whether nothing has shown for a while that there is anybody at the other end.
+    pub fn is_lifeless(&self) -> bool {
+        self.lifeless_us >= LIFELESS_US
+    }
+
     /// Takes what was seen of the streams that there are.
     pub fn look(&mut self, elapsed_us: u64, streams: &[Seen]) -> Mend {
         // Before the first one has come, it is for others to find a way.

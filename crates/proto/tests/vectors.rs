@@ -3,6 +3,8 @@
 //! A block in the document begins with "```vectors NAME"; each vector is a line with its name, followed by indented
 //! lines of hexadecimal digits. Keys and sealed records are tested where they are made, in haul-engine.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use haul_proto::codec::Writer;
 use haul_proto::compression::Policy;
 use haul_proto::cpus::Cpus;
@@ -10,6 +12,7 @@ use haul_proto::ids::{EntryId, JobId, JobNumber, PathId, StreamId};
 use haul_proto::integrity::{FrameLen, FrameTree, frame_crc};
 use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp, Version};
 use haul_proto::path::Name;
+use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::compressed::{Codec, Compressed, decode_trailer, encode_trailer};
 use haul_proto::wire::feature::Features;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer};
@@ -20,12 +23,15 @@ use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::{Hello, Windows, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
+use haul_proto::wire::route::Route;
 use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, StorageRequest, Verify};
 
 const TEXT: &str = include_str!("../../../docs/PROTOCOL.md");
 const LIMITS: &str = include_str!("../src/wire/limits.rs");
 const JOB: JobNumber = JobNumber(1);
 const NOON: Stamp = Stamp { seconds: 1_700_000_000, nanoseconds: 500_000_000 };
+
+const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 2, 3));
 
 type Vectors = Vec<(&'static str, Vec<u8>)>;
 
@@ -88,7 +94,7 @@ fn source_messages() -> Vec<(&'static str, SourceMessage)> {
         ("SourceFailed", SourceMessage::SourceFailed { entry: EntryId(300), reason: "gone".into() }),
         ("OffersEnd", SourceMessage::OffersEnd),
         ("Same", SourceMessage::Same { entry: EntryId(300), frames: vec![2..3] }),
-        ("Streams", SourceMessage::Streams { count: 64 }),
+        ("Streams", SourceMessage::Streams { count: 64, path: PathId(1) }),
         ("Ask", SourceMessage::Ask { streams: vec![StreamId(3)], entries: vec![(EntryId(1), 1), (EntryId(300), 2)] }),
     ]
 }
@@ -139,6 +145,8 @@ fn settings() -> SessionSettings {
         report_files: false,
         report_every_ms: 200,
         cpus: cpus(),
+        all_paths: false,
+        ports: Some((5031, 5039)),
         silence_ms: 12_000,
     }
 }
@@ -184,14 +192,20 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
     vec![
         ("Source", ControllerMessage::Source(source)),
         ("Target", ControllerMessage::Target(target)),
-        ("Listen", ControllerMessage::Listen),
-        ("Connect", ControllerMessage::Connect { addresses: vec!["[::1]:5031".into()], timeout_ms: 3000 }),
+        ("Listen", ControllerMessage::Listen { address: None }),
+        ("Listen, at one address", ControllerMessage::Listen { address: Some(ADDRESS) }),
+        ("Connect", ControllerMessage::Connect { routes: routes(), timeout_ms: 3000 }),
         ("Tunnel", ControllerMessage::Tunnel { connector: true }),
         ("Begin", ControllerMessage::Begin { skip: None }),
         ("Begin, with a directory", ControllerMessage::Begin { skip: Some((2049, 13)) }),
         ("Cancel", ControllerMessage::Cancel),
         ("Rate", ControllerMessage::Rate(25 << 20)),
     ]
+}
+
+fn routes() -> Vec<Route> {
+    let bound = Route { from: Some(ADDRESS), interface: "eth1".into(), to: "10.1.2.4:5031".into(), link: 2 };
+    vec![Route { link: 1, ..Route::to("[::1]:5031") }, bound]
 }
 
 fn hello() -> WorkerMessage {
@@ -202,6 +216,7 @@ fn hello() -> WorkerMessage {
         aes: true,
         boot: [0xbb; 16],
         ssh_connection: Some("::1 40000 ::1 22".into()),
+        addresses: vec![LocalAddress { address: ADDRESS, prefix: 24, interface: "eth1".into(), mbit_per_s: 10_000 }],
         windows: Windows { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 },
     })
 }
@@ -327,7 +342,7 @@ macro_rules! check_limits {
 #[test]
 fn limits_are_in_the_table() {
     let checked = check_limits!(
-        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX FRAME_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX LARGE_IN_FLIGHT_MAX FLOW_AHEAD SYMLINK_MAX TEXT_MAX PATH_MAX OPERANDS_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX BEAT_MS SILENCE_MS CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX RATE_MIN CPUS_MAX
+        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX FRAME_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX LARGE_IN_FLIGHT_MAX FLOW_AHEAD SYMLINK_MAX TEXT_MAX PATH_MAX OPERANDS_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX BEAT_MS SILENCE_MS CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX
     );
     let there = LIMITS.lines().filter_map(|line| line.strip_prefix("pub const ")?.split(':').next());
     assert_eq!(there.collect::<Vec<_>>(), checked);

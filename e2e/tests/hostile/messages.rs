@@ -124,9 +124,9 @@ fn targets_message(scene: &mut Scene, rng: &mut Rng) -> Expect {
 }
 
 fn many_streams(scene: &mut Scene, rng: &mut Rng) -> Expect {
-    let count = rng.pick(&[0, 2, 257, u16::MAX]);
+    let (count, path) = (rng.pick(&[0, 2, 257, u16::MAX]), rng.pick(&[0, 7, u16::MAX]));
     scene.say(&raw::message(6, |out| {
-        out.u16(count);
+        out.u16(count).u16(path);
     }));
     Expect::GoesOn
 }

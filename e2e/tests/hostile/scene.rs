@@ -57,9 +57,11 @@ impl Scene {
         let settings = settings();
         let force = rng.chance(500);
         let request = request(&landing, settings.clone(), force, rng);
-        for message in
-            [ControllerMessage::Target(request), ControllerMessage::Begin { skip: None }, ControllerMessage::Listen]
-        {
+        for message in [
+            ControllerMessage::Target(request),
+            ControllerMessage::Begin { skip: None },
+            ControllerMessage::Listen { address: None },
+        ] {
             worker.tell(&message);
         }
         let port = worker.wait_for(|message| match message {
@@ -209,6 +211,8 @@ fn settings() -> SessionSettings {
         report_files: true,
         report_every_ms: 200,
         cpus: Cpus::default(),
+        all_paths: false,
+        ports: None,
         silence_ms: 60_000,
     }
 }

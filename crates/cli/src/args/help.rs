@@ -201,6 +201,15 @@ mod tests {
               -T COMMAND                starts haul at a remote target, for example
                                         'ssh %I -l %U %H /opt/bin/haul'; %I is -i KEY,
                                         %U the user, %H the host, %4 nothing or -4
+              -H, --callback HOST       connect to HOST or HOST:PORT for the data, and to
+                                        nothing else: an address of the end that accepts
+                  --bind WHAT           only over this address or interface of this machine
+              -4, --ipv4 [WHERE]        IPv4 only: for ssh (c), the data (s, t), or both
+              -6, --ipv6 [WHERE]        the same with IPv6
+              -z, --reverse             the target connects to the source, if it can
+              -Z, --port P[:Q]          accept data on a port from P to Q (default: any)
+                  --paths HOW           best (default): of several links the one that
+                                        carries most; all: several links at once
                   --no-deploy           never put haul on a host that has none
                   --retries N           after a lost connection begin again, at most N
                                         times in a row without coming further; 0: never

@@ -45,6 +45,8 @@ pub enum Worker {
     /// Take a Request from standard input and work. The standard input and output of whoever typed the command are the
     /// descriptors of these numbers.
     Run { input: Option<i32>, output: Option<i32> },
+    /// Keep a program, given by the first word's end and a line of shell.
+    Keep(String, OsString),
     /// Say which version this is.
     Identify,
     /// Say whether this executable has this BLAKE3 value (64 hexadecimal digits).
@@ -132,6 +134,11 @@ fn partials(command: &str, words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) 
 }
 
 fn worker(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+    if let [word, command] = words
+        && let Some(word) = word.to_str().filter(|word| word.starts_with("--keep-"))
+    {
+        return Ok(Command::Worker(Worker::Keep(word.to_owned(), command.clone())));
+    }
     let words: Vec<_> = words.iter().map(|word| word.to_str().unwrap_or_default()).collect();
     match words.as_slice() {
         [] => Ok(Command::Worker(Worker::Run { input: None, output: None })),

@@ -88,6 +88,13 @@ const COMPRESS: Takes = Takes::Word {
 /// bbcp's `-y d` (the file) and `-y dd` (its directory, too), and words for the same.
 const FSYNC: Takes = Takes::Word { name: "HOW", known: &["none", "data", "full", "d", "dd"], absent: "full" };
 
+/// bbcp's places at which only one kind of addresses is used: c for ssh, s and t for the data.
+const PLACES: Takes = Takes::Word {
+    name: "WHERE",
+    known: &["c", "s", "t", "cs", "ct", "st", "cst", "c,s", "c,t", "s,t", "c,s,t"],
+    absent: "cst",
+};
+
 /// Options of a copy.
 pub const COPY: &[Row] = &[
     row("recursive", Some('r'), Takes::Nothing, Section::Copying, "copy directories with all that is in them").essential(),
@@ -96,6 +103,7 @@ pub const COPY: &[Row] = &[
     row("mkdir", Some('A'), Takes::Nothing, Section::Copying, "make the target directory if it is missing"),
     row("symlinks", Some('@'), Takes::One("MODE"), Section::Copying, "links in directories: keep (default), follow, ignore"),
     row("append", Some('a'), Takes::Place("DIR"), Section::Copying, "where the target records what is in unfinished\nfiles (default: beside them)"),
+    row("pipe", Some('N'), Takes::One("ENDS"), Section::Copying, "the source (i), the target (o) or both (io) are\nprograms, for the host's shell, or FIFOs"),
     row("keep", Some('k'), Takes::Nothing, Section::Unlisted, "accepted: unfinished files are always kept"),
     row("no-resume", None, Takes::Nothing, Section::Copying, "begin anew, and record nothing of unfinished files"),
     row("no-keep", None, Takes::Nothing, Section::Copying, "remove unfinished files when the copy fails"),
@@ -115,6 +123,13 @@ pub const COPY: &[Row] = &[
     row("ssh-option", None, Takes::Each("OPTION"), Section::Reaching, "passed to ssh as -o OPTION; can be repeated"),
     row("source-command", Some('S'), Takes::One("COMMAND"), Section::Reaching, "starts haul at a remote source (see -T)").letter_only(),
     row("target-command", Some('T'), Takes::One("COMMAND"), Section::Reaching, "starts haul at a remote target, for example\n'ssh %I -l %U %H /opt/bin/haul'; %I is -i KEY,\n%U the user, %H the host, %4 nothing or -4").letter_only(),
+    row("callback", Some('H'), Takes::One("HOST"), Section::Reaching, "connect to HOST or HOST:PORT for the data, and to\nnothing else: an address of the end that accepts"),
+    row("bind", None, Takes::One("WHAT"), Section::Reaching, "only over this address or interface of this machine"),
+    row("ipv4", Some('4'), PLACES, Section::Reaching, "IPv4 only: for ssh (c), the data (s, t), or both"),
+    row("ipv6", Some('6'), PLACES, Section::Reaching, "the same with IPv6"),
+    row("reverse", Some('z'), Takes::Nothing, Section::Reaching, "the target connects to the source, if it can"),
+    row("port", Some('Z'), Takes::One("P[:Q]"), Section::Reaching, "accept data on a port from P to Q (default: any)"),
+    row("paths", None, Takes::One("HOW"), Section::Reaching, "best (default): of several links the one that\ncarries most; all: several links at once"),
     row("no-deploy", None, Takes::Nothing, Section::Reaching, "never put haul on a host that has none"),
     row("retries", None, Takes::One("N"), Section::Reaching, "after a lost connection begin again, at most N\ntimes in a row without coming further; 0: never"),
     row("retry-for", None, Takes::One("TIME"), Section::Reaching, "the same for at most TIME (90, 10m, 2h) without\ncoming further (default: 10m)"),

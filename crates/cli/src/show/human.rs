@@ -7,7 +7,7 @@ use haul_engine::error::Outcome;
 use haul_engine::event::{Event, Observer, Way};
 
 use super::text::{Text, harmless};
-use super::{Show, names, summary};
+use super::{Show, names, paths, summary};
 
 /// How much is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,7 +42,7 @@ impl Human {
             | Event::Notice(_)
             | Event::RateLimit { .. }
             | Event::Again { .. } => self.level >= Level::Normal,
-            Event::Connected { .. } => self.level >= Level::Verbose,
+            Event::Connected { .. } | Event::Moved { .. } => self.level >= Level::Verbose,
             Event::Progress(_) | Event::FileDone { .. } => false,
         }
     }
@@ -85,6 +85,10 @@ impl Observer for Human {
                 let cipher = names::sealed(way, *cipher).map(|cipher| format!(", {cipher}")).unwrap_or_default();
                 self.text.notice(&format!("connected: {}, {streams}{cipher}", connection(way)));
             }
+            Event::Moved { way, because } => {
+                let because = because.as_ref().map(|why| format!(": {}", harmless(why))).unwrap_or_default();
+                self.text.notice(&format!("data now takes {}{because}", connection(way)));
+            }
             Event::Progress(_) | Event::FileDone { .. } => {}
         }
     }
@@ -120,10 +124,11 @@ fn until(attempt: u32, attempts: Option<u32>, left: Option<Duration>) -> String 
 fn connection(way: &Way) -> String {
     match way {
         Way::None => "nothing had to be moved".to_owned(),
-        Way::Local => "within this machine".to_owned(),
-        Way::Tcp { from, to, instead_of } => {
+        Way::Local { host } => super::text::within(host.as_deref()),
+        Way::Tcp { path, others, instead_of } => {
             let why = instead_of.as_ref().map(|why| format!("; {}", harmless(why))).unwrap_or_default();
-            format!("{} -> {} (tcp{why})", harmless(from), harmless(to))
+            let paths: Vec<_> = std::iter::once(path).chain(others).map(paths::with_ports).collect();
+            format!("{}{why}", paths.join(" and "))
         }
         Way::Ssh { because } => format!("through ssh ({})", harmless(because)),
     }
@@ -131,12 +136,19 @@ fn connection(way: &Way) -> String {
 
 #[cfg(test)]
 pub mod tests {
+    use super::super::paths::tests::bare;
     use super::super::summary::tests::example;
     use super::super::text::tests::Paper;
     use super::*;
     use haul_engine::error::Error;
     use haul_engine::event::Progress;
     use haul_engine::spec::Cipher;
+
+    fn moved() -> Event {
+        let (path, other) = (bare("10.2.0.1:1", "10.2.0.2:2"), bare("10.1.0.1:3", "10.1.0.2:4"));
+        let way = Way::Tcp { path, others: vec![other], instead_of: None };
+        Event::Moved { way, because: Some("it carries 944 Mbit/s, and the one before it 95".into()) }
+    }
 
     /// One event of each kind.
     pub fn every_event() -> Vec<Event> {
@@ -149,10 +161,11 @@ pub mod tests {
             bytes_skipped: 100_000_000,
             streams: 8,
         };
-        let way = Way::Tcp { from: "10.10.1.155:40312".into(), to: "10.10.1.202:35011".into(), instead_of: None };
+        let way = example().way;
         vec![
             Event::Deployed { host: "db1".into(), path: "/home/me/.cache/haul/0.1.0-ab/haul".into() },
             Event::Connected { way, streams: 8, cipher: Cipher::Aes256Gcm },
+            moved(),
             Event::Progress(progress),
             Event::FileDone { path: b"run7/a".to_vec(), size: 5, digest: Some([0xab; 32]) },
             Event::FileDone { path: b"run7/\xff".to_vec(), size: 0, digest: None },
@@ -193,7 +206,7 @@ pub mod tests {
             haul: the connection to db1 was lost: nothing was heard from it for 15 s; trying again in 2 s (2 of 10)
             haul: a word
             12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3), durable
-            way         10.10.1.155 -> 10.10.1.202 (tcp), 8 streams
+            way         10.10.1.155 -> 10.10.1.202 over enp5s0f1 (10 Gbit/s), 8 streams
             cpu         source 12.3 s, target 14.1 s
             "#);
     }
@@ -202,18 +215,21 @@ pub mod tests {
     fn verbose_says_how_the_ends_are_connected() {
         let said = said(Level::Verbose, &Ok(example()));
         assert!(
-            said.contains("haul: connected: 10.10.1.155:40312 -> 10.10.1.202:35011 (tcp), 8 streams, aes-256-gcm\n"),
+            said.contains("haul: connected: 10.10.1.155:40312 -> 10.10.1.202:35011 over enp5s0f1 (10 Gbit/s), 8 streams, aes-256-gcm\n"),
             "{said}"
         );
-        assert!(said.contains("memory "), "{said}");
+        let moved =
+            "haul: data now takes 10.2.0.1:1 -> 10.2.0.2:2 (tcp) and 10.1.0.1:3 -> 10.1.0.2:4 (tcp): it carries";
+        assert!(said.contains(moved) && said.contains("memory "), "{said}");
     }
 
     #[test]
     fn what_a_worker_says_of_the_way_disturbs_no_terminal() {
         let hostile = || "\x1b[2Ja\nb\\".to_owned();
         let shown = "\\u{1b}[2Ja\\nb\\";
-        let tcp = Way::Tcp { from: hostile(), to: hostile(), instead_of: Some(hostile()) };
-        assert_eq!(connection(&tcp), format!("{shown} -> {shown} (tcp; {shown})"));
+        let path = bare(&hostile(), &hostile());
+        let tcp = Way::Tcp { path, others: Vec::new(), instead_of: Some(hostile()) };
+        assert_eq!(connection(&tcp), format!("{shown} -> {shown} (tcp); {shown}"));
         assert_eq!(connection(&Way::Ssh { because: hostile() }), format!("through ssh ({shown})"));
     }
 

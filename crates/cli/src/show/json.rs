@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use haul_engine::error::Outcome;
-use haul_engine::event::{Compression, Event, Observer, Progress, ReadBack, Sandbox, Summary, Way};
+use haul_engine::event::{Compression, Event, Observer, Path, Progress, ReadBack, Sandbox, Summary, Way};
 use haul_proto::path::disturbs;
 use haul_proto::wire::report::PathFigures;
 use serde_json::{Value, json};
@@ -71,6 +71,9 @@ fn line(event: &Event) -> Line {
             .with("way", way_of(way))
             .with("streams", *streams)
             .with("cipher", names::sealed(way, *cipher)),
+        Event::Moved { way, because } => {
+            Line::new("moved").with("way", way_of(way)).with("message", because.as_deref())
+        }
         Event::Progress(progress) => progress_line(progress),
         Event::FileDone { path, size, digest } => {
             Line::new("file").path(path).with("bytes", *size).with("blake3", digest.map(|digest| hex(&digest)))
@@ -146,10 +149,22 @@ fn summary_line(summary: &Summary, status: u8) -> Line {
 fn way_of(way: &Way) -> Value {
     match way {
         Way::None => json!({"kind": "none"}),
-        Way::Local => json!({"kind": "local"}),
-        Way::Tcp { from, to, instead_of } => json!({"kind": "tcp", "from": from, "to": to, "instead_of": instead_of}),
+        Way::Local { host } => json!({"kind": "local", "host": host}),
+        Way::Tcp { path: Path { from, to, interface, mbit_per_s }, others, instead_of } => json!({
+            "kind": "tcp",
+            "from": from,
+            "to": to,
+            "interface": interface,
+            "mbit_per_s": mbit_per_s,
+            "others": others.iter().map(path).collect::<Vec<_>>(),
+            "instead_of": instead_of,
+        }),
         Way::Ssh { because } => json!({"kind": "ssh", "because": because}),
     }
+}
+
+fn path(Path { from, to, interface, mbit_per_s }: &Path) -> Value {
+    json!({"from": from, "to": to, "interface": interface, "mbit_per_s": mbit_per_s})
 }
 
 fn compression(Compression { method, ratio }: &Compression) -> Value {
@@ -252,7 +267,8 @@ mod tests {
         assert_eq!(err, "haul: db1: run7/b: no space left\n      free some\n");
         insta::assert_snapshot!(out, @r#"
             {"event":"deployed","host":"db1","path":"/home/me/.cache/haul/0.1.0-ab/haul"}
-            {"event":"connected","way":{"from":"10.10.1.155:40312","instead_of":null,"kind":"tcp","to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm"}
+            {"event":"connected","way":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm"}
+            {"event":"moved","way":{"from":"10.2.0.1:1","instead_of":null,"interface":null,"kind":"tcp","mbit_per_s":null,"others":[{"from":"10.1.0.1:3","interface":null,"mbit_per_s":null,"to":"10.1.0.2:4"}],"to":"10.2.0.2:2"},"message":"it carries 944 Mbit/s, and the one before it 95"}
             {"event":"progress","files_found":12408,"bytes_found":333100000000,"walk_complete":true,"files_settled":7001,"bytes_written":203300000000,"bytes_skipped":100000000,"streams":8}
             {"event":"file","path":"run7/a","bytes":5,"blake3":"abababababababababababababababababababababababababababababababab"}
             {"event":"file","path":"run7/�","path_hex":"72756e372fff","bytes":0,"blake3":null}
@@ -261,7 +277,7 @@ mod tests {
             {"event":"rate_limit","bytes_per_s":52428800}
             {"event":"again","message":"the connection to db1 was lost: nothing was heard from it for 15 s","pause_s":2.0,"attempt":2,"attempts":10,"left_s":null}
             {"event":"notice","message":"a word"}
-            {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"left_out":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"bytes_per_s":1173059859.1549296,"restarts":0,"way":{"from":"10.10.1.155:40312","instead_of":null,"kind":"tcp","to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","path":null,"hints":[],"rate_limit_bytes_per_s":null,"frames_resent":0,"bytes_on_wire":333200000000,"compression":null,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"cloned_bytes":0,"durable":true,"read_back":null,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":0}
+            {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"left_out":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"bytes_per_s":1173059859.1549296,"restarts":0,"way":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","path":null,"hints":[],"rate_limit_bytes_per_s":null,"frames_resent":0,"bytes_on_wire":333200000000,"compression":null,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"cloned_bytes":0,"durable":true,"read_back":null,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":0}
             "#);
     }
 

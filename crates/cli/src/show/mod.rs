@@ -7,6 +7,7 @@ mod json;
 mod meter;
 mod names;
 pub mod partials;
+mod paths;
 mod summary;
 pub mod text;
 pub mod units;

@@ -3,9 +3,9 @@
 use haul_engine::event::{Confinement, ReadBack, Sandbox, Summary, Way};
 use haul_engine::spec::Cipher;
 
-use super::names;
-use super::text::harmless;
+use super::text::{harmless, within};
 use super::units::{bytes_per_s, counted, duration, files, limit, rate, size};
+use super::{names, paths};
 
 /// The lines of the summary, each ended. `verbose` adds memory and what else was made.
 pub fn summary(summary: &Summary, verbose: bool) -> String {
@@ -146,31 +146,32 @@ fn way(summary: &Summary) -> String {
     let streams = counted(summary.streams.into(), "stream", "streams");
     match &summary.way {
         Way::None => "nothing had to be moved".to_owned(),
-        Way::Local => format!("within this machine, {streams}"),
-        Way::Tcp { from, to, instead_of } => {
+        Way::Local { host } => format!("{}, {streams}", within(host.as_deref())),
+        Way::Tcp { path, others, instead_of } => {
             let why = instead_of.as_ref().map(|why| format!("; {}", harmless(why))).unwrap_or_default();
-            let (from, to) = (harmless(without_port(from)), harmless(without_port(to)));
-            format!("{from} -> {to} (tcp), {streams}{why}")
+            let paths: Vec<_> = std::iter::once(path).chain(others).map(paths::without_ports).collect();
+            format!("{}, {streams}{why}", paths.join(" and "))
         }
         Way::Ssh { because } => format!("through ssh, {streams}; {}", harmless(because)),
     }
-}
-
-/// `[::1]:4711` as `::1`: a port that the kernel chose tells nobody anything.
-fn without_port(address: &str) -> &str {
-    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-    host.trim_start_matches('[').trim_end_matches(']')
 }
 
 #[cfg(test)]
 pub mod tests {
     use std::time::Duration;
 
-    use haul_engine::event::Compression;
+    use haul_engine::event::{Compression, Path};
     use haul_engine::spec::Method;
     use haul_proto::wire::report::PathFigures;
 
+    use super::super::paths::tests::bare;
     use super::*;
+
+    fn way() -> Way {
+        let path = bare("10.10.1.155:40312", "10.10.1.202:35011");
+        let path = Path { interface: Some("enp5s0f1".into()), mbit_per_s: Some(10_000), ..path };
+        Way::Tcp { path, others: Vec::new(), instead_of: None }
+    }
 
     /// The run that the documentation shows.
     pub fn example() -> Summary {
@@ -185,7 +186,7 @@ pub mod tests {
             bytes_skipped: 0,
             elapsed: Duration::from_secs(284),
             restarts: 0,
-            way: Way::Tcp { from: "10.10.1.155:40312".into(), to: "10.10.1.202:35011".into(), instead_of: None },
+            way: way(),
             streams: 8,
             cipher: Some(Cipher::Aes256Gcm),
             digests: true,
@@ -213,7 +214,7 @@ pub mod tests {
     fn a_good_run() {
         insta::assert_snapshot!(summary(&example(), false), @r#"
             12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3), durable
-            way         10.10.1.155 -> 10.10.1.202 (tcp), 8 streams
+            way         10.10.1.155 -> 10.10.1.202 over enp5s0f1 (10 Gbit/s), 8 streams
             cpu         source 12.3 s, target 14.1 s
             "#);
     }
@@ -256,7 +257,7 @@ pub mod tests {
     #[test]
     fn first_lines() {
         let local = Summary {
-            way: Way::Local,
+            way: Way::Local { host: None },
             cipher: None,
             files_copied: 1,
             bytes: 1,
@@ -281,7 +282,8 @@ pub mod tests {
     fn what_a_worker_says_of_the_way_disturbs_no_terminal() {
         let hostile = || "\x1b]0;x\x07\n".to_owned();
         let shown = "\\u{1b}]0;x\\u{7}\\n";
-        let tcp = Way::Tcp { from: hostile(), to: hostile(), instead_of: Some(hostile()) };
+        let path = bare(&hostile(), &hostile());
+        let tcp = Way::Tcp { path, others: Vec::new(), instead_of: Some(hostile()) };
         let ways =
             [tcp, Way::Ssh { because: hostile() }].map(|way| super::way(&Summary { way, streams: 1, ..example() }));
         assert_eq!(
@@ -321,8 +323,14 @@ pub mod tests {
     #[test]
     fn what_was_shared_was_not_copied_and_not_verified() {
         let first_lines = |cloned_bytes| {
-            let shared =
-                Summary { way: Way::Local, cipher: None, digests: false, bytes: 2_000_000, cloned_bytes, ..example() };
+            let shared = Summary {
+                way: Way::Local { host: None },
+                cipher: None,
+                digests: false,
+                bytes: 2_000_000,
+                cloned_bytes,
+                ..example()
+            };
             summary(&shared, false).lines().take(3).collect::<Vec<_>>().join("\n")
         };
         insta::assert_snapshot!([0, 1_500_000, 2_000_000].map(first_lines).join("\n\n"), @r"
@@ -359,9 +367,18 @@ pub mod tests {
 
     #[test]
     fn other_ways() {
+        let others = vec![bare("10.1.0.1:9", "10.1.0.2:10")];
         let reverse =
-            Way::Tcp { from: "[::1]:9".into(), to: "[fe80::2]:10".into(), instead_of: Some("db1 accepts none".into()) };
-        let ways = [Way::Local, reverse].map(|way| super::way(&Summary { way, streams: 1, ..example() }));
-        assert_eq!(ways, ["within this machine, 1 stream", "::1 -> fe80::2 (tcp), 1 stream; db1 accepts none"]);
+            Way::Tcp { path: bare("[::1]:9", "[fe80::2]:10"), others, instead_of: Some("db1 accepts none".into()) };
+        let ways = [Way::Local { host: None }, Way::Local { host: Some("db1".into()) }, reverse]
+            .map(|way| super::way(&Summary { way, streams: 1, ..example() }));
+        assert_eq!(
+            ways,
+            [
+                "within this machine, 1 stream",
+                "within db1, 1 stream",
+                "::1 -> fe80::2 (tcp) and 10.1.0.1 -> 10.1.0.2 (tcp), 1 stream; db1 accepts none"
+            ]
+        );
     }
 }

@@ -62,6 +62,11 @@ pub fn harmless(line: &str) -> String {
     line.split('\\').map(|piece| escape(piece.as_bytes())).collect::<Vec<_>>().join("\\")
 }
 
+/// Where all of it happens, if that is one machine.
+pub fn within(host: Option<&str>) -> String {
+    format!("within {}", host.map_or_else(|| "this machine".to_owned(), harmless))
+}
+
 #[cfg(test)]
 pub mod tests {
     use std::cell::RefCell;

@@ -6,7 +6,7 @@ use std::fs;
 use haul_proto::path::escape;
 
 use crate::error::Error;
-use crate::spec::{Access, Program};
+use crate::spec::{Access, Family, Program};
 
 use super::End;
 use super::command::{Values, fill_in, quote};
@@ -85,8 +85,12 @@ pub(super) fn own_words(
     end: End,
     program: &Program,
 ) -> Result<Vec<OsString>, Error> {
-    let values =
-        Values { identity: access.identity.as_deref(), user: remote.user, host: remote.name, ipv4_only: false };
+    let values = Values {
+        identity: access.identity.as_deref(),
+        user: remote.user,
+        host: remote.name,
+        ipv4_only: access.family == Some(Family::V4),
+    };
     let mut words = fill_in(template, values, local_user).map_err(|why| {
         let option = if end == End::Source { "-S" } else { "-T" };
         Error::Usage(format!("{option} {}: {why}\nwrite it as in {option} {}", quote(template), example(access)))
@@ -119,7 +123,7 @@ pub(super) fn quoted(words: &[OsString]) -> String {
 
 /// The options that the user chose, for ssh.
 fn choices(access: &Access) -> Vec<OsString> {
-    let mut words: Vec<OsString> = Vec::new();
+    let mut words: Vec<OsString> = access.family.map(|family| family.option().into()).into_iter().collect();
     if let Some(identity) = &access.identity {
         words.extend(["-i".into(), identity.clone().into_os_string()]);
     }
@@ -201,6 +205,8 @@ mod tests {
         let alive = ["-o", "ServerAliveInterval=4", "-o", "ServerAliveCountMax=3"];
         let expected = [&["-x", "-T", "-e", "none"], &alive[..], &["--", "db1"]].concat();
         assert_eq!(text(&arguments(plain, &Access::default())), expected);
+        let only = Access { family: Some(Family::V6), ..Access::default() };
+        assert_eq!(text(&arguments(plain, &only))[4], "-6");
         let again = Access { connect_timeout: Some(Duration::from_secs(4)), ..Access::default() };
         let expected = [&["-x", "-T", "-e", "none"], &alive[..], &["-o", "ConnectTimeout=4"], &["--", "db1"]].concat();
         assert_eq!(text(&arguments(plain, &again)), expected);
@@ -208,12 +214,13 @@ mod tests {
 
     #[test]
     fn an_own_command_is_filled_in_and_made_a_worker() {
-        let access = Access { target_command: Some("ssh %I %U@%H /opt/bin/haul".into()), ..access() };
+        let target_command = Some("ssh %I %4 %U@%H /opt/bin/haul".into());
+        let access = Access { target_command, family: Some(Family::V4), ..access() };
         let program = Program { executable: "/x".into(), worker_arguments: vec!["worker".into()] };
         let remote = Remote { user: Some("ann"), name: "db1" };
         let template = own_command(&access, End::Target).unwrap();
         let words = own_words(template, remote, &access, End::Target, &program).unwrap();
-        assert_eq!(text(&words), ["ssh", "-i", "k/id", "ann@db1", "/opt/bin/haul", "worker"]);
+        assert_eq!(text(&words), ["ssh", "-i", "k/id", "-4", "ann@db1", "/opt/bin/haul", "worker"]);
         assert_eq!(own_command(&access, End::Source), None);
         let error = own_words("ssh 'x", remote, &access, End::Source, &program).unwrap_err().to_string();
         assert!(error.starts_with("-S 'ssh '\\''x': a single quote is not closed\n"), "{error}");

@@ -6,6 +6,7 @@
 mod limit;
 mod repeat;
 mod retry;
+mod routes;
 mod settings;
 mod told;
 mod totals;
@@ -24,6 +25,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
 use self::limit::Limit;
+use self::routes::{Direction, directions, shown};
 use self::settings::{links, session_settings, suite_name};
 use self::way::Listening;
 use self::workers::{Role, Workers};
@@ -32,7 +34,7 @@ use crate::cancel::Cancel;
 use crate::error::{Error, GO_ON, Outcome};
 use crate::event::{Compression, Event, Observer, Progress, Summary, Way};
 use crate::shown::own_name;
-use crate::spec::{Fsync, Host, Job, Location, Piped, Program, Verify};
+use crate::spec::{Fsync, Job, Location, Piped, Program, Verify};
 
 pub use self::repeat::run;
 
@@ -86,6 +88,9 @@ fn attempt(
         finals: HashMap::new(),
         sandboxes: [None, None],
         listening: Listening::default(),
+        directions: Vec::new(),
+        connector: None,
+        way: Way::None,
         held: Some(Vec::new()),
         streams: 0,
         limit,
@@ -106,10 +111,6 @@ fn check(job: &Job) -> Result<(), Error> {
     if job.sources.iter().any(|source| source.host != first.host) {
         return Err(Error::Usage("the sources are on several hosts\nname sources of one host at a time".into()));
     }
-    let remote = |host: &Host| matches!(host, Host::Remote { .. });
-    if remote(&first.host) && remote(&job.target.host) {
-        return Err(Error::Usage("both ends are on other hosts\nrun haul on one of them".into()));
-    }
     Ok(())
 }
 
@@ -127,6 +128,12 @@ struct Copy<'a> {
     /// How far source and target have confined themselves, once they have said so.
     sandboxes: [Option<Sandbox>; 2],
     listening: Listening,
+    /// In which directions data connections may be made: those that were not tried yet.
+    directions: Vec<Direction>,
+    /// The end that made them.
+    connector: Option<Role>,
+    /// How the data travels, once that is known.
+    way: Way,
     /// What there is to be told once the way is known; `None` from then on.
     held: Option<Vec<Event>>,
     /// How many streams there are at first.
@@ -144,6 +151,9 @@ impl Copy<'_> {
     fn carry_out(&mut self, begun: Instant) -> Outcome {
         let settings = session_settings(self.job, &self.workers)?;
         self.streams = settings.streams;
+        if !self.workers.is_one() {
+            self.directions = directions(self.job, &self.workers)?;
+        }
         let source = SourceRequest {
             settings: settings.clone(),
             operands: self.job.sources.iter().map(|source| source.path.as_os_str().as_bytes().to_vec()).collect(),
@@ -209,12 +219,14 @@ impl Copy<'_> {
         // Offers and answers go through the links, while connections are being made.
         self.workers.send(Role::Source, &ControllerMessage::Begin { skip })?;
         let (way, streams) = way::find(self)?;
+        self.way = way.clone();
         let cipher = suite_name(settings.suite);
         if way != Way::None {
-            self.observer.event(&Event::Connected { way: way.clone(), streams, cipher });
+            self.observer.event(&Event::Connected { way, streams, cipher });
         }
         self.release_held();
         let finals = self.await_ends()?;
+        let way = std::mem::take(&mut self.way);
         let cipher = matches!(way, Way::Tcp { .. } | Way::Ssh { .. }).then_some(cipher);
         Ok(self.summary(begun, finals, way, cipher))
     }
@@ -307,6 +319,16 @@ impl Copy<'_> {
         }
     }
 
+    /// The source has its data take these paths from now on.
+    fn takes(&mut self, in_use: Vec<(String, String)>, because: String) {
+        let (Some(connector), Way::Tcp { path, others, .. }) = (self.connector, &mut self.way) else { return };
+        let mut paths = in_use.into_iter().map(|(from, to)| shown(&self.workers, connector, from, to));
+        let Some(first) = paths.next() else { return };
+        (*path, *others) = (first, paths.collect());
+        let way = self.way.clone();
+        self.tell(Event::Moved { way, because: Some(because).filter(|because| !because.is_empty()) });
+    }
+
     fn observe(&mut self, role: Role, message: WorkerMessage, begun: bool) -> Result<(), Error> {
         let Err(message) = self.listening.answered(role, message) else { return Ok(()) };
         let host = || self.workers.label(role);
@@ -323,6 +345,7 @@ impl Copy<'_> {
                 }
                 self.sandboxes[role.index()] = Some(sandbox);
             }
+            WorkerMessage::Paths { in_use, because } if role == Role::Source => self.takes(in_use, because),
             WorkerMessage::FileDone { path, size, digest } => self.tell(Event::FileDone { path, size, digest }),
             WorkerMessage::Resumed { path, size, held, damaged, compared } => {
                 self.tell(Event::Resumed { path, size, held, damaged, compared });
@@ -378,7 +401,8 @@ impl Copy<'_> {
     ) -> Summary {
         let all = source.counters.plus(&target.counters);
         let [source_sandbox, target_sandbox] = self.sandboxes.clone();
-        let digests = way != Way::Local || self.job.options.report_files || self.job.options.verify != Verify::Wire;
+        let is_local = matches!(way, Way::Local { .. });
+        let digests = !is_local || self.job.options.report_files || self.job.options.verify != Verify::Wire;
         Summary {
             files_copied: all.files_copied,
             files_skipped: all.files_skipped,
@@ -499,6 +523,7 @@ mod tests {
     }
 
     fn typed(paths: &[&str]) -> Vec<Location> {
+        use crate::spec::Host;
         paths.iter().map(|path| Location { host: Host::Local, path: path.into() }).collect()
     }
 

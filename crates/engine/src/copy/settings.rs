@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::workers::{Role, Workers};
 use crate::error::Error;
-use crate::spec::{Cipher, Host, Job, Location, Symlinks};
+use crate::spec::{Cipher, Host, Job, Location, Network, Symlinks};
 use crate::stream::handshake::random;
 
 /// Most streams that a job begins with unless more are asked for.
@@ -50,6 +50,8 @@ pub fn session_settings(job: &Job, workers: &Workers) -> Result<SessionSettings,
         report_files: options.report_files,
         report_every_ms: u32::try_from(options.progress_every.min(COUNTERS_EVERY_MAX).as_millis()).unwrap_or(u32::MAX),
         cpus: cpus(&options.cpus)?,
+        all_paths: options.network.all_paths,
+        ports: ports(&options.network),
         silence_ms: workers_silence_ms(job.access.silence),
     })
 }
@@ -86,6 +88,12 @@ pub fn suite_name(suite: Suite) -> Cipher {
         Suite::ChaCha20Poly1305 => Cipher::ChaCha20Poly1305,
         Suite::AuthenticateOnly => Cipher::AuthenticateOnly,
     }
+}
+
+/// The ports that the user chose: a port of `-H` is the one.
+fn ports(network: &Network) -> Option<(u16, u16)> {
+    let port = network.callback.as_ref().and_then(|callback| callback.port);
+    port.map(|port| (port, port)).or(network.ports)
 }
 
 fn cpus(numbers: &[u16]) -> Result<Cpus, Error> {

@@ -49,6 +49,7 @@ impl<'a> Told<'a> {
             Event::Notice(text) => self.remember(("notice", text)),
             Event::Deployed { .. }
             | Event::Connected { .. }
+            | Event::Moved { .. }
             | Event::Again { .. }
             | Event::Resumed { .. }
             | Event::Progress(_)

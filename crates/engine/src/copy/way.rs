@@ -1,44 +1,35 @@
-//! Finding a way for the data: the initiator's end connects to the address that ssh used; if that fails, the other
-//! direction; if that fails too, through ssh itself.
+//! Finding a way for the data: one end tries all addresses of the other one; if none can be reached, the ends change
+//! places; if that fails too, data goes through ssh itself, unless the user wants something else.
 
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::ControllerMessage;
+use std::net::IpAddr;
 
 use super::Copy;
+use super::routes::{Direction, host, shown};
 use super::workers::Role;
 use crate::error::Error;
-use crate::event::Way;
-use crate::spec::Host;
+use crate::event::{Path, Way};
+use crate::spec::{Host, Network};
 
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT_MS: u32 = 3000;
 
-/// The ends as this machine sees them: near and far.
-#[derive(Clone, Copy)]
-pub struct Ends {
-    near: Role,
-    far: Role,
-}
-
-impl Ends {
-    /// Of this job.
-    pub fn of(copy: &Copy<'_>) -> Self {
-        let (near, far) = match &copy.job.target.host {
-            Host::Remote { .. } => (Role::Source, Role::Target),
-            Host::Local => (Role::Target, Role::Source),
-        };
-        Self { near, far }
-    }
-}
-
-/// Has the far end listen, if it is `role`, without waiting for its answer: on a long path that saves a round trip.
+/// Has the end that accepts first listen, if it is `role`, without waiting for its answer: on a long path that saves a
+/// round trip.
 pub fn listen_early(copy: &mut Copy<'_>, role: Role) -> Result<(), Error> {
-    let ends = Ends::of(copy);
-    if copy.workers.is_one() || ends.far != role || addresses(copy, ends.far).0.is_none() {
-        return Ok(());
+    match copy.directions.first() {
+        Some(first) if first.acceptor == role && !first.is_empty() && !copy.workers.is_one() => {
+            let at = first.at;
+            listen(copy, role, at)
+        }
+        _ => Ok(()),
     }
+}
+
+fn listen(copy: &mut Copy<'_>, role: Role, address: Option<IpAddr>) -> Result<(), Error> {
     copy.listening = Listening::Asked(role);
-    copy.workers.send(role, &ControllerMessage::Listen)
+    copy.workers.send(role, &ControllerMessage::Listen { address })
 }
 
 /// What is known of an end that was told to listen before its answer was waited for.
@@ -71,9 +62,13 @@ impl Listening {
 /// [`Way::None`] if everything is settled before there is one, since nothing had to move.
 pub fn find(copy: &mut Copy<'_>) -> Result<(Way, u16), Error> {
     if copy.workers.is_one() {
-        return Ok((Way::Local, copy.streams));
+        let host = match host(copy.job, Role::Source) {
+            Host::Remote { .. } => Some(copy.workers.label(Role::Source)),
+            Host::Local => None,
+        };
+        return Ok((Way::Local { host }, copy.streams));
     }
-    match find_between(copy, Ends::of(copy)) {
+    match find_between(copy) {
         Ok(found) => Ok(found),
         Err(Stop::Over) => Ok((Way::None, 0)),
         Err(Stop::Error(error)) => Err(error),
@@ -94,67 +89,62 @@ impl From<Error> for Stop {
     }
 }
 
-fn find_between(copy: &mut Copy<'_>, Ends { near, far }: Ends) -> Result<(Way, u16), Stop> {
-    let (far_address, near_address) = addresses(copy, far);
-    let failed = match attempt(copy, near, far, &far_address)? {
-        Ok((from, to, streams)) => return Ok((Way::Tcp { from, to, instead_of: None }, streams)),
-        Err(failed) => failed,
-    };
-    let there = copy.workers.label(far);
-    let first = format!("no connection to {there} ({failed})");
-    let failed = match attempt(copy, far, near, &near_address)? {
-        Ok((from, to, streams)) => return Ok((Way::Tcp { from, to, instead_of: Some(first) }, streams)),
-        Err(failed) => failed,
-    };
-    tunnel(copy, near, far)?;
-    Ok((Way::Ssh { because: format!("{first}, nor from it ({failed})") }, copy.streams))
+fn find_between(copy: &mut Copy<'_>) -> Result<(Way, u16), Stop> {
+    let mut failed: Option<String> = None;
+    for direction in std::mem::take(&mut copy.directions) {
+        match attempt(copy, &direction)? {
+            Ok((path, streams)) => {
+                copy.connector = Some(direction.connector);
+                return Ok((Way::Tcp { path, others: Vec::new(), instead_of: failed }, streams));
+            }
+            Err(why) => {
+                failed = Some(match failed {
+                    None => format!("no connection to {} ({why})", copy.workers.label(direction.acceptor)),
+                    Some(before) => format!("{before}, nor from it ({why})"),
+                });
+            }
+        }
+    }
+    let because = failed.unwrap_or_default();
+    if let Some(option) = wanted(&copy.job.options.network) {
+        let text = format!("{because}\n{option} allows no other way: change it or leave it out");
+        return Err(Error::Connect(text).into());
+    }
+    tunnel(copy)?;
+    Ok((Way::Ssh { because }, copy.streams))
 }
 
-/// The address of the far end and that of the near end as the far end sees it: what ssh itself uses.
-fn addresses(copy: &Copy<'_>, far: Role) -> (Option<String>, Option<String>) {
-    if let Some(text) = &copy.workers.hello(far).ssh_connection {
-        let mut words = text.split_ascii_whitespace();
-        let (client, server) = (words.next(), words.nth(1));
-        return (server.map(str::to_owned), client.map(str::to_owned));
-    }
-    let host = match far {
-        Role::Source => copy.job.sources.first().map(|source| &source.host),
-        Role::Target => Some(&copy.job.target.host),
-    };
-    match host {
-        Some(Host::Remote { name, .. }) => (Some(name.clone()), None),
-        _ => (Some("127.0.0.1".into()), Some("127.0.0.1".into())),
-    }
+/// What the user gave that rules out a way that leads elsewhere.
+fn wanted(network: &Network) -> Option<String> {
+    let named = [network.callback.as_ref().map(|_| "-H"), network.bind.as_ref().map(|_| "--bind")];
+    let options: Vec<_> = named.into_iter().flatten().chain(network.family.map(|family| family.option())).collect();
+    (!options.is_empty()).then(|| options.join(" and "))
 }
 
-/// Lets `connector` connect to `acceptor`. The inner error says why that cannot be.
-fn attempt(
-    copy: &mut Copy<'_>,
-    connector: Role,
-    acceptor: Role,
-    address: &Option<String>,
-) -> Result<Result<(String, String, u16), String>, Stop> {
-    let Some(address) = address else { return Ok(Err("its address is not known".into())) };
-    let port = port_of(copy, acceptor)?;
-    let port = match port {
+/// Lets one end connect to the other. The inner error says why that cannot be.
+fn attempt(copy: &mut Copy<'_>, direction: &Direction) -> Result<Result<(Path, u16), String>, Stop> {
+    let Direction { connector, acceptor, at, .. } = *direction;
+    if direction.is_empty() {
+        return Ok(Err("no address of it is known that could be used".into()));
+    }
+    let port = match port_of(copy, acceptor, at)? {
         Ok(port) => port,
         Err(text) => return Ok(Err(text)),
     };
-    let address = if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") };
-    copy.workers
-        .send(connector, &ControllerMessage::Connect { addresses: vec![address], timeout_ms: CONNECT_TIMEOUT_MS })?;
-    wait_for(copy, |role, message| match message {
+    let routes = direction.routes(port);
+    copy.workers.send(connector, &ControllerMessage::Connect { routes, timeout_ms: CONNECT_TIMEOUT_MS })?;
+    let connected = wait_for(copy, |role, message| match message {
         WorkerMessage::Connected { from, to, streams } if role == connector => Ok(Ok((from, to, streams))),
         WorkerMessage::CannotConnect { text } if role == connector => Ok(Err(text)),
         other => Err(other),
-    })
+    })?;
+    Ok(connected.map(|(from, to, streams)| (shown(&copy.workers, connector, from, to), streams)))
 }
 
 /// Where `acceptor` listens; it is told to, unless it was.
-fn port_of(copy: &mut Copy<'_>, acceptor: Role) -> Result<Result<u16, String>, Stop> {
+fn port_of(copy: &mut Copy<'_>, acceptor: Role, at: Option<IpAddr>) -> Result<Result<u16, String>, Stop> {
     if !matches!(copy.listening, Listening::Asked(role) | Listening::Answered(role, _) if role == acceptor) {
-        copy.listening = Listening::Asked(acceptor);
-        copy.workers.send(acceptor, &ControllerMessage::Listen)?;
+        listen(copy, acceptor, at)?;
     }
     loop {
         match std::mem::take(&mut copy.listening) {
@@ -181,9 +171,10 @@ fn next(copy: &mut Copy<'_>) -> Result<(Role, WorkerMessage), Stop> {
     if copy.is_over() { Err(Stop::Over) } else { Ok(copy.receive(false)?) }
 }
 
-fn tunnel(copy: &mut Copy<'_>, near: Role, far: Role) -> Result<(), Stop> {
-    copy.workers.send(far, &ControllerMessage::Tunnel { connector: false })?;
-    copy.workers.send(near, &ControllerMessage::Tunnel { connector: true })?;
+fn tunnel(copy: &mut Copy<'_>) -> Result<(), Stop> {
+    for (role, connector) in [(Role::Target, false), (Role::Source, true)] {
+        copy.workers.send(role, &ControllerMessage::Tunnel { connector })?;
+    }
     for _ in 0..2 {
         wait_for(copy, |_, message| match message {
             WorkerMessage::Connected { .. } => Ok(()),

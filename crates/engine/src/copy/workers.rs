@@ -10,6 +10,7 @@ use std::io::BufReader;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ChildStdout;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,7 @@ use crate::link::{LinkReader, LinkWriter};
 use crate::run::panicked;
 use crate::silence::Heard;
 use crate::spec::{Host, Job, Program};
+use crate::worker::lock;
 
 /// Most events that wait for an observer that is slow; beyond that, the workers wait.
 const EVENTS_MAX: usize = 1024;
@@ -87,10 +89,8 @@ impl Workers {
     /// Starts what the job needs, and greets.
     pub fn start(job: &Job, program: &Program, cancel: &Cancel, observer: &mut dyn Observer) -> Result<Self, Error> {
         let source_host = job.sources.first().map_or(Host::Local, |source| source.host.clone());
-        let both_local = source_host == Host::Local && job.target.host == Host::Local;
-        let alone = both_local && !job.options.sockets;
-        let hosts: Vec<(Role, Host)> = match alone {
-            true => vec![(Role::Source, Host::Local)],
+        let hosts: Vec<(Role, Host)> = match is_for_one(job, &source_host) {
+            true => vec![(Role::Source, source_host)],
             false => vec![(Role::Source, source_host), (Role::Target, job.target.host.clone())],
         };
         let started = start_all(&hosts, job, program, cancel)?;
@@ -258,6 +258,13 @@ impl Workers {
     }
 }
 
+/// Whether one worker can be both ends: on one host, for one account, and started in one way.
+fn is_for_one(job: &Job, source_host: &Host) -> bool {
+    let access = &job.access;
+    let is_started_alike = *source_host == Host::Local || access.source_command == access.target_command;
+    *source_host == job.target.host && is_started_alike && !job.options.sockets
+}
+
 /// A worker that has greeted, and hears that its controller is there: the other one may take its time.
 struct Greeted {
     link: LinkWriter,
@@ -280,15 +287,19 @@ fn no_thread(error: std::io::Error) -> Error {
     Error::Failed(format!("no thread could be started: {error}"))
 }
 
-/// Starts all workers at the same time: ssh takes its time. Where one cannot be started, or the caller wants no more,
+/// Starts all workers at the same time: ssh takes its time; but one after the other, where somebody may be asked for two
+/// passwords. Where one cannot be started, or the caller wants no more,
 /// none is left when this returns, nor anything that was to start it.
 fn start_all(hosts: &[(Role, Host)], job: &Job, program: &Program, cancel: &Cancel) -> Result<Vec<Greeted>, Error> {
     let stop = Cancel::new();
     let (sender, ended) = channel();
+    let turn = Arc::new(Mutex::new(()));
+    let in_turn = job.access.in_turn && hosts.iter().all(|(_, host)| *host != Host::Local);
     let mut threads = Vec::new();
     let mut failure = None;
     for (index, (role, host)) in hosts.iter().enumerate() {
-        match start_one(index, *role, host, job, program, &stop, &sender) {
+        let turn = in_turn.then(|| Arc::clone(&turn));
+        match start_one(index, (*role, host), job, program, turn, &stop, &sender) {
             Ok(thread) => threads.push(thread),
             Err(error) => failure = Some(error),
         }
@@ -317,13 +328,13 @@ fn start_all(hosts: &[(Role, Host)], job: &Job, program: &Program, cancel: &Canc
     }
 }
 
-/// Starts a worker in a thread of its own, which says what came of it, and then ends.
+/// Starts a worker in a thread of its own, which waits for its turn if there is one, says what came of it, and then ends.
 fn start_one(
     index: usize,
-    role: Role,
-    host: &Host,
+    (role, host): (Role, &Host),
     job: &Job,
     program: &Program,
+    turn: Option<Arc<Mutex<()>>>,
     stop: &Cancel,
     sender: &Sender<(usize, Result<Greeted, Error>)>,
 ) -> Result<thread::JoinHandle<()>, Error> {
@@ -331,7 +342,9 @@ fn start_one(
     let (stop, sender) = (stop.clone(), sender.clone());
     let standard = Standard::of(&job.options);
     let spawned = thread::Builder::new().name(START_THREAD.into()).spawn(move || {
+        let _turn = turn.as_ref().map(|turn| lock(turn));
         let started = match &host {
+            _ if stop.is_cancelled() => Err(Error::Interrupted),
             Host::Local => start_local(&program, end_of(role), &standard, &stop),
             Host::Remote { .. } => start_remote(&host, end_of(role), &access, &program, &stop),
         };
@@ -470,6 +483,39 @@ mod tests {
         assert!(matches!(starting.join().unwrap(), Err(Error::Interrupted)));
         assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
         assert!(!files.iter().any(|file| runs(file)), "something is left");
+    }
+
+    #[test]
+    fn in_turn_only_one_of_them_asks() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = ["source", "target"].map(|name| directory.path().join(name));
+        let (hosts, mut job) = job(silent(&files[0]), silent(&files[1]));
+        job.access.in_turn = true;
+        let cancel = Cancel::new();
+        let starting = {
+            let cancel = cancel.clone();
+            thread::spawn(move || start_all(&hosts, &job, &program(), &cancel))
+        };
+        let there = || files.iter().filter(|file| file.exists()).count();
+        eventually("one runs", || there() > 0);
+        cancel.cancel();
+        assert!(matches!(starting.join().unwrap(), Err(Error::Interrupted)));
+        assert_eq!(there(), 1, "the other one was started, too");
+    }
+
+    #[test]
+    fn one_host_has_one_worker_unless_it_is_to_be_started_in_two_ways() {
+        let (hosts, mut job) = job("x".into(), "y".into());
+        let source_host = &hosts[0].1;
+        assert!(!is_for_one(&job, source_host), "two hosts");
+        job.target.host = source_host.clone();
+        assert!(!is_for_one(&job, source_host), "two ways");
+        job.access.target_command = job.access.source_command.clone();
+        assert!(is_for_one(&job, source_host));
+        (job.target.host, job.access.target_command) = (Host::Local, None);
+        assert!(is_for_one(&job, &Host::Local), "no way leads here");
+        job.options.sockets = true;
+        assert!(!is_for_one(&job, &Host::Local), "sockets were asked for");
     }
 
     #[test]

@@ -35,8 +35,8 @@ pub enum Rights {
 pub enum Network {
     /// Nothing.
     None,
-    /// Connecting, and listening on a port that the kernel chooses.
-    Streams,
+    /// Connecting, and listening on one of these ports, from the first to the last, or else on one that the kernel chooses.
+    Streams(Option<(u16, u16)>),
 }
 
 /// What is to stay allowed, collected place by place; nothing is held open for it.
@@ -97,8 +97,12 @@ fn nothing_but(network: Network) -> Result<RulesetCreated, RulesetError> {
     let rules = Ruleset::default().handle_access(AccessFs::from_all(WANTED))?.scope(Scope::from_all(WANTED))?;
     match network {
         Network::None => rules.handle_access(AccessNet::from_all(WANTED))?.create(),
-        Network::Streams => {
-            rules.handle_access(AccessNet::BindTcp)?.create()?.add_rule(NetPort::new(ANY_FREE_PORT, AccessNet::BindTcp))
+        Network::Streams(ports) => {
+            let rules = rules.handle_access(AccessNet::BindTcp)?.create()?;
+            let (first, last) = ports.unwrap_or((ANY_FREE_PORT, ANY_FREE_PORT));
+            // Whoever connects from a certain address also binds, to any free port there.
+            let ports = std::iter::once(ANY_FREE_PORT).chain(first.max(1)..=last);
+            ports.into_iter().try_fold(rules, |rules, port| rules.add_rule(NetPort::new(port, AccessNet::BindTcp)))
         }
     }
 }
@@ -219,7 +223,7 @@ pub(crate) mod tests {
         let address = listener.local_addr().unwrap();
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let streams = confined(
-            Network::Streams,
+            Network::Streams(None),
             |_| {},
             || {
                 TcpStream::connect(address).unwrap();
@@ -227,6 +231,9 @@ pub(crate) mod tests {
             },
         );
         let none = confined(Network::None, |_| {}, || (TcpListener::bind("127.0.0.1:0"), TcpStream::connect(address)));
+        let chosen_by_user =
+            confined(Network::Streams(Some((free.port(), free.port()))), |_| {}, || TcpListener::bind(free));
+        chosen_by_user.into_iter().for_each(|port| drop(port.unwrap()));
         let (Some((any, chosen)), Some((no_port, no_connection))) = (streams, none) else { return };
         any.unwrap();
         is_denied(chosen);

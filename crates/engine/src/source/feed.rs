@@ -3,19 +3,37 @@
 
 use haul_proto::integrity::FrameLen;
 use haul_proto::manifest::Stamp;
+use rustix::pipe::fcntl_setpipe_size;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::item::{Item, Trouble};
+use crate::program::Program;
+use crate::storage::PIPE_BYTES;
 use crate::storage::calls::{read_at, read_on};
 use crate::worker::lock;
+
+/// A pipe out of which bytes come, and the program that says them, if it is one of haul's own.
+pub struct Spring {
+    fd: OwnedFd,
+    program: Option<Program>,
+}
+
+impl Spring {
+    /// What was opened to be read.
+    pub fn new(fd: OwnedFd, program: Option<Program>) -> Self {
+        // It is no pipe, or has all that this user may have.
+        let _ = fcntl_setpipe_size(&fd, PIPE_BYTES);
+        Self { fd, program }
+    }
+}
 
 /// Where a flow comes from.
 pub struct Feed {
     /// A pipe; `None` for a file, whose reader knows it.
-    pipe: Option<Arc<OwnedFd>>,
+    pipe: Option<Arc<Spring>>,
     /// A byte that was read to know whether there is any behind the first frame.
     peeked: Mutex<Option<u8>>,
     kept: Mutex<Kept>,
@@ -44,7 +62,7 @@ pub struct Portion {
 
 impl Feed {
     /// A flow that comes out of a pipe.
-    pub fn of_pipe(pipe: Arc<OwnedFd>) -> Self {
+    pub fn of_pipe(pipe: Arc<Spring>) -> Self {
         Self { pipe: Some(pipe), ..Self::of_file() }
     }
 
@@ -53,28 +71,46 @@ impl Feed {
         Self { pipe: None, peeked: Mutex::new(None), kept: Mutex::default() }
     }
 
-    /// Reads frame `index`. Waits as long as a pipe makes it wait.
-    pub fn read(&self, item: &Item, frame: FrameLen, index: u64, room: &mut [u8]) -> Result<Portion, Trouble> {
+    /// Reads frame `index`. Waits as long as a pipe makes it wait, and the job goes on.
+    pub fn read(
+        &self,
+        item: &Item,
+        frame: FrameLen,
+        index: u64,
+        room: &mut [u8],
+        goes_on: impl Fn() -> bool,
+    ) -> Result<Portion, Trouble> {
         match &self.pipe {
-            Some(pipe) => self.read_pipe(pipe, frame, index, &mut room[..frame.bytes()]),
+            Some(pipe) => self.read_pipe(pipe, frame, index, &mut room[..frame.bytes()], &goes_on),
             None => read_file(item, frame, index, room),
         }
     }
 
-    fn read_pipe(&self, pipe: &OwnedFd, frame: FrameLen, index: u64, room: &mut [u8]) -> Result<Portion, Trouble> {
+    fn read_pipe(
+        &self,
+        pipe: &Spring,
+        frame: FrameLen,
+        index: u64,
+        room: &mut [u8],
+        goes_on: &impl Fn() -> bool,
+    ) -> Result<Portion, Trouble> {
         let mut peeked = lock(&self.peeked);
         let mut len = 0;
         if let Some(byte) = peeked.take() {
             room[0] = byte;
             len = 1;
         }
-        len += read_on(pipe, &mut room[len..])?;
+        len += read_on(&pipe.fd, &mut room[len..], goes_on)?;
         let mut has_ended = len < room.len();
         if index == 0 && !has_ended {
             // The value of a frame is another one where it is all there is.
             let mut byte = [0];
-            has_ended = read_on(pipe, &mut byte)? == 0;
+            has_ended = read_on(&pipe.fd, &mut byte, goes_on)? == 0;
             *peeked = (!has_ended).then_some(byte[0]);
+        }
+        if let Some(program) = pipe.program.as_ref().filter(|_| has_ended) {
+            // What it has said is all only if it says so.
+            program.finish(goes_on).map_err(Trouble::Failed)?;
         }
         let size = index.saturating_mul(frame.get().into()).saturating_add(len as u64);
         Ok(Portion { len, end: has_ended.then(|| (size, now())) })

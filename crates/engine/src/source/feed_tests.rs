@@ -9,15 +9,14 @@ const F: usize = 256 << 10;
 /// Reads a pipe to which `bytes` are written in pieces, to its end: what came, frame by frame, and its size.
 fn frames_of(bytes: &[u8], piece: usize) -> (Vec<Vec<u8>>, u64) {
     let (reading, writing) = rustix::pipe::pipe().unwrap();
-    let feed = Feed::of_pipe(Arc::new(reading));
-    let item = Item::pipe(0, Arc::new(rustix::io::dup(&writing).unwrap()));
+    let spring = Arc::new(Spring::new(reading, None));
+    let (feed, item) = (Feed::of_pipe(Arc::clone(&spring)), Item::pipe(0, spring));
     let frame = FrameLen::new(256 << 10).unwrap();
     let (mut frames, mut room) = (Vec::new(), vec![0; F]);
     thread::scope(|scope| {
         scope.spawn(move || bytes.chunks(piece).for_each(|piece| write_on(&writing, piece).unwrap()));
-        drop(item);
         loop {
-            let Portion { len, end } = feed.read(&pipe_item(), frame, frames.len() as u64, &mut room).unwrap();
+            let Portion { len, end } = feed.read(&item, frame, frames.len() as u64, &mut room, || true).unwrap();
             if len > 0 {
                 frames.push(room[..len].to_vec());
             }
@@ -26,11 +25,6 @@ fn frames_of(bytes: &[u8], piece: usize) -> (Vec<Vec<u8>>, u64) {
             }
         }
     })
-}
-
-fn pipe_item() -> Item {
-    let (reading, _) = rustix::pipe::pipe().unwrap();
-    Item::pipe(0, Arc::new(reading))
 }
 
 #[test]
@@ -55,4 +49,13 @@ fn what_is_kept_comes_back_until_it_is_written() {
     assert_eq!((feed.kept(1, &mut room), feed.kept(4, &mut room)), (None, Some((9, false))));
     assert_eq!(room, [4; 9]);
     assert_eq!(feed.kept(4, &mut [0; 3]), None, "no room");
+}
+
+#[test]
+fn a_pipe_that_says_nothing_is_not_waited_for_when_nobody_wants_it() {
+    let (reading, _writing) = rustix::pipe::pipe().unwrap();
+    let spring = Arc::new(Spring::new(reading, None));
+    let (feed, item) = (Feed::of_pipe(Arc::clone(&spring)), Item::pipe(0, spring));
+    let frame = FrameLen::new(256 << 10).unwrap();
+    assert!(feed.read(&item, frame, 0, &mut vec![0; F], || false).is_err());
 }

@@ -1,6 +1,7 @@
 //! A stream's part in a flow: reads the next frame when it is its turn, lets the next stream read, and then hashes, keeps
 //! and sends what it has.
 
+use haul_proto::ids::EntryId;
 use haul_proto::integrity::frame_crc;
 use haul_proto::journal::crc_value;
 use haul_proto::plan::FlowFrame;
@@ -28,14 +29,15 @@ pub(super) fn send_next(
     let frame = source.request.settings.frame;
     let mut record = reader.buffer();
     let feed = next.handle.feed();
-    let Portion { len, end } = match feed.read(&next.handle, frame, next.index, record.room_mut()) {
-        Ok(portion) => portion,
-        Err(trouble) => {
-            reader.give_back(record);
-            source.fail_flow(next, trouble);
-            return Ok(());
-        }
-    };
+    let Portion { len, end } =
+        match feed.read(&next.handle, frame, next.index, record.room_mut(), || source.wants(next.entry)) {
+            Ok(portion) => portion,
+            Err(trouble) => {
+                reader.give_back(record);
+                source.fail_flow(next, trouble);
+                return Ok(());
+            }
+        };
     record.set_payload_len(len);
     let is_only = next.index == 0 && end.is_some();
     let Some(written) = source.flow_read(next, len, end) else {
@@ -93,6 +95,12 @@ fn put(
 }
 
 impl Source {
+    /// Whether a flow is still worth waiting for.
+    fn wants(&self, entry: EntryId) -> bool {
+        let state = self.lock();
+        !state.stopped && state.machine.is_flow(entry)
+    }
+
     /// A frame of a flow was read: the next stream may read. Returns how many are written at the target; `None` where
     /// nobody needs the flow any more.
     fn flow_read(

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
-use super::feed::Feed;
+use super::feed::{Feed, Spring};
 use crate::fs::{Dir, Links, Look, describe};
 use crate::shown::below;
 use crate::storage::Access;
@@ -80,7 +80,7 @@ impl Item {
     }
 
     /// What comes out of a pipe.
-    pub fn pipe(operand: u32, pipe: Arc<OwnedFd>) -> Self {
+    pub fn pipe(operand: u32, pipe: Arc<Spring>) -> Self {
         let feed = OnceLock::from(Box::new(Feed::of_pipe(pipe)));
         Self { feed, is_pipe: true, ..Self::at(operand, None, 0, Stamp::default()) }
     }

@@ -13,7 +13,7 @@ mod send;
 #[cfg(test)]
 mod tests;
 
-use haul_proto::ids::{EntryId, StreamId};
+use haul_proto::ids::{EntryId, PathId, StreamId};
 use haul_proto::manifest::{Entry, Kind, Place};
 use haul_proto::path::escape;
 use haul_proto::plan::Work;
@@ -27,6 +27,7 @@ use haul_proto::wire::request::{Links, Operand, SourceRequest};
 use std::collections::HashSet;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -72,8 +73,8 @@ pub struct Source {
 struct State {
     machine: Machine<Item>,
     stopped: bool,
-    /// Streams with ids up to this one get work.
-    last: StreamId,
+    /// Streams with these ids get work; all, where that is not said.
+    in_use: Option<RangeSet>,
     /// Streams that were given up, until their threads have ended.
     given_up: HashSet<StreamId>,
     /// How long a stream rests before it does once more what another has not finished; `None`: for good.
@@ -84,24 +85,28 @@ impl State {
     fn is_over(&self) -> bool {
         self.stopped || self.machine.is_finished()
     }
+
+    fn is_in_use(&self, StreamId(id): StreamId) -> bool {
+        self.in_use.as_ref().is_none_or(|in_use| in_use.contains(id.into()))
+    }
 }
 
 impl Source {
     /// Looks at the operands. What cannot be copied is reported at once. `standard_input` is that of whoever typed the
-    /// command, where this worker was given it.
-    pub fn prepare(request: SourceRequest, reporter: Reporter, standard_input: Option<OwnedFd>) -> Self {
+    /// command, where this worker was given it; `policy` says whether programs may be started.
+    pub fn prepare(
+        request: SourceRequest,
+        reporter: Reporter,
+        standard_input: Option<OwnedFd>,
+        policy: &[PathBuf],
+    ) -> Self {
         let roots = match request.pipe {
             Pipe::No => operand::look(&request.operands, request.recursive, &reporter),
-            Pipe::Standard | Pipe::Named => operand::open_pipes(&request, standard_input, &reporter),
+            Pipe::Standard | Pipe::Named => operand::open_pipe(&request, standard_input, policy, &reporter),
         };
         let machine = Machine::new(request.settings.frame, request.settings.streams);
-        let state = Mutex::new(State {
-            machine,
-            stopped: false,
-            last: StreamId(u16::MAX),
-            given_up: HashSet::new(),
-            double_after: None,
-        });
+        let state =
+            Mutex::new(State { machine, stopped: false, in_use: None, given_up: HashSet::new(), double_after: None });
         let (work, window, outbox) = (Condvar::new(), Condvar::new(), Condvar::new());
         let pace = Pace::new(request.rate_bytes_per_s);
         let policy = Policy::new(request.storage);
@@ -181,13 +186,16 @@ impl Source {
         send::run(self, id, outlet)
     }
 
-    /// From now on, so many streams share the work, of which `last` has the highest id; any with a higher one rests when it
-    /// has done what it took.
-    pub fn set_streams(&self, streams: u16, last: StreamId) {
-        let mut state = self.lock();
-        state.last = last;
-        state.machine.set_streams(streams);
-        drop(state);
+    /// From now on, these streams share the work; any other rests when it has done what it took.
+    pub fn use_streams(&self, in_use: RangeSet) {
+        let streams = u16::try_from(in_use.len()).unwrap_or(u16::MAX);
+        self.lock().in_use = Some(in_use);
+        self.share_among(streams);
+    }
+
+    /// From now on, so many streams share the work: all that there are.
+    pub fn share_among(&self, streams: u16) {
+        self.lock().machine.set_streams(streams);
         self.reporter.tally.streams.store(streams.into(), Ordering::Relaxed);
         self.work.notify_all();
     }
@@ -225,8 +233,8 @@ impl Source {
     }
 
     /// Asks the target to make so many more streams.
-    pub fn ask_for_streams(&self, count: u16) {
-        self.lock().machine.ask_for_streams(count);
+    pub fn ask_for_streams(&self, count: u16, path: PathId) {
+        self.lock().machine.ask_for_streams(count, path);
         self.outbox.notify_all();
     }
 
@@ -273,7 +281,7 @@ impl Source {
                 return Ok(work);
             }
             state = match state.double_after {
-                Some(rest) if id <= state.last => {
+                Some(rest) if state.is_in_use(id) => {
                     let left = rest.saturating_sub(since.elapsed());
                     if left.is_zero()
                         && !self.pace.is_limited()
@@ -299,7 +307,7 @@ impl Source {
 
     fn take_work(&self, state: &mut State, id: StreamId, frames_max: u64) -> Option<Work<Item>> {
         let was_closed = state.machine.window() == 0;
-        let work = if id <= state.last { state.machine.next_work(frames_max) } else { None };
+        let work = if state.is_in_use(id) { state.machine.next_work(frames_max) } else { None };
         // Work that nobody wants any more is forgotten on the way, and does not fill the window then.
         if was_closed && state.machine.window() > 0 {
             self.window.notify_all();

@@ -2,11 +2,11 @@
 
 use haul_proto::ids::EntryId;
 use haul_proto::manifest::{Entry, Kind, Meta, Place as EntryPlace, Stamp, Version};
-use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::feed::Spring;
 use super::item::{Item, Place};
 use super::operand::{OPERAND_LINKS, RootKind};
 use super::{Source, State};
@@ -164,7 +164,7 @@ impl Offers<'_> {
     }
 
     /// What comes out of a pipe has the mode of an ordinary file, and this process's owner.
-    fn pipe(&mut self, operand: u32, pipe: Arc<OwnedFd>) -> Option<()> {
+    fn pipe(&mut self, operand: u32, pipe: Arc<Spring>) -> Option<()> {
         self.source.count_found(0);
         let meta = own_meta();
         let entry = Entry { place: EntryPlace::Operand(operand), kind: Kind::Stream, meta, version: None };

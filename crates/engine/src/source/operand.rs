@@ -3,7 +3,7 @@
 use haul_proto::path::Name;
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::request::{Operand, SourceRequest};
-use rustix::fs::FileType;
+use rustix::fs::{CWD, FileType, Mode, OFlags, openat};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
@@ -12,9 +12,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::feed::Spring;
+use crate::bootstrap::End;
 use crate::fs::{Access, Dir, FdCache, Identity, Links, Look, MAX_OPEN_DIRECTORIES, describe};
 use crate::os::confine::{Bounds, Rights};
 use crate::os::machine;
+use crate::program::Program;
+use crate::program::policy::allows_programs;
 use crate::report::Reporter;
 use crate::shown::own_name;
 use crate::storage::null;
@@ -36,7 +40,7 @@ pub enum RootKind {
     /// So many zeros.
     Null(u64),
     /// What comes out of this.
-    Pipe(Arc<OwnedFd>),
+    Pipe(Arc<Spring>),
 }
 
 impl Root {
@@ -87,36 +91,45 @@ pub fn look(operands: &[Vec<u8>], recursive: bool, reporter: &Reporter) -> Vec<O
     operands.iter().map(look).collect()
 }
 
-/// The one operand, where that is a pipe.
-pub fn open_pipes(request: &SourceRequest, standard_input: Option<OwnedFd>, reporter: &Reporter) -> Vec<Option<Root>> {
+/// The one operand, where that is a pipe: standard input, a FIFO, or what a program says.
+pub fn open_pipe(
+    request: &SourceRequest,
+    standard_input: Option<OwnedFd>,
+    policy: &[PathBuf],
+    reporter: &Reporter,
+) -> Vec<Option<Root>> {
+    let [operand] = &request.operands[..] else {
+        let refuse = |operand: &Vec<u8>| reporter.failed(operand.clone(), "a pipe brings one file's bytes");
+        request.operands.iter().for_each(refuse);
+        return request.operands.iter().map(|_| None).collect();
+    };
     let opened = match request.pipe {
-        Pipe::Standard => standard_input.ok_or_else(|| "standard input cannot be read on another host".to_owned()),
-        Pipe::Named | Pipe::No => Err("programs and FIFOs are not known to this version".to_owned()),
-    };
-    let look = |(at, operand): (usize, &Vec<u8>)| match &opened {
-        Ok(_) if at > 0 => None,
-        Ok(pipe) => {
-            let pipe = rustix::io::fcntl_dupfd_cloexec(pipe, 0).ok()?;
-            widen(&pipe);
-            let identity = Identity { device: 0, inode: 0 };
-            Some(Root { name: None, identity, kind: RootKind::Pipe(Arc::new(pipe)) })
+        Pipe::Standard => {
+            let opened = standard_input.ok_or_else(|| "standard input cannot be read on another host".to_owned());
+            opened.map(|fd| Spring::new(fd, None))
         }
-        Err(text) => {
-            reporter.failed(operand.clone(), text.clone());
-            None
-        }
+        Pipe::Named | Pipe::No => named(operand, policy),
     };
-    request.operands.iter().enumerate().map(look).collect()
+    let root = opened.map(|spring| {
+        let identity = Identity { device: 0, inode: 0 };
+        Root { name: None, identity, kind: RootKind::Pipe(Arc::new(spring)) }
+    });
+    vec![root.map_err(|text| reporter.failed(operand.clone(), text)).ok()]
 }
 
-/// Has a pipe hold more, so that both of its ends wait less often.
-fn widen(pipe: &OwnedFd) {
-    // It is no pipe, or has all that this user may have.
-    let _ = rustix::pipe::fcntl_setpipe_size(pipe, PIPE_BYTES);
+/// A FIFO, or else a program. Nobody is waited for who would write to a FIFO: that is for its reader.
+fn named(operand: &[u8], policy: &[PathBuf]) -> Result<Spring, String> {
+    let path = Path::new(OsStr::from_bytes(operand));
+    let is_fifo = rustix::fs::stat(path).is_ok_and(|found| Look::from(&found).kind == FileType::Fifo);
+    if is_fifo {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let fifo = openat(CWD, path, flags, Mode::empty()).map_err(|error| describe(&error.into()))?;
+        return Ok(Spring::new(fifo, None));
+    }
+    allows_programs(policy)?;
+    let (program, said) = Program::start(End::Source, operand).map_err(|error| describe(&error))?;
+    Ok(Spring::new(said, Some(program)))
 }
-
-/// What an unprivileged user may give a pipe, unless the administrator says otherwise (pipe(7)).
-const PIPE_BYTES: usize = 1 << 20;
 
 struct Looker {
     recursive: bool,

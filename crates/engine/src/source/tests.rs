@@ -45,7 +45,7 @@ fn source(operands: &[PathBuf], links: Links) -> Source {
         compression,
         pipe: Pipe::No,
     };
-    Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false), None)
+    Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false), None, &[])
 }
 
 /// Walks and delivers the offers.
@@ -109,7 +109,7 @@ fn a_confined_source_reads_what_it_was_asked_for_and_not_what_stands_there_later
     let source = source(&operands, Links::Keep);
     assert_eq!(source.operands().iter().flatten().count(), 2);
     let read = confined(
-        Network::Streams,
+        Network::Streams(None),
         |bounds| source.allow(bounds),
         || {
             is_denied(std::fs::read(&secret));
@@ -117,7 +117,7 @@ fn a_confined_source_reads_what_it_was_asked_for_and_not_what_stands_there_later
         },
     );
     exchange();
-    let opened_after = confined(Network::Streams, |bounds| source.allow(bounds), || opened(&source, 3));
+    let opened_after = confined(Network::Streams(None), |bounds| source.allow(bounds), || opened(&source, 3));
     let (Some(read), Some(opened_after)) = (read, opened_after) else { return };
     assert_eq!((read, opened_after), (3, 1), "what was exchanged is not opened");
 }

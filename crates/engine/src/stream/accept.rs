@@ -7,7 +7,7 @@ use haul_proto::ids::StreamId;
 use haul_proto::wire::limits::PENDING_CONNECTIONS_MAX;
 use socket2::{Domain, Socket, Type};
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,13 +20,23 @@ use super::{Arrivals, Stream, StreamError};
 
 /// Connections that wait for accept(2).
 const BACKLOG: i32 = 256;
+/// The port number that the kernel takes for "any free one".
+const ANY_FREE_PORT: u16 = 0;
 /// How often the listening thread looks whether it is still wanted.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Listens on any address of this host, on a port that the system chooses, for as long as the streams that arrive are
-/// wanted. Returns the port.
-pub fn listen(credentials: Credentials, sockets: SocketSettings) -> io::Result<(u16, Arrivals)> {
-    let listener = bind(&sockets)?;
+/// Where connections are accepted.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Place {
+    /// At this address only; `None`: at any of this host.
+    pub address: Option<IpAddr>,
+    /// On the first free one of these ports, from the first to the last; `None`: on one that the system chooses.
+    pub ports: Option<(u16, u16)>,
+}
+
+/// Listens for as long as the streams that arrive are wanted. Returns the port.
+pub fn listen(place: Place, credentials: Credentials, sockets: SocketSettings) -> io::Result<(u16, Arrivals)> {
+    let listener = bind(place, &sockets)?;
     listener.set_nonblocking(true)?;
     let port = listener.local_addr()?.port();
     let unwanted = Arc::new(AtomicBool::new(false));
@@ -39,20 +49,43 @@ pub fn listen(credentials: Credentials, sockets: SocketSettings) -> io::Result<(
     Ok((port, Arrivals { proven, unwanted }))
 }
 
+/// The first port of those that are wanted that is free; the error is that of the last one.
+fn bind(place: Place, sockets: &SocketSettings) -> io::Result<TcpListener> {
+    let (first, last) = place.ports.unwrap_or((ANY_FREE_PORT, ANY_FREE_PORT));
+    let mut bound = bind_port(place.address, first, sockets);
+    for port in (first..=last).skip(1) {
+        match &bound {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => bound = bind_port(place.address, port, sockets),
+            _ => break,
+        }
+    }
+    bound
+}
+
 /// IPv6 and IPv4 on one port; IPv4 alone where the kernel has no IPv6.
-fn bind(sockets: &SocketSettings) -> io::Result<TcpListener> {
-    let bind_to = |domain, address: SocketAddr| -> io::Result<TcpListener> {
-        let socket = Socket::new(domain, Type::STREAM, None)?;
-        if domain == Domain::IPV6 {
+fn bind_port(address: Option<IpAddr>, port: u16, sockets: &SocketSettings) -> io::Result<TcpListener> {
+    let bind_to = |address: IpAddr| -> io::Result<TcpListener> {
+        let address = SocketAddr::new(address, port);
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        if address.ip() == Ipv6Addr::UNSPECIFIED {
             socket.set_only_v6(false)?;
+        }
+        if port != ANY_FREE_PORT {
+            // Connections of a job that is over keep their port for a minute otherwise.
+            socket.set_reuse_address(true)?;
         }
         sockets.prepare(&socket)?;
         socket.bind(&address.into())?;
         socket.listen(BACKLOG)?;
         Ok(socket.into())
     };
-    bind_to(Domain::IPV6, (Ipv6Addr::UNSPECIFIED, 0).into())
-        .or_else(|_| bind_to(Domain::IPV4, (Ipv4Addr::UNSPECIFIED, 0).into()))
+    match address {
+        Some(address) => bind_to(address),
+        None => match bind_to(Ipv6Addr::UNSPECIFIED.into()) {
+            Err(error) if error.kind() != io::ErrorKind::AddrInUse => bind_to(Ipv4Addr::UNSPECIFIED.into()),
+            bound => bound,
+        },
+    }
 }
 
 fn accept_until(
@@ -119,10 +152,11 @@ fn wait_for_connection(listener: &TcpListener) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stream::connect::{Terms, connect};
+    use crate::stream::connect::{Connected, Terms};
     use crate::stream::{Ids, collect};
-    use haul_proto::ids::JobId;
+    use haul_proto::ids::{JobId, PathId};
     use haul_proto::wire::handshake::Suite;
+    use haul_proto::wire::route::Route;
     use std::io::{Read, Write};
     use std::net::TcpStream;
     use std::time::Instant;
@@ -131,12 +165,25 @@ mod tests {
         let (session, secret, suite) = (JobId([1; 16]), [2; 32], Suite::Aes128Gcm);
         let credentials = Credentials { session, secret, suite, rekey_bytes: 1 << 30 };
         let (sockets, timeout) = (SocketSettings::default(), Duration::from_secs(3));
-        Terms { credentials, sockets, streams, streams_max: streams, ids: Ids::default(), timeout }
+        Terms { credentials, sockets, streams, streams_max: streams, all_paths: false, ids: Ids::default(), timeout }
     }
 
     fn listening() -> (String, Arrivals) {
-        let (port, arrivals) = listen(terms(1).credentials, SocketSettings::default()).unwrap();
+        let (port, arrivals) = listen(Place::default(), terms(1).credentials, SocketSettings::default()).unwrap();
         (format!("127.0.0.1:{port}"), arrivals)
+    }
+
+    fn connect(addresses: &[String], terms: &Terms) -> Result<Connected, String> {
+        let routes: Vec<_> = addresses.iter().map(Route::to).collect();
+        crate::stream::connect::connect(&routes, terms)
+    }
+
+    /// The paths of the next streams.
+    fn paths(arrivals: &Arrivals, count: usize) -> Vec<u16> {
+        let next = |_| Some(arrivals.next(Duration::from_secs(10))??.1.path().0);
+        let mut paths: Vec<_> = (0..count).filter_map(next).collect();
+        paths.sort_unstable();
+        paths
     }
 
     #[test]
@@ -159,13 +206,51 @@ mod tests {
             ids.sort_unstable();
             ids
         };
-        connected.connector.make(3);
+        connected.connector.make(3, PathId(0));
         assert_eq!((ids(&connected.arrivals, 3), ids(&accepted, 3)), ((2..5).collect(), (2..5).collect()));
         // Of others that are lost, too: no id comes twice.
         drop((near, far));
-        connected.connector.make(500);
+        connected.connector.make(500, PathId(0));
         assert_eq!((ids(&connected.arrivals, 9), ids(&accepted, 9)), ((5..14).collect(), (5..14).collect()));
         assert!(connected.arrivals.next(Duration::from_millis(100)).unwrap().is_none(), "a stream too many");
+    }
+
+    #[test]
+    fn the_first_port_that_is_free_is_taken_and_where_none_is_that_is_an_error() {
+        let busy = TcpListener::bind("127.0.0.1:0").unwrap();
+        let first = busy.local_addr().unwrap().port();
+        let at = |last| {
+            let place = Place { address: Some(Ipv4Addr::LOCALHOST.into()), ports: Some((first, last)) };
+            listen(place, terms(1).credentials, SocketSettings::default())
+        };
+        assert_eq!(at(first).err().unwrap().kind(), io::ErrorKind::AddrInUse);
+        let (port, _arrivals) = at(first.saturating_add(20)).unwrap();
+        assert!(port > first && TcpStream::connect(("127.0.0.1", port)).is_ok());
+        assert!(TcpStream::connect(("127.0.0.2", port)).is_err(), "at one address only");
+    }
+
+    #[test]
+    fn the_first_route_that_works_wins_also_behind_one_that_only_listens() {
+        let (address, accepted) = listening();
+        // It takes connections and says nothing.
+        let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
+        let nobody = "127.0.0.1:1".to_owned();
+        let addresses = [stranger.local_addr().unwrap().to_string(), nobody, address.clone(), address.clone()];
+        let began = Instant::now();
+        let connected = connect(&addresses, &terms(2)).unwrap();
+        assert!(connected.to == address && began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+        assert_eq!(paths(&accepted, 2), [2, 2]);
+    }
+
+    #[test]
+    fn each_other_link_gets_as_many_streams_and_links_of_which_nothing_is_known_none() {
+        let (address, accepted) = listening();
+        let over = |link| Route { link, ..Route::to(&address) };
+        let routes = [over(1), over(1), over(2), over(0), over(2), over(3)];
+        let terms = Terms { all_paths: true, streams_max: 9, ..terms(2) };
+        let _connected = crate::stream::connect::connect(&routes, &terms).unwrap();
+        assert_eq!(paths(&accepted, 6), [0, 0, 2, 2, 5, 5]);
+        assert!(accepted.next(Duration::from_millis(100)).unwrap().is_none(), "a stream too many");
     }
 
     #[test]

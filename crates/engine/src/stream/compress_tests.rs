@@ -1,6 +1,6 @@
 //! Compressed records from one end of a stream to the other.
 
-use haul_proto::ids::{EntryId, JobId, JobNumber, StreamId};
+use haul_proto::ids::{EntryId, JobId, JobNumber, PathId, StreamId};
 use haul_proto::integrity::FrameLen;
 use haul_proto::wire::compressed::Codec;
 use haul_proto::wire::fault::ProtocolFault;
@@ -25,7 +25,8 @@ fn pair(suite: Suite) -> (Stream, Stream) {
     for socket in [&a, &b] {
         socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     }
-    let connecting = thread::spawn(move || as_connector(a.into(), &credentials(suite), StreamId(0)).unwrap());
+    let connecting =
+        thread::spawn(move || as_connector(a.into(), &credentials(suite), StreamId(0), PathId(0)).unwrap());
     let (_, target) = as_acceptor(b.into(), &credentials(suite)).unwrap();
     (connecting.join().unwrap(), target)
 }

@@ -1,22 +1,26 @@
-//! Making the data connections: the end that connects.
+//! Finding a path: the end that connects tries all that it was told of, and the first stream that is proven wins.
 
-use haul_proto::ids::StreamId;
-use socket2::{Domain, SockAddr, Socket, Type};
+use haul_proto::ids::PathId;
+use haul_proto::wire::route::Route;
+use std::collections::HashSet;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::handshake::{Credentials, as_connector};
-use super::socket::{SocketSettings, bears_loss, round_trip_time};
-use super::{Arrivals, Ids, Stream, StreamError};
-use crate::worker::lock;
+use super::connector::Connector;
+use super::socket::{bears_loss, names, round_trip_time};
+use super::{Arrivals, StreamError};
 
-/// Connections that are made at a time: fewer than an acceptor takes before they are proven.
-const AT_A_TIME: u16 = 32;
+pub use super::connector::Terms;
+
+/// A path is tried so long after the one that is thought to be better, unless that has failed before.
+const HEAD_START: Duration = Duration::from_millis(100);
+/// Longer than any attempt takes.
+const ATTEMPT_MAX: Duration = Duration::from_secs(60);
+/// Other links are tried so long after the first: a job that is over by then has no use for them.
+const OTHERS_AFTER: Duration = Duration::from_millis(250);
 /// From this round-trip time on, a path is long.
 const LONG_PATH: Duration = Duration::from_millis(5);
 /// A job that may choose begins with this many streams on a long path, and with more where a stream carries less, since
@@ -29,45 +33,13 @@ const STREAMS_AT_FIRST_MAX: u16 = 32;
 /// The same, where each bears losses.
 const STREAMS_THAT_BEAR_LOSS_MAX: u16 = 16;
 
-/// What connections are made with.
-#[derive(Clone)]
-pub struct Terms {
-    /// What they prove.
-    pub credentials: Credentials,
-    /// How their sockets are set up.
-    pub sockets: SocketSettings,
-    /// How many there are at first.
-    pub streams: u16,
-    /// How many there may be.
-    pub streams_max: u16,
-    /// Where their ids come from.
-    pub ids: Ids,
-    /// How long one may take to be made.
-    pub timeout: Duration,
-}
-
-/// Makes connections to the address that accepted the first one.
-pub struct Connector {
-    address: SocketAddr,
-    terms: Terms,
-    proven: Mutex<Sender<(StreamId, Stream)>>,
-    making: Mutex<Making>,
-    unwanted: Arc<AtomicBool>,
-}
-
-/// Connections that are still to be made, and the threads that make them.
-struct Making {
-    left: u16,
-    threads: u16,
-}
-
 /// The first stream is up, and the others come.
 pub struct Connected {
     /// Makes more of them.
     pub connector: Arc<Connector>,
     /// Brings all of them.
     pub arrivals: Arrivals,
-    /// How many are made at first.
+    /// How many are made at first, on each link.
     pub streams: u16,
     /// Address and port of this end's first connection.
     pub from: String,
@@ -75,40 +47,105 @@ pub struct Connected {
     pub to: String,
 }
 
-/// Connects to the first of `addresses` that accepts a stream and proves itself. The other streams follow by
-/// themselves; one of them that cannot be made is done without. The error says what happened at each address.
-pub fn connect(addresses: &[String], terms: &Terms) -> Result<Connected, String> {
+/// The first stream of a path, proven.
+struct Up {
+    path: PathId,
+    streams: u16,
+    from: String,
+    to: String,
+}
+
+/// Connects over the first of `routes` over which a stream is proven. The other streams follow by themselves, and some on
+/// each other link; one of them that cannot be made is done without. The error says what happened on each route.
+pub fn connect(routes: &[Route], terms: &Terms) -> Result<Connected, String> {
+    let (connector, arrivals) = Connector::new(routes, terms);
+    let Up { path, streams, from, to } = race(&connector)?;
+    if path != FIRST {
+        connector.make(streams.saturating_sub(1), path);
+    }
+    try_others(&connector, path, streams);
+    Ok(Connected { connector, arrivals, streams, from, to })
+}
+
+/// The path that is thought to be the best.
+const FIRST: PathId = PathId(0);
+
+/// Tries all routes, each a little later than the one before it. Those that lose go on, and what they bring is as good as
+/// any other stream.
+fn race(connector: &Arc<Connector>) -> Result<Up, String> {
+    let (sender, results) = channel();
     let mut failures = Vec::new();
-    for address in addresses {
-        match connect_to(address, terms) {
-            Ok(connected) => return Ok(connected),
-            Err(error) => failures.push(format!("{address}: {}", reason(&error))),
+    let mut under_way = 0;
+    let mut paths = (0..connector.routes().len()).filter_map(|at| u16::try_from(at).ok()).map(PathId);
+    let mut next = paths.next();
+    while under_way > 0 || next.is_some() {
+        if let Some(path) = next {
+            under_way += usize::from(start(connector, path, &sender));
+            next = paths.next();
+        }
+        match results.recv_timeout(if next.is_some() { HEAD_START } else { ATTEMPT_MAX }) {
+            Ok(Ok(up)) => return Ok(up),
+            Ok(Err(failure)) => {
+                failures.push(failure);
+                under_way -= 1;
+            }
+            Err(_) if next.is_none() => break,
+            Err(_) => {}
         }
     }
     Err(if failures.is_empty() { "no address is known".into() } else { failures.join("; ") })
 }
 
-fn connect_to(address: &str, terms: &Terms) -> Result<Connected, StreamError> {
-    let address = address.to_socket_addrs()?.next().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-    let first = socket(address, terms)?;
-    let from = local_name(&first);
-    let streams = match round_trip_time(&first) {
-        Some(time) if terms.streams_max > terms.streams => terms.streams.max(streams_for(time, bears_loss(&first))),
+/// Tries a route in a thread of its own; whether there is one.
+fn start(connector: &Arc<Connector>, path: PathId, sender: &Sender<Result<Up, String>>) -> bool {
+    let (connector, sender) = (Arc::clone(connector), sender.clone());
+    let spawned = std::thread::Builder::new().name("haul-connect".into()).spawn(move || {
+        let to = connector.routes().get(usize::from(path.0)).map(|route| route.to.clone()).unwrap_or_default();
+        let tried = first_stream(&connector, path);
+        // Nobody listens any more where another one has won.
+        let _ = sender.send(tried.map_err(|error| format!("{to}: {}", reason(&error))));
+    });
+    spawned.is_ok()
+}
+
+fn first_stream(connector: &Arc<Connector>, path: PathId) -> Result<Up, StreamError> {
+    let socket = connector.dial(path)?;
+    let (from, to) = names(&socket);
+    let streams = streams_at_first(&socket, connector.terms());
+    if path == FIRST {
+        // The others do not wait for the first one to be proven: that takes round trips.
+        connector.make(streams.saturating_sub(1), path);
+    }
+    connector.prove(socket, path)?;
+    Ok(Up { path, streams, from, to })
+}
+
+/// Makes as many streams on each other link that is known: at once where all are to be used, else when it is seen that
+/// the job takes longer than a moment.
+fn try_others(connector: &Arc<Connector>, first: PathId, streams: u16) {
+    let routes = connector.routes();
+    let mut links = HashSet::from([0]);
+    links.extend(routes.get(usize::from(first.0)).map(|route| route.link));
+    let others: Vec<_> =
+        (0..).zip(routes).filter(|(_, route)| links.insert(route.link)).map(|(at, _)| PathId(at)).collect();
+    if others.is_empty() {
+        return;
+    }
+    let pause = if connector.terms().all_paths { Duration::ZERO } else { OTHERS_AFTER };
+    let connector = Arc::clone(connector);
+    // Without a thread, the first path is the only one.
+    let _ = std::thread::Builder::new().name("haul-connect".into()).spawn(move || {
+        std::thread::sleep(pause);
+        others.into_iter().for_each(|path| connector.make(streams, path));
+    });
+}
+
+fn streams_at_first(socket: &OwnedFd, terms: &Terms) -> u16 {
+    let streams = match round_trip_time(socket) {
+        Some(time) if terms.streams_max > terms.streams => terms.streams.max(streams_for(time, bears_loss(socket))),
         _ => terms.streams,
     };
-    let streams = streams.min(terms.streams_max);
-    let id = terms.ids.next().ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable))?;
-    let (sender, proven) = channel();
-    let unwanted = Arc::new(AtomicBool::new(false));
-    let arrivals = Arrivals { proven, unwanted: Arc::clone(&unwanted) };
-    let (terms, proven) = (terms.clone(), Mutex::new(sender));
-    let making = Mutex::new(Making { left: 0, threads: 0 });
-    let connector = Arc::new(Connector { address, terms, proven, making, unwanted });
-    // The others do not wait for the first one to be proven: that takes round trips.
-    connector.make(streams.saturating_sub(1));
-    let stream = as_connector(first, &connector.terms.credentials, id)?;
-    connector.deliver(id, stream);
-    Ok(Connected { connector, arrivals, streams, from, to: address.to_string() })
+    streams.min(terms.streams_max)
 }
 
 /// How many streams a path with this round-trip time begins with, at least; fewer where each bears losses.
@@ -119,64 +156,6 @@ fn streams_for(round_trip: Duration, bears_loss: bool) -> u16 {
     let times = u16::try_from(round_trip.as_millis() / LONG_PATH_MS).unwrap_or(u16::MAX);
     let most = if bears_loss { STREAMS_THAT_BEAR_LOSS_MAX } else { STREAMS_AT_FIRST_MAX };
     STREAMS_ON_LONG_PATHS.saturating_mul(times.max(1)).min(most)
-}
-
-impl Connector {
-    /// Makes so many more streams, in threads of their own. One that cannot be made is done without.
-    pub fn make(self: &Arc<Self>, count: u16) {
-        let mut making = lock(&self.making);
-        making.left = making.left.saturating_add(count).min(self.terms.streams_max);
-        for _ in 0..making.left.min(AT_A_TIME.saturating_sub(making.threads)) {
-            let connector = Arc::clone(self);
-            // Without a thread there is no stream, and the others carry its work.
-            let spawned = std::thread::Builder::new().name("haul-connect".into()).spawn(move || {
-                while let Some(id) = connector.next_id() {
-                    connector.make_one(id);
-                }
-            });
-            making.threads += u16::from(spawned.is_ok());
-        }
-    }
-
-    /// The next stream to be made; `None` ends a thread.
-    fn next_id(&self) -> Option<StreamId> {
-        let mut making = lock(&self.making);
-        let is_wanted = making.left > 0 && !self.unwanted.load(Ordering::Relaxed);
-        let id = if is_wanted { self.terms.ids.next() } else { None };
-        match id {
-            Some(_) => making.left -= 1,
-            None => making.threads -= 1,
-        }
-        id
-    }
-
-    fn make_one(&self, id: StreamId) {
-        let made = socket(self.address, &self.terms).map_err(StreamError::from);
-        if let Ok(stream) = made.and_then(|socket| as_connector(socket, &self.terms.credentials, id)) {
-            self.deliver(id, stream);
-        }
-    }
-
-    /// A job that has taken another way, or is over, wants no stream any more.
-    fn deliver(&self, id: StreamId, stream: Stream) {
-        let _ = lock(&self.proven).send((id, stream));
-    }
-}
-
-fn socket(address: SocketAddr, terms: &Terms) -> io::Result<OwnedFd> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    terms.sockets.prepare(&socket)?;
-    socket.connect_timeout(&SockAddr::from(address), terms.timeout)?;
-    terms.sockets.suit(&socket)?;
-    terms.sockets.suit_path(&socket);
-    Ok(socket.into())
-}
-
-fn local_name(socket: &OwnedFd) -> String {
-    rustix::net::getsockname(socket)
-        .ok()
-        .and_then(|name| SocketAddr::try_from(name).ok())
-        .map_or_else(String::new, |name| name.to_string())
 }
 
 fn reason(error: &StreamError) -> String {

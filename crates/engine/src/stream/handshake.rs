@@ -37,16 +37,21 @@ pub fn random<const N: usize>() -> io::Result<[u8; N]> {
 }
 
 /// Proves a connection that this end made.
-pub fn as_connector(socket: OwnedFd, credentials: &Credentials, stream: StreamId) -> Result<Stream, StreamError> {
+pub fn as_connector(
+    socket: OwnedFd,
+    credentials: &Credentials,
+    stream: StreamId,
+    path: PathId,
+) -> Result<Stream, StreamError> {
     let deadline = Deadline::start(&socket)?;
-    let greeting = Greeting { session: credentials.session, stream, path: PathId(0), random: random()? }.encode();
+    let greeting = Greeting { session: credentials.session, stream, path, random: random()? }.encode();
     send_all(&socket, &greeting)?;
     let mut answer = [0; ANSWER_LEN];
     receive_exact(&socket, &mut answer)?;
     Answer::decode(&answer)?;
     let keys = schedule(credentials, &greeting, &answer);
     let (ours, theirs) = (Direction::FromConnector, Direction::FromAcceptor);
-    let mut proven = unproven(socket, &keys, ours, theirs)?;
+    let mut proven = unproven(socket, &keys, ours, theirs, path)?;
     let mut record = Record::empty();
     proven.send(&mut record, &Trailer::Finished)?;
     expect_finished(&mut proven, &mut record, None)?;
@@ -59,7 +64,7 @@ pub fn as_acceptor(socket: OwnedFd, credentials: &Credentials) -> Result<(Stream
     let deadline = Deadline::start(&socket)?;
     let mut greeting = [0; GREETING_LEN];
     deadline.receive(&socket, &mut greeting)?;
-    let Greeting { session, stream, .. } = Greeting::decode(&greeting)?;
+    let Greeting { session, stream, path, .. } = Greeting::decode(&greeting)?;
     if session != credentials.session {
         return Err(ProtocolFault::NotAuthentic.into());
     }
@@ -67,7 +72,7 @@ pub fn as_acceptor(socket: OwnedFd, credentials: &Credentials) -> Result<(Stream
     send_all(&socket, &answer)?;
     let keys = schedule(credentials, &greeting, &answer);
     let (ours, theirs) = (Direction::FromAcceptor, Direction::FromConnector);
-    let mut proven = unproven(socket, &keys, ours, theirs)?;
+    let mut proven = unproven(socket, &keys, ours, theirs, path)?;
     let mut record = Record::empty();
     expect_finished(&mut proven, &mut record, Some(&deadline))?;
     proven.send(&mut record, &Trailer::Finished)?;
@@ -75,8 +80,14 @@ pub fn as_acceptor(socket: OwnedFd, credentials: &Credentials) -> Result<(Stream
     Ok((stream, proven))
 }
 
-fn unproven(socket: OwnedFd, keys: &KeySchedule, ours: Direction, theirs: Direction) -> Result<Stream, StreamError> {
-    Ok(Stream::new(socket, keys.sealer(ours)?, keys.opener(theirs)?))
+fn unproven(
+    socket: OwnedFd,
+    keys: &KeySchedule,
+    ours: Direction,
+    theirs: Direction,
+    path: PathId,
+) -> Result<Stream, StreamError> {
+    Ok(Stream::new(socket, keys.sealer(ours)?, keys.opener(theirs)?, path))
 }
 
 fn schedule(credentials: &Credentials, greeting: &[u8; GREETING_LEN], answer: &[u8; ANSWER_LEN]) -> KeySchedule {
@@ -160,7 +171,7 @@ mod tests {
     fn two_ends_with_one_secret_exchange_records() {
         let (a, b) = pair();
         let connector = thread::spawn(move || {
-            let mut stream = as_connector(a, &credentials(), StreamId(1)).unwrap();
+            let mut stream = as_connector(a, &credentials(), StreamId(1), PathId(7)).unwrap();
             let mut record = Record::new(FrameLen::DEFAULT);
             for i in 0..20u8 {
                 record.room_mut()[..1000].fill(i);
@@ -169,7 +180,7 @@ mod tests {
             }
         });
         let (id, mut stream) = as_acceptor(b, &credentials()).unwrap();
-        assert_eq!(id, StreamId(1));
+        assert_eq!((id, stream.path()), (StreamId(1), PathId(7)));
         let mut record = Record::empty();
         for i in 0..20u8 {
             // A payload is not allowed with End: the record itself opens, and the fault names what is wrong.
@@ -192,7 +203,7 @@ mod tests {
         ];
         for credentials in wrong {
             let (a, b) = pair();
-            let connector = thread::spawn(move || as_connector(a, &credentials, StreamId(0)).is_ok());
+            let connector = thread::spawn(move || as_connector(a, &credentials, StreamId(0), PathId(0)).is_ok());
             assert!(as_acceptor(b, &good).is_err());
             assert!(!connector.join().unwrap());
         }

@@ -6,6 +6,7 @@
 pub mod accept;
 pub mod compress;
 pub mod connect;
+pub mod connector;
 pub mod handshake;
 pub mod record;
 pub mod seal;
@@ -29,7 +30,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use haul_proto::ids::StreamId;
+use haul_proto::ids::{PathId, StreamId};
 
 use self::record::Record;
 use self::seal::{Opener, Sealer};
@@ -51,6 +52,7 @@ pub enum StreamError {
 #[derive(Debug)]
 pub struct Stream {
     socket: Arc<OwnedFd>,
+    path: PathId,
     sealer: Sealer,
     opener: Opener,
     sent: u64,
@@ -71,8 +73,8 @@ pub struct Sent {
 }
 
 impl Stream {
-    fn new(socket: OwnedFd, sealer: Sealer, opener: Opener) -> Self {
-        Self { socket: Arc::new(socket), sealer, opener, sent: 0, received: 0, unpacking: None }
+    fn new(socket: OwnedFd, sealer: Sealer, opener: Opener, path: PathId) -> Self {
+        Self { socket: Arc::new(socket), path, sealer, opener, sent: 0, received: 0, unpacking: None }
     }
 
     /// Seals and sends what `record` holds, with this trailer. The record's payload is unusable afterwards.
@@ -138,6 +140,11 @@ impl Stream {
     /// Whether both of its ends have one address.
     pub fn is_within_host(&self) -> bool {
         socket::is_within_host(&self.socket)
+    }
+
+    /// The path that it takes, as the end that connected says.
+    pub fn path(&self) -> PathId {
+        self.path
     }
 
     /// The socket, to wait for.

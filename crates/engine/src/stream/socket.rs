@@ -91,9 +91,21 @@ fn suit_host(socket: impl AsFd) {
 
 /// Whether both ends of a TCP connection have one address.
 pub fn is_within_host(socket: impl AsFd) -> bool {
+    let [own, peer] = addresses(socket);
+    own.is_some() && own.map(|own| own.ip()) == peer.map(|peer| peer.ip())
+}
+
+/// Address and port of this end of a connection and of the other one, as text; empty where they are not known.
+pub fn names(socket: impl AsFd) -> (String, String) {
+    let [own, peer] = addresses(socket).map(|address| address.map_or_else(String::new, |address| address.to_string()));
+    (own, peer)
+}
+
+/// This end's address and the other's. IPv4 is IPv4, whatever kind of socket carries it.
+fn addresses(socket: impl AsFd) -> [Option<SocketAddr>; 2] {
     let own = getsockname(&socket).ok().and_then(|name| SocketAddr::try_from(name).ok());
     let peer = getpeername(&socket).ok().flatten().and_then(|name| SocketAddr::try_from(name).ok());
-    own.is_some() && own.map(|own| own.ip()) == peer.map(|peer| peer.ip())
+    [own, peer].map(|address| address.map(|address| SocketAddr::new(address.ip().to_canonical(), address.port())))
 }
 
 /// Makes a silent TCP connection fail when the other host is gone without a word; by itself the system never notices.

@@ -3,7 +3,7 @@
 
 use haul_lab::Rng;
 use haul_proto::compression::Method;
-use haul_proto::ids::{EntryId, JobNumber};
+use haul_proto::ids::{EntryId, JobNumber, PathId};
 use haul_proto::integrity::frame_crc;
 use haul_proto::manifest::Stamp;
 use haul_proto::wire::compressed::{Codec, Compressed};
@@ -126,7 +126,7 @@ pub fn receiving(keys: &KeySchedule, wire: Vec<u8>) -> Stream {
     // More may come than a socket holds; and who has noticed something reads no further.
     std::thread::spawn(move || drop(send_all(&middle, &wire)));
     let (sealer, opener) = (keys.sealer(Direction::FromAcceptor), keys.opener(Direction::FromConnector));
-    Stream::new(far.into(), sealer.unwrap(), opener.unwrap())
+    Stream::new(far.into(), sealer.unwrap(), opener.unwrap(), PathId(0))
 }
 
 /// What a stream took for true.

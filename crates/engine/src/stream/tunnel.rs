@@ -1,7 +1,7 @@
 //! Streams through the link to the controller, where no connection can be made: each is a socket pair, one side
 //! of which is a stream like any other; the other side's bytes travel as link frames of the stream's channel.
 
-use haul_proto::ids::StreamId;
+use haul_proto::ids::{PathId, StreamId};
 use haul_proto::wire::limits::TUNNEL_PIECE_MAX;
 use haul_proto::wire::link::Channel;
 use rustix::io::Errno;
@@ -78,7 +78,7 @@ pub fn prove(inner: Vec<OwnedFd>, credentials: &Credentials, ids: Option<&Ids>) 
     let (sender, proven) = channel();
     for socket in inner {
         let stream = match ids.map(Ids::next) {
-            Some(Some(id)) => (id, as_connector(socket, credentials, id)?),
+            Some(Some(id)) => (id, as_connector(socket, credentials, id, PathId(0))?),
             Some(None) => return Err(io::Error::from(io::ErrorKind::AddrNotAvailable).into()),
             None => as_acceptor(socket, credentials)?,
         };

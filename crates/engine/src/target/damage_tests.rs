@@ -56,7 +56,7 @@ impl Site {
             journal_dir: Vec::new(),
         };
         let reporter = Reporter::new(LinkWriter::new(std::io::sink()), false);
-        let surroundings = Surroundings { umask: 0o022, state_dir: None };
+        let surroundings = Surroundings { umask: 0o022, state_dir: None, policy: Vec::new() };
         let target = Target::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text).unwrap();
         let site = Self { directory, target, frame, files };
         let entry = |(number, file): (u32, &Vec<u8>)| Entry {

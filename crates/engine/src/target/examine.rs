@@ -12,13 +12,13 @@ use haul_proto::wire::request::Operand;
 use rustix::fs::{AtFlags, FileType, Mode, RenameFlags, mkdirat, readlinkat, renameat_with, symlinkat, unlinkat};
 use rustix::io::Errno;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use super::file::{Incoming, Spot, UNKNOWN_SIZE};
 use super::landing::{LandingKind, cannot_remember};
 use super::memory::Memory;
 use super::proof::Claim;
+use super::sink::Sink;
 use super::temporary::{rename_new, temporary_name};
 use super::{Item, Target};
 use crate::fs::meta::{SETGID, SETUID, apply, apply_to_symlink};
@@ -144,15 +144,10 @@ impl Target {
     }
 
     /// What is open already and takes bytes in order.
-    fn answer_pipe(&self, pipe: &Arc<OwnedFd>, entry: &Entry) -> Answer<Item> {
-        let Some(size) = size_of(&entry.kind) else { return self.refuse_operand(Refusal::NotAsked) };
-        let opened = rustix::io::fcntl_dupfd_cloexec(pipe, 0).map_err(io::Error::from);
-        match opened.and_then(|pipe| Incoming::pipe(pipe, size)) {
-            Ok(incoming) => Answer::NeededInOrder(Arc::new(Item::File(incoming))),
-            Err(error) => {
-                self.fail(self.landing.path(b""), describe(&error));
-                Answer::Refused
-            }
+    fn answer_pipe(&self, sink: &Arc<Sink>, entry: &Entry) -> Answer<Item> {
+        match size_of(&entry.kind) {
+            Some(size) => Answer::NeededInOrder(Arc::new(Item::File(Incoming::pipe(Arc::clone(sink), size)))),
+            None => self.refuse_operand(Refusal::NotAsked),
         }
     }
 

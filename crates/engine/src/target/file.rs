@@ -19,6 +19,7 @@ use super::journal::{Journal, Leaf};
 use super::landing::Landing;
 use super::order::Order;
 use super::proof::Part;
+use super::sink::Sink;
 use super::temporary::Unfinished;
 use crate::fs::{Dir, Look, describe};
 use crate::os::clone_range::clone_range;
@@ -50,6 +51,7 @@ pub struct Incoming {
     sent_again: OnceLock<Vec<Range<u64>>>,
     /// Its frames are written in their order, and wait here for that.
     pub(super) order: Option<Box<Order>>,
+    sink: Option<Arc<Sink>>,
 }
 
 /// What is recorded of a file while it grows.
@@ -130,10 +132,15 @@ impl Incoming {
     }
 
     /// What is open already and takes bytes in order.
-    pub fn pipe(pipe: OwnedFd, size: u64) -> io::Result<Self> {
-        let opened = OnceLock::from(Ok(Arc::new(Opened::new(pipe, Access::Write)?)));
+    pub fn pipe(sink: Arc<Sink>, size: u64) -> Self {
         let place = Place::Special { path: PathBuf::new(), seekable: false };
-        Ok(Self { order: Some(Box::default()), ..Self::at(place, size, Meta::default(), opened) })
+        let incoming = Self::at(place, size, Meta::default(), OnceLock::new());
+        Self { order: Some(Box::default()), sink: Some(sink), ..incoming }
+    }
+
+    /// What it goes into, if that was open before it came.
+    pub fn sink(&self) -> Option<&Sink> {
+        self.sink.as_deref()
     }
 
     fn at(place: Place, size: u64, meta: Meta, opened: OnceLock<Result<Arc<Opened>, String>>) -> Self {
@@ -148,6 +155,7 @@ impl Incoming {
             recording: None,
             sent_again: OnceLock::new(),
             order: None,
+            sink: None,
         }
     }
 
@@ -251,6 +259,9 @@ impl Incoming {
 
     /// The file, opened by the first stream that needs it.
     pub fn open_once(&self, target: &Target) -> Result<Arc<Opened>, String> {
+        if let Some(sink) = &self.sink {
+            return sink.file();
+        }
         let open = || {
             let opened = Opened::new(self.open(target)?, Access::Write).map_err(|error| describe(&error))?;
             Ok(Arc::new(opened))
@@ -322,6 +333,7 @@ impl Incoming {
 
     /// Removes what there is of it.
     pub fn discard(&self, unfinished: &Unfinished) {
+        self.sink.iter().for_each(|sink| sink.abandon());
         let Place::Spot(spot) = &self.place else { return };
         unfinished.discard(spot);
     }

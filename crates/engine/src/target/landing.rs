@@ -21,9 +21,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::memory;
+use super::sink::Sink;
+use crate::bootstrap::End;
 use crate::fs::{Dir, Identity, Links, Look, describe};
 use crate::os::confine::{Bounds, Rights};
 use crate::os::machine;
+use crate::program::Program;
+use crate::program::policy::allows_programs;
 use crate::report::Reporter;
 use crate::shown::below;
 
@@ -48,7 +52,7 @@ pub enum LandingKind {
     /// A device, FIFO or socket, by its path.
     Special(PathBuf),
     /// What is open already, and takes bytes in order.
-    Pipe(Arc<OwnedFd>),
+    Pipe(Arc<Sink>),
 }
 
 /// Why a Request cannot be carried out.
@@ -80,6 +84,13 @@ impl Landing {
         match &self.kind {
             LandingKind::Into(dir) | LandingKind::As(dir, _) | LandingKind::Contents(dir) => Some(dir),
             LandingKind::Special(_) | LandingKind::Pipe(_) => None,
+        }
+    }
+
+    /// What has gone into a program is not all: it is ended.
+    pub fn abandon(&self) {
+        if let LandingKind::Pipe(sink) = &self.kind {
+            sink.abandon();
         }
     }
 
@@ -116,15 +127,27 @@ pub fn find(request: &TargetRequest, state_dir: Option<&Path>, reporter: &Report
 }
 
 /// Where it goes if that is a pipe.
-pub fn pipe(request: &TargetRequest, standard_output: Option<OwnedFd>) -> Result<Landing, Refused> {
+pub fn pipe(request: &TargetRequest, standard_output: Option<OwnedFd>, policy: &[PathBuf]) -> Result<Landing, Refused> {
     let [Operand { directory: false, .. }] = &request.operands[..] else {
         return Err(Refused::usage("only one file, or what a pipe brings, can go into a pipe\nfor more, pipe tar's output into haul: tar -cf - tree | haul - ...".into()));
     };
-    let pipe = match request.pipe {
-        Pipe::Standard => standard_output.ok_or("standard output cannot be written to on another host"),
-        Pipe::Named | Pipe::No => Err("programs and FIFOs are not known to this version"),
+    let path = Path::new(OsStr::from_bytes(&request.path));
+    let is_special = || rustix::fs::stat(path).is_ok_and(|found| Look::from(&found).is_special());
+    let sink = match request.pipe {
+        Pipe::Standard => {
+            let output = standard_output.ok_or("standard output cannot be written to on another host");
+            Sink::new(output.map_err(|text| Refused::failed(text.into()))?, None)
+        }
+        Pipe::Named | Pipe::No if is_special() => {
+            let (kind, label) = (LandingKind::Special(path.into()), request.path.clone());
+            return Ok(Landing { kind, label, memory: None });
+        }
+        Pipe::Named | Pipe::No => {
+            allows_programs(policy).map_err(Refused::failed)?;
+            Program::start(End::Target, &request.path).and_then(|(program, reads)| Sink::new(reads, Some(program)))
+        }
     };
-    let pipe = pipe.map_err(|text| Refused::failed(text.into()))?;
+    let pipe = sink.map_err(|error| cannot(&request.path, &error))?;
     Ok(Landing { kind: LandingKind::Pipe(Arc::new(pipe)), label: request.path.clone(), memory: None })
 }
 

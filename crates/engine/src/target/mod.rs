@@ -22,12 +22,13 @@ mod readback;
 pub(crate) mod rivals;
 mod settle;
 mod share;
+mod sink;
 pub(crate) mod temporary;
 mod whole;
 mod writer;
 
 pub use self::deliver::Direct;
-use haul_proto::ids::StreamId;
+use haul_proto::ids::{PathId, StreamId};
 use haul_proto::path::escape;
 use haul_proto::session::target::{Finish, Step, Target as Machine};
 use haul_proto::wire::fault::ProtocolFault;
@@ -88,8 +89,8 @@ pub struct Target {
 
 /// What the source wants of the streams.
 pub enum StreamsWish {
-    /// So many more, where this is the end that makes them.
-    More(u16),
+    /// So many more over this path, where this is the end that makes them.
+    More(u16, PathId),
     /// Without these: it has given them up.
     Without(Vec<StreamId>),
 }
@@ -123,6 +124,8 @@ pub struct Surroundings {
     pub umask: u16,
     /// Where trees are remembered; `None` where there is no such place.
     pub state_dir: Option<PathBuf>,
+    /// Files that say whether programs may be started.
+    pub policy: Vec<PathBuf>,
 }
 
 fn journals(request: &TargetRequest) -> Result<Journals, Refused> {
@@ -145,7 +148,7 @@ impl Target {
     ) -> Result<Self, Refused> {
         let landing = match request.pipe {
             Pipe::No => landing::find(&request, surroundings.state_dir.as_deref(), &reporter)?,
-            Pipe::Standard | Pipe::Named => landing::pipe(&request, standard_output)?,
+            Pipe::Standard | Pipe::Named => landing::pipe(&request, standard_output, &surroundings.policy)?,
         };
         let storage = request.storage;
         let journals = journals(&request)?;
@@ -257,6 +260,7 @@ impl Target {
         self.settling.stop();
         self.claims.close();
         self.rivals.close();
+        self.landing.abandon();
         self.unfinished.close(self.request.keep_partial);
     }
 
@@ -268,7 +272,7 @@ impl Target {
                 self.settling.wait_for_room();
                 self.examine(first, &entries);
             }
-            Step::Connect(count) => self.wish(StreamsWish::More(count)),
+            Step::Connect(count, path) => self.wish(StreamsWish::More(count, path)),
             Step::StreamsLost(streams) => self.wish(StreamsWish::Without(streams)),
             Step::Finish(finish) => self.finish(Some(finish)),
             Step::Abandon(entry, item, _) => {

@@ -4,6 +4,7 @@
 
 use haul_proto::wire::frame::DataFrame;
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::{Arc, Mutex};
 
 use super::file::Incoming;
@@ -57,7 +58,7 @@ impl Order {
                 return;
             };
             drop(queue);
-            let written = write_on(&**file.fd(), record.payload()).map_err(|error| describe(&error));
+            let written = write_on(&**file.fd(), record.payload()).map_err(|error| why(item, &error));
             let has_failed = written.is_err();
             let mut queue = lock(&self.0);
             queue.next += 1;
@@ -69,6 +70,13 @@ impl Order {
             target.frame_done(item, &frame, record.payload().len(), written);
             lock(&self.0).free.push(record);
         }
+    }
+}
+
+fn why(item: &Item, error: &io::Error) -> String {
+    match item {
+        Item::File(incoming) => incoming.sink().map_or_else(|| describe(error), |sink| sink.why(error)),
+        Item::Directory { .. } => describe(error),
     }
 }
 

@@ -64,6 +64,8 @@ pub enum Bytes {
     Nameless(OwnedFd),
     /// In one with a temporary name, or in what is no file.
     Open(Arc<Opened>),
+    /// With whoever reads a pipe.
+    Gone,
 }
 
 /// What became of a whole file.
@@ -87,6 +89,7 @@ impl Whole {
         match &self.bytes {
             Bytes::Nameless(file) => file,
             Bytes::Open(file) => file.fd(),
+            Bytes::Gone => unreachable!("what went into a pipe is waited for by nobody"),
         }
     }
 
@@ -99,6 +102,7 @@ impl Whole {
     pub fn give_name(&self, target: &Target) -> Fate {
         let Place::Spot(spot) = self.incoming().place() else { return Fate::Named };
         match &self.bytes {
+            Bytes::Gone => Fate::Named,
             Bytes::Open(file) => match target.unfinished.finish(spot, file.fd()) {
                 Ok(()) => Fate::Named,
                 Err(text) => Fate::Failed(text),
@@ -163,6 +167,9 @@ impl Incoming {
 
     /// All of it was written: gives it its metadata.
     pub fn complete(&self, target: &Target, disk: Option<&FileSystem>, modified: Stamp) -> Result<Bytes, String> {
+        if let Some(sink) = self.sink() {
+            return sink.finish(|| !target.lock().stopped).map(|()| Bytes::Gone);
+        }
         // Nothing was written of one that came out of a pipe and is empty.
         let file = self.open_once(target)?;
         self.saving().iter().for_each(|(_, saving)| saving.end());

@@ -95,7 +95,7 @@ impl Pair {
             }
             Step::Finish(finish) => self.finish(Some(finish)),
             Step::Mismatch(..) => panic!("a mismatch"),
-            Step::None | Step::Connect(_) | Step::StreamsLost(_) => {}
+            Step::None | Step::Connect(..) | Step::StreamsLost(_) => {}
         }
     }
 
@@ -260,7 +260,7 @@ impl Pair {
             }
             _ => match self.target.frame_written(entry, offset, [1; 32]) {
                 Step::Finish(finish) => self.finish(Some(finish)),
-                Step::None | Step::Connect(_) | Step::StreamsLost(_) => {}
+                Step::None | Step::Connect(..) | Step::StreamsLost(_) => {}
                 other => panic!("{other:?}"),
             },
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use self::flow::{Flow, Flows};
 use self::loss::Losses;
-use crate::ids::EntryId;
+use crate::ids::{EntryId, PathId};
 use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::manifest::{Entry, Kind, Place, Stamp};
 use crate::plan::{Piece, Plan, Work};
@@ -119,9 +119,9 @@ impl<H> Source<H> {
         }
     }
 
-    /// Asks the target, where that is the end that connects, to make so many more streams.
-    pub fn ask_for_streams(&mut self, count: u16) {
-        self.outbox.push_back(SourceMessage::Streams { count });
+    /// Asks the target, where that is the end that connects, to make so many more streams over this path.
+    pub fn ask_for_streams(&mut self, count: u16, path: PathId) {
+        self.outbox.push_back(SourceMessage::Streams { count, path });
     }
 
     /// How many more entries may be offered now.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::ids::{EntryId, StreamId};
+use crate::ids::{EntryId, PathId, StreamId};
 use crate::integrity::{Digest, FrameTree};
 use crate::manifest::{Entry, Stamp};
 
@@ -47,8 +47,8 @@ pub enum Step<H> {
     Finish(Finish<H>),
     /// What came of this file is void: report it, remove it, then call [`super::target::Target::abandoned`].
     Abandon(EntryId, Arc<H>, String),
-    /// Make so many more streams, if this end makes them.
-    Connect(u16),
+    /// Make so many more streams over this path, if this end makes them.
+    Connect(u16, PathId),
     /// The source has given up these streams: nobody needs to listen to them any more.
     StreamsLost(Vec<StreamId>),
     /// The frames are not the file that the source says they are: report, remove, then call [`super::target::Target::settle`].

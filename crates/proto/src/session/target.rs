@@ -146,7 +146,7 @@ impl<H> Target<H> {
                 self.offers_ended = true;
                 Ok(Step::None)
             }
-            SourceMessage::Streams { count } => Ok(Step::Connect(count)),
+            SourceMessage::Streams { count, path } => Ok(Step::Connect(count, path)),
             SourceMessage::Ask { streams, entries } => self.handle_ask(streams, &entries),
         }
     }

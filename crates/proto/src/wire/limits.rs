@@ -68,6 +68,10 @@ pub const PENDING_CONNECTIONS_MAX: usize = 64;
 pub const GREETING_DEADLINE_MS: u64 = 10_000;
 /// Most addresses that an end names as its own.
 pub const ADDRESSES_MAX: usize = 64;
+/// Most links between two ends that are in use at a time, while they are compared or together.
+pub const LINKS_MAX: usize = 8;
+/// Longest name of an interface (Linux has 16 bytes for it, with its NUL).
+pub const INTERFACE_MAX: usize = 15;
 /// Least rate that a limit sets, in bytes a second: so that a job goes on at all.
 pub const RATE_MIN: u64 = 1024;
 /// CPU numbers that can be named are below this.

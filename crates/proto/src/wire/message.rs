@@ -9,7 +9,7 @@ use super::limits::{
     SYMLINK_MAX, TEXT_MAX,
 };
 use crate::codec::{Decoded, Reader, Writer};
-use crate::ids::{EntryId, JobNumber, StreamId};
+use crate::ids::{EntryId, JobNumber, PathId, StreamId};
 use crate::integrity::Digest;
 use crate::manifest::{Entry, Kind, Meta, Place, Stamp, Version};
 use crate::path::{MAX_NAME, Name};
@@ -63,6 +63,8 @@ pub enum SourceMessage {
     Streams {
         /// At most the session's `streams_max`.
         count: u16,
+        /// Over this path.
+        path: PathId,
     },
     /// Streams are gone, and nobody knows what of their records arrived: what has not come of these entries?
     Ask {
@@ -204,8 +206,8 @@ impl SourceMessage {
             SourceMessage::Same { entry, frames } => {
                 encode_runs(opening(&mut out, kind::SAME, job).varint(entry.0), frames);
             }
-            SourceMessage::Streams { count } => {
-                opening(&mut out, kind::STREAMS, job).u16(*count);
+            SourceMessage::Streams { count, path } => {
+                opening(&mut out, kind::STREAMS, job).u16(*count).u16(path.0);
             }
             SourceMessage::Ask { streams, entries } => {
                 opening(&mut out, kind::ASK, job).count(streams.len());
@@ -243,7 +245,7 @@ impl SourceMessage {
             },
             kind::OFFERS_END => SourceMessage::OffersEnd,
             kind::SAME => SourceMessage::Same { entry: EntryId(reader.varint()?), frames: decode_runs(&mut reader)? },
-            kind::STREAMS => SourceMessage::Streams { count: reader.u16()? },
+            kind::STREAMS => SourceMessage::Streams { count: reader.u16()?, path: PathId(reader.u16()?) },
             kind::ASK => {
                 let count = reader.count(STREAMS_MAX.into(), "streams that are gone")?;
                 let streams = (0..count).map(|_| Ok(StreamId(reader.u16()?))).collect::<Decoded<_>>()?;

@@ -78,7 +78,7 @@ fn short_messages_come_back() {
         SourceMessage::SourceFailed { entry: EntryId(0), reason: "gone".into() },
         SourceMessage::OffersEnd,
         SourceMessage::Same { entry: EntryId(7), frames: vec![0..9] },
-        SourceMessage::Streams { count: 256 },
+        SourceMessage::Streams { count: 256, path: PathId(u16::MAX) },
         SourceMessage::Ask { streams: vec![StreamId(3), StreamId(u16::MAX)], entries: vec![(EntryId(2), 9)] },
     ] {
         assert_eq!(SourceMessage::decode(&message.encode(JOB), JOB), Ok(message));

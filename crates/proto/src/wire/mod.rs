@@ -1,5 +1,6 @@
 //! The wire: messages, records and limits, as `docs/PROTOCOL.md` describes them.
 
+pub mod address;
 pub mod compressed;
 pub mod counters;
 pub mod fault;
@@ -12,5 +13,6 @@ pub mod message;
 pub mod pipe;
 pub mod report;
 pub mod request;
+pub mod route;
 pub mod sandbox;
 pub mod storage;

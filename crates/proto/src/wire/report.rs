@@ -1,9 +1,10 @@
 //! What a worker tells its controller: who it is, how far it is, what it did. The figures are in [`super::counters`].
 
+use super::address::{self, LocalAddress};
 pub use super::counters::{Counters, Final, PathFigures, ReadBack};
 use super::fault::ProtocolFault;
 use super::feature::Features;
-use super::limits::{OPERANDS_MAX, PATH_MAX, TEXT_MAX};
+use super::limits::{LINKS_MAX, OPERANDS_MAX, PATH_MAX, TEXT_MAX};
 use super::sandbox::Sandbox;
 use crate::codec::{Decoded, Reader, Writer};
 use crate::integrity::Digest;
@@ -96,6 +97,13 @@ pub enum WorkerMessage {
         /// Why.
         text: String,
     },
+    /// From now on, data takes these paths.
+    Paths {
+        /// Of each, address and port of the end that connected and of the one that accepted.
+        in_use: Vec<(String, String)>,
+        /// Why it is another one than before; one line, empty where none was given up.
+        because: String,
+    },
     /// Anything else that the user should know.
     Notice {
         /// One line.
@@ -127,6 +135,8 @@ pub struct Hello {
     pub boot: [u8; 16],
     /// `client address, client port, server address, server port`, when ssh started it.
     pub ssh_connection: Option<String>,
+    /// The addresses of its interfaces.
+    pub addresses: Vec<LocalAddress>,
     /// How far the kernel lets the buffers of its TCP sockets grow.
     pub windows: Windows,
 }
@@ -157,6 +167,7 @@ mod kind {
     pub const NOTICE: u8 = 14;
     pub const RESUMED: u8 = 15;
     pub const CONFINED: u8 = 16;
+    pub const PATHS: u8 = 17;
 }
 
 impl WorkerMessage {
@@ -199,6 +210,13 @@ impl WorkerMessage {
             }
             Self::Skipped { path, text } => {
                 out.u8(kind::SKIPPED).bytes(cut(path)).text(text, TEXT_MAX);
+            }
+            Self::Paths { in_use, because } => {
+                out.u8(kind::PATHS).count(in_use.len());
+                in_use.iter().for_each(|(from, to)| {
+                    out.text(from, TEXT_MAX).text(to, TEXT_MAX);
+                });
+                out.text(because, TEXT_MAX);
             }
             Self::Notice { text } => {
                 out.u8(kind::NOTICE).text(text, TEXT_MAX);
@@ -250,6 +268,12 @@ impl WorkerMessage {
             },
             kind::FILE_FAILED => Self::FileFailed { path: path(&mut reader)?, text: text(&mut reader)? },
             kind::SKIPPED => Self::Skipped { path: path(&mut reader)?, text: text(&mut reader)? },
+            kind::PATHS => {
+                let count = reader.count(LINKS_MAX, "paths")?;
+                let path = |_| Ok((text(&mut reader)?, text(&mut reader)?));
+                let in_use = (0..count).map(path).collect::<Decoded<_>>()?;
+                Self::Paths { in_use, because: text(&mut reader)? }
+            }
             kind::NOTICE => Self::Notice { text: text(&mut reader)? },
             kind::CONFINED => Self::Confined(Sandbox::decode(&mut reader)?),
             kind::FINISHED => Self::Finished(Box::new(Final::decode(&mut reader)?)),
@@ -287,6 +311,7 @@ impl Hello {
     fn encode(&self, out: &mut Writer) {
         out.u16(self.protocol).u64(self.features.0).u16(self.cores).bool(self.aes).raw(&self.boot);
         out.text(self.ssh_connection.as_deref().unwrap_or_default(), TEXT_MAX);
+        address::encode_all(&self.addresses, out);
         out.u64(self.windows.receive_max_bytes).u64(self.windows.send_max_bytes);
     }
 
@@ -298,6 +323,7 @@ impl Hello {
             aes: reader.bool()?,
             boot: reader.array()?,
             ssh_connection: Some(text(reader)?).filter(|text| !text.is_empty()),
+            addresses: address::decode_all(reader)?,
             windows: Windows { receive_max_bytes: reader.u64()?, send_max_bytes: reader.u64()? },
         })
     }
@@ -322,6 +348,7 @@ mod tests {
             aes: true,
             boot: [1; 16],
             ssh_connection: Some("::1 40000 ::1 22".into()),
+            addresses: vec![address::tests::local("10.1.2.3/24", "eth0", 10_000)],
             windows: Windows { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 },
         };
         let path = PathFigures { round_trip_us: 50_000, busy_us: u64::MAX, ..PathFigures::default() };
@@ -349,6 +376,7 @@ mod tests {
                 path,
                 compression: Some(Method::Zstd(3)),
             })),
+            WorkerMessage::Paths { in_use: vec![("a:1".into(), "b:2".into())], because: "faster".into() },
             WorkerMessage::Notice { text: "by the way".into() },
             WorkerMessage::Confined(Sandbox { confinement: Confinement::Partial, reason: "an old kernel".into() }),
             WorkerMessage::Fatal { text: "why".into() },

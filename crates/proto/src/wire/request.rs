@@ -1,10 +1,13 @@
 //! What the controller tells a worker. A worker obeys its controller alone; from the other end it takes only data
 //! and claims, which it checks against its Request.
 
+use std::net::IpAddr;
+
 use super::fault::ProtocolFault;
 use super::handshake::Suite;
-use super::limits::{ADDRESSES_MAX, CONGESTION_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX, TEXT_MAX};
+use super::limits::{CONGESTION_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX};
 use super::pipe::Pipe;
+use super::route::{self, Route};
 use super::storage::{Fsync, StorageRequest, Verify};
 use crate::codec::{Decoded, Reader, Writer};
 use crate::compression::Policy;
@@ -21,11 +24,14 @@ pub enum ControllerMessage {
     /// Be the target.
     Target(TargetRequest),
     /// Accept the data connections: answered by Listening.
-    Listen,
+    Listen {
+        /// At this address only; `None`: at any.
+        address: Option<IpAddr>,
+    },
     /// Make the data connections: answered by Connected or CannotConnect.
     Connect {
-        /// `address:port` as the system parses it, in the order in which they are to be tried.
-        addresses: Vec<String>,
+        /// The paths that there may be, the best first. Their numbers are their places in this list.
+        routes: Vec<Route>,
         /// How long a connection may take to be made, in milliseconds.
         timeout_ms: u32,
     },
@@ -76,6 +82,10 @@ pub struct SessionSettings {
     pub report_every_ms: u32,
     /// CPUs to keep to, where an end has them; empty: any.
     pub cpus: Cpus,
+    /// All paths are used to the end, and not only the best one.
+    pub all_paths: bool,
+    /// The ports to accept connections on, the first and the last; `None`: one that the system chooses.
+    pub ports: Option<(u16, u16)>,
     /// How long a worker hears nothing on its link before it gives its controller up, in milliseconds.
     pub silence_ms: u32,
 }
@@ -198,15 +208,8 @@ impl ControllerMessage {
                 out.u8(kind::TARGET);
                 request.encode(&mut out);
             }
-            Self::Listen => {
-                out.u8(kind::LISTEN);
-            }
-            Self::Connect { addresses, timeout_ms } => {
-                out.u8(kind::CONNECT).u32(*timeout_ms).count(addresses.len());
-                addresses.iter().for_each(|address| {
-                    out.text(address, TEXT_MAX);
-                });
-            }
+            Self::Listen { address } => route::encode_optional(address.as_ref(), out.u8(kind::LISTEN)),
+            Self::Connect { routes, timeout_ms } => route::encode_all(routes, out.u8(kind::CONNECT).u32(*timeout_ms)),
             Self::Tunnel { connector } => {
                 out.u8(kind::TUNNEL).bool(*connector);
             }
@@ -232,12 +235,10 @@ impl ControllerMessage {
         let message = match reader.u8()? {
             kind::SOURCE => Self::Source(decode_source(&mut reader)?),
             kind::TARGET => Self::Target(TargetRequest::decode(&mut reader)?),
-            kind::LISTEN => Self::Listen,
+            kind::LISTEN => Self::Listen { address: route::decode_optional(&mut reader)? },
             kind::CONNECT => {
                 let timeout_ms = reader.u32()?;
-                let count = reader.count(ADDRESSES_MAX, "addresses")?;
-                let addresses = (0..count).map(|_| reader.text(TEXT_MAX, "an address")).collect::<Decoded<_>>()?;
-                Self::Connect { addresses, timeout_ms }
+                Self::Connect { routes: route::decode_all(&mut reader)?, timeout_ms }
             }
             kind::TUNNEL => Self::Tunnel { connector: reader.bool()? },
             kind::BEGIN => {
@@ -355,7 +356,8 @@ impl SessionSettings {
         out.u32(self.window_bytes).u64(self.rekey_bytes);
         out.bool(self.report_files).u32(self.report_every_ms);
         self.cpus.encode(out);
-        out.u32(self.silence_ms);
+        let (first, last) = self.ports.unwrap_or_default();
+        out.bool(self.all_paths).u16(first).u16(last).u32(self.silence_ms);
     }
 
     fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
@@ -374,10 +376,15 @@ impl SessionSettings {
             report_files: reader.bool()?,
             report_every_ms: reader.u32()?,
             cpus: Cpus::decode(reader)?,
+            all_paths: reader.bool()?,
+            ports: Some((reader.u16()?, reader.u16()?)).filter(|ports| *ports != (0, 0)),
             silence_ms: reader.u32()?,
         };
         if !(1..=settings.streams_max).contains(&settings.streams) || settings.streams_max > STREAMS_MAX {
             return Err(ProtocolFault::OverLimit("streams"));
+        }
+        if settings.ports.is_some_and(|(first, last)| first == 0 || first > last) {
+            return Err(ProtocolFault::Invalid("a range of ports"));
         }
         if !(1..=REKEY_BYTES).contains(&settings.rekey_bytes) {
             return Err(ProtocolFault::OverLimit("bytes under one key"));
@@ -406,6 +413,8 @@ mod tests {
             report_files: true,
             report_every_ms: 200,
             cpus: Cpus::default(),
+            all_paths: true,
+            ports: Some((5031, 5039)),
             silence_ms: 12_000,
         }
     }
@@ -413,6 +422,8 @@ mod tests {
     fn messages() -> Vec<ControllerMessage> {
         let operand = Operand { name: Name::new(b"run7").ok(), directory: true, device: 1, inode: u64::MAX };
         let contents = Operand { name: None, ..operand.clone() };
+        let from = Some(IpAddr::from([0xfd; 16]));
+        let bound = Route { from, interface: "eth0".into(), to: "10.0.0.2:9".into(), link: 2 };
         vec![
             ControllerMessage::Source(SourceRequest {
                 settings: settings(),
@@ -444,8 +455,9 @@ mod tests {
                 fsync: Fsync::Data,
                 pipe: Pipe::Standard,
             }),
-            ControllerMessage::Listen,
-            ControllerMessage::Connect { addresses: vec!["[::1]:5031".into()], timeout_ms: 3000 },
+            ControllerMessage::Listen { address: None },
+            ControllerMessage::Listen { address: Some(IpAddr::from([10, 0, 0, 1])) },
+            ControllerMessage::Connect { routes: vec![Route::to("[::1]:5031"), bound], timeout_ms: 3000 },
             ControllerMessage::Tunnel { connector: true },
             ControllerMessage::Begin { skip: None },
             ControllerMessage::Begin { skip: Some((1, u64::MAX)) },
@@ -476,6 +488,11 @@ mod tests {
         assert!(SessionSettings::decode(&mut Reader::new(&encoded(good))).is_ok());
         for bad in [(0, 4, 1), (257, 257, 1), (5, 4, 1), (1, 257, 1), (4, 4, 0), (4, 4, REKEY_BYTES + 1)] {
             assert!(SessionSettings::decode(&mut Reader::new(&encoded(bad))).is_err(), "{bad:?}");
+        }
+        for (ports, is_good) in [((1, 1), true), ((0, 9), false), ((9, 8), false)] {
+            let mut out = Writer::new();
+            SessionSettings { ports: Some(ports), ..settings() }.encode(&mut out);
+            assert_eq!(SessionSettings::decode(&mut Reader::new(&out.into_bytes())).is_ok(), is_good, "{ports:?}");
         }
     }
 }

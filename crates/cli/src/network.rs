@@ -1,0 +1,191 @@
+//! What the options say of how data connections are made.
+
+use haul_engine::spec::{Callback, Family, Network};
+use haul_proto::path::escape;
+use std::net::{IpAddr, Ipv6Addr};
+
+use crate::args::UsageError;
+use crate::args::values::Values;
+use crate::resolve::contradiction;
+
+/// What the options of a copy say.
+pub fn network(values: &Values) -> Result<Network, UsageError> {
+    let callback = callback(values)?;
+    let ports = ports(values)?;
+    if ports.is_some() && callback.as_ref().is_some_and(|callback| callback.port.is_some()) {
+        return Err(UsageError::new("--callback with a port and --port contradict each other")
+            .remedy("leave one of the ports out"));
+    }
+    Ok(Network {
+        callback,
+        bind: bind(values)?,
+        family: family(values, "st")?,
+        reverse: values.flag("reverse"),
+        ports,
+        all_paths: values.choice("paths", &[("best", false), ("all", true)])?.unwrap_or(false),
+    })
+}
+
+/// The only kind of addresses that is to be used in one of these places.
+pub fn family(values: &Values, places: &str) -> Result<Option<Family>, UsageError> {
+    let is_for = |id: &str| -> Result<bool, UsageError> {
+        let words = ["c", "s", "t", "cs", "ct", "st", "cst", "c,s", "c,t", "s,t", "c,s,t"].map(|word| (word, word));
+        Ok(values.choice(id, &words)?.is_some_and(|word| word.contains(|place| places.contains(place))))
+    };
+    match (is_for("ipv4")?, is_for("ipv6")?) {
+        (true, true) => Err(contradiction("ipv4", "ipv6")),
+        (true, false) => Ok(Some(Family::V4)),
+        (false, true) => Ok(Some(Family::V6)),
+        (false, false) => Ok(None),
+    }
+}
+
+/// `HOST`, `HOST:PORT`, or an IPv6 address, in brackets if a port follows.
+fn callback(values: &Values) -> Result<Option<Callback>, UsageError> {
+    let Some(text) = values.text("callback")? else { return Ok(None) };
+    let bad = || {
+        UsageError::new(format!("--callback {}: not an address or a name", escape(text.as_bytes())))
+            .remedy("for example -H 10.10.1.155, -H 10.10.1.155:5031 or -H [fd00::1]:5031")
+    };
+    let whole = text.parse::<Ipv6Addr>().is_ok();
+    let (host, port) = match text.rsplit_once(':').filter(|_| !whole && !text.ends_with(']')) {
+        Some((host, port)) => (host, Some(port.parse().ok().filter(|port| *port > 0).ok_or_else(bad)?)),
+        None => (text.as_str(), None),
+    };
+    let inside = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let host = inside.unwrap_or(host).to_owned();
+    let is_address = host.parse::<IpAddr>().is_ok();
+    let is_name =
+        !host.is_empty() && host.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.' || b == b'_');
+    if is_address || is_name && inside.is_none() { Ok(Some(Callback { host, port })) } else { Err(bad()) }
+}
+
+fn bind(values: &Values) -> Result<Option<String>, UsageError> {
+    let bind = values.text("bind")?;
+    match &bind {
+        Some(word) if word.is_empty() || word.contains(|c: char| c.is_control() || c.is_whitespace() || c == '/') => {
+            Err(UsageError::new(format!("--bind {}: neither an address nor an interface", escape(word.as_bytes())))
+                .remedy("for example --bind 10.10.1.155 or --bind eth1"))
+        }
+        _ => Ok(bind),
+    }
+}
+
+/// `P` or `P:Q`.
+fn ports(values: &Values) -> Result<Option<(u16, u16)>, UsageError> {
+    let Some(text) = values.text("port")? else { return Ok(None) };
+    let (first, last) = text.split_once(':').unwrap_or((&text, &text));
+    let port = |text: &str| {
+        let digits = Some(text).filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+        digits.and_then(|text| text.parse::<u16>().ok()).filter(|port| *port > 0)
+    };
+    match (port(first), port(last)) {
+        (Some(first), Some(last)) if first <= last => Ok(Some((first, last))),
+        _ => Err(UsageError::new(format!(
+            "--port {}: needs a port from 1 to 65535, or a first and a last one",
+            escape(text.as_bytes())
+        ))
+        .remedy("for example -Z 5031 or -Z 5031:5039")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::resolve::tests::{good, plan_of};
+    use haul_engine::spec::{Callback, Family};
+
+    #[test]
+    fn an_address_to_call_back_may_have_a_port() {
+        let callback = |line: &str| good(&format!("{line} a h:b")).job.options.network.callback;
+        let at = |host: &str, port| Some(Callback { host: host.into(), port });
+        assert_eq!(callback("-H 10.10.1.155"), at("10.10.1.155", None));
+        assert_eq!(callback("-H 10.10.1.155:5031"), at("10.10.1.155", Some(5031)));
+        assert_eq!(callback("-H db1.lan:9"), at("db1.lan", Some(9)));
+        assert_eq!(callback("-H fd00::1"), at("fd00::1", None));
+        assert_eq!(callback("--callback [fd00::1]:9"), at("fd00::1", Some(9)));
+        assert_eq!(callback("-H [fd00::1]"), at("fd00::1", None));
+        assert_eq!(callback("-r"), None);
+    }
+
+    #[test]
+    fn one_kind_of_addresses_may_be_for_ssh_the_data_or_both() {
+        let families = |line: &str| {
+            let job = good(&format!("{line} a h:b")).job;
+            (job.access.family, job.options.network.family)
+        };
+        let (v4, v6) = (Some(Family::V4), Some(Family::V6));
+        assert_eq!(families("-4"), (v4, v4));
+        assert_eq!(families("-6 -r"), (v6, v6));
+        assert_eq!(families("-4 c"), (v4, None));
+        assert_eq!(families("-4 s,t"), (None, v4));
+        assert_eq!(families("-4 c -6 t"), (v4, v6));
+        assert_eq!(families("-r"), (None, None));
+    }
+
+    #[test]
+    fn ports_and_paths() {
+        let network = |line: &str| good(&format!("{line} a h:b")).job.options.network;
+        assert_eq!(network("-Z 5031:5039").ports, Some((5031, 5039)));
+        assert_eq!((network("-Z 7").ports, network("-r").ports), (Some((7, 7)), None));
+        assert!(network("-z").reverse && network("--paths all").all_paths && !network("--paths best").all_paths);
+        assert_eq!(network("--bind eth1").bind.as_deref(), Some("eth1"));
+    }
+
+    #[test]
+    fn what_cannot_be_is_named_with_an_example() {
+        let lines = [
+            "-H x:y a b",
+            "-H [x] a b",
+            "-H=a/b a b",
+            "-Z 0 a b",
+            "-Z 9:8 a b",
+            "-Z 5031:x a b",
+            "--bind= a b",
+            "-H 10.0.0.1:9 -Z 9 a b",
+            "-4 -6 a b",
+            "--paths most a b",
+        ];
+        let said = lines.map(|line| format!("$ haul {line}\n{}", plan_of(line, false).unwrap_err()));
+        insta::assert_snapshot!(said.join("\n\n"), @r#"
+            $ haul -H x:y a b
+            --callback x:y: not an address or a name
+            for example -H 10.10.1.155, -H 10.10.1.155:5031 or -H [fd00::1]:5031
+
+            $ haul -H [x] a b
+            --callback [x]: not an address or a name
+            for example -H 10.10.1.155, -H 10.10.1.155:5031 or -H [fd00::1]:5031
+
+            $ haul -H=a/b a b
+            --callback a/b: not an address or a name
+            for example -H 10.10.1.155, -H 10.10.1.155:5031 or -H [fd00::1]:5031
+
+            $ haul -Z 0 a b
+            --port 0: needs a port from 1 to 65535, or a first and a last one
+            for example -Z 5031 or -Z 5031:5039
+
+            $ haul -Z 9:8 a b
+            --port 9:8: needs a port from 1 to 65535, or a first and a last one
+            for example -Z 5031 or -Z 5031:5039
+
+            $ haul -Z 5031:x a b
+            --port 5031:x: needs a port from 1 to 65535, or a first and a last one
+            for example -Z 5031 or -Z 5031:5039
+
+            $ haul --bind= a b
+            --bind : neither an address nor an interface
+            for example --bind 10.10.1.155 or --bind eth1
+
+            $ haul -H 10.0.0.1:9 -Z 9 a b
+            --callback with a port and --port contradict each other
+            leave one of the ports out
+
+            $ haul -4 -6 a b
+            --ipv4 and --ipv6 contradict each other
+            leave one of them out
+
+            $ haul --paths most a b
+            --paths most: not one of best, all
+            did you mean --paths best?
+            "#);
+    }
+}

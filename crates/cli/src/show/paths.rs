@@ -1,0 +1,70 @@
+//! A path between two hosts, for people. Addresses and interfaces are what a worker said: they disturb no terminal.
+
+use haul_engine::event::Path;
+
+use super::text::harmless;
+
+/// With the ports, for whoever looks for a connection.
+pub fn with_ports(path: &Path) -> String {
+    format!("{} -> {} {}", harmless(&path.from), harmless(&path.to), over(path))
+}
+
+/// Without them: a port that the kernel chose tells nobody anything.
+pub fn without_ports(path: &Path) -> String {
+    format!("{} -> {} {}", harmless(without_port(&path.from)), harmless(without_port(&path.to)), over(path))
+}
+
+/// Which interface it leads over, and how fast that is said to be.
+fn over(path: &Path) -> String {
+    let speed = path.mbit_per_s.map(speed);
+    match (&path.interface, speed) {
+        (Some(interface), Some(speed)) => format!("over {} ({speed})", harmless(interface)),
+        (Some(interface), None) => format!("over {} (tcp)", harmless(interface)),
+        (None, Some(speed)) => format!("({speed})"),
+        (None, None) => "(tcp)".to_owned(),
+    }
+}
+
+/// As network cards are sold.
+fn speed(mbit_per_s: u32) -> String {
+    match (mbit_per_s / 1000, mbit_per_s % 1000) {
+        (0, mbit) => format!("{mbit} Mbit/s"),
+        (gbit, 0) => format!("{gbit} Gbit/s"),
+        (gbit, mbit) => format!("{gbit}.{} Gbit/s", mbit / 100),
+    }
+}
+
+/// `[::1]:4711` as `::1`.
+fn without_port(address: &str) -> &str {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    host.trim_start_matches('[').trim_end_matches(']')
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// Of which no more is known than its addresses.
+    pub fn bare(from: &str, to: &str) -> Path {
+        Path { from: from.into(), to: to.into(), ..Path::default() }
+    }
+
+    #[test]
+    fn what_is_known_is_said() {
+        let over = |interface: Option<&str>, mbit_per_s| {
+            without_ports(&Path {
+                interface: interface.map(str::to_owned),
+                mbit_per_s,
+                ..bare("[::1]:9", "10.0.0.2:10")
+            })
+        };
+        assert_eq!(over(Some("enp5s0f1"), Some(10_000)), "::1 -> 10.0.0.2 over enp5s0f1 (10 Gbit/s)");
+        assert_eq!(over(Some("eth0\x1b"), Some(2500)), "::1 -> 10.0.0.2 over eth0\\u{1b} (2.5 Gbit/s)");
+        assert_eq!(over(Some("eth0"), Some(100)), "::1 -> 10.0.0.2 over eth0 (100 Mbit/s)");
+        assert_eq!(
+            [over(Some("eth0"), None), over(None, None)],
+            ["::1 -> 10.0.0.2 over eth0 (tcp)", "::1 -> 10.0.0.2 (tcp)"]
+        );
+        assert_eq!(with_ports(&bare("[::1]:9", "10.0.0.2:10")), "[::1]:9 -> 10.0.0.2:10 (tcp)");
+    }
+}

@@ -1,0 +1,126 @@
+//! An address that an end has: what a worker says of itself, so that the controller can tell which ways there may be.
+
+use std::net::IpAddr;
+
+use super::fault::ProtocolFault;
+use super::limits::{ADDRESSES_MAX, INTERFACE_MAX};
+use crate::codec::{Decoded, Reader, Writer};
+
+/// An address of an interface that is up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalAddress {
+    /// The address itself.
+    pub address: IpAddr,
+    /// How many of its leading bits are those of its subnet.
+    pub prefix: u8,
+    /// The interface's name.
+    pub interface: String,
+    /// What the system says of the interface's speed; 0 where it says nothing.
+    pub mbit_per_s: u32,
+}
+
+impl LocalAddress {
+    /// Whether both are of one subnet, to both of them.
+    pub fn shares_subnet(&self, other: &Self) -> bool {
+        let prefix = u32::from(self.prefix.max(other.prefix));
+        match (self.address, other.address) {
+            (IpAddr::V4(a), IpAddr::V4(b)) => {
+                agree(u128::from(a.to_bits()) << 96, u128::from(b.to_bits()) << 96, prefix)
+            }
+            (IpAddr::V6(a), IpAddr::V6(b)) => agree(a.to_bits(), b.to_bits(), prefix),
+            _ => false,
+        }
+    }
+
+    /// Writes it.
+    fn encode(&self, out: &mut Writer) {
+        encode_address(&self.address, out);
+        out.u8(self.prefix).text(&self.interface, INTERFACE_MAX).u32(self.mbit_per_s);
+    }
+
+    /// Reads it.
+    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        let address = decode_address(reader)?;
+        let prefix = reader.u8()?;
+        if u32::from(prefix) > if address.is_ipv4() { 32 } else { 128 } {
+            return Err(ProtocolFault::Invalid("a prefix of an address"));
+        }
+        let interface = reader.text(INTERFACE_MAX, "a name of an interface")?;
+        Ok(Self { address, prefix, interface, mbit_per_s: reader.u32()? })
+    }
+}
+
+/// Whether the first `bits` of both are the same.
+fn agree(a: u128, b: u128, bits: u32) -> bool {
+    bits == 0 || (a ^ b).leading_zeros() >= bits.min(128)
+}
+
+/// Writes all addresses of an end; of more than there may be, the first.
+pub(super) fn encode_all(addresses: &[LocalAddress], out: &mut Writer) {
+    let addresses = &addresses[..addresses.len().min(ADDRESSES_MAX)];
+    out.count(addresses.len());
+    addresses.iter().for_each(|address| address.encode(out));
+}
+
+/// Reads them.
+pub(super) fn decode_all(reader: &mut Reader<'_>) -> Decoded<Vec<LocalAddress>> {
+    let count = reader.count(ADDRESSES_MAX, "addresses")?;
+    (0..count).map(|_| LocalAddress::decode(reader)).collect()
+}
+
+/// Writes an address: 4 or 6, and its bytes.
+pub(super) fn encode_address(address: &IpAddr, out: &mut Writer) {
+    match address {
+        IpAddr::V4(address) => out.u8(4).raw(&address.octets()),
+        IpAddr::V6(address) => out.u8(6).raw(&address.octets()),
+    };
+}
+
+/// Reads it.
+pub(super) fn decode_address(reader: &mut Reader<'_>) -> Decoded<IpAddr> {
+    match reader.u8()? {
+        4 => Ok(IpAddr::from(reader.array::<4>()?)),
+        6 => Ok(IpAddr::from(reader.array::<16>()?)),
+        value => Err(ProtocolFault::Unknown { what: "kind of address", value: value.into() }),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// `10.0.0.1/24` of an interface with this speed.
+    pub fn local(text: &str, interface: &str, mbit_per_s: u32) -> LocalAddress {
+        let (address, prefix) = text.split_once('/').unwrap();
+        let (address, prefix) = (address.parse().unwrap(), prefix.parse().unwrap());
+        LocalAddress { address, prefix, interface: interface.into(), mbit_per_s }
+    }
+
+    #[test]
+    fn addresses_come_back_and_impossible_ones_are_faults() {
+        let all = [local("10.1.2.3/24", "eth0", 10_000), local("fd00::1/128", "enp5s0f1", 0)];
+        let mut out = Writer::new();
+        encode_all(&all, &mut out);
+        let bytes = out.into_bytes();
+        assert_eq!(decode_all(&mut Reader::new(&bytes)).unwrap(), all);
+        assert!((0..bytes.len()).all(|cut| decode_all(&mut Reader::new(&bytes[..cut])).is_err()));
+        for (at, value) in [(1, 5), (6, 33)] {
+            let mut wrong = bytes.clone();
+            wrong[at] = value;
+            assert!(decode_all(&mut Reader::new(&wrong)).is_err(), "byte {at}");
+        }
+        let many = vec![all[0].clone(); ADDRESSES_MAX + 1];
+        let mut out = Writer::new();
+        encode_all(&many, &mut out);
+        assert_eq!(decode_all(&mut Reader::new(&out.into_bytes())).unwrap().len(), ADDRESSES_MAX);
+    }
+
+    #[test]
+    fn a_subnet_is_shared_where_both_say_so() {
+        let shares = |a, b| local(a, "a", 0).shares_subnet(&local(b, "b", 0));
+        assert!(shares("10.1.2.3/24", "10.1.2.200/24") && shares("fd00::1/64", "fd00::ffff:1/64"));
+        assert!(shares("10.1.2.3/0", "11.1.2.3/0"));
+        assert!(!shares("10.1.2.3/24", "10.1.3.3/24") && !shares("10.1.2.3/8", "10.9.9.9/24"));
+        assert!(!shares("10.1.2.3/32", "10.1.2.4/32") && !shares("10.1.2.3/0", "::1/0"));
+    }
+}

@@ -1,0 +1,197 @@
+//! Hosts with several addresses: which path the data takes by itself, and what the user may say of it.
+
+use haul_e2e::{Run, Sandbox, TwoLinks, compare, contents, eventually, hidden_or_partial, is_root_or_skip};
+
+/// No cable holds anything back.
+const FAST: [u32; 2] = [0, 0];
+
+/// Two hosts and a small file, or `None`, and said so.
+fn scene(megabit_per_s: [u32; 2]) -> Option<(Sandbox, TwoLinks)> {
+    if !is_root_or_skip("network namespaces") {
+        return None;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.file("file", "content");
+    let links = TwoLinks::new(&sandbox, megabit_per_s);
+    Some((sandbox, links))
+}
+
+/// Pushes the small file with these options.
+fn push(sandbox: &Sandbox, links: &TwoLinks, options: &[&str]) -> Run {
+    let there = sandbox.path("there");
+    let _ = std::fs::remove_file(&there);
+    links.haul(sandbox).args(["--json", "--fsync=none"]).args(options).arg("file").arg(links.at(&there)).run()
+}
+
+/// The same, where it has to arrive; from where to where.
+#[track_caller]
+fn pushed(sandbox: &Sandbox, links: &TwoLinks, options: &[&str]) -> (String, String) {
+    let summary = push(sandbox, links, options).succeeds().summary();
+    assert_eq!(contents(&sandbox.path("there")), b"content");
+    let address = |name: &str| summary["way"][name].as_str().unwrap_or_else(|| panic!("{summary}")).to_owned();
+    (address("from"), address("to"))
+}
+
+#[test]
+fn data_takes_the_link_that_carries_more_by_itself() {
+    let Some((sandbox, links)) = scene([100, 1000]) else { return };
+    for push in [true, false] {
+        let before = links.sent_bytes();
+        let [from, to] =
+            if push { ["null:200m".into(), links.at("null:")] } else { [links.at("null:200m"), "null:".into()] };
+        let run = links.haul(&sandbox).args(["--json", "-c", "off"]).arg(from).arg(to).run().succeeds();
+        let summary = run.summary();
+        assert!(summary["way"]["to"].as_str().is_some_and(|to| to.starts_with(TwoLinks::FAR[1])), "{}", run.account());
+        assert_eq!(summary["way"]["interface"], links.near_interfaces[1].as_str(), "{summary}");
+        let moved = run.events().into_iter().find(|event| event["event"] == "moved").expect("it was told");
+        assert!(moved["message"].as_str().is_some_and(|why| why.contains("Mbit/s")), "{moved}");
+        if push {
+            let after = links.sent_bytes();
+            let [slow, fast] = [0, 1].map(|cable| after[cable] - before[cable]);
+            assert!(fast > 3 * slow && fast > 100_000_000, "{slow} bytes by the slow one, {fast} by the fast one");
+        }
+    }
+}
+
+#[test]
+fn all_paths_carry_their_part_where_that_is_asked_for() {
+    let Some((sandbox, links)) = scene([300, 300]) else { return };
+    let source = sandbox.big_file("source", 60_000_000);
+    let before = links.sent_bytes();
+    let run =
+        links.haul(&sandbox).args(["--json", "--paths", "all"]).arg(&source).arg(links.at(sandbox.path("there"))).run();
+    let summary = run.succeeds().summary();
+    compare(&source, &sandbox.path("there")).unwrap();
+    let after = links.sent_bytes();
+    let sent = [0, 1].map(|cable| after[cable] - before[cable]);
+    assert!(sent.iter().all(|bytes| *bytes > 20_000_000), "{sent:?}\n{summary}");
+    assert_eq!(summary["way"]["others"].as_array().map(Vec::len), Some(1), "{summary}");
+}
+
+#[test]
+fn a_job_that_is_over_soon_takes_one_path() {
+    let Some((sandbox, links)) = scene(FAST) else { return };
+    let run = push(&sandbox, &links, &["-s", "3"]).succeeds();
+    let summary = run.summary();
+    let is_at = |name: &str, address| summary["way"][name].as_str().is_some_and(|text| text.starts_with(address));
+    assert!(is_at("from", TwoLinks::NEAR[0]) && is_at("to", TwoLinks::FAR[0]), "{summary}");
+    assert!(summary["streams"].as_u64().is_some_and(|streams| streams <= 3), "{summary}");
+}
+
+#[test]
+fn a_link_that_is_cut_is_left_for_the_other_one() {
+    let Some((sandbox, links)) = scene([100, 100]) else { return };
+    let source = sandbox.big_file("source", 60_000_000);
+    let target = sandbox.dir("place").join("target");
+    let copy =
+        links.haul(&sandbox).args(["--json", "--paths", "all", "-s", "2"]).arg(&source).arg(links.at(&target)).start();
+    eventually("both links carry data", || {
+        links.sent_bytes().iter().all(|bytes| *bytes > 2_000_000)
+            && hidden_or_partial(&sandbox.path("place"), &["target"], 1_000_000).is_some()
+    });
+    links.cut(1);
+    let run = Run::of(copy).succeeds();
+    compare(&source, &target).unwrap();
+    let summary = run.summary();
+    assert_eq!((&summary["restarts"], &summary["failed"]), (&0.into(), &0.into()), "{}", run.account());
+    assert!(summary["way"]["to"].as_str().is_some_and(|to| to.starts_with(TwoLinks::FAR[0])), "{summary}");
+}
+
+#[test]
+fn the_best_link_is_left_for_another_one_when_it_is_cut() {
+    let Some((sandbox, links)) = scene([100, 200]) else { return };
+    let source = sandbox.big_file("source", 90_000_000);
+    let target = sandbox.dir("place").join("target");
+    let copy = links.haul(&sandbox).arg("--json").arg(&source).arg(links.at(&target)).start();
+    eventually("the faster link is taken", || copy.stdout_so_far().contains("\"moved\""));
+    links.cut(1);
+    let run = Run::of(copy).succeeds();
+    compare(&source, &target).unwrap();
+    let moved: Vec<_> = run.events().into_iter().filter(|event| event["event"] == "moved").collect();
+    let why = moved.last().and_then(|event| event["message"].as_str()).unwrap_or_default();
+    assert!(moved.len() == 2 && why.contains("nothing was answered"), "{}", run.account());
+    let summary = run.summary();
+    assert_eq!(summary["restarts"], 0, "{}", run.account());
+    assert!(summary["way"]["to"].as_str().is_some_and(|to| to.starts_with(TwoLinks::FAR[0])), "{summary}");
+}
+
+#[test]
+fn an_address_that_was_given_is_the_only_one() {
+    let Some((sandbox, links)) = scene(FAST) else { return };
+    for options in [["-H", TwoLinks::FAR[1]], ["-H", "10.92.0.2:5050"]] {
+        let (from, to) = pushed(&sandbox, &links, &options);
+        assert!(from.starts_with(TwoLinks::NEAR[1]) && to.starts_with(options[1]), "{from} {to}");
+    }
+    // One of this machine's: the far end connects to it.
+    let (from, to) = pushed(&sandbox, &links, &["-H", TwoLinks::NEAR[1]]);
+    assert!(from.starts_with(TwoLinks::FAR[1]) && to.starts_with(TwoLinks::NEAR[1]), "{from} {to}");
+    let nowhere = push(&sandbox, &links, &["-H", "10.92.0.9"]).ends(3);
+    nowhere.says(["10.92.0.9", "-H allows no other way"]);
+    let contradiction = push(&sandbox, &links, &["-z", "-H", TwoLinks::FAR[1]]).ends(2);
+    contradiction.says(["-z", TwoLinks::FAR[1], "the target's own"]);
+}
+
+#[test]
+fn an_address_or_an_interface_of_this_machine_binds() {
+    let Some((sandbox, links)) = scene(FAST) else { return };
+    for bind in [TwoLinks::NEAR[1], links.near_interfaces[1].as_str()] {
+        let (from, to) = pushed(&sandbox, &links, &["--bind", bind, "-4"]);
+        assert!(from.starts_with(TwoLinks::NEAR[1]) && to.starts_with(TwoLinks::FAR[1]), "{from} {to}");
+        let (from, to) = pushed(&sandbox, &links, &["--bind", bind, "-4", "-z"]);
+        assert!(from.starts_with(TwoLinks::FAR[1]) && to.starts_with(TwoLinks::NEAR[1]), "{from} {to}");
+    }
+    let unknown = push(&sandbox, &links, &["--bind", "eth99"]).ends(2);
+    unknown.says(["eth99", "no such address and no such interface", TwoLinks::NEAR[0], &links.near_interfaces[1]]);
+}
+
+#[test]
+fn one_kind_of_addresses_alone() {
+    let Some((sandbox, links)) = scene(FAST) else { return };
+    let (_, to) = pushed(&sandbox, &links, &["-6", "s"]);
+    assert!(to.starts_with("[fd91::2]:"), "{to}");
+    let (_, to) = pushed(&sandbox, &links, &["-4"]);
+    assert!(to.starts_with(TwoLinks::FAR[0]), "{to}");
+    // ssh is told as well, and cannot reach an IPv4 address so.
+    push(&sandbox, &links, &["-6", "c"]).ends(3);
+    for interface in &links.far_interfaces {
+        links.far.run("ip", ["-6", "address", "flush", "dev", interface]).expect("it has some");
+    }
+    push(&sandbox, &links, &["-6", "t"]).ends(3).says(["no address of it is known", "-6 allows no other way"]);
+}
+
+#[test]
+fn the_target_connects_where_that_is_wanted() {
+    let Some((sandbox, links)) = scene(FAST) else { return };
+    let (from, to) = pushed(&sandbox, &links, &["-z"]);
+    assert!(from.starts_with(TwoLinks::FAR[0]) && to.starts_with(TwoLinks::NEAR[0]), "{from} {to}");
+    // Where it cannot, the source does.
+    links.near.nft("table inet t { chain c { type filter hook input priority 0; tcp flags & (syn | ack) == syn reject with tcp reset; }; }").unwrap();
+    let (from, to) = pushed(&sandbox, &links, &["-z"]);
+    assert!(from.starts_with(TwoLinks::NEAR[0]) && to.starts_with(TwoLinks::FAR[0]), "{from} {to}");
+}
+
+#[test]
+fn ports_can_be_chosen() {
+    let Some((sandbox, links)) = scene(FAST) else { return };
+    let port = |(_, to): (String, String)| to.rsplit_once(':').map(|(_, port)| port.to_owned()).unwrap_or_default();
+    assert_eq!(port(pushed(&sandbox, &links, &["-Z", "5031:5039"])), "5031");
+    let busy = links.far.enter(|| std::net::TcpListener::bind("0.0.0.0:5031")).unwrap().unwrap();
+    assert_eq!(port(pushed(&sandbox, &links, &["-Z", "5031:5039"])), "5032");
+    let run = push(&sandbox, &links, &["-Z", "5031"]).succeeds();
+    let summary = run.summary();
+    let why = summary["way"]["instead_of"].as_str().unwrap_or_default();
+    assert!(why.contains("port 5031 is in use"), "{summary}");
+    drop(busy);
+}
+
+#[test]
+fn a_bridge_that_both_hosts_have_is_no_way() {
+    let Some((sandbox, links)) = scene(FAST) else { return };
+    for host in [&links.near, &links.far] {
+        host.run("ip", ["link", "add", "docker0", "type", "bridge"]).unwrap();
+        host.add_address("docker0", "172.17.0.1/16").unwrap();
+        host.run("ip", ["link", "set", "docker0", "up"]).unwrap();
+    }
+    let (_, to) = pushed(&sandbox, &links, &[]);
+    assert!(to.starts_with(TwoLinks::FAR[0]), "{to}");
+}
