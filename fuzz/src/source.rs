@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use haul_proto::ids::{EntryId, StreamId};
 use haul_proto::integrity::FrameLen;
-use haul_proto::manifest::{Entry, Kind, Meta, Place};
+use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp};
 use haul_proto::path::Name;
 use haul_proto::plan::Work;
 use haul_proto::ranges::RangeSet;

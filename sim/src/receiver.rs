@@ -244,7 +244,7 @@ impl Receiver {
                 self.settled(&path, Fate::Kept, directory)?;
                 Answer::Settled
             }
-            (Kind::File { .. }, _) => Answer::Needed(self.begin(&path, &entry.kind, false)),
+            (Kind::File { .. } | Kind::Stream, _) => Answer::Needed(self.begin(&path, &entry.kind, false)),
         })
     }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use haul_engine::spec::{Host, Location, Piped};
 
@@ -12,6 +13,8 @@ use crate::args::UsageError;
 use crate::args::operand::parse_operand;
 use crate::args::values::Values;
 
+/// A file that has not grown for longer will not.
+const QUIET_MAX: Duration = Duration::from_secs(86_400);
 /// What stands for standard input or output.
 const STANDARD: &str = "-";
 
@@ -60,7 +63,7 @@ pub fn pipes(values: &Values, operands: &[OsString], sources: &[Location]) -> Re
     }
     let source = match typed_sources.iter().any(is_standard) {
         true => Some(standard(io::stdin())?),
-        false => source_named.then_some(Piped::Named),
+        false => source_named.then_some(Piped::Named).or(growing(values)?),
     };
     let target = match is_standard(target) {
         true => Some(standard(io::stdout())?),
@@ -71,6 +74,12 @@ pub fn pipes(values: &Values, operands: &[OsString], sources: &[Location]) -> Re
             .remedy("pipe tar's output into haul: tar -cf - FILES | haul - TARGET"));
     }
     Ok(Pipes { source, target })
+}
+
+/// `-R`: for how long a file may not grow until it has ended.
+fn growing(values: &Values) -> Result<Option<Piped>, UsageError> {
+    let quiet = values.time("realtime", Duration::from_secs(1)..=QUIET_MAX, "from 1s to 1d")?;
+    Ok(quiet.map(Piped::Growing))
 }
 
 fn refuse_standard_output(values: &Values) -> Result<(), UsageError> {

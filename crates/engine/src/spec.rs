@@ -193,6 +193,8 @@ pub enum Piped {
     Standard(Arc<OwnedFd>),
     /// `-N`: a FIFO, or a program that the end's host starts.
     Named,
+    /// `-R`: a source's file that grows, and is followed until it has not grown for so long.
+    Growing(Duration),
 }
 
 /// What becomes of symbolic links below an operand. An operand that is a link is followed.

@@ -143,8 +143,23 @@ impl FrameTree {
         let is_true = self.frames == OPEN && self.seen.end() <= frames;
         if is_true {
             self.frames = frames;
+            self.merge_leftmost();
         }
         is_true
+    }
+
+    /// Merges what may have been the root as long as the tree was open.
+    fn merge_leftmost(&mut self) {
+        let mut level = 0;
+        while self.may_merge(level, 0)
+            && let (Some(left), Some(right)) = (self.nodes.get(&(level, 0)), self.nodes.get(&(level, 1)))
+        {
+            let value = merge(left, right);
+            self.nodes.remove(&(level, 0));
+            self.nodes.remove(&(level, 1));
+            level += 1;
+            self.nodes.insert((level, 0), value);
+        }
     }
 
     /// The frames whose values it has.
@@ -298,7 +313,7 @@ mod tests {
             }
             assert!(frames == 0 || !open.close(frames - 1), "it has more");
             assert!(open.close(frames) && !open.close(frames), "once");
-            assert_eq!(open.digest(), known.digest(), "{frames}");
+            assert_eq!((open.digest(), &open.nodes), (known.digest(), &known.nodes), "{frames}");
             assert!(open.digest().is_some() && !open.insert(frames, [0; 32]));
         }
     }

@@ -98,7 +98,9 @@ pub fn signature(row: &Row) -> String {
     match row.takes {
         Takes::Nothing | Takes::Repeats => {}
         Takes::One(name) | Takes::Each(name) => shown.push_str(&format!(" {name}")),
-        Takes::Perhaps(name) | Takes::Place(name) | Takes::Word { name, .. } => shown.push_str(&format!(" [{name}]")),
+        Takes::Perhaps(name) | Takes::Place(name) | Takes::Word { name, .. } | Takes::Time { name, .. } => {
+            shown.push_str(&format!(" [{name}]"))
+        }
     }
     shown
 }

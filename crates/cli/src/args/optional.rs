@@ -8,6 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use super::table::{Row, Takes};
+use super::time::parse_time;
 
 /// Puts the argument behind each such option that stands without one, or attaches the one that follows.
 pub fn complete(table: &[Row], words: Vec<OsString>) -> Vec<OsString> {
@@ -22,6 +23,10 @@ pub fn complete(table: &[Row], words: Vec<OsString>) -> Vec<OsString> {
         completed.push(match without_argument(table, &word) {
             Some(Takes::Word { known, absent, .. }) => {
                 let given = words.next_if(|next| known.iter().any(|word| next == word));
+                attached(word, &given.unwrap_or_else(|| absent.into()))
+            }
+            Some(Takes::Time { absent, .. }) => {
+                let given = words.next_if(|next| next.to_str().is_some_and(|next| parse_time(next).is_some()));
                 attached(word, &given.unwrap_or_else(|| absent.into()))
             }
             Some(Takes::Place(_)) => match words.next_if(|next| is_place(next)) {

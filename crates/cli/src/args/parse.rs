@@ -222,7 +222,9 @@ fn argument(row: &Row) -> Arg {
     match row.takes {
         Takes::Nothing => arg.action(ArgAction::SetTrue),
         Takes::Repeats => arg.action(ArgAction::Count),
-        Takes::One(name) | Takes::Word { name, .. } => arg.value_name(name).value_parser(words),
+        Takes::One(name) | Takes::Word { name, .. } | Takes::Time { name, .. } => {
+            arg.value_name(name).value_parser(words)
+        }
         Takes::Each(name) => arg.value_name(name).value_parser(words).action(ArgAction::Append),
         Takes::Place(name) => {
             arg.value_name(name).value_parser(words).num_args(0..=1).require_equals(true).default_missing_value("")

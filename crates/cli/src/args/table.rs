@@ -36,6 +36,13 @@ pub enum Takes {
     Perhaps(&'static str),
     /// A directory or none: see [`super::optional`].
     Place(&'static str),
+    /// A time, or none.
+    Time {
+        /// What it is called in the help.
+        name: &'static str,
+        /// The time that is meant where there is none.
+        absent: &'static str,
+    },
     /// One of a few words, or none.
     Word {
         /// What it is called in the help.
@@ -104,6 +111,7 @@ pub const COPY: &[Row] = &[
     row("symlinks", Some('@'), Takes::One("MODE"), Section::Copying, "links in directories: keep (default), follow, ignore"),
     row("append", Some('a'), Takes::Place("DIR"), Section::Copying, "where the target records what is in unfinished\nfiles (default: beside them)"),
     row("pipe", Some('N'), Takes::One("ENDS"), Section::Copying, "the source (i), the target (o) or both (io) are\nprograms, for the host's shell, or FIFOs"),
+    row("realtime", Some('R'), Takes::Time { name: "TIME", absent: "10s" }, Section::Copying, "follow a file that grows, until it has not grown for\nTIME (default: 10s)"),
     row("keep", Some('k'), Takes::Nothing, Section::Unlisted, "accepted: unfinished files are always kept"),
     row("no-resume", None, Takes::Nothing, Section::Copying, "begin anew, and record nothing of unfinished files"),
     row("no-keep", None, Takes::Nothing, Section::Copying, "remove unfinished files when the copy fails"),

@@ -37,7 +37,7 @@ impl Standard {
     pub fn of(options: &Options) -> Self {
         let standard = |piped: &Option<Piped>| match piped {
             Some(Piped::Standard(fd)) => Some(Arc::clone(fd)),
-            Some(Piped::Named) | None => None,
+            Some(Piped::Named | Piped::Growing(_)) | None => None,
         };
         Self { input: standard(&options.source_pipe), output: standard(&options.target_pipe) }
     }

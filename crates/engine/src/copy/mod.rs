@@ -234,7 +234,7 @@ impl Copy<'_> {
     /// A source may only offer what was asked for: under its own name, and a directory only with `-r`. Names are made
     /// here from what the user typed; a host that answers with others is not to choose what appears at the target.
     fn check_operands(&self, operands: &[Option<Operand>]) -> Result<(), Error> {
-        let is_pipe = self.job.options.source_pipe.is_some();
+        let is_pipe = matches!(self.job.options.source_pipe, Some(Piped::Standard(_) | Piped::Named));
         if are_as_asked(operands, &self.job.sources, self.job.options.recursive, is_pipe) {
             return Ok(());
         }
@@ -476,6 +476,7 @@ fn pipe(piped: Option<&Piped>) -> Pipe {
         None => Pipe::No,
         Some(Piped::Standard(_)) => Pipe::Standard,
         Some(Piped::Named) => Pipe::Named,
+        Some(Piped::Growing(quiet)) => Pipe::Growing(u32::try_from(quiet.as_secs()).unwrap_or(u32::MAX)),
     }
 }
 

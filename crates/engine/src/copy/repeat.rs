@@ -13,7 +13,7 @@ use crate::cancel::Cancel;
 use crate::error::{Error, GO_ON, Outcome};
 use crate::event::{Event, Observer};
 use crate::rate::RateHandle;
-use crate::spec::{Host, Job, Program};
+use crate::spec::{Host, Job, Piped, Program};
 
 /// How often the caller's wish to stop is looked at during a pause.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
@@ -37,7 +37,7 @@ pub fn run(mut job: Job, program: Program, cancel: &Cancel, rate: &RateHandle, o
             Ok(last) => return Ok(totals.complete(last, begun.elapsed(), retry.begun())),
             Err(error) => error,
         };
-        if job.options.source_pipe.is_some() || job.options.target_pipe.is_some() {
+        if is_once(&job) {
             return Err(of_pipe(error));
         }
         let broke = matches!(error, Error::Broken(_));
@@ -58,6 +58,13 @@ pub fn run(mut job: Job, program: Program, cancel: &Cancel, rate: &RateHandle, o
         limit.begin_again();
         told.begin_again();
     }
+}
+
+/// Whether an end is a pipe that cannot be opened once more.
+fn is_once(job: &Job) -> bool {
+    let may_be_again = |piped: &Piped| matches!(piped, Piped::Growing(_));
+    let ends = [&job.options.source_pipe, &job.options.target_pipe];
+    !ends.into_iter().flatten().all(may_be_again)
 }
 
 /// What has come out of a pipe, or gone into one, cannot be read or taken back: there is nothing to go on with.

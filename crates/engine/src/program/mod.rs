@@ -76,6 +76,12 @@ impl Program {
         })
     }
 
+    /// Why it ended, if it has, and did not end well.
+    pub fn has_failed(&self) -> Option<String> {
+        let (status, said) = self.ended_within(Duration::ZERO)?;
+        (!status.success()).then(|| words(status, &said))
+    }
+
     /// Ends it, if it has not ended.
     pub fn end(&self) {
         let kept = lock(&self.0).take();

@@ -5,20 +5,28 @@ use haul_proto::integrity::FrameLen;
 use haul_proto::manifest::Stamp;
 use rustix::pipe::fcntl_setpipe_size;
 use std::collections::BTreeMap;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::item::{Item, Trouble};
+use crate::fs::Look;
 use crate::program::Program;
 use crate::storage::PIPE_BYTES;
 use crate::storage::calls::{read_at, read_on};
 use crate::worker::lock;
 
+/// How often a file that grows is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
 /// A pipe out of which bytes come, and the program that says them, if it is one of haul's own.
 pub struct Spring {
     fd: OwnedFd,
     program: Option<Program>,
+    /// It is a file, and has ended when it has not grown for so long.
+    quiet: Option<Duration>,
 }
 
 impl Spring {
@@ -26,7 +34,38 @@ impl Spring {
     pub fn new(fd: OwnedFd, program: Option<Program>) -> Self {
         // It is no pipe, or has all that this user may have.
         let _ = fcntl_setpipe_size(&fd, PIPE_BYTES);
-        Self { fd, program }
+        Self { fd, program, quiet: None }
+    }
+
+    /// A file that grows.
+    pub fn following(file: OwnedFd, quiet: Duration) -> Self {
+        Self { fd: file, program: None, quiet: Some(quiet) }
+    }
+
+    /// Whether it is a file that grows.
+    pub fn is_followed(&self) -> bool {
+        self.quiet.is_some()
+    }
+
+    /// Fills `room` as far as there is anything to come.
+    fn read(&self, room: &mut [u8], goes_on: &impl Fn() -> bool) -> Result<usize, Trouble> {
+        let mut len = read_on(&self.fd, room, goes_on)?;
+        let Some(quiet) = self.quiet else { return Ok(len) };
+        let mut since = Instant::now();
+        while len < room.len() && since.elapsed() < quiet {
+            if !goes_on() {
+                return Err(Trouble::Failed("the job was stopped".into()));
+            }
+            thread::sleep(LOOK_EVERY.min(quiet));
+            let more = read_on(&self.fd, &mut room[len..], goes_on)?;
+            len += more;
+            if more > 0 {
+                since = Instant::now();
+            } else if Look::at_fd(&self.fd)?.size < rustix::fs::tell(&self.fd).map_err(io::Error::from)? {
+                return Err(Trouble::Failed("it became shorter while it was followed".into()));
+            }
+        }
+        Ok(len)
     }
 }
 
@@ -100,12 +139,12 @@ impl Feed {
             room[0] = byte;
             len = 1;
         }
-        len += read_on(&pipe.fd, &mut room[len..], goes_on)?;
+        len += pipe.read(&mut room[len..], goes_on)?;
         let mut has_ended = len < room.len();
         if index == 0 && !has_ended {
             // The value of a frame is another one where it is all there is.
             let mut byte = [0];
-            has_ended = read_on(&pipe.fd, &mut byte, goes_on)? == 0;
+            has_ended = pipe.read(&mut byte, goes_on)? == 0;
             *peeked = (!has_ended).then_some(byte[0]);
         }
         if let Some(program) = pipe.program.as_ref().filter(|_| has_ended) {

@@ -102,7 +102,9 @@ impl Source {
     ) -> Self {
         let roots = match request.pipe {
             Pipe::No => operand::look(&request.operands, request.recursive, &reporter),
-            Pipe::Standard | Pipe::Named => operand::open_pipe(&request, standard_input, policy, &reporter),
+            Pipe::Standard | Pipe::Named | Pipe::Growing(_) => {
+                operand::open_pipe(&request, standard_input, policy, &reporter)
+            }
         };
         let machine = Machine::new(request.settings.frame, request.settings.streams);
         let state =

@@ -11,6 +11,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::feed::Spring;
 use crate::bootstrap::End;
@@ -108,13 +109,32 @@ pub fn open_pipe(
             let opened = standard_input.ok_or_else(|| "standard input cannot be read on another host".to_owned());
             opened.map(|fd| Spring::new(fd, None))
         }
+        Pipe::Growing(quiet_s) => growing(operand, Duration::from_secs(quiet_s.into())),
         Pipe::Named | Pipe::No => named(operand, policy),
     };
     let root = opened.map(|spring| {
         let identity = Identity { device: 0, inode: 0 };
-        Root { name: None, identity, kind: RootKind::Pipe(Arc::new(spring)) }
+        // A file brings its name along, and what comes out of a pipe has none.
+        let own = own_name(Path::new(OsStr::from_bytes(operand))).filter(|_| spring.is_followed());
+        let name = own.and_then(|name| Name::new(name.as_bytes()).ok());
+        Root { name, identity, kind: RootKind::Pipe(Arc::new(spring)) }
     });
     vec![root.map_err(|text| reporter.failed(operand.clone(), text)).ok()]
+}
+
+/// A file that grows.
+fn growing(operand: &[u8], quiet: Duration) -> Result<Spring, String> {
+    let opened = openat(
+        CWD,
+        Path::new(OsStr::from_bytes(operand)),
+        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC,
+        Mode::empty(),
+    );
+    let file = opened.map_err(|error| describe(&error.into()))?;
+    match Look::at_fd(&file).map_err(|error| describe(&error))?.kind {
+        FileType::RegularFile => Ok(Spring::following(file, quiet)),
+        _ => Err("only a file can be followed while it grows (-R)".to_owned()),
+    }
 }
 
 /// A FIFO, or else a program. Nobody is waited for who would write to a FIFO: that is for its reader.

@@ -87,11 +87,17 @@ impl Landing {
         }
     }
 
+    /// What is written to, if that was open before anything was offered.
+    pub fn sink(&self) -> Option<&Sink> {
+        match &self.kind {
+            LandingKind::Pipe(sink) => Some(sink),
+            _ => None,
+        }
+    }
+
     /// What has gone into a program is not all: it is ended.
     pub fn abandon(&self) {
-        if let LandingKind::Pipe(sink) = &self.kind {
-            sink.abandon();
-        }
+        self.sink().into_iter().for_each(Sink::abandon);
     }
 
     /// Lets all of it be written.
@@ -138,10 +144,11 @@ pub fn pipe(request: &TargetRequest, standard_output: Option<OwnedFd>, policy: &
             let output = standard_output.ok_or("standard output cannot be written to on another host");
             Sink::new(output.map_err(|text| Refused::failed(text.into()))?, None)
         }
-        Pipe::Named | Pipe::No if is_special() => {
+        _ if is_special() => {
             let (kind, label) = (LandingKind::Special(path.into()), request.path.clone());
             return Ok(Landing { kind, label, memory: None });
         }
+        Pipe::Growing(_) => return Err(Refused::usage("a target does not grow by itself".into())),
         Pipe::Named | Pipe::No => {
             allows_programs(policy).map_err(Refused::failed)?;
             Program::start(End::Target, &request.path).and_then(|(program, reads)| Sink::new(reads, Some(program)))

@@ -148,7 +148,9 @@ impl Target {
     ) -> Result<Self, Refused> {
         let landing = match request.pipe {
             Pipe::No => landing::find(&request, surroundings.state_dir.as_deref(), &reporter)?,
-            Pipe::Standard | Pipe::Named => landing::pipe(&request, standard_output, &surroundings.policy)?,
+            Pipe::Standard | Pipe::Named | Pipe::Growing(_) => {
+                landing::pipe(&request, standard_output, &surroundings.policy)?
+            }
         };
         let storage = request.storage;
         let journals = journals(&request)?;
@@ -293,6 +295,23 @@ impl Target {
                 self.settle(entry, false);
             }
         }
+    }
+
+    /// Whether a program takes what arrives: then [`Self::watch_program`] needs a thread.
+    pub fn has_program(&self) -> bool {
+        self.landing.sink().is_some_and(sink::Sink::has_program)
+    }
+
+    /// Looks now and then, until `pause` says that the job is over, whether the program has failed: its source may say
+    /// nothing for long. Returns how it did.
+    pub fn watch_program(&self, pause: impl Fn() -> bool) -> Option<String> {
+        let sink = self.landing.sink()?;
+        while pause() {
+            if let Some(text) = sink.has_failed() {
+                return Some(text);
+            }
+        }
+        None
     }
 
     /// Whether anything is ever waited for before a file gets its name: then [`Self::settle_groups`] needs a thread.

@@ -36,6 +36,17 @@ impl Sink {
         self.program.as_ref().map_or(Ok(()), |program| program.finish(goes_on))
     }
 
+    /// Whether a program reads it.
+    pub fn has_program(&self) -> bool {
+        self.program.is_some()
+    }
+
+    /// Its program has failed before it was told that all was written.
+    pub fn has_failed(&self) -> Option<String> {
+        let text = self.program.as_ref()?.has_failed()?;
+        lock(&self.open).is_some().then_some(text)
+    }
+
     /// What was written is not all: a program is ended before it could take it for that.
     pub fn abandon(&self) {
         self.program.iter().for_each(Program::end);

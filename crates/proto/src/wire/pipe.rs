@@ -13,16 +13,19 @@ pub enum Pipe {
     Standard,
     /// A FIFO, where the path is that of one, and else a program, by the line of shell that starts it.
     Named,
+    /// A source's file that grows: read to its end, and on from there until it has not grown for so many seconds.
+    Growing(u32),
 }
 
 impl Pipe {
     /// Writes it.
     pub(super) fn encode(self, out: &mut Writer) {
-        out.u8(match self {
-            Self::No => 0,
-            Self::Standard => 1,
-            Self::Named => 2,
-        });
+        match self {
+            Self::No => out.u8(0),
+            Self::Standard => out.u8(1),
+            Self::Named => out.u8(2),
+            Self::Growing(quiet_s) => out.u8(3).u32(quiet_s),
+        };
     }
 
     /// Reads it.
@@ -31,6 +34,7 @@ impl Pipe {
             0 => Ok(Self::No),
             1 => Ok(Self::Standard),
             2 => Ok(Self::Named),
+            3 => Ok(Self::Growing(reader.u32()?)),
             value => Err(ProtocolFault::Unknown { what: "kind of pipe", value: value.into() }),
         }
     }
@@ -42,11 +46,11 @@ mod tests {
 
     #[test]
     fn they_come_back_and_others_are_refused() {
-        for pipe in [Pipe::No, Pipe::Standard, Pipe::Named] {
+        for pipe in [Pipe::No, Pipe::Standard, Pipe::Named, Pipe::Growing(70_000)] {
             let mut out = Writer::new();
             pipe.encode(&mut out);
             assert_eq!(Pipe::decode(&mut Reader::new(&out.into_bytes())), Ok(pipe));
         }
-        assert!(Pipe::decode(&mut Reader::new(&[3])).is_err());
+        assert!(Pipe::decode(&mut Reader::new(&[4])).is_err());
     }
 }
