@@ -192,3 +192,30 @@ fn what_cannot_be_meant_is_refused() {
     shell(&sandbox, "echo new | \"$0\" -f - a").run().succeeds();
     assert_eq!(fs::read_to_string(sandbox.path("a")).unwrap(), "new\n");
 }
+
+#[test]
+fn a_file_that_grows_is_followed_until_it_has_grown_no_more() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let log = sandbox.big_file("log", F as u64 + 3);
+    let whole = sandbox.path("whole");
+    let target = sandbox.path("place");
+    let haul = remote.haul(&sandbox).args(["-R", "3"]).arg(&log).arg(remote.at(&target)).into_command().spawn();
+    let mut haul = haul.unwrap();
+    for piece in 0..20u8 {
+        File::options().append(true).open(&log).unwrap().write_all(&vec![piece; 100_001]).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    fs::copy(&log, &whole).unwrap();
+    assert!(!target.exists(), "it has not ended");
+    assert!(haul.wait().unwrap().success());
+    assert!(fs::read(&whole).unwrap() == fs::read(&target).unwrap());
+    remote.haul(&sandbox).args(["-R", "1", "-"]).arg(remote.at("x")).run().ends(2);
+    remote
+        .haul(&sandbox)
+        .args(["-R", "1", "."])
+        .arg(remote.at("x"))
+        .run()
+        .ends(1)
+        .says(["only a file can be followed"]);
+}

@@ -61,9 +61,15 @@ pub fn pipes(values: &Values, operands: &[OsString], sources: &[Location]) -> Re
     if is_standard(target) {
         refuse_standard_output(values)?;
     }
-    let source = match typed_sources.iter().any(is_standard) {
+    let growing = growing(values)?;
+    let is_input = typed_sources.iter().any(is_standard);
+    if growing.is_some() && (is_input || source_named) {
+        return Err(UsageError::new("-R follows a file, and the source is a pipe")
+            .remedy("leave -R out: a pipe is read until it ends"));
+    }
+    let source = match is_input {
         true => Some(standard(io::stdin())?),
-        false => source_named.then_some(Piped::Named).or(growing(values)?),
+        false => source_named.then_some(Piped::Named).or(growing),
     };
     let target = match is_standard(target) {
         true => Some(standard(io::stdout())?),

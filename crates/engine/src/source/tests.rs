@@ -267,9 +267,7 @@ fn a_stream_takes_its_next_piece_early_and_does_not_send_it_once_the_job_is_stop
             if at <= first_piece {
                 assert_eq!(sent, first_piece, "a piece that is begun is sent");
             }
-            let Some(Work::Frames(rest)) = source.lock().machine.next_work(1) else {
-                panic!("the file is not done")
-            };
+            let Some(Work::Frames(rest)) = source.lock().machine.next_work(1) else { panic!("the file is not done") };
             assert!(rest.frames.start > sent, "and the next one was taken by then");
         }
     });
