@@ -19,7 +19,9 @@ use haul_proto::wire::handshake::{Answer, Greeting, Suite};
 use haul_proto::wire::link::{Channel, encode_header};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::pipe::Pipe;
-use haul_proto::wire::report::{Counters, Final, Hello, PathFigures, ReadBack, Windows, WorkerMessage};
+use haul_proto::wire::report::{
+    Counters, Difference, Final, Hello, PathFigures, ReadBack, What, Windows, WorkerMessage,
+};
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
 use haul_proto::wire::route::Route;
 use haul_proto::wire::sandbox::{Confinement, Sandbox};
@@ -75,6 +77,8 @@ fn source_messages() -> Vec<SourceMessage> {
         SourceMessage::FileEnd { entry: EntryId(6), size: 1 << 30, modified: meta.modified, digest: [7; 32] },
         SourceMessage::SourceFailed { entry: EntryId(7), reason: "gone".into() },
         SourceMessage::OffersEnd,
+        SourceMessage::Same { entry: EntryId(6), frames: vec![0..3] },
+        SourceMessage::Differs { entry: EntryId(6), frames: vec![3..4, 7..1 << 33] },
         SourceMessage::Streams { count: 64, path: PathId(1) },
         SourceMessage::Ask { streams: vec![StreamId(3)], entries: vec![(EntryId(6), 2), (EntryId(9), 1)] },
     ]
@@ -82,7 +86,7 @@ fn source_messages() -> Vec<SourceMessage> {
 
 fn target_messages() -> Vec<TargetMessage> {
     vec![
-        TargetMessage::Needs { first: EntryId(0), needs: vec![Need::All, Need::All, Need::InOrder, Need::Refused] },
+        TargetMessage::Needs { first: EntryId(0), needs: vec![Need::All, Need::Compare, Need::InOrder, Need::Refused] },
         TargetMessage::Needs { first: EntryId(1 << 40), needs: vec![Need::Nothing; 512] },
         TargetMessage::Done { runs: vec![(EntryId(0), 300), (EntryId(400), 1)] },
         TargetMessage::TargetFailed { entry: EntryId(3) },
@@ -131,6 +135,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             storage: StorageRequest::default(),
             compression: Policy::Always(Method::Zstd(19)),
             pipe: Pipe::No,
+            compare: true,
         }),
         ControllerMessage::Target(TargetRequest {
             settings: settings(),
@@ -151,6 +156,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             journal_dir: b"/j".to_vec(),
             fsync: Fsync::Data,
             pipe: Pipe::No,
+            compare: Some(Links::Ignore),
         }),
         ControllerMessage::Listen { address: None },
         ControllerMessage::Listen { address: Some(IpAddr::from([0xfd; 16])) },
@@ -203,11 +209,12 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::Connected { from: text(), to: text(), streams: 8 },
         WorkerMessage::Paths { in_use: vec![(text(), text()), (text(), text())], because: text() },
         WorkerMessage::CannotConnect { text: text() },
-        WorkerMessage::Counters(counters),
+        WorkerMessage::Counters(Box::new(counters)),
         WorkerMessage::FileDone { path: b"a\xff".to_vec(), size: 1 << 40, digest: Some([4; 32]) },
         WorkerMessage::FileFailed { path: b"a".to_vec(), text: text() },
         WorkerMessage::Resumed { path: b"a".to_vec(), size: 1 << 40, held: 1 << 30, damaged: 3, compared: true },
         WorkerMessage::Skipped { path: b"a".to_vec(), text: text() },
+        WorkerMessage::Differs { path: b"a".to_vec(), differences: differences() },
         WorkerMessage::Finished(Box::new(Final {
             counters,
             cpu_us: 5,
@@ -221,6 +228,19 @@ fn worker_messages() -> Vec<WorkerMessage> {
         })),
         WorkerMessage::Confined(Sandbox { confinement: Confinement::Partial, reason: text() }),
         WorkerMessage::Fatal { text: text() },
+    ]
+}
+
+fn differences() -> Vec<Difference> {
+    vec![
+        Difference::Missing(What::Symlink),
+        Difference::Extra(What::Special),
+        Difference::Kind { source: What::Directory, target: What::File },
+        Difference::Size { source: 1 << 40, target: 0 },
+        Difference::Link { source: b"a".to_vec(), target: b"\xff".to_vec() },
+        Difference::Mode { source: 0o644, target: 0o4755 },
+        Difference::Owner { source: (0, 0), target: (1000, 100) },
+        Difference::Content { ranges: vec![0..512 << 10, 5 << 20..6 << 20], bytes: 9 << 20 },
     ]
 }
 
@@ -304,6 +324,27 @@ fn source_sessions() -> Vec<Vec<u8>> {
         [&[1, 5, 1, 6][..], &poll, &needs(0, &[0, 0]), &[6, 11, 0, 4, 1, 6, 11, 0, 1, 2, 0, 0]].concat(),
         [&[0, 0, 1, 5][..], &poll, &needs(0, &[3, 3, 3]), &[4, 4, 10, 5, 5, 5]].concat(),
         [&[1, 5][..], &poll, &[9, 9, 16, 1, 0, 0, 0, 0, 1, 1, 1], &[6]].concat(),
+        // Of a large file some frames are there and proven, some are to be compared, one is lacking; a stream is lost.
+        [
+            &[2, 4][..],
+            &poll,
+            &needs(0, &[3]),
+            &[
+                11, 0, 4, 0, 2, 1, 11, 0, 4, 2, 2, 2, 11, 0, 3, 4, 1, 6, 12, 0, 1, 5, 11, 0, 5, 0, 5, 11, 0, 6, 6, 6,
+                6, 5, 5,
+            ],
+        ]
+        .concat(),
+        // Small and large files are with streams that are lost: the target says what has not come.
+        [
+            &[1, 5, 2, 3][..],
+            &poll,
+            &needs(0, &[0, 0]),
+            &[6, 6, 12, 1, 9, 5, 5, 11, 1, 5, 0, 4, 11, 0, 7, 0, 11, 0, 6, 6, 6, 12, 0, 9, 5, 6, 6, 7, 1, 5],
+        ]
+        .concat(),
+        // Of a job that only compares.
+        [&[128, 1][..], &poll, &needs(0, &[4]), &[11, 0, 4, 0, 2, 2, 6, 1, 0, 5, 5, 5, 11, 0, 1, 1, 0, 0]].concat(),
     ]
 }
 
@@ -318,8 +359,24 @@ fn target_sessions() -> Vec<Vec<u8>> {
     vec![
         [&offer[..], &needed, &frames, &ends, &settle].concat(),
         [&offer[..], &[3, 0, 0, 0], &ends].concat(),
+        // A part of the large file is there: some of it is compared, some proven, some lacking.
+        [
+            &offer[..],
+            &[0, 0, 128, 0, 12, 2, 0, 1, 1, 9, 0, 12, 2, 1, 1, 0, 0, 7, 2, 1, 0, 8, 2, 0, 1, 11, 11, 11, 11],
+            &[12, 2, 1, 1, 1, 7, 1],
+            &ends,
+            &settle,
+        ]
+        .concat(),
+        // The small file is whole, gets lost, comes again and gets lost again; frames come and are left for later.
+        [&offer[..], &needed, &settle[..5], &[13, 6, 1, 1, 1, 13], &frames[..5], &[14], &frames, &ends, &settle]
+            .concat(),
+        // A file changes and is offered anew, in the place of the first.
+        [&offer[..], &needed, &frames[..7], &[0, 0, 2, 7, 202, 0, 0, 0, 2, 3, 201, 0], &ends, &settle].concat(),
         [&offer[..], &[0, 1, 1, 0], &frames, &[0, 6, 1, 0, 6, 2], &ends].concat(),
         [&offer[..], &needed, &[4, 2, 0, 1, 0, 6, 2, 1, 1, 0, 10, 2, 11, 11, 11], &settle].concat(),
         [&[3, 6, 5, 1, 0, 0, 0][..], &offer].concat(),
+        // A file of two frames that is only compared: they are told of, one is the same, and one is not.
+        vec![0, 0, 2, 7, 0, 128, 12, 0, 0, 2, 0, 11, 11, 0, 9, 0, 0, 0, 0, 0, 9, 0, 1, 0, 1, 0, 5, 0, 8, 1, 11],
     ]
 }

@@ -27,6 +27,7 @@ pub mod rate;
 mod report;
 mod run;
 mod shown;
+mod signal;
 mod silence;
 mod source;
 pub mod spec;

@@ -64,6 +64,18 @@ pub struct FlowFrame<H> {
     pub index: u64,
 }
 
+impl<H> Piece<H> {
+    /// Takes from its beginning what one of `streams` streams is to have of it: at most `frames_max` frames, and fewer
+    /// towards its end.
+    pub fn split(&mut self, streams: u64, frames_max: u64) -> Self {
+        let left = self.frames.end - self.frames.start;
+        let share = (left / (2 * streams)).clamp(1, frames_max.clamp(1, PIECE_FRAMES_MAX)).min(left);
+        let start = self.frames.start;
+        self.frames.start += share;
+        Self { frames: start..start + share, ..self.clone() }
+    }
+}
+
 /// A small file.
 #[derive(Debug)]
 pub struct SmallFile<H> {
@@ -109,6 +121,8 @@ pub struct Plan<H> {
     streams: u64,
     again: VecDeque<Piece<H>>,
     compare: VecDeque<(Piece<H>, Vec<Digest>)>,
+    /// Values in it.
+    compare_frames: usize,
     small: VecDeque<SmallFile<H>>,
     small_bytes: u64,
     large: VecDeque<Piece<H>>,
@@ -127,6 +141,7 @@ impl<H> Plan<H> {
             streams: u64::from(streams.max(1)),
             again: VecDeque::new(),
             compare: VecDeque::new(),
+            compare_frames: 0,
             small: VecDeque::new(),
             small_bytes: 0,
             large: VecDeque::new(),
@@ -157,8 +172,9 @@ impl<H> Plan<H> {
         }
     }
 
-    /// Adds frames of a large file that the target has, and that are to be compared.
+    /// Adds frames of a file that the target has, and that are to be compared.
     pub fn add_compare(&mut self, piece: Piece<H>, values: Vec<Digest>) {
+        self.compare_frames += values.len();
         self.compare.push_back((piece, values));
     }
 
@@ -172,6 +188,17 @@ impl<H> Plan<H> {
         self.again.len() + self.large.len()
     }
 
+    /// Frames that are to be compared and are not handed out.
+    pub fn waiting_compares(&self) -> usize {
+        self.compare_frames
+    }
+
+    /// Forgets what was to be compared of a file that is settled.
+    pub fn forget_compares(&mut self, entry: EntryId) {
+        self.compare.retain(|(piece, _)| piece.entry != entry);
+        self.compare_frames = self.compare.iter().map(|(_, values)| values.len()).sum();
+    }
+
     /// A file is settled: one more large one may begin.
     pub fn settle(&mut self, entry: EntryId) {
         self.in_flight.remove(&entry);
@@ -181,7 +208,7 @@ impl<H> Plan<H> {
     pub fn forget(&mut self, entry: EntryId) {
         self.settle(entry);
         self.again.retain(|piece| piece.entry != entry);
-        self.compare.retain(|(piece, _)| piece.entry != entry);
+        self.forget_compares(entry);
         self.large.retain(|piece| piece.entry != entry);
     }
 
@@ -198,6 +225,7 @@ impl<H> Plan<H> {
             return Some(Work::Frames(piece));
         }
         if let Some((piece, values)) = self.compare.pop_front() {
+            self.compare_frames -= values.len();
             return Some(Work::Compare(piece, values));
         }
         let full = self.small_bytes >= u64::from(self.frame.get()) || self.small.len() >= PACK_FILES_MAX;
@@ -259,7 +287,7 @@ impl<H> Plan<H> {
             }
             self.in_flight.insert(large.entry);
         }
-        let piece = split(large, self.streams, frames_max);
+        let piece = large.split(self.streams, frames_max);
         if large.frames.is_empty() {
             self.large.pop_front();
         }
@@ -268,21 +296,12 @@ impl<H> Plan<H> {
 
     fn take_again(&mut self, frames_max: u64) -> Option<Piece<H>> {
         let rest = self.again.front_mut()?;
-        let piece = split(rest, self.streams, frames_max);
+        let piece = rest.split(self.streams, frames_max);
         if rest.frames.is_empty() {
             self.again.pop_front();
         }
         Some(piece)
     }
-}
-
-/// Takes from the beginning of what is left what one of `streams` streams is to have of it.
-fn split<H>(rest: &mut Piece<H>, streams: u64, frames_max: u64) -> Piece<H> {
-    let left = rest.frames.end - rest.frames.start;
-    let share = (left / (2 * streams)).clamp(1, frames_max.clamp(1, PIECE_FRAMES_MAX)).min(left);
-    let start = rest.frames.start;
-    rest.frames.start += share;
-    Piece { frames: start..start + share, ..rest.clone() }
 }
 
 #[cfg(test)]

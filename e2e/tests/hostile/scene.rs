@@ -238,6 +238,7 @@ fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng
         journal_dir: Vec::new(),
         fsync: Fsync::Full,
         pipe: Pipe::No,
+        compare: None,
     }
 }
 

@@ -115,7 +115,7 @@ impl Source {
             self.reporter.tally.walk_complete.fetch_or(end.is_some(), Ordering::Relaxed);
         }
         let written = self.lock().machine.flow_read(next.entry, len > 0, end);
-        self.work.notify_one();
+        self.work.notify_all();
         self.outbox.notify_all();
         written
     }

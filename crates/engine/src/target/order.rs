@@ -76,7 +76,7 @@ impl Order {
 fn why(item: &Item, error: &io::Error) -> String {
     match item {
         Item::File(incoming) => incoming.sink().map_or_else(|| describe(error), |sink| sink.why(error)),
-        Item::Directory { .. } => describe(error),
+        Item::Directory { .. } | Item::Compared(_) => describe(error),
     }
 }
 

@@ -109,6 +109,8 @@ pub struct SourceRequest {
     pub compression: Policy,
     /// What the one operand stands for.
     pub pipe: Pipe,
+    /// Nothing is sent: what both ends have is compared.
+    pub compare: bool,
 }
 
 /// What becomes of symbolic links below an operand.
@@ -161,6 +163,8 @@ pub struct TargetRequest {
     pub fsync: Fsync,
     /// What the path stands for.
     pub pipe: Pipe,
+    /// Nothing is written: what is there is compared with a source that does this with symbolic links.
+    pub compare: Option<Links>,
 }
 
 /// An operand, as the target needs to know it.
@@ -203,6 +207,7 @@ impl ControllerMessage {
                 request.storage.encode(&mut out);
                 request.compression.encode(&mut out);
                 request.pipe.encode(&mut out);
+                out.bool(request.compare);
             }
             Self::Target(request) => {
                 out.u8(kind::TARGET);
@@ -267,6 +272,7 @@ fn decode_source(reader: &mut Reader<'_>) -> Decoded<SourceRequest> {
         storage: StorageRequest::decode(reader)?,
         compression: Policy::decode(reader)?,
         pipe: Pipe::decode(reader)?,
+        compare: reader.bool()?,
     })
 }
 
@@ -302,6 +308,10 @@ impl TargetRequest {
         out.bool(self.resume).bool(self.keep_partial).bytes(&self.journal_dir);
         self.fsync.encode(out);
         self.pipe.encode(out);
+        out.bool(self.compare.is_some());
+        self.compare.iter().for_each(|links| {
+            out.u8(links.number());
+        });
     }
 
     fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
@@ -328,6 +338,7 @@ impl TargetRequest {
             journal_dir: reader.bytes(PATH_MAX, "a path")?.to_vec(),
             fsync: Fsync::decode(reader)?,
             pipe: Pipe::decode(reader)?,
+            compare: if reader.bool()? { Some(Links::from_number(reader.u8()?)?) } else { None },
         })
     }
 }
@@ -434,6 +445,7 @@ mod tests {
                 rate_bytes_per_s: u64::MAX,
                 compression: Policy::Auto,
                 pipe: Pipe::Named,
+                compare: true,
             }),
             ControllerMessage::Target(TargetRequest {
                 settings: settings(),
@@ -454,6 +466,7 @@ mod tests {
                 journal_dir: b"/j".to_vec(),
                 fsync: Fsync::Data,
                 pipe: Pipe::Standard,
+                compare: Some(Links::Follow),
             }),
             ControllerMessage::Listen { address: None },
             ControllerMessage::Listen { address: Some(IpAddr::from([10, 0, 0, 1])) },

@@ -1,7 +1,7 @@
 //! Whole files that are not on the disk as they were sent: their write-back has failed, or the disk returns other bytes.
 //! What is wrong of them is asked for again, once.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use super::flow::Extent;
 use super::{Large, Lost, State, Target, Tracked};
@@ -34,7 +34,7 @@ impl<H> Target<H> {
                 end: Some((end.modified, end.digest)),
                 tree: end.tree,
                 in_hand: HashSet::new(),
-                unsure: BTreeMap::new(),
+                differing: None,
                 flow: None,
             }));
             self.lacks(entry, &lacking);
