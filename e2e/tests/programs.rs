@@ -158,12 +158,13 @@ fn a_policy_at_the_far_end_forbids_programs() {
     let remote = Remote::new(&sandbox);
     let policy = remote.home().join(".config/haul/policy");
     fs::create_dir_all(policy.parent().unwrap()).unwrap();
+    sandbox.file("source", "source");
     let touched = sandbox.path("touched");
     let program = at(&remote, &format!("touch {}; cat", touched.display()));
     for text in ["# for all\nprograms = no\n", "progams = yes\n"] {
         fs::write(&policy, text).unwrap();
         let run = |words: &[&str]| -> Run { remote.haul(&sandbox).args(words).run() };
-        run(&["-N", "o", "/dev/null", &program]).ends(1).says(["programs are not allowed here", "haul/policy"]);
+        run(&["-N", "o", "source", &program]).ends(1).says(["programs are not allowed here", "haul/policy"]);
         run(&["-N", "i", &program, "x"]).ends(1).says(["programs are not allowed here", "haul/policy"]);
     }
     assert!(!touched.exists());

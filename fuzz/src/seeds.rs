@@ -69,6 +69,7 @@ fn source_messages() -> Vec<SourceMessage> {
             meta,
             version: Some(Version::default()),
         },
+        Entry { place: Place::Operand(3), kind: Kind::Stream, meta, version: None },
         Entry { place: child(b"link"), kind: Kind::Symlink { points_to: (*b"../x").into() }, meta, version: None },
     ];
     vec![
@@ -95,6 +96,7 @@ fn target_messages() -> Vec<TargetMessage> {
         TargetMessage::ResendPacked { entries: vec![EntryId(4), EntryId(500)] },
         TargetMessage::Missing { entry: EntryId(3), frames: vec![0..1, 4..1 << 33] },
         TargetMessage::Answered,
+        TargetMessage::Written { entry: EntryId(3), frames: 1 << 33 },
     ]
 }
 

@@ -259,9 +259,6 @@ impl Incoming {
 
     /// The file, opened by the first stream that needs it.
     pub fn open_once(&self, target: &Target) -> Result<Arc<Opened>, String> {
-        if let Some(sink) = &self.sink {
-            return sink.file();
-        }
         let open = || {
             let opened = Opened::new(self.open(target)?, Access::Write).map_err(|error| describe(&error))?;
             Ok(Arc::new(opened))

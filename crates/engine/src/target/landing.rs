@@ -145,7 +145,7 @@ pub fn pipe(request: &TargetRequest, standard_output: Option<OwnedFd>, policy: &
     let sink = match request.pipe {
         Pipe::Standard => {
             let output = standard_output.ok_or("standard output cannot be written to on another host");
-            Sink::new(output.map_err(|text| Refused::failed(text.into()))?, None)
+            Ok(Sink::new(output.map_err(|text| Refused::failed(text.into()))?, None))
         }
         _ if is_special() => {
             let (kind, label) = (LandingKind::Special(path.into()), request.path.clone());
@@ -154,7 +154,7 @@ pub fn pipe(request: &TargetRequest, standard_output: Option<OwnedFd>, policy: &
         Pipe::Growing(_) => return Err(Refused::usage("a target does not grow by itself".into())),
         Pipe::Named | Pipe::No => {
             allows_programs(policy).map_err(Refused::failed)?;
-            Program::start(End::Target, &request.path).and_then(|(program, reads)| Sink::new(reads, Some(program)))
+            Program::start(End::Target, &request.path).map(|(program, reads)| Sink::new(reads, Some(program)))
         }
     };
     let pipe = sink.map_err(|error| cannot(&request.path, &error))?;

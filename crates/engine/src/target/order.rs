@@ -4,14 +4,12 @@
 
 use haul_proto::wire::frame::DataFrame;
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::{Arc, Mutex};
 
 use super::file::Incoming;
 use super::{Item, Target};
 use crate::fs::describe;
 use crate::storage::calls::write_on;
-use crate::storage::file::Opened;
 use crate::stream::record::Record;
 use crate::worker::lock;
 
@@ -32,7 +30,7 @@ struct Queue {
 
 impl Order {
     /// Leaves a frame here, and writes what can be written if nobody else does. Returns a buffer that is free.
-    pub fn write(&self, target: &Target, item: &Arc<Item>, file: &Opened, frame: &DataFrame, record: Record) -> Record {
+    pub fn write(&self, target: &Target, item: &Arc<Item>, frame: &DataFrame, record: Record) -> Record {
         let frame_len = u64::from(target.request.settings.frame.get());
         let capacity = record.capacity();
         let mut queue = lock(&self.0);
@@ -44,12 +42,12 @@ impl Order {
         queue.is_busy |= mine;
         drop(queue);
         if mine {
-            self.write_on(target, item, file);
+            self.write_on(target, item);
         }
         lock(&self.0).free.pop().unwrap_or_else(|| Record::with_capacity(capacity))
     }
 
-    fn write_on(&self, target: &Target, item: &Arc<Item>, file: &Opened) {
+    fn write_on(&self, target: &Target, item: &Arc<Item>) {
         loop {
             let mut queue = lock(&self.0);
             let next = queue.next;
@@ -58,7 +56,7 @@ impl Order {
                 return;
             };
             drop(queue);
-            let written = write_on(&**file.fd(), record.payload()).map_err(|error| why(item, &error));
+            let written = write(target, item, record.payload());
             let has_failed = written.is_err();
             let mut queue = lock(&self.0);
             queue.next += 1;
@@ -73,10 +71,11 @@ impl Order {
     }
 }
 
-fn why(item: &Item, error: &io::Error) -> String {
-    match item {
-        Item::File(incoming) => incoming.sink().map_or_else(|| describe(error), |sink| sink.why(error)),
-        Item::Directory { .. } | Item::Compared(_) => describe(error),
+fn write(target: &Target, item: &Item, bytes: &[u8]) -> Result<(), String> {
+    let Item::File(incoming) = item else { return Err("it is a directory".into()) };
+    match incoming.sink() {
+        Some(sink) => sink.write(bytes).map_err(|error| sink.why(&error)),
+        None => write_on(&**incoming.open_once(target)?.fd(), bytes).map_err(|error| describe(&error)),
     }
 }
 

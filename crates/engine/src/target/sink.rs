@@ -3,35 +3,43 @@
 use rustix::pipe::fcntl_setpipe_size;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::fs::describe;
 use crate::program::Program;
-use crate::storage::file::Opened;
-use crate::storage::{Access, PIPE_BYTES};
+use crate::storage::PIPE_BYTES;
+use crate::storage::calls::write_on;
 use crate::worker::lock;
 
 /// Where bytes go, in order.
 pub struct Sink {
-    open: Mutex<Option<Arc<Opened>>>,
+    /// Held for a write. Nobody else has it open: when it is dropped, whoever reads sees the end.
+    open: Mutex<Option<OwnedFd>>,
+    /// Nothing more is to be written.
+    is_closed: AtomicBool,
     program: Option<Program>,
 }
 
 impl Sink {
     /// What is read by nobody in particular, or by a program.
-    pub fn new(fd: OwnedFd, program: Option<Program>) -> io::Result<Self> {
+    pub fn new(fd: OwnedFd, program: Option<Program>) -> Self {
         // It is no pipe, or has all that this user may have.
         let _ = fcntl_setpipe_size(&fd, PIPE_BYTES);
-        Ok(Self { open: Mutex::new(Some(Arc::new(Opened::new(fd, Access::Write)?))), program })
+        Self { open: Mutex::new(Some(fd)), is_closed: AtomicBool::new(false), program }
     }
 
-    /// What is written to.
-    pub fn file(&self) -> Result<Arc<Opened>, String> {
-        lock(&self.open).clone().ok_or_else(|| "the job was stopped".into())
+    /// Writes all of this behind what was written before.
+    pub fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        match &*lock(&self.open) {
+            Some(fd) => write_on(fd, bytes),
+            None => Err(io::Error::other("the job was stopped")),
+        }
     }
 
     /// Everything was written: says so to the program, and waits for its end for as long as the job goes on.
     pub fn finish(&self, goes_on: impl Fn() -> bool) -> Result<(), String> {
+        self.is_closed.store(true, Ordering::SeqCst);
         drop(lock(&self.open).take());
         self.program.as_ref().map_or(Ok(()), |program| program.finish(goes_on))
     }
@@ -44,13 +52,17 @@ impl Sink {
     /// Its program has failed before it was told that all was written.
     pub fn has_failed(&self) -> Option<String> {
         let text = self.program.as_ref()?.has_failed()?;
-        lock(&self.open).is_some().then_some(text)
+        (!self.is_closed.load(Ordering::SeqCst)).then_some(text)
     }
 
     /// What was written is not all: a program is ended before it could take it for that.
     pub fn abandon(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
         self.program.iter().for_each(Program::end);
-        drop(lock(&self.open).take());
+        // Who still writes, to a reader that takes nothing, is not waited for: this process ends.
+        if let Ok(mut open) = self.open.try_lock() {
+            drop(open.take());
+        }
     }
 
     /// Why it could not be written to.

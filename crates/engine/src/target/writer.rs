@@ -61,6 +61,9 @@ impl Writer {
     /// Writes a frame that was proven. Returns a buffer that is free.
     pub fn write(&mut self, target: &Target, item: &Arc<Item>, frame: &DataFrame, record: Record) -> Record {
         let Item::File(incoming) = &**item else { return record };
+        if let Some(order) = incoming.order() {
+            return order.write(target, item, frame, record);
+        }
         let file = match incoming.open_once(target) {
             Ok(file) => file,
             Err(text) => {
@@ -68,9 +71,6 @@ impl Writer {
                 return record;
             }
         };
-        if let Some(order) = incoming.order() {
-            return order.write(target, item, &file, frame, record);
-        }
         let len = record.payload().len();
         let way = self.way(target, incoming, &file, frame.offset, len as u64);
         if way.method == Method::Direct && len >= ALIGNMENT {

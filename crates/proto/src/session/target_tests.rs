@@ -300,7 +300,7 @@ fn a_stream_is_not_asked_for_again_when_it_is_lost() {
     let value = *blake3::hash(b"abc").as_bytes();
     target.frame_written(EntryId(0), 0, value);
     let end = SourceMessage::FileEnd { entry: EntryId(0), size: 3, modified: Stamp::default(), digest: value };
-    let Ok(Step::Finish(Finish { entry, handle, end: Some(end) })) = target.handle(end) else { panic!("whole") };
+    let Ok(Step::Finish(Finish { entry, handle, end: Some(end), .. })) = target.handle(end) else { panic!("whole") };
     assert_eq!(end.size, 3);
     assert_eq!(target.lost(vec![Lost { entry, handle, left: Some((3, end)) }]), [entry]);
 }
