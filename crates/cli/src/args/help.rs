@@ -199,6 +199,10 @@ mod tests {
               -@, --symlinks MODE       links in directories: keep (default), follow, ignore
               -a, --append [DIR]        where the target records what is in unfinished
                                         files (default: beside them)
+              -N, --pipe ENDS           the source (i), the target (o) or both (io) are
+                                        programs, for the host's shell, or FIFOs
+              -R, --realtime [TIME]     follow a file that grows, until it has not grown for
+                                        TIME (default: 10s)
                   --no-resume           begin anew, and record nothing of unfinished files
                   --no-keep             remove unfinished files when the copy fails
 

@@ -207,7 +207,7 @@ fn a_file_is_the_same_only_if_its_digest_is() {
         let mut target = target(2 * F);
         target.holds(FILE, 0, &[[1; 32]; 2], true);
         target.handle(same(0..2)).unwrap();
-        match target.handle(end(said)).unwrap() {
+        match target.handle(end(2 * F, said)).unwrap() {
             Step::Finish(Finish { entry: FILE, .. }) => assert!(is_same),
             Step::Mismatch(FILE, _) => assert!(!is_same),
             other => panic!("{other:?}"),
