@@ -44,6 +44,7 @@ fn source(operands: &[PathBuf], links: Links) -> Source {
         storage,
         compression,
         pipe: Pipe::No,
+        compare: false,
     };
     Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false), None, &[])
 }

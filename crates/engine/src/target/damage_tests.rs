@@ -9,7 +9,6 @@ use haul_proto::path::Name;
 use haul_proto::wire::handshake::{Direction, Suite};
 use haul_proto::wire::limits::FRAME_MIN;
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
-use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::request::{Operand, SessionSettings, TargetRequest};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;

@@ -314,7 +314,8 @@ proptest! {
                 2 => drop(open.pop().map(|entry| pair.source.end_directory(entry, true))),
                 3 => drop(id(&mut pair, Kind::Symlink { points_to: (*b"x").into() })),
                 4 => drop(id(&mut pair, Kind::File { size: u64::from(*size) })),
-                8 => drop(id(&mut pair, Kind::Stream)),
+                // A pipe is never compared.
+                8 if !compares => drop(id(&mut pair, Kind::Stream)),
                 _ => drop(id(&mut pair, Kind::File { size: F * u64::from(size % 5 + 1) + 1 })),
             }
             for _ in 0..4 {
