@@ -19,6 +19,7 @@ use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer}
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
 use haul_proto::wire::link::{Channel, encode_header};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
+use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::{
     Counters, Difference, Final, Hello, PathFigures, ReadBack, What, Windows, WorkerMessage,
 };
@@ -70,12 +71,13 @@ fn source_messages() -> Vec<SourceMessage> {
             meta,
             version: Some(Version::default()),
         },
+        Entry { place: Place::Operand(3), kind: Kind::Stream, meta, version: None },
         Entry { place: child(b"link"), kind: Kind::Symlink { points_to: (*b"../x").into() }, meta, version: None },
     ];
     vec![
         SourceMessage::Offer { first: EntryId(1 << 33), entries },
         SourceMessage::DirectoryEnd { entry: EntryId(5), complete: false },
-        SourceMessage::FileEnd { entry: EntryId(6), modified: meta.modified, digest: [7; 32] },
+        SourceMessage::FileEnd { entry: EntryId(6), size: 1 << 30, modified: meta.modified, digest: [7; 32] },
         SourceMessage::SourceFailed { entry: EntryId(7), reason: "gone".into() },
         SourceMessage::OffersEnd,
         SourceMessage::Same { entry: EntryId(6), frames: vec![0..3] },
@@ -96,6 +98,7 @@ fn target_messages() -> Vec<TargetMessage> {
         TargetMessage::ResendPacked { entries: vec![EntryId(4), EntryId(500)] },
         TargetMessage::Missing { entry: EntryId(3), frames: vec![0..1, 4..1 << 33] },
         TargetMessage::Answered,
+        TargetMessage::Written { entry: EntryId(3), frames: 1 << 33 },
     ]
 }
 
@@ -144,6 +147,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             rate_bytes_per_s: 1 << 20,
             storage: StorageRequest::default(),
             compression: Policy::Always(Method::Zstd(19)),
+            pipe: Pipe::No,
             compare: true,
         }),
         ControllerMessage::Target(TargetRequest {
@@ -164,6 +168,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             keep_partial: true,
             journal_dir: b"/j".to_vec(),
             fsync: Fsync::Data,
+            pipe: Pipe::No,
             compare: Some(Links::Ignore),
         }),
         ControllerMessage::Listen { address: None },

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use haul_proto::ids::{EntryId, StreamId};
 use haul_proto::integrity::FrameLen;
-use haul_proto::manifest::{Entry, Kind, Meta, Place};
+use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp};
 use haul_proto::path::Name;
 use haul_proto::plan::Work;
 use haul_proto::ranges::RangeSet;
@@ -49,10 +49,11 @@ struct Session {
 
 impl Session {
     fn step(&mut self, bytes: &mut Bytes<'_>) -> Result<(), ProtocolFault> {
-        match bytes.u8() % 14 {
+        match bytes.u8() % 15 {
             0 => self.offer(Kind::Directory),
             1 => self.offer(Kind::File { size: bytes.number() }),
             2 => self.offer(Kind::File { size: u64::from(FRAME) * u64::from(bytes.u8()) + 1 }),
+            13 => self.offer(Kind::Stream),
             3 => self.offer(Kind::Symlink { points_to: (*b"x").into() }),
             4 => drop(self.open.pop().map(|directory| self.source.end_directory(directory, true))),
             5 => self.poll(),
@@ -66,8 +67,8 @@ impl Session {
             }
             12 => {
                 let stream = STREAMS[usize::from(bytes.u8()) % STREAMS.len()];
-                let work = self.source.next_work(stream, bytes.number());
-                drop(self.source.lose_stream(stream, work, "gone"));
+                let work = self.source.next_work(bytes.number());
+                self.source.lose_stream(stream, work);
             }
             10 if self.open.is_empty() && !self.ended => {
                 self.source.end_offers();
@@ -107,7 +108,7 @@ impl Session {
     }
 
     fn work(&mut self, bytes: &mut Bytes<'_>) {
-        match self.source.next_work(STREAMS[0], haul_proto::plan::PIECE_FRAMES_MAX) {
+        match self.source.next_work(haul_proto::plan::PIECE_FRAMES_MAX) {
             None => {}
             Some(Work::Pack(files)) => {
                 assert!(!files.is_empty() && files.len() <= PACK_FILES_MAX);
@@ -120,6 +121,13 @@ impl Session {
                 let values: Vec<_> = piece.frames.clone().zip(values).collect();
                 self.source.frames_read(piece.entry, &values, &same);
             }
+            Some(Work::Next(next)) => {
+                let size = u64::from(FRAME) * (next.index + 1);
+                let end = bytes.u8().is_multiple_of(4).then_some((size, Stamp::default()));
+                self.source.flow_read(next.entry, true, end);
+                self.source.frames_read(next.entry, &[(next.index, [bytes.u8(); 32])], &RangeSet::new());
+            }
+            Some(Work::Kept(kept)) => assert!(self.source.is_flow(kept.entry)),
             Some(Work::Frames(piece)) => {
                 assert!(!piece.frames.is_empty() && piece.frames.end <= self.frame.frames(piece.size));
                 assert_eq!(*piece.handle, piece.entry.0);
@@ -138,7 +146,7 @@ impl Session {
 /// A message from a target, out of few bytes.
 fn message(bytes: &mut Bytes<'_>) -> TargetMessage {
     let entry = EntryId(bytes.number());
-    match bytes.u8() % 8 {
+    match bytes.u8() % 9 {
         0 => {
             let needs = bytes.block().iter().map(|byte| need(*byte)).collect();
             TargetMessage::Needs { first: entry, needs }
@@ -158,6 +166,7 @@ fn message(bytes: &mut Bytes<'_>) -> TargetMessage {
             TargetMessage::Missing { entry, frames: vec![start..start.saturating_add(bytes.number())] }
         }
         6 => TargetMessage::Answered,
+        7 => TargetMessage::Written { entry, frames: bytes.number() },
         _ => TargetMessage::ResendPacked { entries: vec![entry, EntryId(bytes.number())] },
     }
 }

@@ -120,13 +120,13 @@ impl Session {
                 self.compared.insert(id);
                 Answer::Compare(Arc::new(id))
             }
-            (Kind::Symlink { .. }, _) | (_, 2) => Answer::Settled,
-            (Kind::File { .. }, 1) => Answer::NeededInOrder(Arc::new(id)),
+            (Kind::Symlink { .. }, _) | (Kind::File { .. }, 2) => Answer::Settled,
+            (Kind::File { .. } | Kind::Stream, 1) => Answer::NeededInOrder(Arc::new(id)),
             _ => Answer::Needed(Arc::new(id)),
         };
         let is_needed =
             matches!(answer, Answer::Needed(_) | Answer::NeededInOrder(_) | Answer::Partial(_) | Answer::Compare(_));
-        if is_needed && matches!(entry.kind, Kind::File { .. }) {
+        if is_needed && matches!(entry.kind, Kind::File { .. } | Kind::Stream) {
             self.needed.insert(id);
         }
         let finish = self.target.answer(EntryId(id), answer);
@@ -167,8 +167,8 @@ impl Session {
         assert!(*handle == entry.0 && self.needed.contains(&entry.0), "only what is needed is admitted");
         if !bytes.u8().is_multiple_of(4) {
             self.written.push((entry, offset));
-        } else if !self.target.resend_frame(entry, offset) {
-            self.fail(entry);
+        } else {
+            self.target.resend_frame(entry, offset);
         }
         Ok(())
     }
@@ -286,7 +286,10 @@ fn message(next: u64, bytes: &mut Bytes<'_>) -> SourceMessage {
             SourceMessage::Offer { first: EntryId(next), entries }
         }
         4 => SourceMessage::DirectoryEnd { entry: EntryId(bytes.number()), complete: true },
-        5 => SourceMessage::FileEnd { entry: EntryId(bytes.number()), modified: Stamp::default(), digest: [0; 32] },
+        5 => {
+            let (entry, size) = (EntryId(bytes.number()), bytes.number().wrapping_mul(u64::from(FRAME)));
+            SourceMessage::FileEnd { entry, size, modified: Stamp::default(), digest: [0; 32] }
+        }
         6 => SourceMessage::SourceFailed { entry: EntryId(bytes.number()), reason: String::new() },
         9 | 10 => compared(bytes),
         7 => SourceMessage::Ask { streams: vec![], entries: vec![(EntryId(bytes.number()), bytes.number())] },
@@ -317,6 +320,7 @@ fn entry(kind: u8, parent: u8) -> Entry {
         0 | 1 => Kind::Directory,
         2 => Kind::Symlink { points_to: (*b"x").into() },
         3 | 4 => Kind::File { size: kind.into() },
+        5 if kind >= 128 => Kind::Stream,
         5 => Kind::File { size: u64::MAX },
         n => Kind::File { size: u64::from(FRAME) * u64::from(n - 5) + u64::from(kind >> 3) },
     };

@@ -309,6 +309,7 @@ impl Receiver {
                     None => Answer::Needed(handle),
                 }
             }
+            (Kind::Stream, _) => Answer::Needed(self.begin(&path, &entry.kind, false)),
         })
     }
 
@@ -337,7 +338,7 @@ impl Receiver {
             record.payload = record.payload.damaged(rng);
         }
         match record.open()? {
-            Trailer::Data(frame) => self.streams[stream].writing = self.data(&frame, record.payload, storage)?,
+            Trailer::Data(frame) => self.streams[stream].writing = self.data(&frame, record.payload)?,
             Trailer::Pack(pack) => self.pack(&pack, &record.payload)?,
             Trailer::End { records } if records == self.streams[stream].records => {
                 self.streams[stream].ended = true;
@@ -349,7 +350,7 @@ impl Receiver {
         Ok(true)
     }
 
-    fn data(&mut self, frame: &DataFrame, block: Block, storage: &mut Storage) -> Done<Option<Writing>> {
+    fn data(&mut self, frame: &DataFrame, block: Block) -> Done<Option<Writing>> {
         let DataFrame { job, entry, offset, crc, value } = *frame;
         let admitted = self.machine.admit_frame(entry, offset, block.len());
         let Some(handle) = admitted.map_err(|fault| format!("a frame of another job {job:?}, or: {fault}"))? else {
@@ -357,9 +358,7 @@ impl Receiver {
         };
         if block.crc() != crc && self.settings.plant != Plant::SkipCrc {
             self.resent += 1;
-            if !self.machine.resend_frame(entry, offset) {
-                self.fail(entry, *handle, storage)?;
-            }
+            self.machine.resend_frame(entry, offset);
             return Ok(None);
         }
         let index = offset / u64::from(frame_len().get());

@@ -7,7 +7,7 @@ use haul_proto::ids::{EntryId, JobNumber, StreamId};
 use haul_proto::integrity::Digest;
 use haul_proto::manifest::{Entry, Meta, Place, Stamp};
 use haul_proto::path::Name;
-use haul_proto::plan::{Piece, SmallFile, Work};
+use haul_proto::plan::{FlowFrame, Piece, SmallFile, Work};
 use haul_proto::ranges::RangeSet;
 use haul_proto::session::source::Source;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Trailer};
@@ -34,6 +34,8 @@ pub struct Sender {
     /// Times of what was offered.
     stamps: HashMap<EntryId, Stamp>,
     streams: Vec<Outgoing>,
+    /// Frames of flows, and their values, until the end of the run.
+    kept: HashMap<(EntryId, u64), (Block, [u8; 32])>,
     rates: Rates,
     plant: Plant,
     /// What the target said, by outcome.
@@ -74,6 +76,7 @@ impl Sender {
             offered: HashMap::new(),
             stamps: HashMap::new(),
             streams: (0..streams).map(|_| Outgoing::default()).collect(),
+            kept: HashMap::new(),
             rates,
             plant,
             told: Told::default(),
@@ -200,10 +203,15 @@ impl Sender {
             return false;
         }
         let record = match self.streams[stream].work.take() {
+            Some(Work::Next(next)) => self.read_flow(&next, tree, rng),
+            Some(Work::Kept(kept)) => {
+                let kept_frame = self.kept.get(&(kept.entry, kept.index)).cloned();
+                kept_frame.map(|(block, value)| data_record(kept.entry, kept.index, block, value))
+            }
             Some(Work::Compare(piece, held)) => self.read_frame(stream, piece, held, tree, rng),
             Some(Work::Frames(piece)) => self.read_frame(stream, piece, Vec::new(), tree, rng),
             Some(Work::Pack(files)) => self.read_pack(&files, tree, rng),
-            None => match self.machine.next_work(id(stream), haul_proto::plan::PIECE_FRAMES_MAX) {
+            None => match self.machine.next_work(haul_proto::plan::PIECE_FRAMES_MAX) {
                 Some(work) => {
                     self.streams[stream].work = Some(work);
                     return true;
@@ -237,7 +245,7 @@ impl Sender {
         let in_hand = self.streams[stream].work.take();
         self.streams[stream].ended = true;
         if self.plant != Plant::ForgetToAsk {
-            self.machine.lose_stream(id(stream), in_hand, "its stream broke");
+            self.machine.lose_stream(id(stream), in_hand);
         }
         self.streams.push(Outgoing::default());
         net.streams.push(Stream::default());
@@ -289,6 +297,27 @@ impl Sender {
             value[0] ^= 1;
         }
         (!is_held).then(|| data_record(entry, index, block, value))
+    }
+
+    /// Reads the next frame of a flow, which is a file that a device takes.
+    fn read_flow(&mut self, next: &FlowFrame<usize>, tree: &mut Tree, rng: &mut Rng) -> Option<Record> {
+        let entry = next.entry;
+        let modified = self.stamps[&entry];
+        let What::File(file) = &tree.nodes[*next.handle].what else { return None };
+        let size = file.content.size();
+        let frames = next.index..next.index + 1;
+        let piece = Piece { entry, handle: Arc::clone(&next.handle), size, frames, ticket: 0 };
+        let read = self.read(&piece, next.index, tree, rng);
+        let Some(block) = read.filter(|_| tree.nodes[*next.handle].stamp == modified) else {
+            self.machine.fail(entry, "it cannot be read, or has changed");
+            return None;
+        };
+        let end = (next.index + 1 == frame_len().frames(size)).then_some((size, modified));
+        self.machine.flow_read(entry, true, end)?;
+        let value = block.value(size, next.index);
+        self.machine.frames_read(entry, &[(next.index, value)], &RangeSet::new());
+        self.kept.insert((entry, next.index), (block.clone(), value));
+        Some(data_record(entry, next.index, block, value))
     }
 
     fn read(&self, piece: &Piece<usize>, index: u64, tree: &mut Tree, rng: &mut Rng) -> Option<Block> {

@@ -6,6 +6,7 @@ mod checksums;
 mod commands;
 mod exit;
 mod network;
+mod pipes;
 mod resolve;
 mod show;
 mod signals;

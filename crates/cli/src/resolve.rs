@@ -18,11 +18,11 @@ use haul_proto::compression::{LEVEL_DEFAULT, LEVEL_MAX};
 use haul_proto::path::escape;
 use haul_proto::wire::limits::{CONGESTION_MAX, RATE_MIN};
 
-use crate::args::operand::parse_operand;
 use crate::args::table::typed;
 use crate::args::values::Values;
 use crate::args::{Dialect, UsageError, habits};
 use crate::network::{family, network};
+use crate::pipes::{locations, pipes};
 
 pub use self::verify::comparison;
 
@@ -108,7 +108,7 @@ pub enum Mode {
 /// The plan for a copy of `operands`, the last of which is the target.
 pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {
     let mut settings = settings(values, stderr_is_terminal)?;
-    let (mut sources, mut target) = ends(operands)?;
+    let (mut sources, mut target) = ends(locations(values, operands)?)?;
     settings.options.base = base(values, &mut sources)?;
     check_hosts(&sources)?;
     if is_null(&target.path) {
@@ -117,13 +117,14 @@ pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) ->
     let is_remote = sources.iter().chain([&target]).any(|place| place.host != Host::Local);
     let notes = if values.dialect() == Dialect::Haul { habits::notes(values, is_remote) } else { Vec::new() };
     let Settings { options, access, display, checksums, time_limit } = settings;
+    let pipes = pipes(values, operands, &sources)?;
+    let options = Options { source_pipe: pipes.source, target_pipe: pipes.target, ..options };
     let job = Job { sources, target, options, access };
     Ok(Plan { job, display, checksums, time_limit, notes })
 }
 
 /// The sources and the target.
-fn ends(operands: &[OsString]) -> Result<(Vec<Location>, Location), UsageError> {
-    let mut sources = operands.iter().map(|operand| parse_operand(operand)).collect::<Result<Vec<_>, _>>()?;
+fn ends(mut sources: Vec<Location>) -> Result<(Vec<Location>, Location), UsageError> {
     let target = sources.pop().ok_or_else(|| UsageError::new("nothing to copy"))?;
     Ok((sources, target))
 }

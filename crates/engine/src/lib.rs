@@ -22,6 +22,7 @@ mod network;
 pub mod os;
 mod pace;
 pub mod partials;
+mod program;
 pub mod rate;
 mod report;
 mod run;

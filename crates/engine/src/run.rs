@@ -32,6 +32,8 @@ const INBOX_POLL: Duration = Duration::from_millis(5);
 const FIRST_REPORT: Duration = Duration::from_millis(10);
 /// How often a thread that waits for streams looks whether the job is over.
 const STREAMS_POLL: Duration = Duration::from_millis(100);
+/// How often it is looked whether a program has failed that says nothing to anybody.
+const PROGRAM_POLL: Duration = Duration::from_millis(200);
 
 /// Which ends this worker is.
 pub enum Ends {
@@ -221,6 +223,7 @@ fn start_target(shared: &Arc<Shared>, target: &Arc<Target>) -> SyncSender<Vec<u8
     let sending = Arc::clone(target);
     shared.work("haul-control", move |shared| send_messages(shared, || sending.wait_for_messages()));
     start_settling(shared, target);
+    start_watching(shared, target);
     let weak = Arc::downgrade(shared);
     target.when_wished(move |wish| {
         let Some(shared) = weak.upgrade() else { return };
@@ -230,6 +233,17 @@ fn start_target(shared: &Arc<Shared>, target: &Arc<Target>) -> SyncSender<Vec<u8
         }
     });
     inbox
+}
+
+/// It ends with the job.
+fn start_watching(shared: &Arc<Shared>, target: &Arc<Target>) {
+    if target.has_program() {
+        let target = Arc::clone(target);
+        shared.spawn("haul-program", move |shared| {
+            let failed = target.watch_program(|| shared.pause(PROGRAM_POLL));
+            failed.into_iter().for_each(|text| shared.fail(&text));
+        });
+    }
 }
 
 /// It ends once everything is settled and on the disk.
@@ -252,6 +266,7 @@ fn start_both(shared: &Arc<Shared>, source: &Arc<Source>, target: &Arc<Target>) 
     let (from, to) = (Arc::clone(target), Arc::clone(source));
     shared.work("haul-needs", move |_| pass_on(|| from.wait_for_messages(), |message| to.handle_peer(message)));
     start_settling(shared, target);
+    start_watching(shared, target);
     if source.compares() {
         return start_comparison(shared, source);
     }

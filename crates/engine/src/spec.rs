@@ -1,7 +1,9 @@
 //! What a job is, in the library's own words: the command line resolves to this, and nothing else does.
 
 use std::ffi::OsString;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use haul_proto::wire::limits::SILENCE_MS;
@@ -196,8 +198,23 @@ pub struct Options {
     pub rate_bytes_per_s: Option<u64>,
     /// `--cpus`: the CPUs that both ends keep to, where they have them; empty for all.
     pub cpus: Vec<u16>,
+    /// The one source is a pipe.
+    pub source_pipe: Option<Piped>,
+    /// The target is a pipe.
+    pub target_pipe: Option<Piped>,
     /// Bytes that one key seals before the next is derived; `None` for the protocol's own limit. For tests.
     pub rekey_bytes: Option<u64>,
+}
+
+/// An end of a copy that is no file: read or written from its beginning to its end, once.
+#[derive(Debug, Clone)]
+pub enum Piped {
+    /// `-`: the caller's standard input or output. The end has to be on this host.
+    Standard(Arc<OwnedFd>),
+    /// `-N`: a FIFO, or a program that the end's host starts.
+    Named,
+    /// `-R`: a source's file that grows, and is followed until it has not grown for so long.
+    Growing(Duration),
 }
 
 /// What becomes of symbolic links below an operand. An operand that is a link is followed.
@@ -264,6 +281,8 @@ impl Default for Options {
             sockets: false,
             rate_bytes_per_s: None,
             cpus: Vec::new(),
+            source_pipe: None,
+            target_pipe: None,
             rekey_bytes: None,
         }
     }

@@ -5,6 +5,7 @@ use haul_proto::ids::{JobId, JobNumber};
 use haul_proto::integrity::FrameLen;
 use haul_proto::wire::handshake::Suite;
 use haul_proto::wire::limits::REKEY_BYTES;
+use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::request::{Operand, SessionSettings, TargetRequest};
 use haul_proto::wire::rules::Rules;
 use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
@@ -53,6 +54,7 @@ pub fn target_request(path: &Path, operands: Vec<Operand>) -> TargetRequest {
         rules: Rules::default(),
         storage: StorageRequest::default(),
         fsync: Fsync::None,
+        pipe: Pipe::No,
         resume: false,
         keep_partial: false,
         journal_dir: Vec::new(),

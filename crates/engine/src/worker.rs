@@ -8,6 +8,7 @@ use haul_proto::wire::link::Channel;
 use haul_proto::wire::report::{Hello, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, SessionSettings, SourceRequest, TargetRequest};
 use haul_proto::wire::route::Route;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::net::IpAddr;
@@ -18,12 +19,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::bootstrap::greeting_line;
+use crate::bootstrap::{End, greeting_line};
 use crate::fs::Identity;
 use crate::lifeline::{Input, Lifeline};
 use crate::link::{LinkReader, LinkWriter};
 use crate::os::confine::{Bounds, Network};
-use crate::os::{affinity, interfaces, machine, open_files, tcp_info};
+use crate::os::{affinity, handed, interfaces, machine, open_files, tcp_info};
+use crate::program::keeper;
 use crate::report::Reporter;
 use crate::run::{Ends, Running, Streams, panicked};
 use crate::source::Source;
@@ -45,8 +47,33 @@ pub struct Environment {
     pub ssh_connection: Option<String>,
     /// Where haul may remember things.
     pub state_dir: Option<PathBuf>,
+    /// Files that say whether programs may be started.
+    pub policy: Vec<PathBuf>,
     /// The file mode creation mask.
     pub umask: u16,
+}
+
+/// Descriptors that whoever started the worker left it: the standard input and output of the command.
+#[derive(Debug, Default)]
+pub struct Handed {
+    /// For a source to read.
+    pub input: Option<OwnedFd>,
+    /// For a target to write to.
+    pub output: Option<OwnedFd>,
+}
+
+impl Handed {
+    /// Takes them by their numbers: once, and before anything else is opened.
+    pub fn take(input: Option<i32>, output: Option<i32>) -> io::Result<Self> {
+        let (input, output) = (input.map(handed::take).transpose()?, output.map(handed::take).transpose()?);
+        Ok(Self { input, output })
+    }
+}
+
+/// Keeps a program of a worker's: `which` is the word that the worker was told.
+pub fn keep_program(which: &str, command: &OsStr, stop: &OwnedFd) -> Option<io::Result<u8>> {
+    let end = [End::Source, End::Target].into_iter().find(|end| keeper::word(*end) == which)?;
+    Some(keeper::keep(end, command, stop))
 }
 
 /// How a worker ended.
@@ -62,7 +89,7 @@ pub enum Ended {
 
 /// Runs until the controller closes the link or is not heard any more, or until `stop` can be read or its other end is
 /// closed.
-pub fn run(input: OwnedFd, output: OwnedFd, stop: OwnedFd, environment: &Environment) -> Ended {
+pub fn run(input: OwnedFd, output: OwnedFd, stop: OwnedFd, handed: Handed, environment: &Environment) -> Ended {
     open_files::raise_limit();
     let Ok(watched) = output.try_clone() else { return Ended::Undone };
     let lifeline = Arc::new(Lifeline::new(input, watched, stop));
@@ -75,6 +102,7 @@ pub fn run(input: OwnedFd, output: OwnedFd, stop: OwnedFd, environment: &Environ
     let mut worker = Worker {
         link,
         environment: environment.clone(),
+        handed,
         source: None,
         target: None,
         confined: false,
@@ -123,6 +151,7 @@ fn hello(environment: &Environment) -> Hello {
 struct Worker {
     link: LinkWriter,
     environment: Environment,
+    handed: Handed,
     source: Option<Arc<Source>>,
     target: Option<Arc<Target>>,
     /// It has confined itself, and takes no other Request.
@@ -176,7 +205,7 @@ impl Worker {
                 self.lifeline.set_silence_ms(request.settings.silence_ms);
                 let reporter = Reporter::new(self.link.clone(), request.settings.report_files);
                 affinity::keep_to(&request.settings.cpus, &reporter);
-                let source = Source::prepare(request, reporter);
+                let source = Source::prepare(request, reporter, self.handed.input.take(), &self.environment.policy);
                 self.tell(&WorkerMessage::SourceReady { operands: source.operands(), origin: source.origin() });
                 self.source = Some(Arc::new(source));
             }
@@ -190,8 +219,9 @@ impl Worker {
                 let surroundings = Surroundings {
                     umask: self.environment.umask & 0o777,
                     state_dir: self.environment.state_dir.clone(),
+                    policy: self.environment.policy.clone(),
                 };
-                match Target::prepare(request, reporter, &surroundings) {
+                match Target::prepare(request, reporter, &surroundings, self.handed.output.take()) {
                     Ok(target) => {
                         self.tell(&target_ready(&target));
                         self.target = Some(Arc::new(target));

@@ -11,10 +11,12 @@ use std::ops::Range;
 
 use crate::ranges::RangeSet;
 use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{FRAME_MAX, FRAME_MIN, PACK_FILE_PART};
+use crate::wire::limits::{FLOW_AHEAD, FRAME_MAX, FRAME_MIN, PACK_FILE_PART};
 
 /// Most runs of frames of which [`FrameTree::keeping`] keeps the values: half a MiB of memory or so for a file.
 const VALUES_KEPT_MAX: u64 = 4096;
+/// Stands for a number of frames that is not known yet.
+const OPEN: u64 = u64::MAX;
 
 /// A whole file's BLAKE3.
 pub type Digest = [u8; 32];
@@ -76,13 +78,27 @@ impl FrameLen {
         if aligned && self.frame_len(size, index) == Some(len) { Ok(index) } else { Err(ProtocolFault::Misplaced) }
     }
 
+    /// How many frames of a flow may be ahead of what is written at the target.
+    pub fn frames_ahead(self) -> u64 {
+        FLOW_AHEAD / u64::from(self.0)
+    }
+
     /// BLAKE3 value of frame `index` of a file of `size` bytes: of the root when it is the only one.
     ///
     /// # Panics
     /// If `payload` is not as long as that frame: a programmer's error, see [`Self::index_of`].
     pub fn hash(self, size: u64, index: u64, payload: &[u8]) -> ChainingValue {
         assert_eq!(self.frame_len(size, index), Some(payload.len()), "frame {index} of {size} bytes");
-        if self.frames(size) == 1 {
+        self.hash_in(index, payload, self.frames(size) == 1)
+    }
+
+    /// The same where the size is not known, but whether this is the only frame.
+    ///
+    /// # Panics
+    /// If `payload` is longer than a frame: a programmer's error.
+    pub fn hash_in(self, index: u64, payload: &[u8], is_only: bool) -> ChainingValue {
+        assert!(payload.len() <= self.bytes() && !payload.is_empty(), "frame {index} of {} bytes", payload.len());
+        if is_only {
             return *blake3::hash(payload).as_bytes();
         }
         blake3::Hasher::new().set_input_offset(index * u64::from(self.0)).update(payload).finalize_non_root()
@@ -95,6 +111,7 @@ impl FrameLen {
 /// order, some dozens.
 #[derive(Debug, Clone)]
 pub struct FrameTree {
+    /// [`OPEN`] as long as nobody knows.
     frames: u64,
     /// No value is of more than 2^`level_max` frames.
     level_max: u32,
@@ -114,6 +131,35 @@ impl FrameTree {
     pub fn keeping(frames: u64) -> Self {
         let run = frames.div_ceil(VALUES_KEPT_MAX).next_power_of_two();
         Self { level_max: run.trailing_zeros(), ..Self::new(frames) }
+    }
+
+    /// For a file whose number of frames is told by [`Self::close`].
+    pub fn open() -> Self {
+        Self::new(OPEN)
+    }
+
+    /// Says how many frames the file of an open tree has; `false` where it has more already.
+    pub fn close(&mut self, frames: u64) -> bool {
+        let is_true = self.frames == OPEN && self.seen.end() <= frames;
+        if is_true {
+            self.frames = frames;
+            self.merge_leftmost();
+        }
+        is_true
+    }
+
+    /// Merges what may have been the root as long as the tree was open.
+    fn merge_leftmost(&mut self) {
+        let mut level = 0;
+        while self.may_merge(level, 0)
+            && let (Some(left), Some(right)) = (self.nodes.get(&(level, 0)), self.nodes.get(&(level, 1)))
+        {
+            let value = merge(left, right);
+            self.nodes.remove(&(level, 0));
+            self.nodes.remove(&(level, 1));
+            level += 1;
+            self.nodes.insert((level, 0), value);
+        }
     }
 
     /// The frames whose values it has.
@@ -196,8 +242,10 @@ impl FrameTree {
             return false;
         }
         let width = 2u64 << level;
-        let start = (index / 2) * width;
-        start + width <= self.frames && width < self.frames
+        let Some(start) = (index / 2).checked_mul(width) else { return false };
+        // What begins where the file does may turn out to be its root.
+        let may_be_root = self.frames == OPEN && start == 0;
+        start.checked_add(width).is_some_and(|end| end <= self.frames) && width < self.frames && !may_be_root
     }
 
     /// Value of `count` frames from `start`: a subtree of BLAKE3's left-balanced tree, not its root.
@@ -249,6 +297,24 @@ mod tests {
                 prop_assert!(!tree.insert(i as u64, [0; 32]));
             }
             prop_assert_eq!(tree.digest(), Some(*blake3::hash(&data).as_bytes()));
+        }
+    }
+
+    #[test]
+    fn a_tree_that_is_closed_late_gives_what_one_of_known_size_gives() {
+        let len = FrameLen::new(FRAME_MIN).unwrap();
+        for frames in [0u64, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17] {
+            let (mut open, mut known) = (FrameTree::open(), FrameTree::new(frames));
+            let data = bytes(3000);
+            for index in (0..frames).rev() {
+                let value = len.hash_in(index, &data, frames == 1);
+                assert!(open.insert(index, value) && known.insert(index, value));
+                assert_eq!(open.digest(), None);
+            }
+            assert!(frames == 0 || !open.close(frames - 1), "it has more");
+            assert!(open.close(frames) && !open.close(frames), "once");
+            assert_eq!((open.digest(), &open.nodes), (known.digest(), &known.nodes), "{frames}");
+            assert!(open.digest().is_some() && !open.insert(frames, [0; 32]));
         }
     }
 

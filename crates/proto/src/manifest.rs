@@ -46,6 +46,8 @@ pub enum Kind {
         /// Bytes, when the source looked.
         size: u64,
     },
+    /// What is read from its beginning to its end, and has a size only then: a pipe, a FIFO, what a program says.
+    Stream,
     /// A symbolic link, and the bytes it holds (1 to 4095, no NUL).
     Symlink {
         /// Where it points: never followed by haul, only recreated.

@@ -24,6 +24,10 @@ pub enum Work<H> {
     Frames(Piece<H>),
     /// Send these small files in one pack.
     Pack(Vec<SmallFile<H>>),
+    /// Read the next frame of a flow, this one, and send it.
+    Next(FlowFrame<H>),
+    /// Send this frame of a flow, which was kept, again.
+    Kept(FlowFrame<H>),
     /// The target has these frames of one file, with these BLAKE3 values: read them, and send those that differ.
     Compare(Piece<H>, Vec<Digest>),
 }
@@ -47,6 +51,17 @@ impl<H> Clone for Piece<H> {
     fn clone(&self) -> Self {
         Self { handle: Arc::clone(&self.handle), frames: self.frames.clone(), ..*self }
     }
+}
+
+/// A frame of what is read from its beginning to its end, and once only.
+#[derive(Debug)]
+pub struct FlowFrame<H> {
+    /// The flow.
+    pub entry: EntryId,
+    /// What the engine knows it by.
+    pub handle: Arc<H>,
+    /// Index of the frame.
+    pub index: u64,
 }
 
 impl<H> Piece<H> {
@@ -110,18 +125,12 @@ pub struct Plan<H> {
     compare_frames: usize,
     small: VecDeque<SmallFile<H>>,
     small_bytes: u64,
-    large: VecDeque<Large<H>>,
+    large: VecDeque<Piece<H>>,
     /// Large files of which a piece was handed out, and that are not settled.
     in_flight: HashSet<EntryId>,
     /// Pieces that were handed out and are not done, oldest first; only where they are kept.
     out: Option<BTreeMap<u64, Piece<H>>>,
     tickets: u64,
-}
-
-#[derive(Debug)]
-struct Large<H> {
-    piece: Piece<H>,
-    in_order: bool,
 }
 
 impl<H> Plan<H> {
@@ -142,14 +151,14 @@ impl<H> Plan<H> {
         }
     }
 
-    /// Adds a whole file; `in_order` keeps it on one stream.
-    pub fn add(&mut self, entry: EntryId, handle: Arc<H>, size: u64, in_order: bool) {
+    /// Adds a whole file.
+    pub fn add(&mut self, entry: EntryId, handle: Arc<H>, size: u64) {
         if size <= self.frame.pack_file_max() {
             self.small_bytes += size;
             self.small.push_back(SmallFile { entry, handle, size });
         } else {
             let frames = 0..self.frame.frames(size);
-            self.large.push_back(Large { piece: Piece { entry, handle, size, frames, ticket: 0 }, in_order });
+            self.large.push_back(Piece { entry, handle, size, frames, ticket: 0 });
         }
     }
 
@@ -159,7 +168,7 @@ impl<H> Plan<H> {
         if self.in_flight.contains(&piece.entry) {
             self.again.push_back(piece);
         } else {
-            self.large.push_back(Large { piece, in_order: false });
+            self.large.push_back(piece);
         }
     }
 
@@ -200,7 +209,7 @@ impl<H> Plan<H> {
         self.settle(entry);
         self.again.retain(|piece| piece.entry != entry);
         self.forget_compares(entry);
-        self.large.retain(|large| large.piece.entry != entry);
+        self.large.retain(|piece| piece.entry != entry);
     }
 
     /// The number of streams has changed.
@@ -224,8 +233,7 @@ impl<H> Plan<H> {
             return Some(Work::Pack(self.take_pack()));
         }
         match self.take_piece(frames_max) {
-            Some((piece, true)) => Some(Work::Frames(piece)),
-            Some((piece, false)) => Some(Work::Frames(self.keep(piece))),
+            Some(piece) => Some(Work::Frames(self.keep(piece))),
             None => (!self.small.is_empty()).then(|| Work::Pack(self.take_pack())),
         }
     }
@@ -243,7 +251,7 @@ impl<H> Plan<H> {
     }
 
     /// When there is nothing else to do: the oldest piece that another stream has not done yet, once more. Each is
-    /// handed out twice at most, and a file that must come in order never.
+    /// handed out twice at most.
     pub fn take_double(&mut self) -> Option<Piece<H>> {
         let (_, piece) = self.out.as_mut()?.pop_first()?;
         Some(Piece { ticket: 0, ..piece })
@@ -271,23 +279,19 @@ impl<H> Plan<H> {
         pack
     }
 
-    /// Also, whether its file must come in order.
-    fn take_piece(&mut self, frames_max: u64) -> Option<(Piece<H>, bool)> {
+    fn take_piece(&mut self, frames_max: u64) -> Option<Piece<H>> {
         let large = self.large.front_mut()?;
-        if !self.in_flight.contains(&large.piece.entry) {
+        if !self.in_flight.contains(&large.entry) {
             if self.in_flight.len() >= LARGE_IN_FLIGHT_MAX {
                 return None;
             }
-            self.in_flight.insert(large.piece.entry);
+            self.in_flight.insert(large.entry);
         }
-        if large.in_order {
-            return self.large.pop_front().map(|large| (large.piece, true));
-        }
-        let piece = large.piece.split(self.streams, frames_max);
-        if large.piece.frames.is_empty() {
+        let piece = large.split(self.streams, frames_max);
+        if large.frames.is_empty() {
             self.large.pop_front();
         }
-        Some((piece, false))
+        Some(piece)
     }
 
     fn take_again(&mut self, frames_max: u64) -> Option<Piece<H>> {
@@ -314,7 +318,7 @@ mod tests {
     #[test]
     fn every_frame_is_handed_out_once() {
         let mut plan = plan(8);
-        plan.add(EntryId(1), Arc::new(()), 1000 * F + 1, false);
+        plan.add(EntryId(1), Arc::new(()), 1000 * F + 1);
         let mut seen = RangeSet::new();
         let mut pieces = 0;
         while let Some(Work::Frames(piece)) = plan.take(PIECE_FRAMES_MAX) {
@@ -337,7 +341,7 @@ mod tests {
     #[test]
     fn a_slow_stream_takes_less_at_a_time() {
         let mut plan = plan(2);
-        plan.add(EntryId(1), Arc::new(()), 1000 * F, false);
+        plan.add(EntryId(1), Arc::new(()), 1000 * F);
         let mut take = |frames_max| match plan.take(frames_max) {
             Some(Work::Frames(piece)) => piece.frames.end - piece.frames.start,
             other => panic!("{other:?}"),
@@ -352,7 +356,7 @@ mod tests {
         let mut plan = plan(2);
         assert!(plan.take_double().is_none(), "nothing is kept unless asked for");
         plan.keep_pieces();
-        plan.add(EntryId(1), Arc::new(()), 2 * F, false);
+        plan.add(EntryId(1), Arc::new(()), 2 * F);
         let mut take = || match plan.take(1) {
             Some(Work::Frames(piece)) => piece,
             other => panic!("{other:?}"),
@@ -363,24 +367,13 @@ mod tests {
         let double = plan.take_double().unwrap();
         assert_eq!((double.frames, double.ticket), (second.frames, 0));
         assert!(plan.take_double().is_none(), "twice is enough");
-        plan.add(EntryId(2), Arc::new(()), 1000 * F, true);
-        assert!(matches!(plan.take(1), Some(Work::Frames(piece)) if piece.ticket == 0), "in order, by one stream");
-    }
-
-    #[test]
-    fn one_stream_gets_a_file_in_order() {
-        let mut plan = plan(8);
-        plan.add(EntryId(1), Arc::new(()), 1000 * F, true);
-        let Some(Work::Frames(piece)) = plan.take(PIECE_FRAMES_MAX) else { panic!("no work") };
-        assert_eq!(piece.frames, 0..1000);
-        assert!(plan.take(PIECE_FRAMES_MAX).is_none());
     }
 
     #[test]
     fn packs_hold_their_limits_and_everything() {
         let mut plan = plan(2);
         for id in 0..2000 {
-            plan.add(EntryId(id), Arc::new(()), if id % 2 == 0 { 0 } else { 3000 }, false);
+            plan.add(EntryId(id), Arc::new(()), if id % 2 == 0 { 0 } else { 3000 });
         }
         let mut ids = Vec::new();
         while let Some(Work::Pack(files)) = plan.take(PIECE_FRAMES_MAX) {
@@ -397,7 +390,7 @@ mod tests {
         let most = LARGE_IN_FLIGHT_MAX as u64;
         let one = |id, size| Piece { entry: EntryId(id), handle: Arc::new(()), size, frames: 0..1, ticket: 0 };
         for id in 0..most + 2 {
-            plan.add(EntryId(id), Arc::new(()), F, false);
+            plan.add(EntryId(id), Arc::new(()), F);
         }
         for id in 0..most {
             assert!(matches!(plan.take(PIECE_FRAMES_MAX), Some(Work::Frames(piece)) if piece.entry == EntryId(id)));
@@ -408,7 +401,7 @@ mod tests {
             matches!(plan.take(PIECE_FRAMES_MAX), Some(Work::Frames(piece)) if piece.entry == EntryId(0)),
             "sent again"
         );
-        plan.add(EntryId(9999), Arc::new(()), 1, false);
+        plan.add(EntryId(9999), Arc::new(()), 1);
         assert!(
             matches!(plan.take(PIECE_FRAMES_MAX), Some(Work::Pack(files)) if files.len() == 1),
             "small files need not wait"
@@ -427,9 +420,9 @@ mod tests {
     fn a_file_that_is_begun_goes_on_at_the_limit() {
         let mut plan = plan(8);
         for id in 0..LARGE_IN_FLIGHT_MAX as u64 - 1 {
-            plan.add(EntryId(id), Arc::new(()), F, false);
+            plan.add(EntryId(id), Arc::new(()), F);
         }
-        plan.add(EntryId(1000), Arc::new(()), 500 * F, false);
+        plan.add(EntryId(1000), Arc::new(()), 500 * F);
         let mut frames = 0;
         while let Some(Work::Frames(piece)) = plan.take(PIECE_FRAMES_MAX) {
             frames += piece.frames.end - piece.frames.start;
@@ -445,11 +438,11 @@ mod tests {
             Some(Work::Frames(piece)) => piece.frames,
             other => panic!("{other:?}"),
         };
-        plan.add(EntryId(1), Arc::new(()), 10, false);
+        plan.add(EntryId(1), Arc::new(()), 10);
         plan.add_frames(frames(0..1));
         assert_eq!(next(&mut plan), 0..1, "a part of a file that is not under way is a file like any other");
         plan.add_frames(frames(4..12));
-        plan.add(EntryId(3), Arc::new(()), 9 * F, false);
+        plan.add(EntryId(3), Arc::new(()), 9 * F);
         assert_eq!([next(&mut plan), next(&mut plan)], [4..6, 6..7], "shared as any other");
         plan.forget(EntryId(2));
         plan.forget(EntryId(3));

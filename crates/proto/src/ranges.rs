@@ -27,6 +27,16 @@ impl RangeSet {
         self.len == 0
     }
 
+    /// One more than the highest number; 0 where there is none.
+    pub fn end(&self) -> u64 {
+        self.ranges.last_key_value().map_or(0, |(_, &end)| end)
+    }
+
+    /// The least number that is not in the set.
+    pub fn first_gap(&self) -> u64 {
+        self.ranges.get(&0).copied().unwrap_or(0)
+    }
+
     /// Whether `number` is in the set.
     pub fn contains(&self, number: u64) -> bool {
         self.ranges.range(..=number).next_back().is_some_and(|(_, &end)| number < end)

@@ -21,6 +21,7 @@ use haul_proto::wire::handshake::{Answer, Greeting, Suite};
 use haul_proto::wire::limits;
 use haul_proto::wire::link::{BEAT, Channel, encode_header};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
+use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::{Hello, Windows, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
 use haul_proto::wire::route::Route;
@@ -86,11 +87,12 @@ fn source_messages() -> Vec<(&'static str, SourceMessage)> {
             meta: meta(0o777),
             version: None,
         },
+        Entry { place: Place::Operand(1), kind: Kind::Stream, meta: meta(0o644), version: None },
     ];
     vec![
         ("Offer", SourceMessage::Offer { first: EntryId(0), entries }),
         ("DirectoryEnd", SourceMessage::DirectoryEnd { entry: EntryId(0), complete: true }),
-        ("FileEnd", SourceMessage::FileEnd { entry: EntryId(300), modified: NOON, digest: [0xd1; 32] }),
+        ("FileEnd", SourceMessage::FileEnd { entry: EntryId(300), size: 1 << 30, modified: NOON, digest: [0xd1; 32] }),
         ("SourceFailed", SourceMessage::SourceFailed { entry: EntryId(300), reason: "gone".into() }),
         ("OffersEnd", SourceMessage::OffersEnd),
         ("Same", SourceMessage::Same { entry: EntryId(300), frames: vec![2..3] }),
@@ -113,6 +115,7 @@ fn target_messages() -> Vec<(&'static str, TargetMessage)> {
         ("ResendPacked", TargetMessage::ResendPacked { entries: vec![EntryId(1), EntryId(300)] }),
         ("Missing", TargetMessage::Missing { entry: EntryId(300), frames: vec![0..1, 5..10] }),
         ("Answered", TargetMessage::Answered),
+        ("Written", TargetMessage::Written { entry: EntryId(300), frames: 7 }),
     ]
 }
 
@@ -169,6 +172,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         storage: StorageRequest { direct: DirectIo::Always, cache: CacheUse::Auto, under_way: 16 },
         rate_bytes_per_s: 50 << 20,
         compression: Policy::Auto,
+        pipe: Pipe::No,
         compare: false,
     };
     let operand = Operand { name: Some(name("run7")), directory: true, device: 2049, inode: 12 };
@@ -195,6 +199,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         keep_partial: true,
         journal_dir: b"/var/j".to_vec(),
         fsync: Fsync::Full,
+        pipe: Pipe::No,
         compare: None,
     };
     vec![
@@ -350,7 +355,7 @@ macro_rules! check_limits {
 #[test]
 fn limits_are_in_the_table() {
     let checked = check_limits!(
-        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX FRAME_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX COMPARES_MAX LARGE_IN_FLIGHT_MAX SYMLINK_MAX DIFFERENCES_MAX DIFFERING_RANGES_MAX TEXT_MAX PATH_MAX OPERANDS_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX BEAT_MS SILENCE_MS CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX UNDER_WAY_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX
+        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX FRAME_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX COMPARES_MAX LARGE_IN_FLIGHT_MAX FLOW_AHEAD SYMLINK_MAX DIFFERENCES_MAX DIFFERING_RANGES_MAX TEXT_MAX PATH_MAX OPERANDS_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX BEAT_MS SILENCE_MS CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX UNDER_WAY_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX
     );
     let there = LIMITS.lines().filter_map(|line| line.strip_prefix("pub const ")?.split(':').next());
     assert_eq!(there.collect::<Vec<_>>(), checked);

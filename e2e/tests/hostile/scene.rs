@@ -16,6 +16,7 @@ use haul_proto::path::Name;
 use haul_proto::wire::limits::{FRAME_MIN, REKEY_BYTES};
 use haul_proto::wire::link::Channel;
 use haul_proto::wire::message::{Need, TargetMessage};
+use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{ControllerMessage, Operand, SessionSettings, TargetRequest};
 use haul_proto::wire::rules::Rules;
@@ -240,6 +241,7 @@ fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng
         keep_partial: rng.chance(500),
         journal_dir: Vec::new(),
         fsync: Fsync::Full,
+        pipe: Pipe::No,
         compare: None,
     }
 }

@@ -212,7 +212,9 @@ pub fn signature(row: &Row) -> String {
     match row.takes {
         Takes::Nothing | Takes::Repeats => {}
         Takes::One(name) | Takes::Each(name) => shown.push_str(&format!(" {name}")),
-        Takes::Perhaps(name) | Takes::Place(name) | Takes::Word { name, .. } => shown.push_str(&format!(" [{name}]")),
+        Takes::Perhaps(name) | Takes::Place(name) | Takes::Word { name, .. } | Takes::Time { name, .. } => {
+            shown.push_str(&format!(" [{name}]"))
+        }
     }
     shown
 }
@@ -295,6 +297,10 @@ mod tests {
               -^, --no-empty-dirs       leave out directories with nothing in them
               -o, --order               write in ascending order: one stream, through the
                                         page cache
+              -N, --pipe ENDS           the source (i), the target (o) or both (io) are
+                                        programs, for the host's shell, or FIFOs
+              -R, --realtime [TIME]     follow a file that grows, until it has not grown for
+                                        TIME (default: 10s)
               -a, --append [DIR]        where the target records what is in unfinished
                                         files (default: beside them)
                   --no-resume           begin anew, and record nothing of unfinished files

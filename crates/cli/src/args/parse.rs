@@ -36,8 +36,11 @@ pub enum Command {
 /// What a worker is asked to do.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Worker {
-    /// Take a Request from standard input and work.
-    Run,
+    /// Take a Request from standard input and work. The standard input and output of whoever typed the command are the
+    /// descriptors of these numbers.
+    Run { input: Option<i32>, output: Option<i32> },
+    /// Keep a program, given by the first word's end and a line of shell.
+    Keep(String, OsString),
     /// Say which version this is.
     Identify,
     /// Say whether this executable has this BLAKE3 value (64 hexadecimal digits).
@@ -199,13 +202,30 @@ fn worker(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command
 }
 
 fn asked_of_a_worker(words: &[OsString]) -> Option<Worker> {
+    if let [worker, word, command] = words
+        && worker == "worker"
+        && let Some(word) = word.to_str().filter(|word| word.starts_with("--keep-"))
+    {
+        return Some(Worker::Keep(word.to_owned(), command.clone()));
+    }
     let words: Vec<_> = words.iter().map(|word| word.to_str().unwrap_or_default()).collect();
     match words.as_slice() {
-        ["worker"] => Some(Worker::Run),
+        ["worker"] => Some(Worker::Run { input: None, output: None }),
         ["worker", "--identify"] => Some(Worker::Identify),
         ["worker", "--verify", hex] => Some(Worker::Verify((*hex).to_owned())),
+        ["worker", words @ ..]
+            if words.iter().all(|word| handed("--input=", word).or(handed("--output=", word)).is_some()) =>
+        {
+            let last = |option| words.iter().rev().find_map(|word| handed(option, word));
+            Some(Worker::Run { input: last("--input="), output: last("--output=") })
+        }
         _ => None,
     }
+}
+
+/// The number of a descriptor that a worker is left.
+fn handed(option: &str, word: &str) -> Option<i32> {
+    word.strip_prefix(option)?.parse().ok()
 }
 
 fn command_or_file(word: &str) -> UsageError {

@@ -72,7 +72,7 @@ fn operands_may_be_any_bytes() {
 #[test]
 fn a_worker_is_one_even_where_a_file_has_that_name() {
     let parse = |words: &[&str]| parse(Dialect::Haul, words.iter().map(OsString::from).collect(), &|_| true);
-    assert!(matches!(parse(&["worker"]), Ok(Command::Worker(Worker::Run))));
+    assert!(matches!(parse(&["worker"]), Ok(Command::Worker(Worker::Run { input: None, output: None }))));
     assert!(matches!(parse(&["worker", "--identify"]), Ok(Command::Worker(Worker::Identify))));
     assert!(matches!(parse(&["worker", "--verify", "ab"]), Ok(Command::Worker(Worker::Verify(hex))) if hex == "ab"));
     assert!(parse(&["worker", "host:"]).unwrap_err().to_string().contains("./worker"));
@@ -140,7 +140,7 @@ fn help_finds_an_option_by_any_of_its_names_and_commands_too() {
     assert_eq!(printed(&["help"]), help::short());
     assert_eq!(printed(&["help", "status"]), help::command("status"));
     assert!(printed(&["help", "window"]).contains("also -W"));
-    assert!(printed(&["help", "realtime"]).contains("cannot be followed yet"));
+    assert!(printed(&["help", "infiles"]).contains("not there yet"));
     let with_file = parse(Dialect::Haul, vec!["help".into(), "h:".into()], &|_| true);
     assert!(with_file.unwrap_err().to_string().contains("./help"));
 }
@@ -149,7 +149,7 @@ fn help_finds_an_option_by_any_of_its_names_and_commands_too() {
 fn under_bbcps_name_there_are_no_commands_but_the_worker() {
     let parse = |words: &[&str]| parse(Dialect::Bbcp, words.iter().map(OsString::from).collect(), &|_| false);
     assert!(matches!(parse(&["status", "h:"]), Ok(Command::Copy(_, operands)) if operands == ["status", "h:"]));
-    assert!(matches!(parse(&["worker"]), Ok(Command::Worker(Worker::Run))));
+    assert!(matches!(parse(&["worker"]), Ok(Command::Worker(Worker::Run { input: None, output: None }))));
     assert!(matches!(parse(&["-h"]), Ok(Command::Print(text)) if text.starts_with("bbcp ")));
     assert!(matches!(parse(&["-#"]), Ok(Command::Print(text)) if text == help::VERSION));
     assert!(matches!(parse(&["-$"]), Ok(Command::Print(text)) if text.contains("MIT")));
@@ -178,7 +178,7 @@ fn errors_name_the_word_and_the_remedy() {
     insta::assert_snapshot!(
         [&[][..], &["a"], &["there"], &["dmeo"], &["--recusive", "a", "b"], &["-J", "a", "b"], &["-s"], &["-S"],
          &["a", "b", "--checksums"], &["--force=yes", "a", "b"], &["--help", "me"], &["demo", "a"], &["demo", "-r"],
-         &["demo", "--", "a"], &["worker", "a"], &["--no-", "a", "b"], &["-s", "-r", "a", "b"], &["help", "streems"], &["help", "stat"], &["hepl"], &["-N", "io", "a", "b"]]
+         &["demo", "--", "a"], &["worker", "a"], &["--no-", "a", "b"], &["-s", "-r", "a", "b"], &["help", "streems"], &["help", "stat"], &["hepl"], &["-I", "list", "a", "b"]]
             .map(|words| format!("$ haul {}\n{}", words.join(" "), error(words)))
             .join("\n\n"),
         @r#"
@@ -266,9 +266,9 @@ fn errors_name_the_word_and_the_remedy() {
         hepl: no command and no file of that name
         did you mean haul help?
 
-        $ haul -N io a b
-        --pipe: pipes and programs are not there yet
-        a FIFO or a device as the target works without it
+        $ haul -I list a b
+        --infiles: lists of sources are not there yet
+        xargs -a FILE sh -c 'haul "$@" TARGET' haul does the same
         "#
     );
 }

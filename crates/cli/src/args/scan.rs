@@ -14,6 +14,7 @@ use haul_proto::path::escape;
 
 use super::names::{self, Named};
 use super::table::{Row, Takes};
+use super::time::parse_time;
 use super::values::Values;
 use super::{Dialect, UsageError};
 
@@ -175,6 +176,7 @@ impl Scan {
             Takes::One(name) if name.starts_with("[=]") => Some(rest),
             Takes::One(_) | Takes::Each(_) => Some(without_equals()),
             Takes::Place(_) => matches!(rest[0], b'=' | b'/').then(without_equals),
+            Takes::Time { .. } => parse_time(&String::from_utf8_lossy(without_equals())).map(|_| without_equals()),
             Takes::Word { known, .. } => {
                 let is_known = known.iter().any(|word| word.as_bytes() == rest);
                 (is_known || !begins_with_a_letter()).then(without_equals)
@@ -190,7 +192,7 @@ impl Scan {
                 let argument = self.words.next_if(|word| !is_option(word)).ok_or_else(|| self.missing(row))?;
                 self.given.push((row, Some(argument)));
             }
-            Takes::Perhaps(_) | Takes::Place(_) | Takes::Word { .. } => {
+            Takes::Perhaps(_) | Takes::Place(_) | Takes::Word { .. } | Takes::Time { .. } => {
                 let follows = Some(self.given.len());
                 self.given.push((row, None));
                 if let Some(word) = self.words.next_if(|word| !is_option(word)) {
@@ -252,6 +254,7 @@ fn knows(row: &Row, word: &OsStr, dialect: Dialect) -> bool {
         // bbcp takes any. Here it may well be a file to be copied.
         Takes::Place(_) => dialect == Dialect::Bbcp || (bytes.starts_with(b"/") && bytes.ends_with(b"/")),
         Takes::Word { known, .. } => known.iter().any(|known| word == *known),
+        Takes::Time { .. } => word.to_str().is_some_and(|word| parse_time(word).is_some()),
         _ => false,
     }
 }

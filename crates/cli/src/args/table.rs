@@ -55,6 +55,13 @@ pub enum Takes {
     Perhaps(&'static str),
     /// A directory or none: see [`super::scan`].
     Place(&'static str),
+    /// A time, or none.
+    Time {
+        /// What it is called in the help.
+        name: &'static str,
+        /// The time that is meant where there is none.
+        absent: &'static str,
+    },
     /// One of a few words, or none.
     Word {
         /// What it is called in the help.
@@ -130,6 +137,8 @@ pub const COPY: &[Row] = &[
     row("readable", Some('+'), Takes::Nothing, Section::Copying, "leave out what cannot be read in directories").bbcp(3),
     row("no-empty-dirs", Some('^'), Takes::Nothing, Section::Copying, "leave out directories with nothing in them").bbcp_letter(),
     row("order", Some('o'), Takes::Nothing, Section::Copying, "write in ascending order: one stream, through the\npage cache").bbcp(1),
+    row("pipe", Some('N'), Takes::One("ENDS"), Section::Copying, "the source (i), the target (o) or both (io) are\nprograms, for the host's shell, or FIFOs").bbcp(4),
+    row("realtime", Some('R'), Takes::Time { name: "TIME", absent: "10s" }, Section::Copying, "follow a file that grows, until it has not grown for\nTIME (default: 10s)").bbcp(4),
     row("append", Some('a'), Takes::Place("DIR"), Section::Copying, "where the target records what is in unfinished\nfiles (default: beside them)").bbcp(1),
     row("no-resume", None, Takes::Nothing, Section::Copying, "begin anew, and record nothing of unfinished files"),
     row("no-keep", None, Takes::Nothing, Section::Copying, "remove unfinished files when the copy fails"),
@@ -193,8 +202,6 @@ pub const COPY: &[Row] = &[
     row("checksum", Some('E'), Takes::One("ALGORITHM"), Section::Unlisted, "digests").bbcp(5).refused("other digests than BLAKE3 are not there yet\n--checksums FILE writes BLAKE3, which every copy is compared with"),
     row("config", Some('C'), Takes::One("FILE"), Section::Unlisted, "options from a file").bbcp(6).refused("a configuration file is not there yet\nwrite the options on the command line; compression (scp's and rsync's -C, -z) is automatic"),
     row("infiles", Some('I'), Takes::One("FILE"), Section::Unlisted, "sources from a file").bbcp(2).refused("lists of sources are not there yet\nxargs -a FILE sh -c 'haul \"$@\" TARGET' haul does the same"),
-    row("pipe", Some('N'), Takes::One("ENDS"), Section::Unlisted, "pipes and programs").bbcp(4).refused("pipes and programs are not there yet\na FIFO or a device as the target works without it"),
-    row("realtime", Some('R'), Takes::Perhaps("ARGS"), Section::Unlisted, "growing files").bbcp(4).refused("files that grow cannot be followed yet\nrun the same command again when it is complete: what is there is not sent twice"),
 ];
 
 /// Options of `haul verify`: those of a copy that say what is read, and how.

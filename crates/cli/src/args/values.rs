@@ -65,7 +65,7 @@ impl Values {
     /// All its arguments.
     pub fn each(&self, id: &str) -> Vec<&OsStr> {
         let absent = |row: &Row| match row.takes {
-            Takes::Word { absent, .. } => OsStr::new(absent),
+            Takes::Word { absent, .. } | Takes::Time { absent, .. } => OsStr::new(absent),
             _ => OsStr::new(""),
         };
         self.of(id).map(|(row, argument)| argument.as_deref().unwrap_or_else(|| absent(row))).collect()

@@ -50,20 +50,30 @@ pub(super) struct Spawned {
 
 /// Starts `command` with three pipes, in this process's group, so that it keeps the terminal for its own questions.
 pub(super) fn spawn(command: &mut Command) -> io::Result<Spawned> {
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (guard, stdin, stdout) = spawn_with(command, Stdio::piped())?;
+    let stdout = stdout.ok_or_else(missing)?;
+    Ok(Spawned { guard, stdin, stdout })
+}
+
+/// The same with another standard output, which is a pipe only if that says so.
+pub(crate) fn spawn_with(command: &mut Command, stdout: Stdio) -> io::Result<(Guard, ChildStdin, Option<ChildStdout>)> {
+    let mut child = command.stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped()).spawn()?;
+    let stdout = child.stdout.take();
+    let pipes = (child.stdin.take(), child.stderr.take());
     let kept = Arc::new(Mutex::new(VecDeque::with_capacity(KEPT_STDERR)));
     let (ended, stderr_ended) = channel();
     let guard = Guard { child, status: None, kept: Arc::clone(&kept), stderr_ended };
-    let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
-        return Err(io::Error::other("a pipe to the child is missing"));
-    };
+    let (Some(stdin), Some(stderr)) = pipes else { return Err(missing()) };
     thread::Builder::new().name("child-stderr".into()).spawn(move || {
         keep_end(stderr, &kept);
         // Nobody waits any more when this fails.
         let _ = ended.send(());
     })?;
-    Ok(Spawned { guard, stdin, stdout })
+    Ok((guard, stdin, stdout))
+}
+
+fn missing() -> io::Error {
+    io::Error::other("a pipe to the child is missing")
 }
 
 impl Guard {

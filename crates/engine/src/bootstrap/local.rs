@@ -13,6 +13,11 @@ use super::greet::{Heard, Listener};
 use super::hello::PROTOCOL;
 use super::scan::Line;
 use super::{End, Started};
+use crate::os::handed::hand_over;
+use crate::spec::{Options, Piped};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 /// How this host is called where a host's name is wanted.
 pub(super) const LABEL: &str = "this host";
@@ -20,12 +25,41 @@ pub(super) const LABEL: &str = "this host";
 /// How long a worker on this host may take to greet.
 const GREETING_WAIT: Duration = Duration::from_secs(30);
 
+/// The caller's own standard input and output, where a worker here is to have them.
+#[derive(Debug, Clone, Default)]
+pub struct Standard {
+    input: Option<Arc<OwnedFd>>,
+    output: Option<Arc<OwnedFd>>,
+}
+
+impl Standard {
+    /// As a job wants it.
+    pub fn of(options: &Options) -> Self {
+        let standard = |piped: &Option<Piped>| match piped {
+            Some(Piped::Standard(fd)) => Some(Arc::clone(fd)),
+            Some(Piped::Named | Piped::Growing(_)) | None => None,
+        };
+        Self { input: standard(&options.source_pipe), output: standard(&options.target_pipe) }
+    }
+
+    /// The worker is told by arguments which descriptors these are.
+    fn hand_over(&self, command: &mut Command) -> io::Result<()> {
+        for (word, fd) in [("--input", &self.input), ("--output", &self.output)] {
+            if let Some(fd) = fd {
+                let number = hand_over(command, fd)?;
+                command.arg(format!("{word}={number}"));
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Starts `program` as a worker here, in this process's group. Blocks until it has greeted, at most 30 s, or until
 /// `cancel` is set; whatever the error, the process is gone by then.
-pub fn start_local(program: &Program, end: End, cancel: &Cancel) -> Result<Started, Error> {
+pub fn start_local(program: &Program, end: End, standard: &Standard, cancel: &Cancel) -> Result<Started, Error> {
     let mut command = Command::new(&program.executable);
     command.args(&program.worker_arguments);
-    let spawned = spawn(&mut command).map_err(|error| {
+    let spawned = standard.hand_over(&mut command).and_then(|()| spawn(&mut command)).map_err(|error| {
         let path = program.executable.display();
         Error::Connect(format!(
             "cannot start {path} as a worker on {LABEL}: {error}\ncheck that it still exists and may be executed"
@@ -98,7 +132,7 @@ mod tests {
     #[test]
     fn a_worker_that_greets_can_be_talked_to() {
         let script = format!("echo noise; printf '\\nHAUL-WORKER 1 {VERSION}\\n\\n\\000binary'; cat");
-        let mut started = start_local(&program(&script), End::Source, &Cancel::new()).unwrap();
+        let mut started = start_local(&program(&script), End::Source, &Standard::default(), &Cancel::new()).unwrap();
         started.to_worker.write_all(b"echoed").unwrap();
         drop(started.to_worker);
         let mut all = Vec::new();
@@ -110,20 +144,30 @@ mod tests {
 
     #[test]
     fn one_that_does_not_says_why() {
-        let error = start_local(&program("echo 'no such option' >&2; exit 7"), End::Target, &Cancel::new())
-            .unwrap_err()
-            .to_string();
+        let error = start_local(
+            &program("echo 'no such option' >&2; exit 7"),
+            End::Target,
+            &Standard::default(),
+            &Cancel::new(),
+        )
+        .unwrap_err()
+        .to_string();
         assert!(
             error.starts_with("the target's worker on this host did not start: it ended with status 7\n"),
             "{error}"
         );
         assert!(error.contains("it said: no such option\n"), "{error}");
-        let error = start_local(&program("printf '\\nHAUL-WORKER 9 5.0\\n'; cat"), End::Target, &Cancel::new())
-            .unwrap_err()
-            .to_string();
+        let error = start_local(
+            &program("printf '\\nHAUL-WORKER 9 5.0\\n'; cat"),
+            End::Target,
+            &Standard::default(),
+            &Cancel::new(),
+        )
+        .unwrap_err()
+        .to_string();
         assert!(error.contains("haul 5.0 with protocol 9, not 1"), "{error}");
         let missing = Program { executable: "/nonexistent/haul".into(), worker_arguments: Vec::new() };
-        let error = start_local(&missing, End::Source, &Cancel::new()).unwrap_err().to_string();
+        let error = start_local(&missing, End::Source, &Standard::default(), &Cancel::new()).unwrap_err().to_string();
         assert!(error.starts_with("cannot start /nonexistent/haul as a worker"), "{error}");
     }
 
@@ -136,7 +180,7 @@ mod tests {
             stop.cancel();
         });
         let begun = Instant::now();
-        let error = start_local(&program("cat"), End::Source, &cancel).unwrap_err();
+        let error = start_local(&program("cat"), End::Source, &Standard::default(), &cancel).unwrap_err();
         assert!(matches!(error, Error::Interrupted) && begun.elapsed() < Duration::from_secs(5), "{error}");
         stopping.join().unwrap();
     }

@@ -26,10 +26,11 @@ mod tests;
 
 use std::process::{ChildStdin, ChildStdout};
 
+pub(crate) use child::spawn_with;
 pub use child::{Guard, KEPT_STDERR};
 pub use executable::verify_own_executable;
 pub use hello::{GREETING_PREFIX, Greeting, PROTOCOL, VERSION, greeting_line, parse_greeting, worker_identify_line};
-pub use local::start_local;
+pub use local::{Standard, start_local};
 pub use remote::start_remote;
 
 /// The ends of a copy.

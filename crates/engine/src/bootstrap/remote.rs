@@ -19,7 +19,7 @@ use super::hello::PROTOCOL;
 use super::scan::Line;
 use super::script::{Placement, Request, plain_arguments, remote_command};
 use super::ssh::{Remote, arguments, own_command, own_words, quoted, scene};
-use super::{End, Started, start_local};
+use super::{End, Standard, Started, start_local};
 
 /// A worker greets within this many times the time that ssh has to connect, where it has one: somebody may be typing.
 const GREETING_PART: u32 = 5;
@@ -48,7 +48,7 @@ pub(super) fn start_through(
     program: &Program,
     cancel: &Cancel,
 ) -> Result<Started, Error> {
-    let Host::Remote { user, name } = host else { return start_local(program, end, cancel) };
+    let Host::Remote { user, name } = host else { return start_local(program, end, &Standard::default(), cancel) };
     let remote = Remote { user: user.as_deref(), name };
     remote.check()?;
     let scene = scene(remote, access, end);

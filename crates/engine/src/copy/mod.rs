@@ -17,6 +17,7 @@ mod workers;
 use haul_proto::advice::{WindowAdvice, WindowEnd};
 use haul_proto::need::InTheWay;
 use haul_proto::path::Name;
+use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::{Counters, Final, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Operand, SourceRequest, TargetRequest};
 use haul_proto::wire::rules::Rules;
@@ -37,7 +38,7 @@ use crate::cancel::Cancel;
 use crate::error::{Error, GO_ON, Outcome};
 use crate::event::{Comparison, Compression, Event, Observer, Progress, Summary, Way};
 use crate::shown::own_name;
-use crate::spec::{Fsync, Job, Location, Program, Verify};
+use crate::spec::{Fsync, Job, Location, Piped, Program, Verify};
 
 pub use self::repeat::run;
 
@@ -170,6 +171,7 @@ impl Copy<'_> {
             },
             rate_bytes_per_s: self.limit.bytes_per_s().unwrap_or(0),
             compression: self.job.options.compression,
+            pipe: pipe(self.job.options.source_pipe.as_ref()),
             compare: self.job.options.compare,
         };
         self.workers.send(Role::Source, &ControllerMessage::Source(source))?;
@@ -217,6 +219,7 @@ impl Copy<'_> {
                 (Fsync::None, Verify::Disk) => Fsync::Data,
                 (fsync, _) => fsync,
             },
+            pipe: pipe(options.target_pipe.as_ref()),
             compare: options.compare.then(|| links(options.symlinks)),
         };
         self.workers.send(Role::Target, &ControllerMessage::Target(target))?;
@@ -260,7 +263,8 @@ impl Copy<'_> {
     /// A source may only offer what was asked for: under its own name, and a directory only with `-r`. Names are made
     /// here from what the user typed; a host that answers with others is not to choose what appears at the target.
     fn check_operands(&self, operands: &[Option<Operand>]) -> Result<(), Error> {
-        if are_as_asked(operands, &self.job.sources, self.job.options.recursive) {
+        let is_pipe = matches!(self.job.options.source_pipe, Some(Piped::Standard(_) | Piped::Named));
+        if are_as_asked(operands, &self.job.sources, self.job.options.recursive, is_pipe) {
             return Ok(());
         }
         let text = "it answered with something other than what was asked for";
@@ -512,11 +516,20 @@ fn streams(source: &Counters) -> u16 {
     u16::try_from(source.streams).unwrap_or(u16::MAX)
 }
 
-/// Whether a source's operands are those that were typed.
-fn are_as_asked(operands: &[Option<Operand>], typed: &[Location], recursive: bool) -> bool {
+fn pipe(piped: Option<&Piped>) -> Pipe {
+    match piped {
+        None => Pipe::No,
+        Some(Piped::Standard(_)) => Pipe::Standard,
+        Some(Piped::Named) => Pipe::Named,
+        Some(Piped::Growing(quiet)) => Pipe::Growing(u32::try_from(quiet.as_secs()).unwrap_or(u32::MAX)),
+    }
+}
+
+/// Whether a source's operands are those that were typed. What comes out of a pipe has no name.
+fn are_as_asked(operands: &[Option<Operand>], typed: &[Location], recursive: bool, is_pipe: bool) -> bool {
     let is_as_asked = |operand: &Operand, typed: &Location| {
-        operand.name.as_ref().map(Name::as_bytes) == own_name(&typed.path).map(OsStrExt::as_bytes)
-            && (recursive || !operand.directory)
+        let name = own_name(&typed.path).filter(|_| !is_pipe).map(OsStrExt::as_bytes);
+        operand.name.as_ref().map(Name::as_bytes) == name && (recursive && !is_pipe || !operand.directory)
     };
     operands.len() == typed.len()
         && operands.iter().zip(typed).all(|(operand, typed)| operand.as_ref().is_none_or(|it| is_as_asked(it, typed)))
@@ -551,8 +564,9 @@ mod tests {
 
     #[test]
     fn a_source_does_not_choose_names() {
-        let asked =
-            |operands: &[Option<Operand>], paths: &[&str], recursive| are_as_asked(operands, &typed(paths), recursive);
+        let asked = |operands: &[Option<Operand>], paths: &[&str], recursive| {
+            are_as_asked(operands, &typed(paths), recursive, false)
+        };
         assert!(asked(&[operand("f", false), None], &["d/f", "gone"], false));
         assert!(asked(&[operand("d", true)], &["/x/d/"], true));
         assert!(asked(&[operand("", true)], &["d/."], true));
@@ -561,5 +575,7 @@ mod tests {
         assert!(!asked(&[operand("f", true)], &["d/f"], false), "a directory that was not asked for");
         assert!(!asked(&[operand("f", false), operand("f", false)], &["d/f"], false), "one more");
         assert!(!asked(&[], &["d/f"], false), "one fewer");
+        let piped = |name| are_as_asked(&[operand(name, false)], &typed(&["-"]), true, true);
+        assert!(piped("") && !piped("-"), "what comes out of a pipe has no name");
     }
 }

@@ -13,7 +13,7 @@ use crate::cancel::Cancel;
 use crate::error::{Error, GO_ON, Outcome};
 use crate::event::{Event, Observer};
 use crate::rate::RateHandle;
-use crate::spec::{Host, Job, Program};
+use crate::spec::{Host, Job, Piped, Program};
 
 /// How often the caller's wish to stop is looked at during a pause.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
@@ -37,6 +37,9 @@ pub fn run(mut job: Job, program: Program, cancel: &Cancel, rate: &RateHandle, o
             Ok(last) => return Ok(totals.complete(last, begun.elapsed(), retry.begun())),
             Err(error) => error,
         };
+        if is_once(&job) {
+            return Err(of_pipe(error));
+        }
         let broke = matches!(error, Error::Broken(_));
         earlier.was_under_way |= broke;
         earlier.own_tree |= new_tree;
@@ -54,6 +57,24 @@ pub fn run(mut job: Job, program: Program, cancel: &Cancel, rate: &RateHandle, o
         job.access.connect_timeout = Some(next.connect_timeout);
         limit.begin_again();
         told.begin_again();
+    }
+}
+
+/// Whether an end is a pipe that cannot be opened once more.
+fn is_once(job: &Job) -> bool {
+    let may_be_again = |piped: &Piped| matches!(piped, Piped::Growing(_));
+    let ends = [&job.options.source_pipe, &job.options.target_pipe];
+    !ends.into_iter().flatten().all(may_be_again)
+}
+
+/// What has come out of a pipe, or gone into one, cannot be read or taken back: there is nothing to go on with.
+fn of_pipe(error: Error) -> Error {
+    match error {
+        Error::Broken(text) => {
+            let text = text.strip_suffix(GO_ON).unwrap_or(&text).trim_end();
+            Error::Failed(format!("{text}\na pipe cannot be gone on with: begin again from its beginning"))
+        }
+        error => error,
     }
 }
 

@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::end_of;
-use crate::bootstrap::{Guard, Started, start_local, start_remote};
+use crate::bootstrap::{Guard, Standard, Started, start_local, start_remote};
 use crate::cancel::Cancel;
 use crate::error::{Error, GO_ON};
 use crate::event::{Event, Observer};
@@ -340,11 +340,12 @@ fn start_one(
 ) -> Result<thread::JoinHandle<()>, Error> {
     let (host, access, program) = (host.clone(), job.access.clone(), program.clone());
     let (stop, sender) = (stop.clone(), sender.clone());
+    let standard = Standard::of(&job.options);
     let spawned = thread::Builder::new().name(START_THREAD.into()).spawn(move || {
         let _turn = turn.as_ref().map(|turn| lock(turn));
         let started = match &host {
             _ if stop.is_cancelled() => Err(Error::Interrupted),
-            Host::Local => start_local(&program, end_of(role), &stop),
+            Host::Local => start_local(&program, end_of(role), &standard, &stop),
             Host::Remote { .. } => start_remote(&host, end_of(role), &access, &program, &stop),
         };
         // The one that started it listens until the thread has ended.

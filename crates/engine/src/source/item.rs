@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
+use super::feed::{Feed, Spring};
 use crate::fs::{Dir, Links, Look, describe};
 use crate::shown::below;
 use crate::storage::Access;
@@ -25,6 +26,9 @@ pub struct Item {
     pub modified: Stamp,
     /// A large file, opened by the first stream that reads it, closed when it is settled.
     opened: OnceLock<Result<Arc<Opened>, Trouble>>,
+    /// What is read in order, once that is so.
+    feed: OnceLock<Box<Feed>>,
+    is_pipe: bool,
     /// So many zeros, and no file.
     is_null: bool,
     /// It has changed once while it was being read, and was offered anew.
@@ -75,8 +79,15 @@ impl Item {
         Self::at(operand, Some(place), size, modified)
     }
 
+    /// What comes out of a pipe.
+    pub fn pipe(operand: u32, pipe: Arc<Spring>) -> Self {
+        let feed = OnceLock::from(Box::new(Feed::of_pipe(pipe)));
+        Self { feed, is_pipe: true, ..Self::at(operand, None, 0, Stamp::default()) }
+    }
+
     fn at(operand: u32, place: Option<Place>, size: u64, modified: Stamp) -> Self {
-        Self { operand, place, size, modified, opened: OnceLock::new(), is_null: false, is_again: false }
+        let (opened, feed) = (OnceLock::new(), OnceLock::new());
+        Self { operand, place, size, modified, opened, feed, is_pipe: false, is_null: false, is_again: false }
     }
 
     /// The file as it is now, to be offered anew after it has changed. `None` if it was already: what goes on changing
@@ -92,6 +103,16 @@ impl Item {
         }
         let item = Self::at(self.operand, Some(place.clone()), look.size, look.meta.modified);
         Ok(Some((Self { is_again: true, ..item }, look)))
+    }
+
+    /// Where it is read from in order.
+    pub fn feed(&self) -> &Feed {
+        self.feed.get_or_init(|| Box::new(Feed::of_file()))
+    }
+
+    /// Whether it comes out of a pipe.
+    pub fn is_pipe(&self) -> bool {
+        self.is_pipe
     }
 
     /// Whether it is zeros, and no file.

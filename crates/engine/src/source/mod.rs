@@ -3,6 +3,8 @@
 //! [`Source`] holds the protocol's machine behind a lock and the threads that wait on it: one walks
 //! ([`offer`]), one sends what the machine has to say, and one for each stream reads and sends frames ([`send`]).
 
+mod feed;
+mod flow;
 mod item;
 mod offer;
 mod operand;
@@ -19,10 +21,13 @@ use haul_proto::ranges::RangeSet;
 use haul_proto::session::source::Source as Machine;
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::message::TargetMessage;
+use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{Links, Operand, SourceRequest};
 use std::collections::HashSet;
 use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -43,10 +48,6 @@ use crate::stream::compress::Compressing;
 pub use self::item::CHANGED;
 pub use self::send::{NO_VALUE, Outlet, SendError};
 use self::send::{Nowhere, ReadFrames};
-
-/// Why a file fails that the target takes from its beginning to its end only.
-const OUT_OF_ORDER: &str =
-    "the data stream that carried it broke, and it can only be written in one go\nrun the same command again";
 
 /// The source's end of a job.
 pub struct Source {
@@ -93,9 +94,20 @@ impl State {
 }
 
 impl Source {
-    /// Looks at the operands. What cannot be copied is reported at once.
-    pub fn prepare(request: SourceRequest, reporter: Reporter) -> Self {
-        let roots = operand::look(&request.operands, request.recursive, &reporter);
+    /// Looks at the operands. What cannot be copied is reported at once. `standard_input` is that of whoever typed the
+    /// command, where this worker was given it; `policy` says whether programs may be started.
+    pub fn prepare(
+        request: SourceRequest,
+        reporter: Reporter,
+        standard_input: Option<OwnedFd>,
+        policy: &[PathBuf],
+    ) -> Self {
+        let roots = match request.pipe {
+            Pipe::No => operand::look(&request.operands, request.recursive, &reporter),
+            Pipe::Standard | Pipe::Named | Pipe::Growing(_) => {
+                operand::open_pipe(&request, standard_input, policy, &reporter)
+            }
+        };
         let (frame, streams) = (request.settings.frame, request.settings.streams);
         let machine = if request.compare { Machine::comparing(frame, streams) } else { Machine::new(frame, streams) };
         let state =
@@ -230,9 +242,8 @@ impl Source {
     fn lose_stream(&self, id: StreamId, in_hand: impl Iterator<Item = Work<Item>>) {
         let mut state = self.lock();
         state.given_up.remove(&id);
-        let failed = state.machine.lose_stream(id, in_hand, OUT_OF_ORDER);
+        state.machine.lose_stream(id, in_hand);
         drop(state);
-        failed.iter().for_each(|item| self.reporter.failed(item.path(&self.request.operands), OUT_OF_ORDER));
         self.notify();
     }
 
@@ -311,7 +322,7 @@ impl Source {
 
     fn take_work(&self, state: &mut State, id: StreamId, frames_max: u64) -> Option<Work<Item>> {
         let was_closed = state.machine.window() == 0;
-        let work = if state.is_in_use(id) { state.machine.next_work(id, frames_max) } else { None };
+        let work = if state.is_in_use(id) { state.machine.next_work(frames_max) } else { None };
         // Work that nobody wants any more is forgotten on the way, and does not fill the window then.
         if was_closed && state.machine.window() > 0 {
             self.window.notify_all();

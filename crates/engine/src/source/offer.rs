@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
+use super::feed::Spring;
 use super::item::{Item, Place};
 use super::operand::{OPERAND_LINKS, RootKind};
 use super::{Source, State};
@@ -15,6 +16,7 @@ use crate::fs::{Ahead, Dir, Found, Links, WalkOptions, Walker, describe};
 use crate::shown::below;
 use crate::spec::Symlinks;
 use haul_proto::wire::limits::OPEN_DIRECTORIES_MAX;
+use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::request::Links as LinkRule;
 
 /// Entries leave in batches; the first ones are small, so that the first byte moves early.
@@ -52,13 +54,15 @@ pub(super) fn walk(source: &Source) {
                 offers.file(number, EntryPlace::Operand(number), place, look.size, look.meta, look.version())
             }
             Some(RootKind::Null(size)) => offers.null(number, *size),
+            Some(RootKind::Pipe(pipe)) => offers.pipe(number, Arc::clone(pipe)),
             Some(RootKind::Directory(dir)) => offers.tree(number, Walker::helped(dir.clone(), &ahead)),
         };
         if finished.is_none() {
             return;
         }
     }
-    source.reporter.tally.walk_complete.store(true, Ordering::Relaxed);
+    let is_pipe = source.request.pipe != Pipe::No;
+    source.reporter.tally.walk_complete.store(!is_pipe, Ordering::Relaxed);
     source.lock().machine.end_offers();
     source.notify();
 }
@@ -199,11 +203,18 @@ impl Offers<'_> {
     /// Zeros have the mode of an ordinary file, this process's owner, and no time.
     fn null(&mut self, operand: u32, size: u64) -> Option<()> {
         self.source.count_found(size);
-        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        let meta = Meta { mode: 0o644, uid, gid, modified: Stamp::default() };
+        let meta = own_meta();
         let item = Item::null(operand, size, meta.modified);
         let place = EntryPlace::Operand(operand);
         self.offer(Entry { place, kind: Kind::File { size }, meta, version: None }, item).map(|_| ())
+    }
+
+    /// What comes out of a pipe has the mode of an ordinary file, and this process's owner.
+    fn pipe(&mut self, operand: u32, pipe: Arc<Spring>) -> Option<()> {
+        self.source.count_found(0);
+        let meta = own_meta();
+        let entry = Entry { place: EntryPlace::Operand(operand), kind: Kind::Stream, meta, version: None };
+        self.offer(entry, Item::pipe(operand, pipe)).map(|_| ())
     }
 
     fn place_of(&self, operand: u32, name: Option<&Name>) -> EntryPlace {
@@ -229,6 +240,11 @@ impl Offers<'_> {
         }
         Some(id)
     }
+}
+
+fn own_meta() -> Meta {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    Meta { mode: 0o644, uid, gid, modified: Stamp::default() }
 }
 
 /// Waits until something may be offered; `None` when the job was stopped.

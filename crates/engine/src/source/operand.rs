@@ -1,8 +1,9 @@
 //! The operands: what the user named, looked at once.
 
 use haul_proto::path::Name;
-use haul_proto::wire::request::Operand;
-use rustix::fs::FileType;
+use haul_proto::wire::pipe::Pipe;
+use haul_proto::wire::request::{Operand, SourceRequest};
+use rustix::fs::{CWD, FileType, Mode, OFlags, openat};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
@@ -10,10 +11,15 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
+use super::feed::Spring;
+use crate::bootstrap::End;
 use crate::fs::{Access, Dir, FdCache, Identity, Links, Look, MAX_OPEN_DIRECTORIES, describe};
 use crate::os::confine::{Bounds, Rights};
 use crate::os::machine;
+use crate::program::Program;
+use crate::program::policy::allows_programs;
 use crate::report::Reporter;
 use crate::shown::own_name;
 use crate::storage::null;
@@ -34,6 +40,8 @@ pub enum RootKind {
     File(Dir, Name, Look),
     /// So many zeros.
     Null(u64),
+    /// What comes out of this.
+    Pipe(Arc<Spring>),
 }
 
 impl Root {
@@ -59,6 +67,8 @@ impl Root {
                 let same = |file: &OwnedFd| Look::at_fd(file).is_ok_and(|look| look.identity == self.identity);
                 drop(file.map(|file| same(&file).then(|| bounds.allow(&file, Rights::ReadFile))));
             }
+            // It is open.
+            RootKind::Pipe(_) => {}
             RootKind::Null(_) => drop(null::open_zeros().map(|zeros| bounds.allow(&zeros, Rights::ReadFile))),
         }
     }
@@ -80,6 +90,65 @@ pub fn look(operands: &[Vec<u8>], recursive: bool, reporter: &Reporter) -> Vec<O
         }
     };
     operands.iter().map(look).collect()
+}
+
+/// The one operand, where that is a pipe: standard input, a FIFO, or what a program says.
+pub fn open_pipe(
+    request: &SourceRequest,
+    standard_input: Option<OwnedFd>,
+    policy: &[PathBuf],
+    reporter: &Reporter,
+) -> Vec<Option<Root>> {
+    let [operand] = &request.operands[..] else {
+        let refuse = |operand: &Vec<u8>| reporter.failed(operand.clone(), "a pipe brings one file's bytes");
+        request.operands.iter().for_each(refuse);
+        return request.operands.iter().map(|_| None).collect();
+    };
+    let opened = match request.pipe {
+        Pipe::Standard => {
+            let opened = standard_input.ok_or_else(|| "standard input cannot be read on another host".to_owned());
+            opened.map(|fd| Spring::new(fd, None))
+        }
+        Pipe::Growing(quiet_s) => growing(operand, Duration::from_secs(quiet_s.into())),
+        Pipe::Named | Pipe::No => named(operand, policy),
+    };
+    let root = opened.map(|spring| {
+        let identity = Identity { device: 0, inode: 0 };
+        // A file brings its name along, and what comes out of a pipe has none.
+        let own = own_name(Path::new(OsStr::from_bytes(operand))).filter(|_| spring.is_followed());
+        let name = own.and_then(|name| Name::new(name.as_bytes()).ok());
+        Root { name, identity, kind: RootKind::Pipe(Arc::new(spring)) }
+    });
+    vec![root.map_err(|text| reporter.failed(operand.clone(), text)).ok()]
+}
+
+/// A file that grows.
+fn growing(operand: &[u8], quiet: Duration) -> Result<Spring, String> {
+    let opened = openat(
+        CWD,
+        Path::new(OsStr::from_bytes(operand)),
+        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC,
+        Mode::empty(),
+    );
+    let file = opened.map_err(|error| describe(&error.into()))?;
+    match Look::at_fd(&file).map_err(|error| describe(&error))?.kind {
+        FileType::RegularFile => Ok(Spring::following(file, quiet)),
+        _ => Err("only a file can be followed while it grows (-R)".to_owned()),
+    }
+}
+
+/// A FIFO, or else a program. Nobody is waited for who would write to a FIFO: that is for its reader.
+fn named(operand: &[u8], policy: &[PathBuf]) -> Result<Spring, String> {
+    let path = Path::new(OsStr::from_bytes(operand));
+    let is_fifo = rustix::fs::stat(path).is_ok_and(|found| Look::from(&found).kind == FileType::Fifo);
+    if is_fifo {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let fifo = openat(CWD, path, flags, Mode::empty()).map_err(|error| describe(&error.into()))?;
+        return Ok(Spring::new(fifo, None));
+    }
+    allows_programs(policy)?;
+    let (program, said) = Program::start(End::Source, operand).map_err(|error| describe(&error))?;
+    Ok(Spring::new(said, Some(program)))
 }
 
 struct Looker {

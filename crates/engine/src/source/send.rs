@@ -4,7 +4,7 @@ use haul_proto::ids::{EntryId, StreamId};
 use haul_proto::integrity::{Digest, frame_crc};
 use haul_proto::journal::crc_value;
 use haul_proto::path::escape;
-use haul_proto::plan::{Piece, SmallFile, Stride, Work};
+use haul_proto::plan::{FlowFrame, Piece, SmallFile, Stride, Work};
 use haul_proto::ranges::RangeSet;
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::frame::{DataFrame, Trailer};
@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use super::Source;
 use super::item::{Item, Trouble};
-use super::pack;
+use super::{flow, pack};
 use crate::pace::Pace;
 use crate::report::add;
 use crate::storage::Method;
@@ -36,6 +36,10 @@ pub trait Outlet {
     /// Whether anybody asks for BLAKE3 values: the other end of a connection always does. Where both ends are one
     /// process, and no digest is to be told, they would be compared with themselves.
     fn wants_values(&self) -> bool {
+        true
+    }
+    /// Whether what was handed over may yet be lost, so that what cannot be read again has to be kept.
+    fn may_lose(&self) -> bool {
         true
     }
     /// Has the target share the blocks of these frames of a file of `size` bytes instead of copying them. `false` where
@@ -88,6 +92,8 @@ fn carry(sender: &mut Sender<'_, impl Outlet>, now: &mut Option<Begun>) -> Resul
         match &*now.insert(work) {
             Begun::Frames(piece, file, held) => sender.send_piece(piece, file, held)?,
             Begun::Pack(files) => pack::send(sender.source, files, &mut sender.reader, sender.outlet)?,
+            Begun::Next(next) => flow::send_next(sender.source, next, &mut sender.reader, sender.outlet)?,
+            Begun::Kept(kept) => flow::send_kept(sender.source, kept, &mut sender.reader, sender.outlet)?,
         }
         *now = None;
     }
@@ -129,6 +135,10 @@ enum Begun {
     Frames(Piece<Item>, Arc<Opened>, Vec<Digest>),
     /// Small files.
     Pack(Vec<SmallFile<Item>>),
+    /// The next frame of a flow.
+    Next(FlowFrame<Item>),
+    /// A frame of a flow that is to be sent again.
+    Kept(FlowFrame<Item>),
 }
 
 impl Begun {
@@ -138,6 +148,8 @@ impl Begun {
             Self::Frames(piece, _, held) if held.is_empty() => Work::Frames(piece),
             Self::Frames(piece, _, held) => Work::Compare(piece, held),
             Self::Pack(files) => Work::Pack(files),
+            Self::Next(next) => Work::Next(next),
+            Self::Kept(kept) => Work::Kept(kept),
         }
     }
 }
@@ -181,6 +193,8 @@ impl<O: Outlet> Sender<'_, O> {
     fn begin(&mut self, work: Work<Item>) -> Result<Option<Begun>, SendError> {
         let (piece, held) = match work {
             Work::Pack(files) => return Ok(Some(Begun::Pack(files))),
+            Work::Next(next) => return Ok(Some(Begun::Next(next))),
+            Work::Kept(kept) => return Ok(Some(Begun::Kept(kept))),
             Work::Frames(piece) => (piece, Vec::new()),
             Work::Compare(piece, held) => (piece, held),
         };

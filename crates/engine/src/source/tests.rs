@@ -8,6 +8,7 @@ use haul_proto::plan::Stride;
 use haul_proto::wire::frame::Trailer;
 use haul_proto::wire::limits::ENTRY_WINDOW;
 use haul_proto::wire::message::{Need, SourceMessage};
+use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::request::Links;
 use haul_proto::wire::rules::LeaveOut;
 use haul_proto::wire::storage::StorageRequest;
@@ -44,9 +45,10 @@ fn source(operands: &[PathBuf], links: Links) -> Source {
         rate_bytes_per_s: 0,
         storage,
         compression,
+        pipe: Pipe::No,
         compare: false,
     };
-    Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false))
+    Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false), None, &[])
 }
 
 /// Walks and delivers the offers.
@@ -70,10 +72,10 @@ fn opened(source: &Source, count: usize) -> usize {
     for first in (0..count).step_by(512) {
         source.handle_peer(&needs(first, vec![Need::All; 512.min(count - first)])).unwrap();
     }
-    let work = std::iter::from_fn(|| source.lock().machine.next_work(StreamId(0), haul_proto::plan::PIECE_FRAMES_MAX));
+    let work = std::iter::from_fn(|| source.lock().machine.next_work(haul_proto::plan::PIECE_FRAMES_MAX));
     let files = work.map(|work| match work {
         Work::Pack(files) => files.iter().filter(|file| file.handle.open().is_ok()).count(),
-        Work::Frames(_) | Work::Compare(..) => 0,
+        Work::Frames(_) | Work::Compare(..) | Work::Next(_) | Work::Kept(_) => 0,
     });
     files.sum()
 }
@@ -268,9 +270,7 @@ fn a_stream_takes_its_next_piece_early_and_does_not_send_it_once_the_job_is_stop
             if at <= first_piece {
                 assert_eq!(sent, first_piece, "a piece that is begun is sent");
             }
-            let Some(Work::Frames(rest)) = source.lock().machine.next_work(StreamId(0), 1) else {
-                panic!("the file is not done")
-            };
+            let Some(Work::Frames(rest)) = source.lock().machine.next_work(1) else { panic!("the file is not done") };
             assert!(rest.frames.start > sent, "and the next one was taken by then");
         }
     });

@@ -1,7 +1,8 @@
 //! The engine of plain system calls: pread(2) and pwrite(2), one at a time, finished when they return. Also what is
 //! needed elsewhere to read and write a whole range.
 
-use rustix::io::{Errno, pread, pwrite, write};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, pread, pwrite, read, write};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -77,6 +78,37 @@ pub fn write_at(file: impl AsFd, mut bytes: &[u8], mut offset: u64) -> io::Resul
     Ok(())
 }
 
+/// How often one who waits for a pipe looks whether anybody still wants to know.
+const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+
+/// Reads where the file stands, from what has no offsets, until `buffer` is full or there is no more. An error when
+/// nothing comes and `goes_on` says that nobody waits for it any more.
+pub fn read_on(file: impl AsFd, buffer: &mut [u8], goes_on: &impl Fn() -> bool) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        // A FIFO that nobody has opened yet to write to has not ended, and a read would say so.
+        match poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&LOOK_EVERY)) {
+            Ok(0) if goes_on() => continue,
+            Ok(0) => return Err(io::Error::other("the job was stopped")),
+            Ok(_) | Err(_) => {}
+        }
+        match read(&file, &mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(filled)
+}
+
+/// Whoever else has a pipe may have set it not to wait (O_NONBLOCK belongs to all of them).
+fn wait_until_writable(file: impl AsFd) {
+    // What goes wrong shows when it is used.
+    let _ = poll(&mut [PollFd::new(&file, PollFlags::OUT)], None);
+}
+
 /// Writes all of `bytes` where the file stands: to what has no offsets.
 pub fn write_on(file: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
@@ -84,6 +116,7 @@ pub fn write_on(file: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(written) => bytes = &bytes[written..],
             Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => wait_until_writable(&file),
             Err(error) => return Err(error.into()),
         }
     }

@@ -29,6 +29,8 @@ use crate::stream::record::Record;
 /// What direct I/O is aligned to: offsets, lengths and memory. Every device of today takes it; one that wants more
 /// refuses, and is read and written through the page cache.
 pub const ALIGNMENT: usize = 4096;
+/// What an unprivileged user may give a pipe, unless the administrator says otherwise (pipe(7)).
+pub const PIPE_BYTES: usize = 1 << 20;
 /// Most bytes that a stream has under way past the page cache, where that is two frames or more.
 const UNDER_WAY_BYTES: usize = 3 << 20;
 /// Most requests that a stream has under way.

@@ -210,7 +210,7 @@ impl Target {
                 // There is no need to read it.
                 add(&self.reporter.tally.bytes_skipped, size);
             }
-            Kind::Directory => {}
+            Kind::Directory | Kind::Stream => {}
         }
         if self.tell_differences(relative, differences) { Answer::Refused } else { Answer::Settled }
     }

@@ -20,8 +20,8 @@ fn target(path: &Path, compare: Option<Links>) -> Target {
     let operand = Operand { name: Name::new(b"tree").ok(), directory: true, device: 0, inode: 0 };
     let request = TargetRequest { compare, ..target_request(path, vec![operand]) };
     let reporter = Reporter::new(LinkWriter::new(io::sink()), false);
-    let surroundings = Surroundings { umask: 0o022, state_dir: None };
-    Target::prepare(request, reporter, &surroundings).map_err(|refused| refused.text).unwrap()
+    let surroundings = Surroundings { umask: 0o022, state_dir: None, policy: Vec::new() };
+    Target::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text).unwrap()
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn bytes_are_those_of_whole_frames_and_of_a_shorter_last_one() {
     let frames = |frames| SourceMessage::Differs { entry: EntryId(0), frames };
     machine.handle(frames(vec![0..1, 2..4])).unwrap();
     machine.handle(SourceMessage::Same { entry: EntryId(0), frames: std::iter::once(1..2).collect() }).unwrap();
-    let end = SourceMessage::FileEnd { entry: EntryId(0), modified: Stamp::default(), digest: [0; 32] };
+    let end = SourceMessage::FileEnd { entry: EntryId(0), size, modified: Stamp::default(), digest: [0; 32] };
     let Ok(Step::Differs(_, _, differing)) = machine.handle(end) else { panic!("they differ") };
     let ranges = vec![0..frame, 2 * frame..size];
     assert_eq!(content(&differing, frame, size), Difference::Content { ranges, bytes: 2 * frame + 10 });

@@ -37,8 +37,8 @@ impl Site {
         let settings = SessionSettings { frame, ..settings() };
         let request = TargetRequest { settings, ..target_request(directory.path(), operands) };
         let reporter = Reporter::new(LinkWriter::new(std::io::sink()), false);
-        let surroundings = Surroundings { umask: 0o022, state_dir: None };
-        let target = Target::prepare(request, reporter, &surroundings).map_err(|refused| refused.text).unwrap();
+        let surroundings = Surroundings { umask: 0o022, state_dir: None, policy: Vec::new() };
+        let target = Target::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text).unwrap();
         let site = Self { directory, target, frame, files };
         let entry = |(number, file): (u32, &Vec<u8>)| Entry {
             place: Place::Operand(number),
@@ -62,7 +62,8 @@ impl Site {
     /// All frames of this file were read.
     fn end_file(&self, number: usize) {
         let digest = *blake3::hash(&self.files[number]).as_bytes();
-        self.tell(&SourceMessage::FileEnd { entry: EntryId(number as u64), modified: Stamp::default(), digest });
+        let (entry, size) = (EntryId(number as u64), self.files[number].len() as u64);
+        self.tell(&SourceMessage::FileEnd { entry, size, modified: Stamp::default(), digest });
     }
 
     fn data(&self, number: usize, index: usize) -> Said {

@@ -15,10 +15,11 @@ use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
 
-use super::file::{Incoming, Spot};
+use super::file::{Incoming, Spot, UNKNOWN_SIZE};
 use super::landing::{LandingKind, cannot_remember};
 use super::memory::Memory;
 use super::proof::Claim;
+use super::sink::Sink;
 use super::temporary::{rename_new, temporary_name};
 use super::{Item, Target};
 use crate::fs::meta::{SETGID, SETUID, apply, apply_to_symlink};
@@ -109,6 +110,7 @@ impl Target {
                 self.answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: false, renamed: true }, entry)
             }
             LandingKind::Special(path) => self.answer_special(path, entry),
+            LandingKind::Pipe(pipe) => self.answer_pipe(pipe, entry),
             LandingKind::Contents(_) => self.refuse_operand(Refusal::IsDirectory),
         };
         self.unless_another_run_has_it(answer, operand)
@@ -153,9 +155,7 @@ impl Target {
 
     /// A device, FIFO or socket: opened when the first frame comes, written, never renamed over.
     fn answer_special(&self, path: &std::path::Path, entry: &Entry) -> Answer<Item> {
-        let Kind::File { size } = entry.kind else {
-            return self.refuse_operand(Refusal::IsSpecial);
-        };
+        let Some(size) = size_of(&entry.kind) else { return self.refuse_operand(Refusal::IsSpecial) };
         match Incoming::special(path, size) {
             Ok((incoming, seekable)) => {
                 let item = Arc::new(Item::File(incoming));
@@ -165,6 +165,14 @@ impl Target {
                 self.fail(self.landing.path(b""), describe(&error));
                 Answer::Refused
             }
+        }
+    }
+
+    /// What is open already and takes bytes in order.
+    fn answer_pipe(&self, sink: &Arc<Sink>, entry: &Entry) -> Answer<Item> {
+        match size_of(&entry.kind) {
+            Some(size) => Answer::NeededInOrder(Arc::new(Item::File(Incoming::pipe(Arc::clone(sink), size)))),
+            None => self.refuse_operand(Refusal::NotAsked),
         }
     }
 
@@ -203,6 +211,7 @@ impl Target {
                 Ok(Answer::Settled)
             }
             Kind::File { size } => self.file(position, entry, *size, decision),
+            Kind::Stream => Ok(self.stream(position, entry.meta, decision)),
         }
     }
 
@@ -255,6 +264,13 @@ impl Target {
             }
             Err(text) => Ok(self.refuse(position, text)),
         }
+    }
+
+    /// It has no size yet, and cannot be gone on with: nothing is recorded of it.
+    fn stream(&self, position: &Position, meta: Meta, decision: Decision) -> Answer<Item> {
+        let (dir, name) = (position.dir.clone(), position.name.clone());
+        let spot = Spot { dir, name, replaces: decision == Decision::Replace };
+        Answer::Needed(Arc::new(Item::File(Incoming::new(spot, UNKNOWN_SIZE, meta))))
     }
 
     fn is_there_by_now(&self, position: &Position) -> io::Result<bool> {
@@ -355,6 +371,15 @@ impl Target {
         let relative = if is_label { Vec::new() } else { position.dir.path_of(position.name.as_bytes()) };
         self.fail(self.landing.path(&relative), text);
         Answer::Refused
+    }
+}
+
+/// The size of what is no directory and no link.
+fn size_of(kind: &Kind) -> Option<u64> {
+    match kind {
+        Kind::File { size } => Some(*size),
+        Kind::Stream => Some(UNKNOWN_SIZE),
+        Kind::Directory | Kind::Symlink { .. } => None,
     }
 }
 

@@ -17,7 +17,9 @@ use super::Target;
 use super::checkpoint::Saving;
 use super::journal::{Journal, Leaf};
 use super::landing::Landing;
+use super::order::Order;
 use super::proof::Part;
+use super::sink::Sink;
 use super::temporary::Unfinished;
 use crate::fs::{Dir, Look, describe};
 use crate::os::clone_range::clone_range;
@@ -27,6 +29,9 @@ use crate::storage::calls::{write_at, write_on};
 use crate::storage::file::Opened;
 use crate::storage::policy::Way;
 use crate::worker::lock;
+
+/// Stands for the size of what has one only when it has ended.
+pub const UNKNOWN_SIZE: u64 = u64::MAX;
 
 /// A file that is needed.
 pub struct Incoming {
@@ -44,6 +49,9 @@ pub struct Incoming {
     recording: Option<Box<Recording>>,
     /// Its frames that the disk did not return as they were sent, and that come again.
     sent_again: OnceLock<Vec<Range<u64>>>,
+    /// Its frames are written in their order, and wait here for that.
+    pub(super) order: Option<Box<Order>>,
+    sink: Option<Arc<Sink>>,
 }
 
 /// What is recorded of a file while it grows.
@@ -119,7 +127,20 @@ impl Incoming {
             let _ = opened.set(Ok(Arc::new(Opened::new(device, Access::Write)?)));
         }
         let place = Place::Special { path: path.into(), seekable };
-        Ok((Self::at(place, size, Meta::default(), opened), seekable))
+        let order = (!seekable).then(Box::default);
+        Ok((Self { order, ..Self::at(place, size, Meta::default(), opened) }, seekable))
+    }
+
+    /// What is open already and takes bytes in order.
+    pub fn pipe(sink: Arc<Sink>, size: u64) -> Self {
+        let place = Place::Special { path: PathBuf::new(), seekable: false };
+        let incoming = Self::at(place, size, Meta::default(), OnceLock::new());
+        Self { order: Some(Box::default()), sink: Some(sink), ..incoming }
+    }
+
+    /// What it goes into, if that was open before it came.
+    pub fn sink(&self) -> Option<&Sink> {
+        self.sink.as_deref()
     }
 
     fn at(place: Place, size: u64, meta: Meta, opened: OnceLock<Result<Arc<Opened>, String>>) -> Self {
@@ -133,6 +154,8 @@ impl Incoming {
             unshared: AtomicBool::new(false),
             recording: None,
             sent_again: OnceLock::new(),
+            order: None,
+            sink: None,
         }
     }
 
@@ -201,6 +224,11 @@ impl Incoming {
     /// Bytes, as offered.
     pub fn size(&self) -> u64 {
         self.size
+    }
+
+    /// Whether its size is known only when it has ended.
+    pub fn is_open_ended(&self) -> bool {
+        self.size == UNKNOWN_SIZE
     }
 
     /// Whether it is a device, FIFO or socket.
@@ -302,6 +330,7 @@ impl Incoming {
 
     /// Removes what there is of it.
     pub fn discard(&self, unfinished: &Unfinished) {
+        self.sink.iter().for_each(|sink| sink.abandon());
         let Place::Spot(spot) = &self.place else { return };
         unfinished.discard(spot);
     }

@@ -8,6 +8,7 @@
 //! - A file: the one operand, a file, meets it. A device, FIFO or socket: it is written to.
 
 use haul_proto::path::{Name, escape};
+use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{Operand, TargetRequest};
 use haul_proto::wire::storage::Fsync;
@@ -17,11 +18,16 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::memory;
+use super::sink::Sink;
+use crate::bootstrap::End;
 use crate::fs::{Dir, Identity, Links, Look, describe};
 use crate::os::confine::{Bounds, Rights};
 use crate::os::machine;
+use crate::program::Program;
+use crate::program::policy::allows_programs;
 use crate::report::Reporter;
 use crate::shown::below;
 
@@ -45,6 +51,8 @@ pub enum LandingKind {
     Contents(Dir),
     /// A device, FIFO or socket, by its path.
     Special(PathBuf),
+    /// What is open already, and takes bytes in order.
+    Pipe(Arc<Sink>),
 }
 
 /// Why a Request cannot be carried out.
@@ -75,8 +83,21 @@ impl Landing {
     pub fn dir(&self) -> Option<&Dir> {
         match &self.kind {
             LandingKind::Into(dir) | LandingKind::As(dir, _) | LandingKind::Contents(dir) => Some(dir),
-            LandingKind::Special(_) => None,
+            LandingKind::Special(_) | LandingKind::Pipe(_) => None,
         }
+    }
+
+    /// What is written to, if that was open before anything was offered.
+    pub fn sink(&self) -> Option<&Sink> {
+        match &self.kind {
+            LandingKind::Pipe(sink) => Some(sink),
+            _ => None,
+        }
+    }
+
+    /// What has gone into a program is not all: it is ended.
+    pub fn abandon(&self) {
+        self.sink().into_iter().for_each(Sink::abandon);
     }
 
     /// Lets all of it be written, or whatever else these `rights` are.
@@ -86,6 +107,7 @@ impl Landing {
             LandingKind::Into(dir) | LandingKind::As(dir, _) | LandingKind::Contents(dir) => {
                 drop(dir.fd().map(|fd| bounds.allow(&*fd, rights)));
             }
+            LandingKind::Pipe(_) => {}
             LandingKind::Special(path) => {
                 let handle = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok();
                 let is_special = |handle: &OwnedFd| Look::at_fd(handle).is_ok_and(|look| look.is_special());
@@ -113,6 +135,32 @@ pub fn find(request: &TargetRequest, state_dir: Option<&Path>, reporter: &Report
     }
 }
 
+/// Where it goes if that is a pipe.
+pub fn pipe(request: &TargetRequest, standard_output: Option<OwnedFd>, policy: &[PathBuf]) -> Result<Landing, Refused> {
+    let [Operand { directory: false, .. }] = &request.operands[..] else {
+        return Err(Refused::usage("only one file, or what a pipe brings, can go into a pipe\nfor more, pipe tar's output into haul: tar -cf - tree | haul - ...".into()));
+    };
+    let path = Path::new(OsStr::from_bytes(&request.path));
+    let is_special = || rustix::fs::stat(path).is_ok_and(|found| Look::from(&found).is_special());
+    let sink = match request.pipe {
+        Pipe::Standard => {
+            let output = standard_output.ok_or("standard output cannot be written to on another host");
+            Ok(Sink::new(output.map_err(|text| Refused::failed(text.into()))?, None))
+        }
+        _ if is_special() => {
+            let (kind, label) = (LandingKind::Special(path.into()), request.path.clone());
+            return Ok(Landing { kind, label, memory: None });
+        }
+        Pipe::Growing(_) => return Err(Refused::usage("a target does not grow by itself".into())),
+        Pipe::Named | Pipe::No => {
+            allows_programs(policy).map_err(Refused::failed)?;
+            Program::start(End::Target, &request.path).map(|(program, reads)| Sink::new(reads, Some(program)))
+        }
+    };
+    let pipe = sink.map_err(|error| cannot(&request.path, &error))?;
+    Ok(Landing { kind: LandingKind::Pipe(Arc::new(pipe)), label: request.path.clone(), memory: None })
+}
+
 /// Makes a directory and those above it, and puts the names that this makes on the disk where that is asked for.
 fn make_directories(path: &Path, fsync: Fsync) -> io::Result<()> {
     let exists = |path: &&Path| path.as_os_str().is_empty() || rustix::fs::stat(*path).is_ok();
@@ -136,6 +184,11 @@ fn onto_existing(
     let shown = escape(path.as_os_str().as_bytes());
     if look.kind == FileType::Directory {
         let dir = Dir::open_root(path).map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
+        if let [Operand { directory: false, name: None, .. }] = &request.operands[..] {
+            return Err(Refused::usage(format!(
+                "{shown} is a directory, and what comes out of a pipe has no name\nname the file that it is to be there"
+            )));
+        }
         refuse_nesting(request, &dir, path)?;
         refuse_itself(request, &dir, path)?;
         return Ok(into_directory(request, dir, path, look.identity, state_dir));
@@ -320,7 +373,7 @@ fn ancestors(dir: &Dir) -> io::Result<Vec<Identity>> {
             return Ok(found);
         }
         found.push(identity);
-        at = std::sync::Arc::new(up);
+        at = Arc::new(up);
     }
 }
 

@@ -18,6 +18,7 @@ mod landing;
 mod memory;
 mod modes;
 mod names;
+mod order;
 mod proof;
 mod queue;
 #[cfg(test)]
@@ -27,6 +28,7 @@ mod reread;
 pub(crate) mod rivals;
 mod settle;
 mod share;
+mod sink;
 pub(crate) mod temporary;
 mod waiting;
 mod whole;
@@ -39,9 +41,11 @@ use haul_proto::plan::Piece;
 use haul_proto::session::target::{Finish, Step, Target as Machine};
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::message::SourceMessage;
+use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::request::TargetRequest;
 use haul_proto::wire::storage::Verify;
 use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -144,6 +148,8 @@ pub struct Surroundings {
     pub umask: u16,
     /// Where trees are remembered; `None` where there is no such place.
     pub state_dir: Option<PathBuf>,
+    /// Files that say whether programs may be started.
+    pub policy: Vec<PathBuf>,
 }
 
 fn journals(request: &TargetRequest) -> Result<Journals, Refused> {
@@ -156,9 +162,20 @@ fn journals(request: &TargetRequest) -> Result<Journals, Refused> {
 }
 
 impl Target {
-    /// Finds out where the data lands.
-    pub fn prepare(request: TargetRequest, reporter: Reporter, surroundings: &Surroundings) -> Result<Self, Refused> {
-        let landing = landing::find(&request, surroundings.state_dir.as_deref(), &reporter)?;
+    /// Finds out where the data lands. `standard_output` is that of whoever typed the command, where this worker was given
+    /// it.
+    pub fn prepare(
+        request: TargetRequest,
+        reporter: Reporter,
+        surroundings: &Surroundings,
+        standard_output: Option<OwnedFd>,
+    ) -> Result<Self, Refused> {
+        let landing = match request.pipe {
+            Pipe::No => landing::find(&request, surroundings.state_dir.as_deref(), &reporter)?,
+            Pipe::Standard | Pipe::Named | Pipe::Growing(_) => {
+                landing::pipe(&request, standard_output, &surroundings.policy)?
+            }
+        };
         let storage = request.storage;
         let journals = journals(&request)?;
         let rivals = Rivals::new(request.again);
@@ -279,6 +296,7 @@ impl Target {
         self.settling.stop();
         self.is_over();
         self.rivals.close();
+        self.landing.abandon();
         self.unfinished.close(self.request.keep_partial);
     }
 
@@ -311,6 +329,23 @@ impl Target {
             },
             Step::Differs(entry, item, differing) => self.content_differs(entry, &item, &differing),
         }
+    }
+
+    /// Whether a program takes what arrives: then [`Self::watch_program`] needs a thread.
+    pub fn has_program(&self) -> bool {
+        self.landing.sink().is_some_and(sink::Sink::has_program)
+    }
+
+    /// Looks now and then, until `pause` says that the job is over, whether the program has failed: its source may say
+    /// nothing for long. Returns how it did.
+    pub fn watch_program(&self, pause: impl Fn() -> bool) -> Option<String> {
+        let sink = self.landing.sink()?;
+        while pause() {
+            if let Some(text) = sink.has_failed() {
+                return Some(text);
+            }
+        }
+        None
     }
 
     /// Whether anything is ever waited for before a file gets its name: then [`Self::settle_groups`] needs a thread.

@@ -63,6 +63,8 @@ pub enum Bytes {
     Nameless(OwnedFd),
     /// In one with a temporary name, or in what is no file.
     Open(Arc<Opened>),
+    /// With whoever reads a pipe.
+    Gone,
 }
 
 /// What became of a whole file.
@@ -86,6 +88,7 @@ impl Whole {
         match &self.bytes {
             Bytes::Nameless(file) => file,
             Bytes::Open(file) => file.fd(),
+            Bytes::Gone => unreachable!("what went into a pipe is waited for by nobody"),
         }
     }
 
@@ -98,6 +101,7 @@ impl Whole {
     pub fn give_name(&self, target: &Target) -> Fate {
         let Place::Spot(spot) = self.incoming().place() else { return Fate::Named };
         match &self.bytes {
+            Bytes::Gone => Fate::Named,
             Bytes::Open(file) => match target.unfinished.finish(spot, file.fd()) {
                 Ok(()) => Fate::Named,
                 Err(text) => Fate::Failed(text),
@@ -162,7 +166,11 @@ impl Incoming {
 
     /// All of it was written: gives it its metadata.
     pub fn complete(&self, target: &Target, disk: Option<&FileSystem>, modified: Stamp) -> Result<Bytes, String> {
-        let Some(Ok(file)) = self.opened() else { return Err("nothing of it was written".into()) };
+        if let Some(sink) = self.sink() {
+            return sink.finish(|| !target.lock().stopped).map(|()| Bytes::Gone);
+        }
+        // Nothing was written of one that came out of a pipe and is empty.
+        let file = self.open_once(target)?;
         self.saving().iter().for_each(|(_, saving)| saving.end());
         let fd = &**file.fd();
         let flushed = if disk.is_none() { flush_where_close_tells(fd) } else { Ok(()) };
@@ -170,7 +178,7 @@ impl Incoming {
             Place::Spot(_) => target.put_on_file(fd, &Meta { modified, ..*self.meta() }, true).map(|_| ()),
             Place::Special { .. } => Ok(()),
         });
-        applied.map(|()| Bytes::Open(Arc::clone(file))).map_err(|error| describe(&error))
+        applied.map(|()| Bytes::Open(file)).map_err(|error| describe(&error))
     }
 
     /// A file without a name: nothing of it can be left behind.

@@ -69,6 +69,9 @@ impl Writer {
     /// Writes a frame that was proven. Returns a buffer that is free.
     pub fn write(&mut self, target: &Target, item: &Arc<Item>, frame: &DataFrame, record: Record) -> Record {
         let Item::File(incoming) = &**item else { return record };
+        if let Some(order) = incoming.order() {
+            return order.write(target, item, frame, record);
+        }
         let file = match incoming.open_once(target) {
             Ok(file) => file,
             Err(text) => {
@@ -108,6 +111,10 @@ impl Writer {
 
     /// How a frame goes: as the run that it belongs to, or as the policy says.
     fn way(&mut self, target: &Target, incoming: &Incoming, file: &Arc<Opened>, offset: u64, len: u64) -> Way {
+        if incoming.is_open_ended() {
+            // Past the page cache, a file is allocated before it is written: as long as nobody knows it to be.
+            return Way { method: Method::Buffered, trial: None, drop: false, cached: false };
+        }
         if let Some(run) = self.run.as_mut().filter(|run| run.left > 0 && Arc::ptr_eq(&run.file, file)) {
             run.left = run.left.saturating_sub(len);
             run.ranges.push((offset, len));

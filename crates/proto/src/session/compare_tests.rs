@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::source::Source;
 use super::target::{Answer, Finish, Step, Target};
-use crate::ids::{EntryId, StreamId};
+use crate::ids::EntryId;
 use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::manifest::{Entry, Kind, Meta, Place, Stamp};
 use crate::path::Name;
@@ -16,7 +16,6 @@ use crate::wire::message::{Need, SourceMessage, TargetMessage};
 
 const F: u64 = 256 << 10;
 const FILE: EntryId = EntryId(1);
-const STREAM: StreamId = StreamId(0);
 
 fn frame_len() -> FrameLen {
     FrameLen::new(256 << 10).unwrap()
@@ -67,8 +66,8 @@ fn digest(frames: u64) -> Digest {
     tree.digest().unwrap()
 }
 
-fn end(digest: Digest) -> SourceMessage {
-    SourceMessage::FileEnd { entry: FILE, modified: Stamp::default(), digest }
+fn end(size: u64, digest: Digest) -> SourceMessage {
+    SourceMessage::FileEnd { entry: FILE, size, modified: Stamp::default(), digest }
 }
 
 fn same(frames: std::ops::Range<u64>) -> SourceMessage {
@@ -83,9 +82,9 @@ fn differs(frames: std::ops::Range<u64>) -> SourceMessage {
 fn a_source_says_of_each_frame_whether_it_is_the_same_and_sends_none() {
     let (mut source, answered) = source(2 * F + 1, Need::Compare);
     answered.unwrap();
-    assert!(source.next_work(STREAM, 1).is_none(), "the target has not said what it has");
+    assert!(source.next_work(1).is_none(), "the target has not said what it has");
     source.handle(holds(0, 3, true)).unwrap();
-    let Some(Work::Compare(piece, _)) = source.next_work(STREAM, 1) else { panic!("to be compared") };
+    let Some(Work::Compare(piece, _)) = source.next_work(1) else { panic!("to be compared") };
     assert_eq!(piece.frames, 0..3);
     let mut alike = RangeSet::new();
     alike.extend([0, 2]);
@@ -94,7 +93,7 @@ fn a_source_says_of_each_frame_whether_it_is_the_same_and_sends_none() {
     let same = SourceMessage::Same { entry: FILE, frames: vec![0..1, 2..3] };
     assert_eq!(said[..2], [same, differs(1..2)]);
     assert!(matches!(said[2..], [SourceMessage::FileEnd { .. }]), "{said:?}");
-    assert!(source.next_work(STREAM, 1).is_none());
+    assert!(source.next_work(1).is_none());
 }
 
 #[test]
@@ -102,11 +101,11 @@ fn a_small_file_is_compared_like_any_other() {
     let (mut source, answered) = source(1, Need::Compare);
     answered.unwrap();
     source.handle(holds(0, 1, true)).unwrap();
-    assert!(matches!(source.next_work(STREAM, 1), Some(Work::Compare(piece, _)) if piece.frames == (0..1)));
+    assert!(matches!(source.next_work(1), Some(Work::Compare(piece, _)) if piece.frames == (0..1)));
     let mut target = target(1);
     assert!(matches!(target.holds(FILE, 0, &[[1; 32]], true), Step::None));
     target.handle(same(0..1)).unwrap();
-    assert!(matches!(target.handle(end([1; 32])), Ok(Step::Finish(Finish { entry: FILE, .. }))));
+    assert!(matches!(target.handle(end(1, [1; 32])), Ok(Step::Finish(Finish { entry: FILE, .. }))));
 }
 
 #[test]
@@ -144,7 +143,7 @@ fn neither_end_holds_more_values_than_the_limit() {
     for _ in 0..COMPARES_MAX / HELD_VALUES_MAX {
         tell(&mut source).unwrap();
     }
-    let taken = source.next_work(STREAM, 1).unwrap();
+    let taken = source.next_work(1).unwrap();
     tell(&mut source).unwrap();
     assert_eq!(tell(&mut source), Err(ProtocolFault::OverLimit("frames to be compared")));
     drop(taken);
@@ -171,7 +170,7 @@ fn what_is_given_up_at_the_source_makes_room_there_too() {
     source.handle(TargetMessage::Needs { first: again, needs: vec![Need::Compare] }).unwrap();
     let holds = TargetMessage::Holds { entry: again, first: 0, values: vec![[1; 32]], compare: true };
     source.handle(holds).unwrap();
-    assert!(matches!(source.next_work(STREAM, 1), Some(Work::Compare(piece, _)) if piece.entry == again));
+    assert!(matches!(source.next_work(1), Some(Work::Compare(piece, _)) if piece.entry == again));
 }
 
 #[test]
@@ -181,7 +180,7 @@ fn a_target_learns_which_frames_differ_when_all_were_compared() {
         target.holds(FILE, 0, &[[1; 32]; 3], true);
         let mut steps = Vec::new();
         if ends_first {
-            steps.push(target.handle(end([9; 32])).unwrap());
+            steps.push(target.handle(end(5 * F, [9; 32])).unwrap());
         }
         steps.push(target.handle(differs(1..2)).unwrap());
         target.holds(FILE, 3, &[[1; 32]; 2], true);
@@ -191,7 +190,7 @@ fn a_target_learns_which_frames_differ_when_all_were_compared() {
         let mut last = target.handle(differs(4..5)).unwrap();
         if !ends_first {
             steps.push(last);
-            last = target.handle(end([9; 32])).unwrap();
+            last = target.handle(end(5 * F, [9; 32])).unwrap();
         }
         assert!(steps.iter().all(|step| matches!(step, Step::None)), "{steps:?}");
         let Step::Differs(FILE, handle, differing) = last else { panic!("{last:?}") };
@@ -208,7 +207,7 @@ fn a_file_is_the_same_only_if_its_digest_is() {
         let mut target = target(2 * F);
         target.holds(FILE, 0, &[[1; 32]; 2], true);
         target.handle(same(0..2)).unwrap();
-        match target.handle(end(said)).unwrap() {
+        match target.handle(end(2 * F, said)).unwrap() {
             Step::Finish(Finish { entry: FILE, .. }) => assert!(is_same),
             Step::Mismatch(FILE, _) => assert!(!is_same),
             other => panic!("{other:?}"),
@@ -225,7 +224,7 @@ fn of_frames_that_are_scattered_not_all_are_kept_and_all_are_counted() {
         target.handle(differs(index..index + 1)).unwrap();
         target.handle(same(index + 1..index + 2)).unwrap();
     }
-    let Ok(Step::Differs(_, _, differing)) = target.handle(end([9; 32])) else { panic!("they differ") };
+    let Ok(Step::Differs(_, _, differing)) = target.handle(end(frames * F, [9; 32])) else { panic!("they differ") };
     assert_eq!((differing.len(), differing.frames().count()), (frames / 2, 4096));
 }
 

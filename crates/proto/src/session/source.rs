@@ -1,13 +1,15 @@
 //! The source's machine: offers entries, learns what is needed, hands out work, settles what is done.
 
+mod flow;
 mod loss;
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
+use self::flow::{Flow, Flows};
 use self::loss::Losses;
-use crate::ids::{EntryId, PathId, StreamId};
+use crate::ids::{EntryId, PathId};
 use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::manifest::{Entry, Kind, Place, Stamp};
 use crate::plan::{Piece, Plan, Work};
@@ -34,6 +36,7 @@ pub struct Source<H> {
     batch_bytes: usize,
     outbox: VecDeque<SourceMessage>,
     losses: Losses,
+    flows: Flows,
     /// Entries that are offered and not settled, without directories that are still open.
     in_window: usize,
     open_directories: usize,
@@ -56,6 +59,8 @@ enum State {
     Small { size: u64, handed: bool },
     /// Needed, frame by frame. Next: settled.
     Large(Large),
+    /// Needed, frame by frame, and read but once. Next: settled.
+    Flow(Flow),
 }
 
 #[derive(Debug)]
@@ -68,9 +73,6 @@ struct Large {
     rest: bool,
     /// Frames that were given to streams, and not asked for again since.
     handed: RangeSet,
-    /// One stream carries all of it, from the beginning to the end: this one, once it has it.
-    in_order: bool,
-    carrier: Option<StreamId>,
 }
 
 impl<H> Source<H> {
@@ -87,6 +89,7 @@ impl<H> Source<H> {
             batch_bytes: 0,
             outbox: VecDeque::new(),
             losses: Losses::default(),
+            flows: Flows::default(),
             in_window: 0,
             open_directories: 0,
             offers_ended: false,
@@ -232,6 +235,7 @@ impl<H> Source<H> {
             }
             TargetMessage::Missing { entry, frames } => self.handle_missing(entry, &frames)?,
             TargetMessage::Answered => self.handle_answered()?,
+            TargetMessage::Written { entry, frames } => self.handle_written(entry, frames)?,
         }
         Ok(())
     }
@@ -245,8 +249,11 @@ impl<H> Source<H> {
         message
     }
 
-    /// What this stream is to do next, if there is anything now: at most `frames_max` frames of a file.
-    pub fn next_work(&mut self, stream: StreamId, frames_max: u64) -> Option<Work<H>> {
+    /// What a stream is to do next, if there is anything now: at most `frames_max` frames of a file.
+    pub fn next_work(&mut self, frames_max: u64) -> Option<Work<H>> {
+        if let Some(work) = self.next_of_flows() {
+            return Some(work);
+        }
         loop {
             let mut work = self.plan.take(frames_max)?;
             match &mut work {
@@ -254,7 +261,7 @@ impl<H> Source<H> {
                     self.plan.forget(piece.entry);
                     continue;
                 }
-                Work::Frames(_) | Work::Compare(..) => {}
+                Work::Frames(_) | Work::Compare(..) | Work::Next(_) | Work::Kept(_) => {}
                 Work::Pack(files) => {
                     files.retain(|file| self.entries.contains_key(&file.entry));
                     if files.is_empty() {
@@ -262,7 +269,7 @@ impl<H> Source<H> {
                     }
                 }
             }
-            self.hand_out(stream, &work);
+            self.hand_out(&work);
             return Some(work);
         }
     }
@@ -275,14 +282,21 @@ impl<H> Source<H> {
     /// These frames of a file were read and have these BLAKE3 values; the file is still what was offered. Those that are
     /// the `same` at the target were compared, and the others were given to the stream, unless the job only compares.
     pub fn frames_read(&mut self, entry: EntryId, values: &[(u64, Digest)], same: &RangeSet) {
-        let Some(Tracked { state: State::Large(large), .. }) = self.entries.get_mut(&entry) else {
-            return;
+        let large = match self.entries.get_mut(&entry).map(|tracked| &mut tracked.state) {
+            Some(State::Large(large)) => large,
+            Some(State::Flow(flow)) => {
+                for (index, value) in values {
+                    flow.tree.insert(*index, *value);
+                }
+                return self.end_flow(entry);
+            }
+            _ => return,
         };
         let mut differ = RangeSet::new();
         for (index, value) in values {
             large.tree.insert(*index, *value);
             let others = if self.compares { &mut differ } else { &mut large.handed };
-            if large.tree.contains(*index) && !same.contains(*index) && !large.in_order {
+            if large.tree.contains(*index) && !same.contains(*index) {
                 others.insert(*index);
             }
         }
@@ -301,8 +315,13 @@ impl<H> Source<H> {
             && let Some(digest) = large.tree.digest()
         {
             large.ended = true;
-            self.outbox.push_back(SourceMessage::FileEnd { entry, modified: large.modified, digest });
+            let Large { size, modified, .. } = *large;
+            self.outbox.push_back(SourceMessage::FileEnd { entry, size, modified, digest });
         }
+    }
+
+    fn set_state(&mut self, entry: EntryId, state: State) {
+        self.entries.entry(entry).and_modify(|tracked| tracked.state = state);
     }
 
     /// A small file did not fit into its pack, since one of them has grown: it goes with a later one, as `size` bytes.
@@ -310,14 +329,14 @@ impl<H> Source<H> {
         let most = self.frame.pack_file_max();
         if let Some(Tracked { state: State::Small { size: planned, handed }, handle }) = self.entries.get_mut(&entry) {
             (*planned, *handed) = (size.min(most), false);
-            self.plan.add(entry, Arc::clone(handle), *planned, false);
+            self.plan.add(entry, Arc::clone(handle), *planned);
         }
     }
 
     /// The source cannot deliver this file. `false`, and nothing happens, if it is not needed: not yet, or not any more.
     pub fn fail(&mut self, entry: EntryId, reason: &str) -> bool {
         let state = self.entries.get(&entry).map(|tracked| &tracked.state);
-        let needed = matches!(state, Some(State::Small { .. } | State::Large(_)));
+        let needed = matches!(state, Some(State::Small { .. } | State::Large(_) | State::Flow(_)));
         if needed {
             self.settle(entry);
             self.outbox.push_back(SourceMessage::SourceFailed { entry, reason: reason.into() });
@@ -326,7 +345,8 @@ impl<H> Source<H> {
     }
 
     /// A file is not what it was when it was offered: offers it anew, as it is now, in its own place. What came of it so
-    /// far is void. `None`, and nothing happens, if it is not needed: not yet, or not any more.
+    /// far is void. `None`, and nothing happens, if it is not needed, not yet or not any more, or is a flow: of that, some may
+    /// be where it cannot be taken back.
     pub fn offer_again(&mut self, entry: EntryId, now: Entry, handle: Arc<H>) -> Option<EntryId> {
         let needed = matches!(self.entries.get(&entry)?.state, State::Small { .. } | State::Large(_));
         if !needed {
@@ -361,6 +381,9 @@ impl<H> Source<H> {
                 }
             },
             State::Offered { kind, modified } => match (need, kind.clone(), *modified) {
+                (Need::Nothing, Kind::Stream, _) => {
+                    return Err(ProtocolFault::Invalid("a need that a stream cannot have"));
+                }
                 (Need::Nothing | Need::Refused, ..) => {
                     self.settle(entry);
                 }
@@ -370,15 +393,21 @@ impl<H> Source<H> {
                 (Need::Rest, Kind::File { size }, _) if size <= self.frame.pack_file_max() => {
                     return Err(ProtocolFault::Invalid("a need that a small file cannot have"));
                 }
+                (Need::All | Need::InOrder, Kind::Stream, _) => {
+                    let flow = self.begin_flow(entry);
+                    self.set_state(entry, flow);
+                }
                 (Need::Compare, Kind::File { size: 0 }, _) => {
                     return Err(ProtocolFault::Invalid("a need that an empty file cannot have"));
                 }
                 (Need::All | Need::InOrder | Need::Rest | Need::Compare, Kind::File { size }, modified) => {
                     self.need_file(entry, size, modified, need);
                 }
-                _ => return Err(ProtocolFault::Invalid("a need that a link cannot have")),
+                _ => return Err(ProtocolFault::Invalid("a need that this cannot have")),
             },
-            State::Small { .. } | State::Large(_) => return Err(ProtocolFault::OutOfTurn("a second answer")),
+            State::Small { .. } | State::Large(_) | State::Flow(_) => {
+                return Err(ProtocolFault::OutOfTurn("a second answer"));
+            }
         }
         Ok(())
     }
@@ -387,15 +416,17 @@ impl<H> Source<H> {
         let Some(tracked) = self.entries.get_mut(&entry) else { return };
         tracked.state = if size <= self.frame.pack_file_max() && need != Need::Compare {
             State::Small { size, handed: false }
+        } else if need == Need::InOrder {
+            let flow = self.begin_flow(entry);
+            return self.set_state(entry, flow);
         } else {
             let tree = FrameTree::new(self.frame.frames(size));
-            let (rest, in_order) = (matches!(need, Need::Rest | Need::Compare), need == Need::InOrder);
-            let handed = RangeSet::new();
-            State::Large(Large { size, modified, tree, ended: false, rest, handed, in_order, carrier: None })
+            let rest = matches!(need, Need::Rest | Need::Compare);
+            State::Large(Large { size, modified, tree, ended: false, rest, handed: RangeSet::new() })
         };
         // Of the rest, and of what is to be compared, the target says what it is.
         if !matches!(need, Need::Rest | Need::Compare) {
-            self.plan.add(entry, Arc::clone(&tracked.handle), size, need == Need::InOrder);
+            self.plan.add(entry, Arc::clone(&tracked.handle), size);
         }
     }
 
@@ -415,6 +446,9 @@ impl<H> Source<H> {
 
     fn handle_lacks(&mut self, entry: EntryId, frames: Vec<Range<u64>>) -> Result<(), ProtocolFault> {
         self.check_offered(entry)?;
+        if self.is_flow(entry) {
+            return self.resend_flow(entry, &frames, true);
+        }
         let Some(Tracked { handle, state }) = self.entries.get_mut(&entry) else { return Ok(()) };
         let State::Large(Large { size, handed, .. }) = state else {
             return Err(ProtocolFault::Unasked("frames of what has none"));
@@ -474,7 +508,7 @@ impl<H> Source<H> {
             None | Some(Tracked { state: State::Small { handed: false, .. }, .. }) => Ok(()),
             Some(Tracked { state: State::Small { size, handed }, handle }) => {
                 *handed = false;
-                self.plan.add(entry, Arc::clone(handle), *size, false);
+                self.plan.add(entry, Arc::clone(handle), *size);
                 Ok(())
             }
             Some(_) => Err(ProtocolFault::Unasked("a pack of what is in none")),

@@ -1,6 +1,7 @@
 //! The source's machine against targets that are late, wrong or hostile.
 
 use super::*;
+use crate::ids::StreamId;
 use crate::manifest::Meta;
 use crate::path::Name;
 use crate::plan::PIECE_FRAMES_MAX;
@@ -60,11 +61,11 @@ fn a_tree_goes_through() {
     let messages = drain(&mut source);
     assert!(matches!(&messages[0], SourceMessage::Offer { first: EntryId(0), entries } if entries.len() == 3));
     assert_eq!(messages[1..], [SourceMessage::DirectoryEnd { entry: dir, complete: true }, SourceMessage::OffersEnd]);
-    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_none() && !source.is_finished());
+    assert!(source.next_work(PIECE_FRAMES_MAX).is_none() && !source.is_finished());
     source.handle(needs(0, &[Need::All; 3])).unwrap();
     let mut frames = 0;
     let mut packed = Vec::new();
-    while let Some(work) = source.next_work(STREAM, PIECE_FRAMES_MAX) {
+    while let Some(work) = source.next_work(PIECE_FRAMES_MAX) {
         match work {
             Work::Frames(piece) => {
                 for index in piece.frames {
@@ -73,7 +74,7 @@ fn a_tree_goes_through() {
                 }
             }
             Work::Pack(files) => packed.extend(files.into_iter().map(|file| file.entry)),
-            Work::Compare(..) => panic!("nothing is to be compared"),
+            other => panic!("{other:?}"),
         }
     }
     assert_eq!((frames, packed), (2, vec![small]));
@@ -123,6 +124,8 @@ fn needs_that_cannot_be_are_faults() {
         (entry(None, Kind::Directory), Need::InOrder),
         (link(), Need::All),
         (link(), Need::InOrder),
+        (stream(), Need::Nothing),
+        (stream(), Need::Rest),
     ] {
         let mut source = source();
         offered(&mut source, vec![offer.clone()]);
@@ -177,7 +180,7 @@ fn what_comes_late_is_ignored() {
         assert_eq!(source.handle(message), Ok(()));
     }
     source.frames_read(ids[1], &[(0, [0; 32]), (1, [0; 32])], &RangeSet::new());
-    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_none() && source.poll_message().is_none());
+    assert!(source.next_work(PIECE_FRAMES_MAX).is_none() && source.poll_message().is_none());
     assert_eq!(source.window(), ENTRY_WINDOW);
 }
 
@@ -193,10 +196,10 @@ fn a_file_that_changed_is_offered_anew_in_its_place() {
     assert_eq!(source.offer_again(ids[1], file(2 * F), Arc::new(())), None, "once");
     let again = Entry { place: Place::Again(ids[1]), ..file(2 * F) };
     assert_eq!(drain(&mut source), [SourceMessage::Offer { first: EntryId(2), entries: vec![again] }]);
-    assert!(matches!(source.next_work(STREAM, PIECE_FRAMES_MAX), Some(Work::Pack(_))));
-    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_none(), "what it was is not sent any more");
+    assert!(matches!(source.next_work(PIECE_FRAMES_MAX), Some(Work::Pack(_))));
+    assert!(source.next_work(PIECE_FRAMES_MAX).is_none(), "what it was is not sent any more");
     source.handle(needs(2, &[Need::All])).unwrap();
-    assert!(matches!(source.next_work(STREAM, PIECE_FRAMES_MAX), Some(Work::Frames(piece)) if piece.size == 2 * F));
+    assert!(matches!(source.next_work(PIECE_FRAMES_MAX), Some(Work::Frames(piece)) if piece.size == 2 * F));
     source.handle(done(0, 3)).unwrap();
     assert!(source.is_finished());
 }
@@ -227,19 +230,19 @@ fn a_frame_can_only_be_asked_for_again_where_one_is() {
         let packed = TargetMessage::ResendPacked { entries: vec![entry] };
         assert!(matches!(source.handle(packed), Err(ProtocolFault::Unasked(_))));
     }
-    while source.next_work(STREAM, PIECE_FRAMES_MAX).is_some() {}
+    while source.next_work(PIECE_FRAMES_MAX).is_some() {}
     source.handle(resend(ids[0], 2..3)).unwrap();
-    let Some(Work::Frames(piece)) = source.next_work(STREAM, PIECE_FRAMES_MAX) else { panic!("the frame again") };
+    let Some(Work::Frames(piece)) = source.next_work(PIECE_FRAMES_MAX) else { panic!("the frame again") };
     assert_eq!((piece.entry, piece.frames), (ids[0], 2..3));
     source.handle(TargetMessage::ResendPacked { entries: vec![ids[1]] }).unwrap();
-    assert!(matches!(source.next_work(STREAM, PIECE_FRAMES_MAX), Some(Work::Pack(files)) if files[0].entry == ids[1]));
+    assert!(matches!(source.next_work(PIECE_FRAMES_MAX), Some(Work::Pack(files)) if files[0].entry == ids[1]));
 }
 
 /// A file of five frames of which the target has a part.
 fn with_a_part(source: &mut Source<()>) -> EntryId {
     let id = offered(source, vec![file(5 * F)])[0];
     source.handle(needs(id.0, &[Need::Rest])).unwrap();
-    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_none(), "the target has not said what it lacks");
+    assert!(source.next_work(PIECE_FRAMES_MAX).is_none(), "the target has not said what it lacks");
     id
 }
 
@@ -249,7 +252,7 @@ fn of_a_part_that_is_there_only_the_rest_is_sent() {
     let entry = with_a_part(&mut source);
     source.handle(TargetMessage::Lacks { entry, frames: vec![1..2, 4..5] }).unwrap();
     let mut sent = Vec::new();
-    while let Some(Work::Frames(piece)) = source.next_work(STREAM, PIECE_FRAMES_MAX) {
+    while let Some(Work::Frames(piece)) = source.next_work(PIECE_FRAMES_MAX) {
         let values: Vec<_> = piece.frames.clone().map(|index| (index, [1; 32])).collect();
         source.frames_read(entry, &values, &RangeSet::new());
         sent.extend(piece.frames);
@@ -268,7 +271,7 @@ fn what_may_have_changed_is_compared() {
     let mut source = source();
     let entry = with_a_part(&mut source);
     source.handle(TargetMessage::Holds { entry, first: 1, values: vec![[1; 32], [2; 32]], compare: true }).unwrap();
-    let Some(Work::Compare(piece, values)) = source.next_work(STREAM, 1) else { panic!("to be compared") };
+    let Some(Work::Compare(piece, values)) = source.next_work(1) else { panic!("to be compared") };
     assert_eq!((piece.frames, values), (1..3, vec![[1; 32], [2; 32]]));
     let mut same = RangeSet::new();
     assert!(same.insert(1));
@@ -297,13 +300,13 @@ fn asking_again_and_again_meets_a_limit() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(F), file(0)]);
     source.handle(needs(0, &[Need::All; 2])).unwrap();
-    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_some());
+    assert!(source.next_work(PIECE_FRAMES_MAX).is_some());
     let frame = TargetMessage::Lacks { entry: ids[0], frames: vec![0..1] };
     let asked = (0..=RESENDS_MAX).take_while(|_| source.handle(frame.clone()).is_ok()).count();
     assert_eq!(asked, RESENDS_MAX);
     // What waits already is not asked for once more.
     let packed = TargetMessage::ResendPacked { entries: vec![ids[1]; 512] };
-    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_some());
+    assert!(source.next_work(PIECE_FRAMES_MAX).is_some());
     assert!((0..100).all(|_| source.handle(packed.clone()).is_ok()) && source.plan.waiting() <= 1);
 }
 
@@ -336,7 +339,7 @@ fn giving_up_what_was_needed_does_not_open_the_window_without_end() {
         }
     }
     assert_eq!(total, ENTRY_WINDOW, "no stream took anything");
-    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_none());
+    assert!(source.next_work(PIECE_FRAMES_MAX).is_none());
     assert_eq!(source.window(), ENTRY_WINDOW, "now it is known that nobody wants them");
 }
 
@@ -348,13 +351,13 @@ fn whatever_settles_a_large_file_lets_the_next_one_begin() {
         let count = OFFER_ENTRIES_MAX.min(ids.len() - first);
         source.handle(needs(first as u64, &vec![Need::All; count])).unwrap();
     }
-    let begun = std::iter::from_fn(|| source.next_work(STREAM, PIECE_FRAMES_MAX)).count();
+    let begun = std::iter::from_fn(|| source.next_work(PIECE_FRAMES_MAX)).count();
     assert_eq!(begun, LARGE_IN_FLIGHT_MAX);
     let mut expected = LARGE_IN_FLIGHT_MAX;
     let mut begins = |source: &mut Source<()>| {
-        let piece = source.next_work(STREAM, PIECE_FRAMES_MAX);
+        let piece = source.next_work(PIECE_FRAMES_MAX);
         assert!(matches!(piece, Some(Work::Frames(piece)) if piece.entry == ids[expected]), "file {expected}");
-        assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_none());
+        assert!(source.next_work(PIECE_FRAMES_MAX).is_none());
         expected += 1;
     };
     source.handle(done(0, 1)).unwrap();
@@ -366,10 +369,10 @@ fn whatever_settles_a_large_file_lets_the_next_one_begin() {
     // Given up before it was begun: it takes nobody's place.
     source.handle(TargetMessage::TargetFailed { entry: ids[LARGE_IN_FLIGHT_MAX + 3] }).unwrap();
     source.handle(done(3, LARGE_IN_FLIGHT_MAX as u64)).unwrap();
-    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_none());
+    assert!(source.next_work(PIECE_FRAMES_MAX).is_none());
     let again = offered(&mut source, vec![file(F); LARGE_IN_FLIGHT_MAX + 1]);
     source.handle(needs(again[0].0, &[Need::All; LARGE_IN_FLIGHT_MAX + 1])).unwrap();
-    assert_eq!(std::iter::from_fn(|| source.next_work(STREAM, PIECE_FRAMES_MAX)).count(), LARGE_IN_FLIGHT_MAX);
+    assert_eq!(std::iter::from_fn(|| source.next_work(PIECE_FRAMES_MAX)).count(), LARGE_IN_FLIGHT_MAX);
 }
 
 fn entries_in(message: &SourceMessage) -> usize {
@@ -438,20 +441,20 @@ fn when_a_stream_is_gone_what_was_handed_out_and_has_not_come_goes_again() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(9 * F), file(5), file(9 * F), file(5)]);
     source.handle(needs(0, &[Need::All, Need::All])).unwrap();
-    let Some(Work::Frames(piece)) = source.next_work(STREAM, 4) else { panic!("a piece") };
+    let Some(Work::Frames(piece)) = source.next_work(4) else { panic!("a piece") };
     assert_eq!((piece.entry, piece.frames), (ids[0], 0..2));
-    assert_eq!(source.lose_stream(STREAM, None, "gone"), []);
+    source.lose_stream(STREAM, None);
     let ask = |streams, entries| SourceMessage::Ask { streams, entries };
     assert_eq!(drain(&mut source), [ask(vec![STREAM], vec![(ids[0], 1)])]);
     // While that is not answered, nothing else is asked.
-    source.lose_stream(StreamId(4), None, "gone");
+    source.lose_stream(StreamId(4), None);
     assert_eq!(drain(&mut source), []);
     source.handle(TargetMessage::Missing { entry: ids[0], frames: vec![1..9] }).unwrap();
     source.handle(TargetMessage::ResendPacked { entries: vec![ids[1]] }).unwrap();
     source.handle(TargetMessage::Answered).unwrap();
-    let Some(Work::Frames(piece)) = source.next_work(STREAM, 9) else { panic!("what has not come") };
+    let Some(Work::Frames(piece)) = source.next_work(9) else { panic!("what has not come") };
     assert_eq!(piece.frames, 1..2, "what was never handed out waits its turn");
-    let rest: Vec<_> = std::iter::from_fn(|| source.next_work(STREAM, 1)).collect();
+    let rest: Vec<_> = std::iter::from_fn(|| source.next_work(1)).collect();
     let frames = rest.iter().filter(|work| matches!(work, Work::Frames(piece) if piece.frames.start > 1)).count();
     assert_eq!((rest.len(), frames), (8, 7), "each once, and the small file once: {rest:?}");
     assert_eq!(drain(&mut source), [ask(vec![StreamId(4)], vec![(ids[0], 2)])]);
@@ -465,7 +468,7 @@ fn when_a_stream_is_gone_what_was_handed_out_and_has_not_come_goes_again() {
     );
     source.handle(TargetMessage::ResendPacked { entries: vec![ids[1]] }).unwrap();
     source.handle(TargetMessage::Answered).unwrap();
-    assert!(matches!(source.next_work(STREAM, 1), Some(Work::Pack(files)) if files[0].entry == ids[1]));
+    assert!(matches!(source.next_work(1), Some(Work::Pack(files)) if files[0].entry == ids[1]));
 }
 
 #[test]
@@ -478,20 +481,83 @@ fn an_answer_that_was_not_asked_for_is_a_fault() {
     assert_eq!(source.handle(TargetMessage::Missing { entry: ids[0], frames: vec![0..1] }), out_of_turn);
 }
 
+fn stream() -> Entry {
+    entry(None, Kind::Stream)
+}
+
+/// The next frame that a stream is to read, which it does.
+fn read_next(source: &mut Source<()>, value: u8) -> u64 {
+    let Some(Work::Next(next)) = source.next_work(1) else { panic!("a frame to read") };
+    assert!(source.next_work(1).is_none(), "one reads at a time");
+    assert!(source.flow_read(next.entry, true, None).is_some());
+    source.frames_read(next.entry, &[(next.index, [value; 32])], &RangeSet::new());
+    next.index
+}
+
 #[test]
-fn a_file_that_must_come_in_order_fails_with_its_stream_and_with_no_other() {
+fn a_flow_is_read_frame_by_frame_and_has_its_size_at_its_end() {
+    for (offer, need) in [(stream(), Need::All), (stream(), Need::InOrder), (file(9 * F), Need::InOrder)] {
+        let mut source = source();
+        let ids = offered(&mut source, vec![offer]);
+        source.handle(needs(0, &[need])).unwrap();
+        assert_eq!([0, 1, 2].map(|_| read_next(&mut source, 1)), [0, 1, 2]);
+        let Some(Work::Next(next)) = source.next_work(1) else { panic!("the end") };
+        assert_eq!(source.flow_read(next.entry, false, Some((3 * F, Stamp::default()))), Some(0));
+        assert!(source.next_work(1).is_none());
+        let [SourceMessage::FileEnd { entry, size, .. }] = drain(&mut source)[..] else { panic!("its end") };
+        assert_eq!((entry, size), (ids[0], 3 * F));
+        source.end_offers();
+        drain(&mut source);
+        source.handle(done(0, 1)).unwrap();
+        assert!(source.is_finished());
+        assert_eq!(source.flow_read(ids[0], true, None), None, "late");
+    }
+}
+
+#[test]
+fn no_more_of_a_flow_is_under_way_than_may_have_to_be_kept() {
     let mut source = source();
-    let ids = offered(&mut source, vec![file(9 * F)]);
-    source.handle(needs(0, &[Need::InOrder])).unwrap();
-    let Some(Work::Frames(piece)) = source.next_work(STREAM, 4) else { panic!("the file") };
-    let values: Vec<_> = piece.frames.clone().map(|index| (index, [1; 32])).collect();
-    source.frames_read(ids[0], &values, &RangeSet::new());
-    assert_eq!(source.lose_stream(StreamId(9), None, "gone"), []);
-    let [end, ask] = &drain(&mut source)[..] else { panic!("its end, and a question") };
-    assert!(matches!(end, SourceMessage::FileEnd { .. }));
-    assert_eq!(*ask, SourceMessage::Ask { streams: vec![StreamId(9)], entries: vec![] });
-    assert_eq!(source.lose_stream(STREAM, Some(Work::Frames(piece)), "gone").len(), 1);
-    assert_eq!(drain(&mut source), [SourceMessage::SourceFailed { entry: ids[0], reason: "gone".into() }]);
+    let ids = offered(&mut source, vec![stream()]);
+    source.handle(needs(0, &[Need::All])).unwrap();
+    let ahead = FrameLen::new(256 << 10).unwrap().frames_ahead();
+    (0..ahead - 1).for_each(|index| assert_eq!(read_next(&mut source, 1), index));
+    let Some(Work::Next(next)) = source.next_work(1) else { panic!("the last one") };
+    source.flow_read(next.entry, true, None);
+    assert!(source.next_work(1).is_none());
+    let written = |frames| TargetMessage::Written { entry: ids[0], frames };
+    assert!(source.handle(written(ahead + 1)).is_err(), "more than were read");
+    source.handle(written(2)).unwrap();
+    source.handle(written(1)).unwrap();
+    assert!(matches!(source.next_work(1), Some(Work::Next(next)) if next.index == ahead));
+    assert_eq!(source.flow_read(ids[0], true, None), Some(2));
+    let begun = source.next_work(1);
+    source.lose_stream(STREAM, begun);
+    assert!(matches!(source.next_work(1), Some(Work::Next(next)) if next.index == ahead + 1), "nobody reads it");
+}
+
+#[test]
+fn what_is_lost_of_a_flow_is_sent_again_before_more_is_read() {
+    let mut source = source();
+    let ids = offered(&mut source, vec![stream()]);
+    source.handle(needs(0, &[Need::All])).unwrap();
+    (0..6).for_each(|index| assert_eq!(read_next(&mut source, 1), index));
+    source.handle(TargetMessage::Written { entry: ids[0], frames: 2 }).unwrap();
+    source.lose_stream(STREAM, None);
+    assert_eq!(drain(&mut source), [SourceMessage::Ask { streams: vec![STREAM], entries: vec![(ids[0], 1)] }]);
+    source.handle(TargetMessage::Missing { entry: ids[0], frames: vec![0..1, 3..4, 5..90] }).unwrap();
+    source.handle(TargetMessage::Answered).unwrap();
+    let mut kept = || match source.next_work(9) {
+        Some(Work::Kept(kept)) => Some(kept.index),
+        Some(Work::Next(_)) => None,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!([kept(), kept(), kept()], [Some(3), Some(5), None]);
+    source.handle(TargetMessage::Lacks { entry: ids[0], frames: vec![3..4] }).unwrap();
+    assert!(matches!(source.next_work(9), Some(Work::Kept(kept)) if kept.index == 3), "it came damaged");
+    for frames in [1..3, 5..7] {
+        let lacks = TargetMessage::Lacks { entry: ids[0], frames: vec![frames] };
+        assert_eq!(source.handle(lacks), Err(ProtocolFault::Misplaced), "gone, or never read");
+    }
 }
 
 #[test]
@@ -499,16 +565,16 @@ fn a_piece_that_was_not_read_to_its_end_goes_again_whatever_has_come_of_it() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(4 * F)]);
     source.handle(needs(0, &[Need::All])).unwrap();
-    let read = |source: &mut Source<()>, stream| {
-        let Some(Work::Frames(piece)) = source.next_work(stream, 1) else { panic!("a frame") };
+    let read = |source: &mut Source<()>| {
+        let Some(Work::Frames(piece)) = source.next_work(1) else { panic!("a frame") };
         let values: Vec<_> = piece.frames.clone().map(|index| (index, [1; 32])).collect();
         source.frames_read(ids[0], &values, &RangeSet::new());
     };
-    read(&mut source, STREAM);
-    let work = source.next_work(STREAM, 1);
-    source.lose_stream(STREAM, work, "gone");
-    (0..3).for_each(|_| read(&mut source, StreamId(9)));
-    assert!(source.next_work(StreamId(9), 1).is_none());
+    read(&mut source);
+    let work = source.next_work(1);
+    source.lose_stream(STREAM, work);
+    (0..3).for_each(|_| read(&mut source));
+    assert!(source.next_work(1).is_none());
     assert!(matches!(drain(&mut source)[..], [SourceMessage::FileEnd { .. }, SourceMessage::Ask { .. }]));
 }
 
@@ -517,19 +583,19 @@ fn what_was_to_be_compared_is_compared_by_another_stream() {
     let mut source = source();
     let entry = with_a_part(&mut source);
     source.handle(TargetMessage::Holds { entry, first: 1, values: vec![[1; 32], [2; 32]], compare: true }).unwrap();
-    let work = source.next_work(STREAM, 1);
-    source.lose_stream(STREAM, work, "gone");
+    let work = source.next_work(1);
+    source.lose_stream(STREAM, work);
     assert_eq!(drain(&mut source), [SourceMessage::Ask { streams: vec![STREAM], entries: vec![] }]);
     source.handle(TargetMessage::Answered).unwrap();
-    let Some(Work::Compare(piece, _)) = source.next_work(STREAM, 1) else { panic!("again") };
+    let Some(Work::Compare(piece, _)) = source.next_work(1) else { panic!("again") };
     assert_eq!(piece.frames, 1..3);
     let mut same = RangeSet::new();
     assert!(same.insert(1));
     source.frames_read(entry, &[(1, [1; 32]), (2, [9; 32])], &same);
-    source.lose_stream(STREAM, None, "gone");
+    source.lose_stream(STREAM, None);
     assert!(matches!(drain(&mut source)[..], [SourceMessage::Same { .. }, SourceMessage::Ask { .. }]));
     source.handle(TargetMessage::Missing { entry, frames: vec![0..5] }).unwrap();
-    let Some(Work::Frames(piece)) = source.next_work(STREAM, 9) else { panic!("the one that differs") };
+    let Some(Work::Frames(piece)) = source.next_work(9) else { panic!("the one that differs") };
     assert_eq!(piece.frames, 2..3);
-    assert!(source.next_work(STREAM, 9).is_none());
+    assert!(source.next_work(9).is_none());
 }

@@ -78,6 +78,8 @@ pub struct Finish<H> {
 /// What is known of a file that came in frames, when all have come.
 #[derive(Debug, Clone)]
 pub struct End {
+    /// Bytes.
+    pub size: u64,
     /// Its time.
     pub modified: Stamp,
     /// Its BLAKE3.

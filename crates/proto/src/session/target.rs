@@ -7,12 +7,14 @@
 
 mod again;
 mod compare;
+mod flow;
 mod loss;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
+use self::flow::{Extent, Progress, tree_of};
 use crate::ids::EntryId;
 use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::manifest::{Entry, Kind, Place, Stamp};
@@ -87,7 +89,7 @@ enum State<H> {
 #[derive(Debug)]
 struct Large<H> {
     handle: Arc<H>,
-    size: u64,
+    extent: Extent,
     tree: FrameTree,
     /// Frames that are being checked and written: a second copy of one is discarded, so that nothing is written to a
     /// file that is whole. At most one for each stream.
@@ -95,8 +97,8 @@ struct Large<H> {
     end: Option<(Stamp, Digest)>,
     /// Of a file that is only compared, what differs.
     differing: Option<Differing>,
-    /// The next frame, where only that one may come.
-    in_order: Option<u64>,
+    /// It comes in order, and its source reads it once.
+    flow: Option<Progress>,
 }
 
 impl<H> Target<H> {
@@ -138,7 +140,9 @@ impl<H> Target<H> {
         match message {
             SourceMessage::Offer { first, entries } => self.handle_offer(first, entries),
             SourceMessage::DirectoryEnd { entry, complete } => self.handle_directory_end(entry, complete),
-            SourceMessage::FileEnd { entry, modified, digest } => self.handle_file_end(entry, modified, digest),
+            SourceMessage::FileEnd { entry, size, modified, digest } => {
+                self.handle_file_end(entry, size, modified, digest)
+            }
             SourceMessage::SourceFailed { entry, reason } => self.handle_source_failed(entry, reason),
             SourceMessage::Same { entry, frames } => self.handle_same(entry, &frames),
             SourceMessage::Differs { entry, frames } => self.handle_differs(entry, &frames),
@@ -209,7 +213,12 @@ impl<H> Target<H> {
                 tracked.state = comparing(frame, handle, *size);
             }
             (Answer::NeededInOrder(handle), State::Examining { kind: Kind::File { size } }) => {
-                tracked.state = receiving(frame, handle, *size, Some(0), keeps);
+                tracked.state = receiving(frame, handle, *size, Some(Progress::default()), keeps);
+            }
+            (Answer::Needed(handle) | Answer::NeededInOrder(handle), State::Examining { kind: Kind::Stream }) => {
+                tracked.state = receiving_large(frame, handle, Extent::Open(None), Some(Progress::default()), keeps);
+                // Its source cannot read it again.
+                tracked.again = true;
             }
             (Answer::Settled | Answer::Refused, State::Examining { .. }) => return self.forget(entry),
             _ => panic!("an answer that entry {} cannot have", entry.0),
@@ -227,10 +236,7 @@ impl<H> Target<H> {
         let Some(tracked) = self.entries.get_mut(&entry) else { return Ok(None) };
         match &mut tracked.state {
             State::Large(large) if large.differing.is_none() => {
-                let index = frame.index_of(large.size, offset, len)?;
-                if large.in_order.is_some_and(|next| next != index) {
-                    return Err(ProtocolFault::OutOfTurn("a frame"));
-                }
+                let index = large.index_of(frame, offset, len)?;
                 let is_new = !large.tree.contains(index) && large.in_hand.insert(index);
                 Ok(is_new.then(|| Arc::clone(&large.handle)))
             }
@@ -249,7 +255,7 @@ impl<H> Target<H> {
             large.in_hand.remove(&index);
             self.unsure.remove(entry, index);
             large.tree.insert(index, value);
-            large.in_order = large.in_order.map(|_| index + 1);
+            self.tell_written(entry);
         }
         self.finish_if_whole(entry)
     }
@@ -262,20 +268,19 @@ impl<H> Target<H> {
         }
     }
 
-    /// A frame that was admitted is not what was sent: asks for it again. `false` where it cannot be (a device that
-    /// is written in order), so that the file has to fail.
-    pub fn resend_frame(&mut self, entry: EntryId, offset: u64) -> bool {
-        let frame = u64::from(self.frame.get());
-        match self.entries.get_mut(&entry) {
-            Some(Tracked { state: State::Large(large), .. }) if large.in_order.is_some() => false,
-            Some(Tracked { state: State::Large(large), .. }) => {
-                large.in_hand.remove(&(offset / frame));
-                let index = offset / frame;
-                self.lacks(entry, &[index..index + 1]);
-                true
-            }
-            // It was settled while the frame was on its way.
-            _ => true,
+    /// A frame that was admitted is not what was sent: asks for it again, unless it was settled meanwhile.
+    pub fn resend_frame(&mut self, entry: EntryId, offset: u64) {
+        let index = offset / u64::from(self.frame.get());
+        if let Some(large) = self.large_mut(entry) {
+            large.in_hand.remove(&index);
+            self.lacks(entry, &[index..index + 1]);
+        }
+    }
+
+    fn large_mut(&mut self, entry: EntryId) -> Option<&mut Large<H>> {
+        match &mut self.entries.get_mut(&entry)?.state {
+            State::Large(large) => Some(large),
+            _ => None,
         }
     }
 
@@ -337,6 +342,11 @@ impl<H> Target<H> {
     /// Whether an entry was offered and is not settled.
     pub fn is_known(&self, entry: EntryId) -> bool {
         self.entries.contains_key(&entry)
+    }
+
+    /// Whether there is a message for the source that does not wait for others to gather.
+    pub fn has_messages(&self) -> bool {
+        !self.outbox.is_empty()
     }
 
     /// The next message for the source.
@@ -444,13 +454,21 @@ impl<H> Target<H> {
         Ok(self.directory_step(entry).map_or(Step::None, Step::Finish))
     }
 
-    fn handle_file_end(&mut self, entry: EntryId, modified: Stamp, digest: Digest) -> Result<Step<H>, ProtocolFault> {
+    fn handle_file_end(
+        &mut self,
+        entry: EntryId,
+        size: u64,
+        modified: Stamp,
+        digest: Digest,
+    ) -> Result<Step<H>, ProtocolFault> {
         if self.tracked(entry)?.is_none() {
             return Ok(Step::None);
         }
+        let frame = self.frame;
         match self.entries.get_mut(&entry) {
             Some(Tracked { state: State::Large(large), .. }) if large.end.is_none() => {
-                large.end = Some((modified, digest))
+                large.close(frame, size)?;
+                large.end = Some((modified, digest));
             }
             _ => return Err(ProtocolFault::OutOfTurn("the end of a file")),
         }
@@ -485,16 +503,17 @@ impl<H> Target<H> {
         let Some(tracked) = self.entries.get_mut(&entry) else { return Step::None };
         let State::Large(large) = &mut tracked.state else { return Step::None };
         let Some(end) = large.end else { return Step::None };
-        if let Some(differing) = large.take_differences(self.frame.frames(large.size)) {
+        if let Some(differing) = large.take_differences(large.frames(self.frame)) {
             let handle = Arc::clone(&large.handle);
             tracked.state = State::Finishing;
             return Step::Differs(entry, handle, differing);
         }
         let Some(digest) = large.tree.digest() else { return Step::None };
         let State::Large(large) = std::mem::replace(&mut tracked.state, State::Finishing) else { return Step::None };
-        let Large { handle, tree, .. } = *large;
+        let Large { handle, tree, extent, .. } = *large;
+        let Extent::Known(size) = extent else { unreachable!("a file that has its end has its size") };
         if digest == end.1 {
-            let end = Box::new(End { modified: end.0, digest, tree });
+            let end = Box::new(End { size, modified: end.0, digest, tree });
             Step::Finish(Finish { entry, handle, end: Some(end), complete: true })
         } else {
             Step::Mismatch(entry, handle)
@@ -574,13 +593,29 @@ fn is_new(message: &SourceMessage) -> bool {
     }
 }
 
-fn receiving<H>(frame: FrameLen, handle: Arc<H>, size: u64, in_order: Option<u64>, keeps_values: bool) -> State<H> {
+fn receiving<H>(frame: FrameLen, handle: Arc<H>, size: u64, flow: Option<Progress>, keeps_values: bool) -> State<H> {
     if size <= frame.pack_file_max() {
         return State::Small { handle };
     }
-    let frames = frame.frames(size);
-    let tree = if keeps_values { FrameTree::keeping(frames) } else { FrameTree::new(frames) };
-    State::Large(Box::new(Large { handle, size, tree, in_hand: HashSet::new(), end: None, differing: None, in_order }))
+    receiving_large(frame, handle, Extent::Known(size), flow, keeps_values)
+}
+
+fn receiving_large<H>(
+    frame: FrameLen,
+    handle: Arc<H>,
+    extent: Extent,
+    flow: Option<Progress>,
+    keeps_values: bool,
+) -> State<H> {
+    State::Large(Box::new(Large {
+        handle,
+        extent,
+        tree: tree_of(frame, extent, keeps_values),
+        in_hand: HashSet::new(),
+        end: None,
+        differing: None,
+        flow,
+    }))
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ fn end_of(entry: u64) -> SourceMessage {
 }
 
 fn file_end(entry: u64) -> SourceMessage {
-    SourceMessage::FileEnd { entry: EntryId(entry), modified: Stamp::default(), digest: [0; 32] }
+    SourceMessage::FileEnd { entry: EntryId(entry), size: 2 * F, modified: Stamp::default(), digest: [0; 32] }
 }
 
 fn failed(entry: u64) -> SourceMessage {
@@ -147,7 +147,7 @@ fn of_two_copies_of_a_frame_one_is_written() {
     let admit = |target: &mut Target<u64>| target.admit_frame(EntryId(0), 2 * F, 1).unwrap().is_some();
     assert!(admit(&mut target));
     assert!(!admit(&mut target), "the first is being written, and what comes after it may be the file's name");
-    assert!(target.resend_frame(EntryId(0), 2 * F));
+    target.resend_frame(EntryId(0), 2 * F);
     assert!(admit(&mut target), "it was damaged");
     target.frame_written(EntryId(0), 2 * F, [0; 32]);
     assert!(!admit(&mut target));
@@ -172,7 +172,9 @@ fn a_part_from_an_earlier_run_counts_and_is_told() {
     let holds = TargetMessage::Holds { entry: EntryId(0), first: 0, values: vec![[1; 32]; 2], compare: false };
     assert_eq!(drain(&mut target), [TargetMessage::Lacks { entry: EntryId(0), frames: vec![2..3] }, holds]);
     assert_eq!(target.admit_frame(EntryId(0), 0, frame_len().bytes()), Ok(None), "it is there");
-    target.handle(SourceMessage::FileEnd { entry: EntryId(0), modified: Stamp::default(), digest }).unwrap();
+    target
+        .handle(SourceMessage::FileEnd { entry: EntryId(0), size: 2 * F + 1, modified: Stamp::default(), digest })
+        .unwrap();
     assert!(target.admit_frame(EntryId(0), 2 * F, 1).unwrap().is_some());
     assert!(matches!(target.frame_written(EntryId(0), 2 * F, [1; 32]), Step::Finish(_)));
 }
@@ -182,7 +184,9 @@ fn a_part_that_is_to_be_compared_counts_when_it_was() {
     let mut target = target();
     let digest = with_a_part(&mut target);
     assert!(matches!(target.holds(EntryId(0), 0, &[[1; 32]; 3], true), Step::None));
-    target.handle(SourceMessage::FileEnd { entry: EntryId(0), modified: Stamp::default(), digest }).unwrap();
+    target
+        .handle(SourceMessage::FileEnd { entry: EntryId(0), size: 2 * F + 1, modified: Stamp::default(), digest })
+        .unwrap();
     let same = |frames| SourceMessage::Same { entry: EntryId(0), frames: vec![frames] };
     for frames in [0..4, 3..9, 0..u64::MAX] {
         assert!(matches!(target.handle(same(frames)), Err(ProtocolFault::Unasked(_))));
@@ -220,19 +224,85 @@ fn a_file_that_is_offered_anew_takes_the_place_of_what_it_was() {
     assert!(matches!(target.parent(&Place::Again(EntryId(1))), Parent::Refused), "it is settled");
 }
 
-#[test]
-fn a_device_takes_frames_in_order_and_none_again() {
+/// A target that has been offered a flow.
+fn with_a_flow(kind: Kind, answer: Answer<u64>) -> Target<u64> {
     let mut target = target();
-    target.handle(offer(0, vec![file(2 * F)])).unwrap();
-    target.answer(EntryId(0), Answer::NeededInOrder(Arc::new(0)));
-    assert_eq!(drain(&mut target), [TargetMessage::Needs { first: EntryId(0), needs: vec![Need::InOrder] }]);
+    target.handle(offer(0, vec![child(None, kind)])).unwrap();
+    target.answer(EntryId(0), answer);
+    drain(&mut target);
+    target
+}
+
+#[test]
+fn a_flow_takes_frames_in_any_order_but_not_far_ahead_and_tells_how_far_it_is_written() {
+    let ahead = frame_len().frames_ahead();
     let len = frame_len().bytes();
-    assert_eq!(target.admit_frame(EntryId(0), F, len), Err(ProtocolFault::OutOfTurn("a frame")));
-    assert!(!target.resend_frame(EntryId(0), 0));
-    assert!(target.admit_frame(EntryId(0), 0, len).is_ok());
-    target.frame_written(EntryId(0), 0, [0; 32]);
-    assert_eq!(target.admit_frame(EntryId(0), 0, len), Err(ProtocolFault::OutOfTurn("a frame")));
-    assert!(target.admit_frame(EntryId(0), F, len).is_ok());
+    for (kind, in_order, frames) in
+        [(Kind::Stream, false, None), (Kind::Stream, true, None), (Kind::File { size: 999 * F }, true, Some(999))]
+    {
+        let answer = if in_order { Answer::NeededInOrder(Arc::new(0)) } else { need(0) };
+        let mut target = with_a_flow(kind, answer);
+        assert!(target.admit_frame(EntryId(0), 2 * F, len).unwrap().is_some());
+        assert!(target.admit_frame(EntryId(0), (ahead - 1) * F, len).unwrap().is_some());
+        let too_far = Err(ProtocolFault::OverLimit("frames ahead of what is written"));
+        assert_eq!(target.admit_frame(EntryId(0), ahead * F, len), too_far);
+        for index in 0..ahead / 8 {
+            assert!(drain(&mut target).is_empty());
+            target.frame_written(EntryId(0), index * F, [0; 32]);
+        }
+        assert_eq!(drain(&mut target), [TargetMessage::Written { entry: EntryId(0), frames: ahead / 8 }]);
+        assert!(target.admit_frame(EntryId(0), ahead * F, len).unwrap().is_some());
+        assert_eq!(target.admit_frame(EntryId(0), 0, len), Ok(None), "it is there");
+        target.resend_frame(EntryId(0), ahead * F);
+        let again = TargetMessage::Lacks { entry: EntryId(0), frames: vec![ahead..ahead + 1] };
+        assert_eq!(drain(&mut target), [again]);
+        target.handle(SourceMessage::Ask { streams: vec![], entries: vec![(EntryId(0), 1)] }).unwrap();
+        let told = drain(&mut target);
+        let missing = vec![ahead / 8..ahead - 1, ahead..frames.unwrap_or(ahead / 8 + ahead)];
+        assert_eq!(told[0], TargetMessage::Missing { entry: EntryId(0), frames: missing });
+    }
+}
+
+#[test]
+fn only_the_last_frame_of_a_stream_is_short_and_its_end_has_to_agree() {
+    let len = frame_len().bytes();
+    let end = |size| SourceMessage::FileEnd { entry: EntryId(0), size, modified: Stamp::default(), digest: [0; 32] };
+    let begun = || with_a_flow(Kind::Stream, need(0));
+    let mut target = begun();
+    assert!(target.admit_frame(EntryId(0), 3 * F, 7).unwrap().is_some());
+    assert_eq!(target.admit_frame(EntryId(0), 4 * F, len), Err(ProtocolFault::Misplaced), "behind the last");
+    assert_eq!(target.admit_frame(EntryId(0), F, 7), Err(ProtocolFault::Misplaced), "short in the middle");
+    assert_eq!(target.admit_frame(EntryId(0), 1, len), Err(ProtocolFault::Misplaced), "not where a frame begins");
+    assert!(target.admit_frame(EntryId(0), F, len).unwrap().is_some());
+    for size in [0, 3 * F, 3 * F + 6, 3 * F + 8, 9 * F, u64::MAX] {
+        let mut target = begun();
+        assert!(target.admit_frame(EntryId(0), 3 * F, 7).unwrap().is_some());
+        assert!(target.handle(end(size)).is_err(), "{size}");
+    }
+    for size in [0, F, 2 * F - 1, F + 1] {
+        let mut target = begun();
+        assert!(target.admit_frame(EntryId(0), F, len).unwrap().is_some());
+        assert!(target.handle(end(size)).is_err(), "{size}");
+    }
+    assert!(matches!(target.handle(end(3 * F + 7)), Ok(Step::None)));
+    assert!(target.handle(end(3 * F + 7)).is_err(), "once");
+    assert_eq!(target.admit_frame(EntryId(0), 4 * F, len), Err(ProtocolFault::Misplaced));
+    let mut empty = begun();
+    let digest = *blake3::hash(b"").as_bytes();
+    let end = SourceMessage::FileEnd { entry: EntryId(0), size: 0, modified: Stamp::default(), digest };
+    assert!(matches!(empty.handle(end), Ok(Step::Finish(_))));
+}
+
+#[test]
+fn a_stream_is_not_asked_for_again_when_it_is_lost() {
+    let mut target = with_a_flow(Kind::Stream, need(0));
+    assert!(target.admit_frame(EntryId(0), 0, 3).unwrap().is_some());
+    let value = *blake3::hash(b"abc").as_bytes();
+    target.frame_written(EntryId(0), 0, value);
+    let end = SourceMessage::FileEnd { entry: EntryId(0), size: 3, modified: Stamp::default(), digest: value };
+    let Ok(Step::Finish(Finish { entry, handle, end: Some(end), .. })) = target.handle(end) else { panic!("whole") };
+    assert_eq!(end.size, 3);
+    assert_eq!(target.lost(vec![Lost { entry, handle, left: Some((3, end)) }]), [entry]);
 }
 
 #[test]
@@ -240,7 +310,7 @@ fn a_file_is_whole_when_frames_and_end_are_there() {
     let data = vec![7u8; 2 * frame_len().bytes()];
     let value = |index: u64| frame_len().hash(2 * F, index, &data[..frame_len().bytes()]);
     let digest = *blake3::hash(&data).as_bytes();
-    let end = SourceMessage::FileEnd { entry: EntryId(0), modified: Stamp::default(), digest };
+    let end = SourceMessage::FileEnd { entry: EntryId(0), size: 2 * F, modified: Stamp::default(), digest };
     for end_comes in 0..3 {
         let mut target = target();
         offered(&mut target, vec![file(2 * F)]);
@@ -263,9 +333,10 @@ fn a_file_is_whole_when_frames_and_end_are_there() {
 #[test]
 fn frames_that_are_another_file_are_a_mismatch() {
     let mut target = target();
-    offered(&mut target, vec![file(F)]);
+    offered(&mut target, vec![file(2 * F)]);
     target.handle(file_end(0)).unwrap();
-    assert!(matches!(target.frame_written(EntryId(0), 0, [9; 32]), Step::Mismatch(EntryId(0), _)));
+    target.frame_written(EntryId(0), 0, [9; 32]);
+    assert!(matches!(target.frame_written(EntryId(0), F, [9; 32]), Step::Mismatch(EntryId(0), _)));
     target.settle(EntryId(0), false);
     assert_eq!(drain(&mut target)[1..], [TargetMessage::TargetFailed { entry: EntryId(0) }]);
 }
@@ -306,7 +377,8 @@ fn what_the_source_gives_up_is_abandoned_once() {
         assert!(matches!(target.handle(failed(entry)), Ok(Step::None)), "once");
     }
     assert_eq!(target.admit_frame(EntryId(1), 0, frame_len().bytes()), Ok(None), "it is being removed");
-    assert!(target.resend_frame(EntryId(1), 0) && matches!(target.frame_written(EntryId(1), 0, [0; 32]), Step::None));
+    target.resend_frame(EntryId(1), 0);
+    assert!(matches!(target.frame_written(EntryId(1), 0, [0; 32]), Step::None));
     assert!(target.abandoned(EntryId(1)).is_none() && target.abandoned(EntryId(1)).is_none());
     assert!(target.settle(EntryId(1), false).is_none(), "not settled twice");
     assert!(matches!(target.abandoned(EntryId(2)), Some(finish) if finish.entry == EntryId(0)));
@@ -357,7 +429,7 @@ fn a_source_that_reads_nothing_cannot_fill_the_memory() {
     offered(&mut target, vec![file(F)]);
     let mut resends = 0;
     while target.admit_frame(EntryId(0), 0, frame_len().bytes()).is_ok() {
-        assert!(target.resend_frame(EntryId(0), 0));
+        target.resend_frame(EntryId(0), 0);
         resends += 1;
         assert!(resends <= OUTBOX_RESENDS_MAX + 1);
     }
@@ -515,7 +587,9 @@ fn whole_file() -> (Target<u64>, Box<End>) {
     target.keep_values();
     offered(&mut target, vec![file(3 * F)]);
     let digest = *blake3::hash(&data).as_bytes();
-    target.handle(SourceMessage::FileEnd { entry: EntryId(0), modified: Stamp::default(), digest }).unwrap();
+    target
+        .handle(SourceMessage::FileEnd { entry: EntryId(0), size: 3 * F, modified: Stamp::default(), digest })
+        .unwrap();
     let end = written(&mut target, 0..3).expect("it is whole");
     drain(&mut target);
     (target, end)

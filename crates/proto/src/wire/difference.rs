@@ -75,7 +75,7 @@ impl From<&Kind> for What {
     fn from(kind: &Kind) -> Self {
         match kind {
             Kind::Directory => Self::Directory,
-            Kind::File { .. } => Self::File,
+            Kind::File { .. } | Kind::Stream => Self::File,
             Kind::Symlink { .. } => Self::Symlink,
         }
     }

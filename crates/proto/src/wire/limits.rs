@@ -28,6 +28,9 @@ pub const COMPARES_MAX: usize = 1 << 14;
 /// Most files that travel in frames and are begun and not settled: each is open at both ends. At 1,024 descriptors,
 /// which a process has unless it is given more, directories and streams still have theirs.
 pub const LARGE_IN_FLIGHT_MAX: usize = 256;
+/// Most bytes of a flow that are read at the source and not known to be written at the target. Both ends may have to hold
+/// that much; on a long path, no more than this moves in a round trip.
+pub const FLOW_AHEAD: u64 = 64 << 20;
 /// Most bytes that a symbolic link holds (Linux: PATH_MAX less its NUL).
 pub const SYMLINK_MAX: usize = 4095;
 /// Most ways in which an entry differs that are told of it.

@@ -36,6 +36,8 @@ pub enum SourceMessage {
     FileEnd {
         /// The file.
         entry: EntryId,
+        /// Bytes; of a file whose size was offered, that size.
+        size: u64,
         /// Time of last modification when it was read.
         modified: Stamp,
         /// BLAKE3 of the whole file.
@@ -134,6 +136,13 @@ pub enum TargetMessage {
     },
     /// What the source asked is answered.
     Answered,
+    /// Of a flow, all frames before this one are written: the source need not keep them any more.
+    Written {
+        /// The flow.
+        entry: EntryId,
+        /// How many they are.
+        frames: u64,
+    },
 }
 
 /// What the target lacks of an entry: an open set of kinds, so that ranges and signatures can join it.
@@ -143,7 +152,7 @@ pub enum Need {
     Nothing,
     /// All of it, in any order; for a directory: its children.
     All,
-    /// All of it, by one stream, from its beginning to its end.
+    /// All of it, from its beginning to its end.
     InOrder,
     /// What is said to be lacking, in any order: an earlier run left a part of it here.
     Rest,
@@ -171,11 +180,13 @@ mod kind {
     pub const HOLDS: u8 = 21;
     pub const MISSING: u8 = 22;
     pub const ANSWERED: u8 = 23;
+    pub const WRITTEN: u8 = 24;
 
     pub const DIRECTORY: u8 = 1;
     pub const FILE: u8 = 2;
     pub const SYMLINK: u8 = 3;
     pub const FILE_WITH_VERSION: u8 = 4;
+    pub const STREAM: u8 = 5;
     pub const AGAIN: u8 = 0x40;
     pub const OPERAND: u8 = 0x80;
 }
@@ -192,8 +203,8 @@ impl SourceMessage {
             SourceMessage::DirectoryEnd { entry, complete } => {
                 opening(&mut out, kind::DIRECTORY_END, job).varint(entry.0).bool(*complete);
             }
-            SourceMessage::FileEnd { entry, modified, digest } => {
-                opening(&mut out, kind::FILE_END, job).varint(entry.0);
+            SourceMessage::FileEnd { entry, size, modified, digest } => {
+                opening(&mut out, kind::FILE_END, job).varint(entry.0).varint(*size);
                 encode_stamp(&mut out, *modified);
                 out.raw(digest);
             }
@@ -238,6 +249,7 @@ impl SourceMessage {
             }
             kind::FILE_END => SourceMessage::FileEnd {
                 entry: EntryId(reader.varint()?),
+                size: reader.varint()?,
                 modified: decode_stamp(&mut reader)?,
                 digest: reader.array()?,
             },
@@ -302,6 +314,9 @@ impl TargetMessage {
             TargetMessage::Answered => {
                 opening(&mut out, kind::ANSWERED, job);
             }
+            TargetMessage::Written { entry, frames } => {
+                opening(&mut out, kind::WRITTEN, job).varint(entry.0).varint(*frames);
+            }
         }
         out.into_bytes()
     }
@@ -330,6 +345,7 @@ impl TargetMessage {
                 TargetMessage::Missing { entry: EntryId(reader.varint()?), frames: decode_runs(&mut reader)? }
             }
             kind::ANSWERED => TargetMessage::Answered,
+            kind::WRITTEN => TargetMessage::Written { entry: EntryId(reader.varint()?), frames: reader.varint()? },
             value => return Err(ProtocolFault::Unknown { what: "message from a target", value: value.into() }),
         };
         reader.finish()?;
@@ -419,6 +435,7 @@ fn encode_entry(out: &mut Writer, entry: &Entry) {
         Kind::Directory => kind::DIRECTORY,
         Kind::File { .. } if entry.version.is_some() => kind::FILE_WITH_VERSION,
         Kind::File { .. } => kind::FILE,
+        Kind::Stream => kind::STREAM,
         Kind::Symlink { .. } => kind::SYMLINK,
     };
     match &entry.place {
@@ -427,7 +444,7 @@ fn encode_entry(out: &mut Writer, entry: &Entry) {
         Place::Again(entry) => out.u8(kind | kind::AGAIN).varint(entry.0),
     };
     match &entry.kind {
-        Kind::Directory => {}
+        Kind::Directory | Kind::Stream => {}
         Kind::File { size } => {
             out.varint(*size);
         }
@@ -458,6 +475,7 @@ fn decode_entry(reader: &mut Reader<'_>) -> Decoded<Entry> {
     let kind = match tag & !(kind::OPERAND | kind::AGAIN) {
         kind::DIRECTORY => Kind::Directory,
         kind::FILE | kind::FILE_WITH_VERSION => Kind::File { size: reader.varint()? },
+        kind::STREAM => Kind::Stream,
         kind::SYMLINK => Kind::Symlink { points_to: decode_link(reader)? },
         value => return Err(ProtocolFault::Unknown { what: "kind of entry", value: value.into() }),
     };

@@ -21,6 +21,7 @@ fn entry() -> impl Strategy<Value = Entry> {
     ];
     let kind = prop_oneof![
         Just(Kind::Directory),
+        Just(Kind::Stream),
         any::<u64>().prop_map(|size| Kind::File { size }),
         proptest::collection::vec(1u8.., 1..4096).prop_map(|bytes| Kind::Symlink { points_to: bytes.into() }),
     ];
@@ -67,7 +68,7 @@ proptest! {
     fn no_bytes_make_decoding_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = SourceMessage::decode(&bytes, JOB);
         let _ = TargetMessage::decode(&bytes, JOB);
-        for kind in 0..24 {
+        for kind in 0..25 {
             let mut framed = vec![kind, 1, 0, 0, 0];
             framed.extend_from_slice(&bytes);
             let _ = SourceMessage::decode(&framed, JOB);
@@ -80,7 +81,7 @@ proptest! {
 fn short_messages_come_back() {
     for message in [
         SourceMessage::DirectoryEnd { entry: EntryId(5), complete: false },
-        SourceMessage::FileEnd { entry: EntryId(1 << 50), modified: Stamp::default(), digest: [7; 32] },
+        SourceMessage::FileEnd { entry: EntryId(1 << 50), size: 1 << 60, modified: Stamp::default(), digest: [7; 32] },
         SourceMessage::SourceFailed { entry: EntryId(0), reason: "gone".into() },
         SourceMessage::OffersEnd,
         SourceMessage::Same { entry: EntryId(7), frames: vec![0..9] },
@@ -97,6 +98,7 @@ fn short_messages_come_back() {
         TargetMessage::ResendPacked { entries: vec![EntryId(4), EntryId(5)] },
         TargetMessage::Missing { entry: EntryId(3), frames: vec![0..1] },
         TargetMessage::Answered,
+        TargetMessage::Written { entry: EntryId(3), frames: 1 << 40 },
     ] {
         assert_eq!(TargetMessage::decode(&message.encode(JOB), JOB), Ok(message));
     }

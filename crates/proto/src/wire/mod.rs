@@ -11,6 +11,7 @@ pub mod handshake;
 pub mod limits;
 pub mod link;
 pub mod message;
+pub mod pipe;
 pub mod report;
 pub mod request;
 pub mod route;

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use super::fault::ProtocolFault;
 use super::handshake::Suite;
 use super::limits::{CONGESTION_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX};
+use super::pipe::Pipe;
 use super::route::{self, Route};
 use super::rules::{LeaveOut, Rules};
 use super::storage::{Fsync, StorageRequest, Verify};
@@ -113,6 +114,8 @@ pub struct SourceRequest {
     pub storage: StorageRequest,
     /// What may be done to payloads before they are sealed.
     pub compression: Policy,
+    /// What the one operand stands for.
+    pub pipe: Pipe,
     /// Nothing is sent: what both ends have is compared.
     pub compare: bool,
 }
@@ -165,6 +168,8 @@ pub struct TargetRequest {
     pub journal_dir: Vec<u8>,
     /// What is waited for before a file counts as copied.
     pub fsync: Fsync,
+    /// What the path stands for.
+    pub pipe: Pipe,
     /// Nothing is written: what is there is compared with a source that does this with symbolic links.
     pub compare: Option<Links>,
 }
@@ -210,6 +215,7 @@ impl ControllerMessage {
                 out.u64(request.rate_bytes_per_s);
                 request.storage.encode(&mut out);
                 request.compression.encode(&mut out);
+                request.pipe.encode(&mut out);
                 out.bool(request.compare);
             }
             Self::Target(request) => {
@@ -275,6 +281,7 @@ fn decode_source(reader: &mut Reader<'_>) -> Decoded<SourceRequest> {
         rate_bytes_per_s: reader.u64()?,
         storage: StorageRequest::decode(reader)?,
         compression: Policy::decode(reader)?,
+        pipe: Pipe::decode(reader)?,
         compare: reader.bool()?,
     })
 }
@@ -311,6 +318,7 @@ impl TargetRequest {
         self.storage.encode(out);
         out.bool(self.resume).bool(self.keep_partial).bytes(&self.journal_dir);
         self.fsync.encode(out);
+        self.pipe.encode(out);
         out.bool(self.compare.is_some());
         self.compare.iter().for_each(|links| {
             out.u8(links.number());
@@ -340,6 +348,7 @@ impl TargetRequest {
             keep_partial: reader.bool()?,
             journal_dir: reader.bytes(PATH_MAX, "a path")?.to_vec(),
             fsync: Fsync::decode(reader)?,
+            pipe: Pipe::decode(reader)?,
             compare: if reader.bool()? { Some(Links::from_number(reader.u8()?)?) } else { None },
         })
     }
@@ -451,6 +460,7 @@ mod tests {
                 storage: StorageRequest::default(),
                 rate_bytes_per_s: u64::MAX,
                 compression: Policy::Auto,
+                pipe: Pipe::Named,
                 compare: true,
             }),
             ControllerMessage::Target(TargetRequest {
@@ -471,6 +481,7 @@ mod tests {
                 keep_partial: false,
                 journal_dir: b"/j".to_vec(),
                 fsync: Fsync::Data,
+                pipe: Pipe::Standard,
                 compare: Some(Links::Follow),
             }),
             ControllerMessage::Listen { address: None },

@@ -23,14 +23,8 @@ pub(super) struct Losses {
 }
 
 impl<H> Source<H> {
-    /// A stream is gone, with all that was on its way; `in_hand` is what its thread was at and had not done. Returns the
-    /// files that had to come in order by this stream: they have failed.
-    pub fn lose_stream(
-        &mut self,
-        stream: StreamId,
-        in_hand: impl IntoIterator<Item = Work<H>>,
-        reason: &str,
-    ) -> Vec<Arc<H>> {
+    /// A stream is gone, with all that was on its way; `in_hand` is what its thread was at and had not done.
+    pub fn lose_stream(&mut self, stream: StreamId, in_hand: impl IntoIterator<Item = Work<H>>) {
         self.losses.streams.push(stream);
         for work in in_hand {
             match work {
@@ -38,23 +32,17 @@ impl<H> Source<H> {
                     self.plan.add_compare(piece, values);
                 }
                 Work::Frames(piece) => self.take_back(piece),
+                Work::Next(next) => self.leave_unread(next.entry),
                 // The target says which of them it lacks.
-                Work::Compare(..) | Work::Pack(_) => {}
+                Work::Compare(..) | Work::Pack(_) | Work::Kept(_) => {}
             }
         }
-        let carried = |tracked: &Tracked<H>| matches!(&tracked.state, State::Large(Large { carrier: Some(carrier), .. }) if *carrier == stream);
-        let carried = self.entries.iter().filter(|(_, tracked)| carried(tracked));
-        let carried: Vec<_> = carried.map(|(entry, tracked)| (*entry, Arc::clone(&tracked.handle))).collect();
-        carried.into_iter().filter_map(|(entry, handle)| self.fail(entry, reason).then_some(handle)).collect()
     }
 
     /// Of a piece that was not read to its end, nothing counts as read, even if it has come: it goes again.
     fn take_back(&mut self, piece: Piece<H>) {
         self.plan.done(piece.ticket);
         let Some(Tracked { state: State::Large(large), .. }) = self.entries.get_mut(&piece.entry) else { return };
-        if large.in_order {
-            return;
-        }
         let mut unread = RangeSet::new();
         unread.extend(piece.frames.clone().filter(|index| !large.tree.contains(*index)));
         for frames in unread.iter() {
@@ -64,15 +52,14 @@ impl<H> Source<H> {
     }
 
     /// What a stream is given: until it is settled, it may get lost.
-    pub(super) fn hand_out(&mut self, stream: StreamId, work: &Work<H>) {
+    pub(super) fn hand_out(&mut self, work: &Work<H>) {
         match work {
             Work::Frames(piece) => match self.entries.get_mut(&piece.entry).map(|tracked| &mut tracked.state) {
-                Some(State::Large(large)) if large.in_order => large.carrier = Some(stream),
                 Some(State::Large(large)) => large.handed.extend(piece.frames.clone()),
                 _ => {}
             },
-            // Those that differ count as handed out when all were compared.
-            Work::Compare(..) => {}
+            // Those that differ count as handed out when all were compared, and those of flows when they were read.
+            Work::Compare(..) | Work::Next(_) | Work::Kept(_) => {}
             Work::Pack(files) => files.iter().for_each(|file| self.set_handed(file.entry, true)),
         }
     }
@@ -95,6 +82,7 @@ impl<H> Source<H> {
         let is_out = |state: &State| match state {
             State::Small { handed, .. } => *handed,
             State::Large(large) => !large.handed.is_empty(),
+            State::Flow(flow) => !flow.handed.is_empty(),
             State::Offered { .. } | State::Directory { .. } => false,
         };
         let mut out = RangeSet::new();
@@ -107,6 +95,9 @@ impl<H> Source<H> {
     pub(super) fn handle_missing(&mut self, entry: EntryId, frames: &[Range<u64>]) -> Result<(), ProtocolFault> {
         self.check_offered(entry)?;
         self.check_asking()?;
+        if self.is_flow(entry) {
+            return self.resend_flow(entry, frames, false);
+        }
         let Some(Tracked { handle, state }) = self.entries.get_mut(&entry) else { return Ok(()) };
         let State::Large(Large { size, handed, .. }) = state else {
             return Err(ProtocolFault::Unasked("frames of what has none"));

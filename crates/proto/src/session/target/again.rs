@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use super::flow::Extent;
 use super::{Large, Lost, State, Target, Tracked};
 use crate::ids::EntryId;
 use crate::wire::limits::PACK_FILES_MAX;
@@ -29,12 +30,12 @@ impl<H> Target<H> {
             let lacking: Vec<_> = end.tree.seen().gaps(end.tree.frames()).collect();
             tracked.state = State::Large(Box::new(Large {
                 handle,
-                size,
+                extent: Extent::Known(size),
                 end: Some((end.modified, end.digest)),
                 tree: end.tree,
                 in_hand: HashSet::new(),
                 differing: None,
-                in_order: None,
+                flow: None,
             }));
             self.lacks(entry, &lacking);
         }

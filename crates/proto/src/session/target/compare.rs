@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::flow::Extent;
 use super::{Large, State, Step, Target, Tracked};
 use crate::ids::EntryId;
 use crate::integrity::{Digest, FrameLen, FrameTree};
@@ -155,7 +156,15 @@ impl<H> Target<H> {
 pub(super) fn comparing<H>(frame: FrameLen, handle: Arc<H>, size: u64) -> State<H> {
     let tree = FrameTree::new(frame.frames(size));
     let differing = Some(Differing::default());
-    State::Large(Box::new(Large { handle, size, tree, in_hand: HashSet::new(), end: None, differing, in_order: None }))
+    State::Large(Box::new(Large {
+        handle,
+        extent: Extent::Known(size),
+        tree,
+        in_hand: HashSet::new(),
+        end: None,
+        differing,
+        flow: None,
+    }))
 }
 
 impl<H> Large<H> {

@@ -38,7 +38,7 @@ impl<H> Target<H> {
             None | Some(State::Finishing) => {}
             Some(State::Small { .. }) => packed.push(entry),
             Some(State::Large(large)) => {
-                let missing = large.missing(frame.frames(large.size));
+                let missing = large.missing(large.frames(frame));
                 for frames in missing.chunks(FRAME_RUNS_MAX) {
                     self.outbox.push_back(TargetMessage::Missing { entry, frames: frames.to_vec() });
                 }

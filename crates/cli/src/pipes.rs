@@ -1,0 +1,107 @@
+//! Which ends of a copy are pipes: `-` for standard input and output, `-N` for FIFOs and programs.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use haul_engine::spec::{Host, Location, Piped};
+
+use crate::args::UsageError;
+use crate::args::operand::parse_operand;
+use crate::args::values::Values;
+
+/// A file that has not grown for longer will not.
+const QUIET_MAX: Duration = Duration::from_secs(86_400);
+/// What stands for standard input or output.
+const STANDARD: &str = "-";
+
+/// The ends that are pipes.
+#[derive(Debug, Default)]
+pub struct Pipes {
+    /// The one source.
+    pub source: Option<Piped>,
+    /// The target.
+    pub target: Option<Piped>,
+}
+
+/// Which ends `-N` names: source, target.
+fn named(values: &Values) -> Result<(bool, bool), UsageError> {
+    let ends = [("i", (true, false)), ("o", (false, true)), ("io", (true, true))];
+    Ok(values.choice("pipe", &ends)?.unwrap_or_default())
+}
+
+/// Where all operands are, the last of which is the target.
+pub fn locations(values: &Values, operands: &[OsString]) -> Result<Vec<Location>, UsageError> {
+    let (source, target) = named(values)?;
+    let last = operands.len().saturating_sub(1);
+    let location = |(at, operand): (usize, &OsString)| match if at == last { target } else { source } {
+        true => program_operand(operand),
+        false => parse_operand(operand),
+    };
+    operands.iter().enumerate().map(location).collect()
+}
+
+/// A line of shell has a host before it only where that could be one: `tar -cf - a:b` is for this machine.
+fn program_operand(operand: &OsString) -> Result<Location, UsageError> {
+    let before_colon = operand.as_bytes().split(|byte| *byte == b':').next().unwrap_or_default();
+    match before_colon.iter().any(|byte| byte.is_ascii_whitespace() || b"'\"|;&<>()$`=".contains(byte)) {
+        true => Ok(Location { host: Host::Local, path: operand.into() }),
+        false => parse_operand(operand),
+    }
+}
+
+/// Finds out which ends of `operands` are pipes, the last of which is the target.
+pub fn pipes(values: &Values, operands: &[OsString], sources: &[Location]) -> Result<Pipes, UsageError> {
+    let is_standard = |operand: &OsString| operand == STANDARD;
+    let Some((target, typed_sources)) = operands.split_last() else { return Ok(Pipes::default()) };
+    let (source_named, target_named) = named(values)?;
+    if is_standard(target) {
+        refuse_standard_output(values)?;
+    }
+    let growing = growing(values)?;
+    let is_input = typed_sources.iter().any(is_standard);
+    if growing.is_some() && (is_input || source_named) {
+        return Err(UsageError::new("-R follows a file, and the source is a pipe")
+            .remedy("leave -R out: a pipe is read until it ends"));
+    }
+    let source = match is_input {
+        true => Some(standard(io::stdin())?),
+        false => source_named.then_some(Piped::Named).or(growing),
+    };
+    let target = match is_standard(target) {
+        true => Some(standard(io::stdout())?),
+        false => target_named.then_some(Piped::Named),
+    };
+    if (source.is_some() || target.is_some()) && sources.len() > 1 {
+        return Err(UsageError::new("a pipe takes or brings one file's bytes, and there are several sources")
+            .remedy("pipe tar's output into haul: tar -cf - FILES | haul - TARGET"));
+    }
+    Ok(Pipes { source, target })
+}
+
+/// `-R`: for how long a file may not grow until it has ended.
+fn growing(values: &Values) -> Result<Option<Piped>, UsageError> {
+    let quiet = values.time("realtime", Duration::from_secs(1)..=QUIET_MAX, "from 1s to 1d")?;
+    Ok(quiet.map(Piped::Growing))
+}
+
+fn refuse_standard_output(values: &Values) -> Result<(), UsageError> {
+    let both = |option: &str| {
+        Err(UsageError::new(format!("the target - and {option} both want standard output"))
+            .remedy("name a file as the target, or leave the option out"))
+    };
+    match values.last("checksums") {
+        _ if values.flag("json") => both("--json"),
+        Some(file) if file == STANDARD => both("--checksums -"),
+        _ => Ok(()),
+    }
+}
+
+fn standard(stream: impl AsFd) -> Result<Piped, UsageError> {
+    let owned = stream.as_fd().try_clone_to_owned();
+    let fd: OwnedFd = owned.map_err(|error| UsageError::new(format!("-: it is not open: {error}")))?;
+    Ok(Piped::Standard(Arc::new(fd)))
+}

@@ -1,0 +1,72 @@
+//! Descriptors that a process leaves to a child besides its standard ones: under their own numbers, and to no other child.
+
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_getfd, fcntl_setfd};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::Arc;
+
+/// Numbers below this are a process's standard input, output and error output.
+const STANDARD: RawFd = 3;
+
+/// Has the process that `command` starts keep `fd`. Returns the number that it has there.
+pub fn hand_over(command: &mut Command, fd: &Arc<OwnedFd>) -> io::Result<RawFd> {
+    // One that is not a standard one, which the child gets others for.
+    let kept = fcntl_dupfd_cloexec(&**fd, STANDARD)?;
+    let number = kept.as_raw_fd();
+    let keep = move || Ok(fcntl_setfd(&kept, FdFlags::empty())?);
+    // SAFETY: between fork and exec, the closure makes one system call (fcntl(2), async-signal-safe) and allocates
+    // nothing. The descriptor is open: the closure owns it, and the command the closure.
+    #[allow(unsafe_code)]
+    unsafe {
+        command.pre_exec(keep);
+    }
+    Ok(number)
+}
+
+/// Takes the descriptor that the parent left here under this number. To be called once for each number, before anything
+/// else is opened.
+pub fn take(number: RawFd) -> io::Result<OwnedFd> {
+    if number < STANDARD {
+        return Err(io::Error::other("a standard descriptor cannot be handed over"));
+    }
+    // SAFETY: the number is not negative, and is only used to ask whether it is a descriptor.
+    #[allow(unsafe_code)]
+    let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
+    fcntl_getfd(borrowed)?;
+    // SAFETY: it is open, as was just seen. Nothing in this process owns it: it was opened by the parent, which told its
+    // number, and nothing has been opened here yet.
+    #[allow(unsafe_code)]
+    let owned = unsafe { OwnedFd::from_raw_fd(number) };
+    fcntl_setfd(&owned, FdFlags::CLOEXEC)?;
+    Ok(owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::process::Stdio;
+
+    #[test]
+    fn a_child_has_what_it_was_handed_and_another_has_not() {
+        let (mut reading, writing) = io::pipe().unwrap();
+        let writing = Arc::new(OwnedFd::from(writing));
+        let script = |number| format!("echo said >&{number}");
+        let mut command = Command::new("sh");
+        let number = hand_over(&mut command, &writing).unwrap();
+        let without = Command::new("sh").args(["-c", &script(number)]).stderr(Stdio::null()).status().unwrap();
+        assert!(!without.success(), "it was not meant for this one");
+        assert!(command.args(["-c", &script(number)]).status().unwrap().success());
+        drop((command, writing));
+        let mut said = String::new();
+        reading.read_to_string(&mut said).unwrap();
+        assert_eq!(said, "said\n");
+    }
+
+    #[test]
+    fn what_is_not_there_cannot_be_taken() {
+        assert!(take(1).is_err() && take(-1).is_err() && take(1 << 20).is_err());
+    }
+}

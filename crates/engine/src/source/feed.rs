@@ -1,0 +1,202 @@
+//! What a flow is read from, and what was read of it and is not known to be written at the target. Its frames are read
+//! one after the other, by whichever stream has the right to; everything after that is done by many at a time.
+
+use haul_proto::integrity::FrameLen;
+use haul_proto::manifest::Stamp;
+use rustix::pipe::fcntl_setpipe_size;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::item::{Item, Trouble};
+use crate::fs::Look;
+use crate::program::Program;
+use crate::storage::PIPE_BYTES;
+use crate::storage::calls::{read_at, read_on};
+use crate::worker::lock;
+
+/// How often a file that grows is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// A pipe out of which bytes come, and the program that says them, if it is one of haul's own.
+pub struct Spring {
+    fd: OwnedFd,
+    program: Option<Program>,
+    /// It is a file, and has ended when it has not grown for so long.
+    quiet: Option<Duration>,
+}
+
+impl Spring {
+    /// What was opened to be read.
+    pub fn new(fd: OwnedFd, program: Option<Program>) -> Self {
+        // It is no pipe, or has all that this user may have.
+        let _ = fcntl_setpipe_size(&fd, PIPE_BYTES);
+        Self { fd, program, quiet: None }
+    }
+
+    /// A file that grows.
+    pub fn following(file: OwnedFd, quiet: Duration) -> Self {
+        Self { fd: file, program: None, quiet: Some(quiet) }
+    }
+
+    /// Whether it is a file that grows.
+    pub fn is_followed(&self) -> bool {
+        self.quiet.is_some()
+    }
+
+    /// Fills `room` as far as there is anything to come.
+    fn read(&self, room: &mut [u8], goes_on: &impl Fn() -> bool) -> Result<usize, Trouble> {
+        let mut len = read_on(&self.fd, room, goes_on)?;
+        let Some(quiet) = self.quiet else { return Ok(len) };
+        let mut since = Instant::now();
+        while len < room.len() && since.elapsed() < quiet {
+            if !goes_on() {
+                return Err(Trouble::Failed("the job was stopped".into()));
+            }
+            thread::sleep(LOOK_EVERY.min(quiet));
+            let more = read_on(&self.fd, &mut room[len..], goes_on)?;
+            len += more;
+            if more > 0 {
+                since = Instant::now();
+            } else if Look::at_fd(&self.fd)?.size < rustix::fs::tell(&self.fd).map_err(io::Error::from)? {
+                return Err(Trouble::Failed("it became shorter while it was followed".into()));
+            }
+        }
+        Ok(len)
+    }
+}
+
+/// Where a flow comes from.
+pub struct Feed {
+    /// A pipe; `None` for a file, whose reader knows it.
+    pipe: Option<Arc<Spring>>,
+    /// A byte that was read to know whether there is any behind the first frame.
+    peeked: Mutex<Option<u8>>,
+    kept: Mutex<Kept>,
+}
+
+/// Frames that may have to be sent again.
+#[derive(Default)]
+struct Kept {
+    frames: BTreeMap<u64, KeptFrame>,
+    /// Room of those that are not kept any more.
+    free: Vec<Vec<u8>>,
+}
+
+struct KeptFrame {
+    bytes: Vec<u8>,
+    is_only: bool,
+}
+
+/// What came of reading a frame.
+pub struct Portion {
+    /// Bytes: none where the flow ended right behind the frame before.
+    pub len: usize,
+    /// Behind it is nothing: the whole flow's size, and its time.
+    pub end: Option<(u64, Stamp)>,
+}
+
+impl Feed {
+    /// A flow that comes out of a pipe.
+    pub fn of_pipe(pipe: Arc<Spring>) -> Self {
+        Self { pipe: Some(pipe), ..Self::of_file() }
+    }
+
+    /// A file that the target takes in order.
+    pub fn of_file() -> Self {
+        Self { pipe: None, peeked: Mutex::new(None), kept: Mutex::default() }
+    }
+
+    /// Reads frame `index`. Waits as long as a pipe makes it wait, and the job goes on.
+    pub fn read(
+        &self,
+        item: &Item,
+        frame: FrameLen,
+        index: u64,
+        room: &mut [u8],
+        goes_on: impl Fn() -> bool,
+    ) -> Result<Portion, Trouble> {
+        match &self.pipe {
+            Some(pipe) => self.read_pipe(pipe, frame, index, &mut room[..frame.bytes()], &goes_on),
+            None => read_file(item, frame, index, room),
+        }
+    }
+
+    fn read_pipe(
+        &self,
+        pipe: &Spring,
+        frame: FrameLen,
+        index: u64,
+        room: &mut [u8],
+        goes_on: &impl Fn() -> bool,
+    ) -> Result<Portion, Trouble> {
+        let mut peeked = lock(&self.peeked);
+        let mut len = 0;
+        if let Some(byte) = peeked.take() {
+            room[0] = byte;
+            len = 1;
+        }
+        len += pipe.read(&mut room[len..], goes_on)?;
+        let mut has_ended = len < room.len();
+        if index == 0 && !has_ended {
+            // The value of a frame is another one where it is all there is.
+            let mut byte = [0];
+            has_ended = pipe.read(&mut byte, goes_on)? == 0;
+            *peeked = (!has_ended).then_some(byte[0]);
+        }
+        if let Some(program) = pipe.program.as_ref().filter(|_| has_ended) {
+            // What it has said is all only if it says so.
+            program.finish(goes_on).map_err(Trouble::Failed)?;
+        }
+        let size = index.saturating_mul(frame.get().into()).saturating_add(len as u64);
+        Ok(Portion { len, end: has_ended.then(|| (size, now())) })
+    }
+
+    /// Keeps a frame, and forgets those before `written`.
+    pub fn keep(&self, index: u64, payload: &[u8], is_only: bool, written: u64) {
+        let mut kept = lock(&self.kept);
+        let rest = kept.frames.split_off(&written);
+        let done = std::mem::replace(&mut kept.frames, rest);
+        kept.free.extend(done.into_values().map(|frame| frame.bytes));
+        let mut bytes = kept.free.pop().unwrap_or_default();
+        bytes.clear();
+        bytes.extend_from_slice(payload);
+        kept.frames.insert(index, KeptFrame { bytes, is_only });
+    }
+
+    /// Copies a frame that was kept into `room`: its length, and whether it is the only one. `None` where it is not kept.
+    pub fn kept(&self, index: u64, room: &mut [u8]) -> Option<(usize, bool)> {
+        let kept = lock(&self.kept);
+        let KeptFrame { bytes, is_only } = kept.frames.get(&index)?;
+        room.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some((bytes.len(), *is_only))
+    }
+}
+
+/// The file has to be what it was when it was offered, when all of it was read.
+fn read_file(item: &Item, frame: FrameLen, index: u64, room: &mut [u8]) -> Result<Portion, Trouble> {
+    let file = item.open_shared()?;
+    let len = frame.frame_len(item.size, index).ok_or(Trouble::Changed)?;
+    let offset = index.saturating_mul(frame.get().into());
+    if read_at(&**file.fd(), &mut room[..len], offset)? < len {
+        return Err(Trouble::Changed);
+    }
+    let is_last = index + 1 == frame.frames(item.size);
+    if is_last && item.look(file.fd())? != (item.size, item.modified) {
+        return Err(Trouble::Changed);
+    }
+    Ok(Portion { len, end: is_last.then_some((item.size, item.modified)) })
+}
+
+/// A flow has the time of its end.
+fn now() -> Stamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Stamp { seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX), nanoseconds: since.subsec_nanos() }
+}
+
+#[cfg(test)]
+#[path = "feed_tests.rs"]
+mod tests;

@@ -1,0 +1,131 @@
+//! A stream's part in a flow: reads the next frame when it is its turn, lets the next stream read, and then hashes, keeps
+//! and sends what it has.
+
+use haul_proto::ids::EntryId;
+use haul_proto::integrity::frame_crc;
+use haul_proto::journal::crc_value;
+use haul_proto::plan::FlowFrame;
+use haul_proto::ranges::RangeSet;
+use haul_proto::wire::frame::{DataFrame, Trailer};
+use std::sync::atomic::Ordering;
+
+use super::Source;
+use super::feed::Portion;
+use super::item::{Item, Trouble};
+use super::send::{Outlet, SendError};
+use crate::report::add;
+use crate::storage::read::Reader;
+use crate::stream::record::Record;
+
+/// Reads and sends the next frame of a flow.
+pub(super) fn send_next(
+    source: &Source,
+    next: &FlowFrame<Item>,
+    reader: &mut Reader,
+    outlet: &mut impl Outlet,
+) -> Result<(), SendError> {
+    // Reading may take as long as it likes.
+    outlet.settle()?;
+    let frame = source.request.settings.frame;
+    let mut record = reader.buffer();
+    let feed = next.handle.feed();
+    let Portion { len, end } =
+        match feed.read(&next.handle, frame, next.index, record.room_mut(), || source.wants(next.entry)) {
+            Ok(portion) => portion,
+            Err(trouble) => {
+                reader.give_back(record);
+                source.fail_flow(next, trouble);
+                return Ok(());
+            }
+        };
+    record.set_payload_len(len);
+    let is_only = next.index == 0 && end.is_some();
+    let Some(written) = source.flow_read(next, len, end) else {
+        reader.give_back(record);
+        return Ok(());
+    };
+    if len == 0 {
+        reader.give_back(record);
+        return Ok(());
+    }
+    if outlet.may_lose() {
+        feed.keep(next.index, record.payload(), is_only, written);
+    }
+    let sent = put(source, next, record, is_only, outlet, true)?;
+    reader.give_back(sent);
+    Ok(())
+}
+
+/// Sends a frame of a flow again, if it is still needed.
+pub(super) fn send_kept(
+    source: &Source,
+    kept: &FlowFrame<Item>,
+    reader: &mut Reader,
+    outlet: &mut impl Outlet,
+) -> Result<(), SendError> {
+    let mut record = reader.buffer();
+    if let Some((len, is_only)) = kept.handle.feed().kept(kept.index, record.room_mut()) {
+        record.set_payload_len(len);
+        record = put(source, kept, record, is_only, outlet, false)?;
+    }
+    reader.give_back(record);
+    Ok(())
+}
+
+fn put(
+    source: &Source,
+    of: &FlowFrame<Item>,
+    record: Record,
+    is_only: bool,
+    outlet: &mut impl Outlet,
+    is_first_time: bool,
+) -> Result<Record, SendError> {
+    let settings = &source.request.settings;
+    let crc = frame_crc(record.payload());
+    let value = match outlet.wants_values() {
+        true => settings.frame.hash_in(of.index, record.payload(), is_only),
+        false => crc_value(crc),
+    };
+    if is_first_time {
+        source.frames_read(of.entry, &[(of.index, value)], &RangeSet::new());
+    }
+    let offset = of.index * u64::from(settings.frame.get());
+    let trailer = Trailer::Data(DataFrame { job: settings.number, entry: of.entry, offset, crc, value });
+    outlet.put(record, &trailer, &source.pace)
+}
+
+impl Source {
+    /// Whether a flow is still worth waiting for.
+    fn wants(&self, entry: EntryId) -> bool {
+        let state = self.lock();
+        !state.stopped && state.machine.is_flow(entry)
+    }
+
+    /// A frame of a flow was read: the next stream may read. Returns how many are written at the target; `None` where
+    /// nobody needs the flow any more.
+    fn flow_read(
+        &self,
+        next: &FlowFrame<Item>,
+        len: usize,
+        end: Option<(u64, haul_proto::manifest::Stamp)>,
+    ) -> Option<u64> {
+        if next.handle.is_pipe() {
+            // What it has to give is only known when it has ended.
+            add(&self.reporter.tally.bytes_found, len as u64);
+            self.reporter.tally.walk_complete.fetch_or(end.is_some(), Ordering::Relaxed);
+        }
+        let written = self.lock().machine.flow_read(next.entry, len > 0, end);
+        self.work.notify_all();
+        self.outbox.notify_all();
+        written
+    }
+
+    /// Some of it may be where it cannot be taken back: it is not begun anew.
+    fn fail_flow(&self, next: &FlowFrame<Item>, trouble: Trouble) {
+        let reason = match trouble {
+            Trouble::Changed => super::CHANGED.to_owned(),
+            Trouble::Failed(reason) => reason,
+        };
+        self.fail(next.entry, &next.handle, Trouble::Failed(reason));
+    }
+}

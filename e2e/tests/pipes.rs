@@ -1,0 +1,221 @@
+//! Standard input and output as the ends of a copy: all of it arrives, in order, over many streams; and what breaks ends
+//! both ends and leaves nothing under the final name.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use haul_e2e::{Haul, Pair, Remote, Run, Sandbox, compare, eventually, is_root_or_skip, listing, shell, within};
+
+/// Payload of a frame, unless something else is asked for.
+const F: usize = 512 << 10;
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// haul, with `from` as its standard input.
+fn fed(haul: Haul<'_>, from: &Path) -> Command {
+    let mut command = haul.into_command();
+    command.stdin(File::open(from).unwrap());
+    command
+}
+
+/// Runs a command that is fed or read, and returns what it wrote to standard output; it has to succeed.
+#[track_caller]
+fn output_of(mut command: Command) -> Vec<u8> {
+    let output = command.stderr(Stdio::piped()).output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+#[test]
+fn a_stream_of_every_awkward_length_arrives_and_comes_back() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    for len in [0, 1, F - 1, F, F + 1, 40 * F + 7] {
+        let source = sandbox.big_file(&format!("source-{len}"), len as u64);
+        let target = sandbox.path(&format!("target-{len}"));
+        let haul = || remote.haul(&sandbox).args(["-s", "8"]);
+        output_of(fed(haul().arg("-").arg(remote.at(&target)), &source));
+        assert!(fs::read(&source).unwrap() == fs::read(&target).unwrap(), "{len} bytes there");
+        let back = output_of(haul().arg(remote.at(&target)).arg("-").into_command());
+        assert!(fs::read(&source).unwrap() == back, "{len} bytes back");
+        let here = sandbox.path(&format!("here-{len}"));
+        output_of(fed(sandbox.haul(["-"]).arg(&here), &source));
+        assert!(fs::read(&source).unwrap() == fs::read(&here).unwrap(), "{len} bytes within this machine");
+    }
+    remote.is_left_clean();
+}
+
+#[test]
+fn the_digest_of_a_stream_is_that_of_its_bytes() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    for len in [0, F, 3 * F, 5 * F + 1] {
+        let source = sandbox.big_file(&format!("source-{len}"), len as u64);
+        let target = sandbox.path(&format!("target-{len}"));
+        let haul = remote.haul(&sandbox).args(["--json", "--verify", "memory", "-"]).arg(remote.at(&target));
+        let said = String::from_utf8(output_of(fed(haul, &source))).unwrap();
+        let digest = blake3::hash(&fs::read(&source).unwrap()).to_hex();
+        assert!(said.contains(digest.as_str()) && said.contains(&format!("\"bytes\":{len}")), "{said}");
+    }
+}
+
+#[test]
+fn slow_readers_and_slow_writers_are_waited_for() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let source = sandbox.big_file("source", 12 * F as u64 + 5);
+    let target = remote.at(sandbox.path("target"));
+    let mut haul = remote.haul(&sandbox).arg("-").arg(&target).into_command().stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = haul.stdin.take().unwrap();
+    for piece in fs::read(&source).unwrap().chunks(F / 2 + 1) {
+        stdin.write_all(piece).unwrap();
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    drop(stdin);
+    assert!(haul.wait().unwrap().success());
+    compare(&source, &sandbox.path("target")).unwrap();
+    let mut command = remote.haul(&sandbox).args(["-s", "8"]).arg(&target).arg("-").into_command();
+    let mut haul = command.stdout(Stdio::piped()).spawn().unwrap();
+    let (mut came, mut piece) = (Vec::new(), vec![0; F / 3]);
+    let mut stdout = haul.stdout.take().unwrap();
+    loop {
+        let read = stdout.read(&mut piece).unwrap();
+        if read == 0 {
+            break;
+        }
+        came.extend_from_slice(&piece[..read]);
+        std::thread::sleep(Duration::from_millis(3));
+    }
+    assert!(haul.wait().unwrap().success() && came == fs::read(&source).unwrap());
+}
+
+#[test]
+fn a_reader_that_ends_early_ends_the_job() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let source = sandbox.big_file("source", 300 * F as u64);
+    let mut command = remote.haul(&sandbox).arg(remote.at(&source)).arg("-").into_command();
+    let mut haul = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    haul.stdout.take().unwrap().read_exact(&mut [0; 9]).unwrap();
+    let output = haul.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("Broken pipe"), "{said}");
+    remote.is_left_clean();
+}
+
+#[test]
+fn what_is_killed_leaves_nothing_under_the_final_name() {
+    let sandbox = Sandbox::new();
+    for end in ["near", "far"] {
+        let remote = Remote::new(&sandbox);
+        let place = sandbox.dir(&format!("place-{end}"));
+        let haul = remote.haul(&sandbox).arg("-").arg(remote.at(place.join("target")));
+        let mut haul = haul.into_command().stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stdin = haul.stdin.take().unwrap();
+        stdin.write_all(&vec![7; 20 * F]).unwrap();
+        let some = || fs::read_dir(&place).unwrap().flatten().any(|entry| entry.metadata().unwrap().len() > 1);
+        assert!(within(LIMIT, some), "nothing arrived");
+        let pid = if end == "near" { haul.id() } else { remote.workers()[0] };
+        kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::KILL).unwrap();
+        // The far end has to notice by itself, while the pipe is still open.
+        let status = haul.wait().unwrap();
+        assert!(!status.success());
+        eventually("no worker is left", || remote.workers().is_empty());
+        assert!(listing(&place).iter().all(|name| name != "target"), "{:?}", listing(&place));
+        drop(stdin);
+        remote.is_left_clean();
+    }
+}
+
+#[test]
+fn streams_that_break_lose_nothing_of_a_pipe() {
+    if !is_root_or_skip("a network namespace") {
+        return;
+    }
+    for push in [true, false] {
+        let sandbox = Sandbox::new();
+        let pair = Pair::slow(&sandbox, 100);
+        let source = sandbox.big_file("source", 40_000_001);
+        let target = sandbox.path("target");
+        let haul = || pair.haul(&sandbox).args(["-s", "8"]);
+        let mut command = match push {
+            true => fed(haul().arg("-").arg(pair.at(&target)), &source),
+            false => haul().arg(pair.at(&source)).arg("-").into_command(),
+        };
+        if !push {
+            command.stdout(File::create(&target).unwrap());
+        }
+        let mut running = command.stderr(Stdio::piped()).spawn().unwrap();
+        let ssh = format!(":{}", pair.remote.sshd().port());
+        let ports = || {
+            let filter = ["-tnH", "state", "established", "dport", "!=", &ssh];
+            let sockets = pair.near.run("ss", filter).unwrap_or_default();
+            let port = |line: &str| line.split_whitespace().nth(2)?.rsplit(':').next()?.parse::<u16>().ok();
+            sockets.lines().filter_map(port).collect::<Vec<_>>()
+        };
+        assert!(within(LIMIT, || ports().len() >= 8), "{:?}", ports());
+        for _ in 0..4 {
+            let now = ports();
+            let Some(port) = now.get(now.len() / 2) else { break };
+            let _ = pair.near.run("ss", ["-K", "sport", "=", &format!(":{port}")]);
+            within(Duration::from_secs(3), || ports().len() >= 8 && !ports().contains(port));
+        }
+        let status = running.wait().unwrap();
+        let mut said = String::new();
+        running.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(status.success() && said.contains("the others go on with its work"), "{said}");
+        compare(&source, &target).unwrap();
+    }
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    sandbox.file("a", "a");
+    sandbox.file("b", "b");
+    sandbox.dir("dir");
+    let run = |words: &[&str]| -> Run { sandbox.haul(words).run() };
+    run(&["--json", "a", "-"]).ends(2).says(["the target - and --json both want standard output"]);
+    run(&["--checksums", "-", "a", "-"]).ends(2).says(["both want standard output"]);
+    run(&["a", "b", "-"]).ends(2).says(["there are several sources", "tar -cf -"]);
+    run(&["-", "dir"]).ends(2).says(["is a directory, and what comes out of a pipe has no name"]);
+    run(&["-r", "dir", "-"]).ends(2).says(["only one file"]);
+    run(&["./-", "x"]).ends(1).says(["No such file"]);
+    remote.haul(&sandbox).arg(remote.at("-")).arg("x").run().ends(1).says(["No such file"]);
+    shell(&sandbox, "echo new | \"$0\" - a").run().ends(1).says(["it exists already"]);
+    shell(&sandbox, "echo new | \"$0\" -f - a").run().succeeds();
+    assert_eq!(fs::read_to_string(sandbox.path("a")).unwrap(), "new\n");
+}
+
+#[test]
+fn a_file_that_grows_is_followed_until_it_has_grown_no_more() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let log = sandbox.big_file("log", F as u64 + 3);
+    let whole = sandbox.path("whole");
+    let target = sandbox.path("place");
+    let haul = remote.haul(&sandbox).args(["-R", "3"]).arg(&log).arg(remote.at(&target)).into_command().spawn();
+    let mut haul = haul.unwrap();
+    for piece in 0..20u8 {
+        File::options().append(true).open(&log).unwrap().write_all(&vec![piece; 100_001]).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    fs::copy(&log, &whole).unwrap();
+    assert!(!target.exists(), "it has not ended");
+    assert!(haul.wait().unwrap().success());
+    assert!(fs::read(&whole).unwrap() == fs::read(&target).unwrap());
+    remote.haul(&sandbox).args(["-R", "1", "-"]).arg(remote.at("x")).run().ends(2);
+    remote
+        .haul(&sandbox)
+        .args(["-R", "1", "."])
+        .arg(remote.at("x"))
+        .run()
+        .ends(1)
+        .says(["only a file can be followed"]);
+}
