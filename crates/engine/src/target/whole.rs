@@ -149,6 +149,10 @@ impl Incoming {
         bytes: &[u8],
         modified: Stamp,
     ) -> Result<Bytes, String> {
+        if let Some(sink) = self.sink() {
+            sink.write(bytes).map_err(|error| sink.why(&error))?;
+            return self.complete(target, disk, modified);
+        }
         if let Place::Spot(Spot { dir, replaces: false, .. }) = self.place()
             && disk.is_none_or(FileSystem::keeps_nameless_files)
             && target.nameless_files.load(Ordering::Relaxed)
