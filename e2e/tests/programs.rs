@@ -138,7 +138,7 @@ fn fifos_are_read_and_written() {
     for (name, to) in [("in", true), ("out", false)] {
         let pipe = sandbox.path(name);
         fifo(&pipe);
-        let copy = sandbox.path(&format!("copy-{name}"));
+        let copy = sandbox.path(format!("copy-{name}"));
         let (ends, haul): (_, Haul<'_>) = match to {
             true => ("i", remote.haul(&sandbox).args(["-N", "i"]).arg(remote.at(&pipe)).arg(&copy)),
             false => ("o", remote.haul(&sandbox).args(["-N", "o"]).arg(&source).arg(remote.at(&pipe))),

@@ -54,10 +54,12 @@ impl<H> Source<H> {
     /// What a stream is given: until it is settled, it may get lost.
     pub(super) fn hand_out(&mut self, work: &Work<H>) {
         match work {
-            Work::Frames(piece) => match self.entries.get_mut(&piece.entry).map(|tracked| &mut tracked.state) {
-                Some(State::Large(large)) => large.handed.extend(piece.frames.clone()),
-                _ => {}
-            },
+            Work::Frames(piece) => {
+                let state = self.entries.get_mut(&piece.entry).map(|tracked| &mut tracked.state);
+                if let Some(State::Large(large)) = state {
+                    large.handed.extend(piece.frames.clone());
+                }
+            }
             // Those that differ count as handed out when all were compared, and those of flows when they were read.
             Work::Compare(..) | Work::Next(_) | Work::Kept(_) => {}
             Work::Pack(files) => files.iter().for_each(|file| self.set_handed(file.entry, true)),
