@@ -35,14 +35,14 @@ fn a_stream_of_every_awkward_length_arrives_and_comes_back() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     for len in [0, 1, F - 1, F, F + 1, 40 * F + 7] {
-        let source = sandbox.big_file(&format!("source-{len}"), len as u64);
-        let target = sandbox.path(&format!("target-{len}"));
+        let source = sandbox.big_file(format!("source-{len}"), len as u64);
+        let target = sandbox.path(format!("target-{len}"));
         let haul = || remote.haul(&sandbox).args(["-s", "8"]);
         output_of(fed(haul().arg("-").arg(remote.at(&target)), &source));
         assert!(fs::read(&source).unwrap() == fs::read(&target).unwrap(), "{len} bytes there");
         let back = output_of(haul().arg(remote.at(&target)).arg("-").into_command());
         assert!(fs::read(&source).unwrap() == back, "{len} bytes back");
-        let here = sandbox.path(&format!("here-{len}"));
+        let here = sandbox.path(format!("here-{len}"));
         output_of(fed(sandbox.haul(["-"]).arg(&here), &source));
         assert!(fs::read(&source).unwrap() == fs::read(&here).unwrap(), "{len} bytes within this machine");
     }
@@ -54,8 +54,8 @@ fn the_digest_of_a_stream_is_that_of_its_bytes() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     for len in [0, F, 3 * F, 5 * F + 1] {
-        let source = sandbox.big_file(&format!("source-{len}"), len as u64);
-        let target = sandbox.path(&format!("target-{len}"));
+        let source = sandbox.big_file(format!("source-{len}"), len as u64);
+        let target = sandbox.path(format!("target-{len}"));
         let haul = remote.haul(&sandbox).args(["--json", "--verify", "memory", "-"]).arg(remote.at(&target));
         let said = String::from_utf8(output_of(fed(haul, &source))).unwrap();
         let digest = blake3::hash(&fs::read(&source).unwrap()).to_hex();
@@ -113,7 +113,7 @@ fn what_is_killed_leaves_nothing_under_the_final_name() {
     let sandbox = Sandbox::new();
     for end in ["near", "far"] {
         let remote = Remote::new(&sandbox);
-        let place = sandbox.dir(&format!("place-{end}"));
+        let place = sandbox.dir(format!("place-{end}"));
         let haul = remote.haul(&sandbox).arg("-").arg(remote.at(place.join("target")));
         let mut haul = haul.into_command().stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stdin = haul.stdin.take().unwrap();

@@ -53,7 +53,8 @@ mod tests {
     fn a_child_has_what_it_was_handed_and_another_has_not() {
         let (mut reading, writing) = io::pipe().unwrap();
         let writing = Arc::new(OwnedFd::from(writing));
-        let script = |number| format!("echo said >&{number}");
+        // Not every shell knows numbers of two digits behind >&.
+        let script = |number| format!("echo said >/proc/self/fd/{number}");
         let mut command = Command::new("sh");
         let number = hand_over(&mut command, &writing).unwrap();
         let without = Command::new("sh").args(["-c", &script(number)]).stderr(Stdio::null()).status().unwrap();
