@@ -10,6 +10,7 @@ mod names;
 pub mod partials;
 mod paths;
 mod summary;
+mod verdict;
 pub mod text;
 pub mod units;
 
