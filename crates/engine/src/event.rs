@@ -3,7 +3,7 @@
 use haul_proto::wire::report::PathFigures;
 pub use haul_proto::diagnose::watch::Now;
 pub use haul_proto::diagnose::{Detail, Fact, Figure, Limit, Unit, Verdict};
-pub use haul_proto::wire::load::StreamFigures;
+pub use haul_proto::wire::load::{Load, Stage, StreamFigures};
 pub use haul_proto::wire::report::{Difference, ReadBack, What};
 pub use haul_proto::wire::sandbox::{Confinement, Sandbox};
 use std::time::Duration;
@@ -261,6 +261,8 @@ pub struct Summary {
     pub path: PathFigures,
     /// What limited it; `None` in a job that only compared.
     pub verdict: Option<Verdict>,
+    /// Where the time of source and target went; within one process, twice the same.
+    pub loads: [Load; 2],
     /// What each stream did, as source and target say. Within one process, there is the source's word alone.
     pub streams_at: [Vec<StreamFigures>; 2],
     /// What could be changed at a host so that the next transfer is faster: one line each.

@@ -2,8 +2,8 @@
 //! else.
 //!
 //! A thread that was entered here ([`Stages::enter`]) tells by [`during`] what it is at, from wherever that is known. In any other thread
-//! that does nothing, so that code which is used by both need not know. The CPU's time is dear to ask for, and asked for a few
-//! hundred times a second at most: it tells how much of a stage is computing, and how much is waiting.
+//! that does nothing, so that code which is used by both need not know. The CPU's time tells how much of a stage is
+//! computing, and how much is waiting. It is dear to ask for, and asked for in a part of the time.
 
 use haul_proto::wire::limits::STREAM_FIGURES_MAX;
 use haul_proto::wire::load::{Spent, Stage, StreamFigures};
@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use crate::os::usage::{ThreadId, cpu_us_of, micros, thread_cpu, thread_id};
 use crate::worker::lock;
 
-/// Time between two looks at the CPU's time in one stage.
-const LOOK_EVERY: Duration = Duration::from_millis(4);
+/// Of the time in a stage, one part in so many is looked at for how much of it was the CPU's.
+const LOOKED_PART: u64 = 8;
 
 /// Time in every stage.
 pub type AllSpent = [Spent; Stage::ALL.len()];
@@ -48,7 +48,6 @@ struct Hand {
     /// CPU time at `since`, where it was asked for.
     cpu: Option<Duration>,
     spent: AllSpent,
-    looked: [Option<Instant>; Stage::ALL.len()],
 }
 
 thread_local! {
@@ -79,7 +78,6 @@ impl Hand {
             since: Instant::now(),
             cpu: None,
             spent: AllSpent::default(),
-            looked: [None; Stage::ALL.len()],
         }
     }
 
@@ -93,9 +91,9 @@ impl Hand {
             spent.looked_us += wall_us;
             spent.cpu_us += micros(thread_cpu().saturating_sub(cpu));
         }
-        let looked = &mut self.looked[stage as usize];
-        if looked.is_none_or(|looked| now.duration_since(looked) >= LOOK_EVERY) {
-            *looked = Some(now);
+        // By time, and not by number: or, of calls long and short by turns, only the short ones might be looked at.
+        let Spent { wall_us, looked_us, .. } = self.spent[stage as usize];
+        if looked_us * LOOKED_PART <= wall_us {
             self.cpu = Some(thread_cpu());
         }
         self.since = now;
@@ -242,6 +240,18 @@ mod tests {
             assert_eq!(stages.spent()[Stage::Send as usize], Spent::default());
             leave.send(()).unwrap();
         });
+    }
+
+    #[test]
+    fn of_calls_long_and_short_by_turns_both_are_looked_at() {
+        let stages = Stages::default();
+        let _entered = stages.enter(Some(0), Stage::Prepare);
+        for _ in 0..20 {
+            during(Stage::Send, || ());
+            during(Stage::Send, || thread::sleep(Duration::from_millis(2)));
+        }
+        let send = stages.spent()[Stage::Send as usize];
+        assert!(send.looked_us * 20 >= send.wall_us, "{send:?}");
     }
 
     #[test]

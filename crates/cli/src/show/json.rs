@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::human::Human;
 use super::units::bytes_per_s;
-use super::{Show, differences, names, verdict};
+use super::{Show, differences, load, names, verdict};
 use crate::exit::Exit;
 
 /// Lines of JSON; what failed is said in words, too.
@@ -137,6 +137,7 @@ fn summary_line(summary: &Summary, status: u8) -> Line {
         .with("cipher", summary.cipher.map(names::cipher))
         .with("path", path_of(&summary.path))
         .with("verdict", summary.verdict.as_ref().map(verdict::json))
+        .with("load", load::json(&summary.loads, &summary.streams_at))
         .with("hints", summary.hints.clone())
         .with("rate_limit_bytes_per_s", summary.rate_limit_bytes_per_s)
         .with("frames_resent", summary.frames_resent)

@@ -5,6 +5,7 @@ mod bbcp;
 mod differences;
 mod human;
 mod json;
+mod load;
 mod meter;
 mod names;
 pub mod partials;

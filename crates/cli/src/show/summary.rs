@@ -228,6 +228,7 @@ pub mod tests {
             digests: true,
             path: PathFigures::default(),
             verdict: None,
+            loads: Default::default(),
             streams_at: Default::default(),
             hints: Vec::new(),
             rate_limit_bytes_per_s: None,

@@ -470,6 +470,7 @@ impl Copy<'_> {
             digests,
             verdict: (!self.job.options.compare)
                 .then(|| self.loads.verdict(&self.workers, &self.ends, self.limit.bytes_per_s())),
+            loads: self.loads.latest,
             streams_at: self.loads.streams.clone(),
             hints: self.hints(&source, &all, begun.elapsed()),
             path: source.path,

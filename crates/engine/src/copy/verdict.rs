@@ -10,7 +10,8 @@ use super::workers::{Role, Workers};
 /// Both ends' reports.
 #[derive(Default)]
 pub struct Loads {
-    latest: [Load; 2],
+    /// Of source and target, the latest.
+    pub latest: [Load; 2],
     watch: Watch,
     /// What the streams did, as source and target said at the end.
     pub streams: [Vec<StreamFigures>; 2],

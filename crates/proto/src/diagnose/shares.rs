@@ -76,6 +76,9 @@ impl Shares {
             path: path(case),
         };
         shares.look_at_processors(case, elapsed);
+        if case.is_one_worker {
+            shares.join_processors();
+        }
         shares
     }
 
@@ -98,12 +101,22 @@ impl Shares {
                 () => Detail::Thread,
             });
             *share = share.max(spent);
+            if case.is_one_worker {
+                continue;
+            }
             let is_own = own as f64 >= OWN_MIN * load.processors.busy_us as f64;
             let has_part = 2 * load.processors.own_us >= all_own || !case.is_one_machine;
             if busy >= MACHINE_BUSY && is_own && has_part && spent == 0.0 {
                 *share = share.max(busy);
             }
         }
+    }
+
+    /// Where each stream has one thread for both ends, what it computes for one keeps it from computing for the other.
+    fn join_processors(&mut self) {
+        let all = (self.source_cpu + self.target_cpu).min(1.0);
+        (self.source_cpu, self.target_cpu) =
+            if self.source_cpu >= self.target_cpu { (all, 0.0) } else { (0.0, all) };
     }
 
     /// All that could be the limit.

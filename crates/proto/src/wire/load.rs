@@ -22,6 +22,11 @@ macro_rules! counters {
                 $(self.$field = self.$field.saturating_add(other.$field);)*
             }
 
+            /// Each counter's name, and what it is.
+            pub fn named(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($field), self.$field),)*]
+            }
+
             fn encode(&self, out: &mut Writer) {
                 $(out.varint(self.$field);)*
             }
@@ -102,6 +107,32 @@ impl Stage {
         Self::Sync,
         Self::SyncWait,
     ];
+
+    /// What programs know it by.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Rest => "rest",
+            Self::Pace => "pace",
+            Self::ReadPipe => "read_pipe",
+            Self::Read => "read",
+            Self::Open => "open",
+            Self::Prepare => "prepare",
+            Self::Send => "send",
+            Self::Receive => "receive",
+            Self::Check => "check",
+            Self::Write => "write",
+            Self::Create => "create",
+            Self::Room => "room",
+            Self::WritePipe => "write_pipe",
+            Self::Walk => "walk",
+            Self::WalkWait => "walk_wait",
+            Self::Examine => "examine",
+            Self::ExamineWait => "examine_wait",
+            Self::Sync => "sync",
+            Self::SyncWait => "sync_wait",
+        }
+    }
 
     /// Whether it is one of a stream's thread, and not of one beside the streams.
     pub fn is_of_stream(self) -> bool {
