@@ -30,6 +30,7 @@ enum Origin<'a> {
 pub fn run(values: &Values, as_json: bool, host: Option<&OsString>) -> anyhow::Result<Exit> {
     let host = host.map(|host| command_host(host)).transpose()?;
     let hosts = Hosts { source: host.clone(), target: host };
+    config::check(values.given().to_vec())?;
     let files = config::load(values)?;
     let Said { chosen, left_out } = config::said(values, &files, &hosts);
     let rows = COPY.iter().filter(|row| !row.of_one_job && row.section != Section::Accepted);

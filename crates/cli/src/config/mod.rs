@@ -19,8 +19,8 @@ use crate::args::values::Values;
 use crate::args::{Dialect, UsageError, habits};
 use crate::resolve::Hosts;
 
-pub use self::profile::{Place, Setting};
-use self::profile::{Section, check, parse};
+pub use self::profile::{Place, Setting, check};
+use self::profile::{Section, parse};
 
 /// What is about one host, and not about the job: each end has its own.
 const OF_A_LOGIN: [&str; 4] = ["idfile", "ssh-port", "ssh-option", "no-deploy"];
