@@ -12,7 +12,7 @@ use haul_proto::path::escape;
 use crate::args::UsageError;
 
 /// Most that one of them may hold, in bytes.
-pub const CONFIG_MAX: u64 = 256 << 10;
+pub const CONFIG_MAX: usize = 256 << 10;
 /// Of all users of this machine.
 const SYSTEM: &str = "/etc/haul/config.toml";
 /// Bits of a mode that let others write.
@@ -46,8 +46,8 @@ pub fn read(path: &Path) -> Result<Option<String>, UsageError> {
         refuse_what_others_write(path, metadata.uid(), metadata.mode())?;
     }
     let mut bytes = Vec::new();
-    file.take(CONFIG_MAX + 1).read_to_end(&mut bytes).map_err(|error| failed(&error))?;
-    if bytes.len() as u64 > CONFIG_MAX {
+    file.take(CONFIG_MAX as u64 + 1).read_to_end(&mut bytes).map_err(|error| failed(&error))?;
+    if bytes.len() > CONFIG_MAX {
         return Err(UsageError::new(format!("{}: is no configuration: it is larger than 256 KiB", shown(path))));
     }
     match String::from_utf8(bytes) {
@@ -105,9 +105,9 @@ mod tests {
     fn what_is_too_large_or_no_text_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
-        write(&file, vec![b'#'; CONFIG_MAX as usize]).unwrap();
+        write(&file, vec![b'#'; CONFIG_MAX]).unwrap();
         assert!(read(&file).is_ok());
-        write(&file, vec![b'#'; CONFIG_MAX as usize + 1]).unwrap();
+        write(&file, vec![b'#'; CONFIG_MAX + 1]).unwrap();
         assert!(read(&file).unwrap_err().to_string().contains("larger than 256 KiB"));
         write(&file, b"a = \"\xff\"").unwrap();
         assert!(read(&file).unwrap_err().to_string().contains("not UTF-8"));
