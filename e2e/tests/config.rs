@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use haul_e2e::{Haul, Options, Remote, Sandbox, contents, haul_binary, is_root_or_skip, shell};
+use haul_e2e::{Haul, Options, Remote, Sandbox, contents, give_to_user, haul_binary, is_root_or_skip, shell};
 
 /// The user's file.
 const USERS: &str = "home/.config/haul/config.toml";
@@ -202,6 +202,21 @@ fn a_file_that_is_wrong_ends_the_command_with_its_line() {
     // Where nothing is copied, nothing is read.
     sandbox.haul(["--version"]).run().succeeds();
     sandbox.haul(["--help"]).run().succeeds();
+}
+
+#[test]
+fn a_home_that_is_closed_is_somebody_elses_and_a_file_that_is_not() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.file(USERS, "streams = 3\n");
+    let (closed, place) = (sandbox.dir("home/.config"), sandbox.dir("place"));
+    give_to_user(&place);
+    sandbox.file("source", "content");
+    let copy = || sandbox.haul_of_user(["source", "place"]);
+    fs::set_permissions(&file, Permissions::from_mode(0o000)).unwrap();
+    copy().run().ends(2).says(["config.toml", "permission"]);
+    fs::set_permissions(&closed, Permissions::from_mode(0o000)).unwrap();
+    copy().run().succeeds();
+    fs::set_permissions(&closed, Permissions::from_mode(0o700)).unwrap();
 }
 
 #[test]

@@ -345,8 +345,8 @@ mod tests {
               -F, --nofschk             begin files for which there is no room, too
               -t, --timelimit TIME      give up after TIME (90, 10m, 2h); the same command
                                         goes on
-              -C, --config FILE         the configuration is FILE, and not the user's and
-                                        the system's files (haul help config)
+              -C, --config FILE         options from FILE, and not from the configuration of
+                                        user and system (haul help config)
                   --archive             rsync's word for -r -p
 
             Moving data:
@@ -453,8 +453,8 @@ mod tests {
 
               -a, --append DIR          the DIR of the copies' -a, where their records lie
                   --json                one object a line
-              -C, --config FILE         the configuration is FILE, and not the user's and
-                                        the system's files (haul help config)
+              -C, --config FILE         options from FILE, and not from the configuration of
+                                        user and system (haul help config)
               -h, --help                this help
             haul clean [OPTIONS] PATH...
 
@@ -465,8 +465,8 @@ mod tests {
 
               -a, --append DIR          the DIR of the copies' -a, where their records lie
                   --json                one object a line
-              -C, --config FILE         the configuration is FILE, and not the user's and
-                                        the system's files (haul help config)
+              -C, --config FILE         options from FILE, and not from the configuration of
+                                        user and system (haul help config)
               -h, --help                this help
             "#);
     }
@@ -513,8 +513,8 @@ mod tests {
           -D, --debug               the same as -vvv
           -l, --logfile FILE        add to FILE what would be shown on standard error
           -t, --timelimit TIME      give up after TIME (90, 10m, 2h)
-          -C, --config FILE         the configuration is FILE, and not the user's and
-                                    the system's files (haul help config)
+          -C, --config FILE         options from FILE, and not from the configuration of
+                                    user and system (haul help config)
           -h, --help                this help
 
         Exit status: 0 identical, 1 differences (or files that could not be read), each

@@ -132,7 +132,7 @@ const CONFIG: Row = row(
     Some('C'),
     Takes::One("FILE"),
     Section::Copying,
-    "the configuration is FILE, and not the user's and\nthe system's files (haul help config)",
+    "options from FILE, and not from the configuration of\nuser and system (haul help config)",
 )
 .of_one_job();
 
