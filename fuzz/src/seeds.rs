@@ -123,6 +123,7 @@ fn settings() -> SessionSettings {
         all_paths: true,
         ports: Some((5031, 5039)),
         silence_ms: 12_000,
+        checksum: None,
     }
 }
 

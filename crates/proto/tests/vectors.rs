@@ -153,6 +153,7 @@ fn settings() -> SessionSettings {
         all_paths: false,
         ports: Some((5031, 5039)),
         silence_ms: 12_000,
+        checksum: None,
     }
 }
 

@@ -17,6 +17,7 @@
 
 pub mod source;
 pub mod step;
+mod summing;
 pub mod target;
 
 #[cfg(test)]
