@@ -5,6 +5,7 @@ mod args;
 mod checksums;
 mod commands;
 mod exit;
+mod manifest;
 mod network;
 mod pipes;
 mod resolve;

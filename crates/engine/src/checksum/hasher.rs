@@ -4,6 +4,7 @@ use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA512};
 use crc_fast::CrcAlgorithm;
 use haul_proto::checksum::Algorithm;
 use md5::{Digest, Md5};
+use std::hash::Hasher as _;
 use twox_hash::XxHash3_64;
 
 /// A digest that is being computed.
