@@ -110,11 +110,11 @@ fn asked(value: &OsStr) -> Result<Asked, UsageError> {
     let algorithm = algorithm("checksum", value, OsStr::from_bytes(parts.next().unwrap_or_default()))?;
     let what = match parts.next() {
         None | Some([]) => What::Tell(Told::Shown),
-        Some(text) => match from_hex(text) {
-            Some(digest) if digest.len() == algorithm.bytes() => What::Compare(digest),
-            Some(_) => return Err(neither(algorithm, text)),
-            None => What::Tell(Told::Added(OsStr::from_bytes(text).into())),
-        },
+        Some(text) if !text.iter().all(u8::is_ascii_hexdigit) => What::Tell(Told::Added(OsStr::from_bytes(text).into())),
+        Some(text) => {
+            let digest = from_hex(text).filter(|digest| digest.len() == algorithm.bytes());
+            What::Compare(digest.ok_or_else(|| neither(algorithm, text))?)
+        }
     };
     Ok(Asked { algorithm, at_source, what })
 }
@@ -132,3 +132,7 @@ fn algorithm(id: &str, value: &OsStr, name: &OsStr) -> Result<Algorithm, UsageEr
         .and_then(Algorithm::named)
         .ok_or_else(|| bad(id, value, &format!("needs one of {}", names())))
 }
+
+#[cfg(test)]
+#[path = "digests_tests.rs"]
+mod tests;

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use haul_engine::spec::{Job, Options};
 
-use super::{
+use super::{Digests, 
     CPUS_END, Mode, Plan, access, cache, check_hosts, display, ends, frame, progress_every, streams, symlinks,
     time_limit, unbuffered,
 };

@@ -24,3 +24,5 @@ pub mod target;
 mod compare_tests;
 #[cfg(test)]
 mod pair_tests;
+#[cfg(test)]
+mod summing_tests;
