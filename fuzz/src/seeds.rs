@@ -123,7 +123,7 @@ fn settings() -> SessionSettings {
         all_paths: true,
         ports: Some((5031, 5039)),
         silence_ms: 12_000,
-        checksum: None,
+        checksum: Some(Checksum { algorithm: Algorithm::Crc32, at_source: true, against: Against::Value(vec![1; 4]) }),
     }
 }
 
@@ -228,6 +228,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::FileFailed { path: b"a".to_vec(), text: text() },
         WorkerMessage::Resumed { path: b"a".to_vec(), size: 1 << 40, held: 1 << 30, damaged: 3, compared: true },
         WorkerMessage::Skipped { path: b"a".to_vec(), text: text() },
+        WorkerMessage::Checksum { path: b"a".to_vec(), digest: vec![7; 64] },
         WorkerMessage::Differs { path: b"a".to_vec(), differences: differences() },
         WorkerMessage::Finished(Box::new(Final {
             counters,
