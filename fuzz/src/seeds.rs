@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use haul_engine::codec::Packer;
+use haul_proto::checksum::Algorithm;
 use haul_proto::codec::Writer;
 use haul_proto::compression::{Method, Policy};
 use haul_proto::cpus::Cpus;
@@ -13,6 +14,7 @@ use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp, Version};
 use haul_proto::need::InTheWay;
 use haul_proto::path::Name;
 use haul_proto::wire::address::LocalAddress;
+use haul_proto::wire::checksum::{Against, Checksum};
 use haul_proto::wire::compressed::{Codec, Compressed, encode_trailer};
 use haul_proto::wire::feature::Features;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer};
@@ -191,6 +193,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
         ControllerMessage::Begin { skip: Some((1, 2)) },
         ControllerMessage::Cancel,
         ControllerMessage::Rate(1 << 30),
+        ControllerMessage::Expected(vec![9; 60]),
     ]
 }
 
