@@ -181,7 +181,7 @@ pub const COPY: &[Row] = &[
     row("verify", None, Takes::One("HOW"), Section::Verifying, "memory: the target hashes what it writes, too;\ndisk: it reads back what it has written, past the\npage cache, and has sent again what differs"),
     row("fsync", Some('y'), FSYNC, Section::Verifying, "full (default): files and their names are on the\ndisk when haul is done; data: only what is in them;\nnone; d and dd are bbcp's data and full").or("sync").bbcp_as("sync", 4),
     row("checksums", None, Takes::One("FILE"), Section::Verifying, "lines for b3sum --check (-: standard output)").essential(),
-    row("checksum-alg", None, Takes::One("ALG"), Section::Verifying, "which digest these lines have, and those of --expect:\none of -E, in the form of sha256sum and its like"),
+    row("checksum-alg", None, Takes::One("ALG"), Section::Verifying, "which digest these lines have, or those of --expect:\none of -E, in the form of sha256sum and its like"),
     row("expect", None, Takes::One("FILE"), Section::Verifying, "hold each file against its line in FILE (as of\nsha256sum or b3sum) before it has its name; what has\nno line, or no file, is named"),
     row("checksum", Some('E'), Takes::One("ALG"), Section::Verifying, "print ALG of each file at the target, with %ALG at\nthe source: a32, c32, md5, crc32c, crc64nvme, sha1,\nsha256, sha512, xxh3, blake3; ALG=FILE adds it to\nFILE, ALG=VALUE fails files that have another").bbcp(5),
     row("progress", Some('P'), Takes::One("SECONDS"), Section::Showing, "a progress line every SECONDS, in bbcp's form").bbcp(4).essential(),
