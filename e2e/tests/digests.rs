@@ -202,7 +202,9 @@ fn manifests_are_written_for_others_and_read_from_them() {
     for name in ["a b", "new\nline", "back\\slash", "d/\u{e9}"] {
         sandbox.file(format!("from/{name}"), name);
     }
-    for (algorithm, program) in [("md5", "md5sum"), ("sha1", "sha1sum"), ("sha256", "sha256sum"), ("sha512", "sha512sum")] {
+    for (algorithm, program) in
+        [("md5", "md5sum"), ("sha1", "sha1sum"), ("sha256", "sha256sum"), ("sha512", "sha512sum")]
+    {
         let (sums, to) = (sandbox.path(format!("{algorithm}.sums")), sandbox.path(format!("to-{algorithm}")));
         let haul = sandbox.haul(["-r", "--checksum-alg", algorithm, "--checksums"]).arg(&sums).arg("from").arg(&to);
         haul.run().succeeds();
@@ -238,7 +240,8 @@ fn a_file_that_is_not_what_its_line_says_has_no_name_and_the_others_have() {
     let sandbox = Sandbox::new();
     let files = three(&sandbox);
     let remote = Remote::new(&sandbox);
-    let line = |algorithm: &str, name: &str| format!("{}  {name}\n", digest(algorithm, &sandbox.path("from").join(name)));
+    let line =
+        |algorithm: &str, name: &str| format!("{}  {name}\n", digest(algorithm, &sandbox.path("from").join(name)));
     for algorithm in ["md5", "sha512", "blake3"] {
         for wrong in ["big", "small"] {
             let zeros = "0".repeat(digest(algorithm, &files[0]).len());
@@ -246,7 +249,8 @@ fn a_file_that_is_not_what_its_line_says_has_no_name_and_the_others_have() {
                 .map(|name| if name == wrong { format!("{zeros}  {name}\n") } else { line(algorithm, name) });
             let sums = sandbox.file("sums", text.concat());
             let to = sandbox.path("to");
-            let haul = remote.haul(&sandbox).limit(LIMIT).args(["--json", "-r", "--checksum-alg", algorithm, "--expect"]);
+            let haul =
+                remote.haul(&sandbox).limit(LIMIT).args(["--json", "-r", "--checksum-alg", algorithm, "--expect"]);
             let run = haul.arg(&sums).arg(sandbox.path("from")).arg(remote.at(&to)).run().ends(1);
             run.says([&*format!("its {algorithm} is {}", digest(algorithm, &sandbox.path("from").join(wrong)))]);
             let others: Vec<_> = ["big", "empty", "small"].into_iter().filter(|name| *name != wrong).collect();
@@ -268,7 +272,12 @@ fn what_has_no_line_and_what_has_no_file_is_named() {
     let run = haul(&[], "to").says(["2 files have no line there", "empty", "small", "1 line has no file", "gone"]);
     assert_eq!(listing(&sandbox.path("to")), ["big", "empty", "small"], "{}", run.account());
     let run = haul(&["--json"], "again");
-    let mut named: Vec<_> = run.events().iter().filter(|event| event["event"] == "unlisted").map(|event| event["path"].to_string()).collect();
+    let mut named: Vec<_> = run
+        .events()
+        .iter()
+        .filter(|event| event["event"] == "unlisted")
+        .map(|event| event["path"].to_string())
+        .collect();
     named.sort();
     assert_eq!(named, ["\"empty\"", "\"small\""]);
     let unmet: Vec<_> = run.events().into_iter().filter(|event| event["event"] == "unmet").collect();
@@ -283,9 +292,7 @@ fn under_bbcps_name_digests_are_told_compared_and_added() {
     let files = three(&sandbox);
     let bbcp = sandbox.dir("bin").join("bbcp");
     std::os::unix::fs::symlink(haul_e2e::haul_binary(), &bbcp).unwrap();
-    let run = |line: &str| {
-        haul_e2e::shell(&sandbox, &format!("exec {} {line}", bbcp.display())).run()
-    };
+    let run = |line: &str| haul_e2e::shell(&sandbox, &format!("exec {} {line}", bbcp.display())).run();
     let md5 = digest("md5", &files[0]);
     let told = run("-E md5 from/big to").succeeds();
     assert_eq!((&*told.stdout, &*told.stderr), (&*format!("md5: {md5} to\n"), ""));

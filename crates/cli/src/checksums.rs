@@ -97,7 +97,10 @@ impl Checksums {
 
     /// Lines on standard error, where standard output has something else.
     pub fn on_standard_error(form: Form) -> Self {
-        Self { on_terminal: io::stderr().is_terminal(), ..Self::to(Box::new(io::stderr()), "standard error".into(), form) }
+        Self {
+            on_terminal: io::stderr().is_terminal(),
+            ..Self::to(Box::new(io::stderr()), "standard error".into(), form)
+        }
     }
 
     fn to(out: Box<dyn Write>, shown: String, form: Form) -> Self {

@@ -6,21 +6,21 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use haul_proto::checksum::Algorithm;
-use haul_proto::expected::Expected;
 use haul_proto::codec::Writer;
 use haul_proto::compression::Policy;
 use haul_proto::cpus::Cpus;
+use haul_proto::expected::Expected;
 use haul_proto::ids::{EntryId, JobId, JobNumber, PathId, StreamId};
 use haul_proto::integrity::{FrameLen, FrameTree, frame_crc};
 use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp, Version};
 use haul_proto::need::InTheWay;
 use haul_proto::path::Name;
 use haul_proto::wire::address::LocalAddress;
+use haul_proto::wire::checksum::{Against, Checksum};
 use haul_proto::wire::compressed::{Codec, Compressed, decode_trailer, encode_trailer};
 use haul_proto::wire::feature::Features;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer};
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
-use haul_proto::wire::checksum::{Against, Checksum};
 use haul_proto::wire::limits;
 use haul_proto::wire::link::{BEAT, Channel, encode_header};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};

@@ -1,8 +1,8 @@
 //! `haul SOURCE... TARGET`: runs a job and shows it.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 

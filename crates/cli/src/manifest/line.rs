@@ -165,7 +165,7 @@ mod tests {
         }
         for text in [
             String::new(),
-            format!("{md5}"),
+            md5.clone(),
             format!("{md5} a"),
             format!("{md5}  "),
             format!("{md5}0  a"),

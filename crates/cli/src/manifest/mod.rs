@@ -166,7 +166,10 @@ fn add(lines: &mut Option<Expected>, algorithm: Option<Algorithm>, text: &[u8]) 
     };
     let (is, expected) = (line.algorithm.unwrap_or(lines.algorithm()), lines.algorithm());
     if is != expected || line.digest.len() != expected.bytes() {
-        return Err(format!("this is no {}, as the lines before it\none digest at a time: have a file for each", expected.name()));
+        return Err(format!(
+            "this is no {}, as the lines before it\none digest at a time: have a file for each",
+            expected.name()
+        ));
     }
     lines
         .add(&line.path, &line.digest)

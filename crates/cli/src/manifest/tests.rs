@@ -30,7 +30,10 @@ fn which_digest_it_is_comes_from_the_line_the_user_or_the_length() {
     assert_eq!(algorithm(&format!("BLAKE3 (a) = {sha256}\n"), None), Ok("blake3"));
     assert_eq!(algorithm(&format!("{sha256}  a\n"), Some(Algorithm::Sha256)), Ok("sha256"));
     let wrong = |text: &str, said| manifest(text, said).err().unwrap();
-    assert_eq!(wrong(&format!("{sha256}  a\n"), None), ":1: 64 digits are sha256 or blake3\n--checksum-alg ALG says which");
+    assert_eq!(
+        wrong(&format!("{sha256}  a\n"), None),
+        ":1: 64 digits are sha256 or blake3\n--checksum-alg ALG says which"
+    );
     assert_eq!(
         wrong(&format!("{}  a\n", md5("00")), Some(Algorithm::Sha1)),
         ":1: this is no sha1, which --checksum-alg or -E names"

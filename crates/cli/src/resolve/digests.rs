@@ -90,8 +90,10 @@ fn refuse_a_second(asked: &Asked, named: Option<Algorithm>, expects: bool) -> Re
             .remedy("name the same one"));
     }
     if asked.at_source && (expects || named.is_some_and(|named| named != Algorithm::Blake3)) {
-        return Err(UsageError::new("-E % computes the digest at the source, and lines are about what is at the target")
-            .remedy("leave % out"));
+        return Err(UsageError::new(
+            "-E % computes the digest at the source, and lines are about what is at the target",
+        )
+        .remedy("leave % out"));
     }
     if expects && matches!(asked.what, What::Compare(_)) {
         return Err(contradiction("checksum", "expect"));
@@ -110,7 +112,9 @@ fn asked(value: &OsStr) -> Result<Asked, UsageError> {
     let algorithm = algorithm("checksum", value, OsStr::from_bytes(parts.next().unwrap_or_default()))?;
     let what = match parts.next() {
         None | Some([]) => What::Tell(Told::Shown),
-        Some(text) if !text.iter().all(u8::is_ascii_hexdigit) => What::Tell(Told::Added(OsStr::from_bytes(text).into())),
+        Some(text) if !text.iter().all(u8::is_ascii_hexdigit) => {
+            What::Tell(Told::Added(OsStr::from_bytes(text).into()))
+        }
         Some(text) => {
             let digest = from_hex(text).filter(|digest| digest.len() == algorithm.bytes());
             What::Compare(digest.ok_or_else(|| neither(algorithm, text))?)
@@ -121,16 +125,17 @@ fn asked(value: &OsStr) -> Result<Asked, UsageError> {
 
 fn neither(algorithm: Algorithm, text: &[u8]) -> UsageError {
     let (name, digits, shown) = (algorithm.name(), 2 * algorithm.bytes(), escape(text));
-    UsageError::new(format!("-E {name}={shown}: a digest of {name} has {digits} hexadecimal digits, and not {}", text.len()))
-        .remedy(format!("if that is a file, write -E {name}=./{shown}"))
+    UsageError::new(format!(
+        "-E {name}={shown}: a digest of {name} has {digits} hexadecimal digits, and not {}",
+        text.len()
+    ))
+    .remedy(format!("if that is a file, write -E {name}=./{shown}"))
 }
 
 /// The one of this name, in what was typed.
 fn algorithm(id: &str, value: &OsStr, name: &OsStr) -> Result<Algorithm, UsageError> {
     let names = || Algorithm::all().map(Algorithm::name).collect::<Vec<_>>().join(", ");
-    name.to_str()
-        .and_then(Algorithm::named)
-        .ok_or_else(|| bad(id, value, &format!("needs one of {}", names())))
+    name.to_str().and_then(Algorithm::named).ok_or_else(|| bad(id, value, &format!("needs one of {}", names())))
 }
 
 #[cfg(test)]

@@ -47,7 +47,10 @@ fn lines_are_b3sums_unless_another_digest_is_named() {
     assert!(checksum.is_none() && existing && digests == Digests::default());
     assert!(good("--checksums sums --checksum-alg blake3").0.is_none());
     let (checksum, digests, existing) = good("--checksums sums --checksum-alg sha256");
-    assert_eq!((checksum.unwrap().algorithm, digests.of_lines, existing), (Algorithm::Sha256, Some(Algorithm::Sha256), false));
+    assert_eq!(
+        (checksum.unwrap().algorithm, digests.of_lines, existing),
+        (Algorithm::Sha256, Some(Algorithm::Sha256), false)
+    );
     let (checksum, digests, existing) = good("--checksums sums -E %md5");
     assert!(checksum.unwrap().at_source && existing && digests.of_lines.is_none());
 }

@@ -12,7 +12,7 @@ pub enum Hasher {
     /// Adler-32.
     Adler(adler2::Adler32),
     /// A CRC, and how many bytes it has.
-    Crc(crc_fast::Digest, usize),
+    Crc(Box<crc_fast::Digest>, usize),
     /// MD5.
     Md5(Md5),
     /// SHA-1, SHA-256, SHA-512.
@@ -30,7 +30,7 @@ impl Hasher {
             Algorithm::Adler32 => Self::Adler(adler2::Adler32::new()),
             Algorithm::Crc32 | Algorithm::Crc32c | Algorithm::Crc64Nvme => {
                 let crc = crc_of(algorithm).unwrap_or_else(|| unreachable!("these are CRCs"));
-                Self::Crc(crc_fast::Digest::new(crc), algorithm.bytes())
+                Self::Crc(Box::new(crc_fast::Digest::new(crc)), algorithm.bytes())
             }
             Algorithm::Md5 => Self::Md5(Md5::new()),
             Algorithm::Sha1 => Self::Sha(Context::new(&SHA1_FOR_LEGACY_USE_ONLY)),

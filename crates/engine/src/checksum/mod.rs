@@ -37,7 +37,7 @@ enum Way {
     /// Digests of frames become the file's.
     Combined(Combined),
     /// Frames have to be hashed in their order.
-    Ordered(Ordered),
+    Ordered(Box<Ordered>),
 }
 
 impl Sum {
@@ -45,7 +45,7 @@ impl Sum {
     pub fn new(algorithm: Algorithm, frame: FrameLen) -> Self {
         let way = match Combined::new(algorithm, frame) {
             Some(combined) => Way::Combined(combined),
-            None => Way::Ordered(Ordered::new(algorithm, frame)),
+            None => Way::Ordered(Box::new(Ordered::new(algorithm, frame))),
         };
         Self { way, value: OnceLock::new() }
     }

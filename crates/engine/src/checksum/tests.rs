@@ -111,10 +111,11 @@ fn what_passes_in_order_is_not_read_again_and_what_combines_never_is() {
             sum.passed(index as u64, data.len() as u64, read);
         }
         sum.finish(data.len() as u64, read, || true).unwrap();
-        assert_eq!((sum.value(), reads.load(Ordering::Relaxed)), (
-            Some(&sum_of(Algorithm::named(name).unwrap(), &data)[..]),
-            expected
-        ), "{name} {order:?}");
+        assert_eq!(
+            (sum.value(), reads.load(Ordering::Relaxed)),
+            (Some(&sum_of(Algorithm::named(name).unwrap(), &data)[..]), expected),
+            "{name} {order:?}"
+        );
     }
 }
 

@@ -390,8 +390,8 @@ impl Copy<'_> {
             WorkerMessage::Checksum { path, digest } => {
                 let asked = self.job.options.checksum.as_ref().map(|checksum| checksum.algorithm);
                 let algorithm = asked.filter(|algorithm| algorithm.bytes() == digest.len());
-                let algorithm =
-                    algorithm.ok_or_else(|| Error::Connect(format!("{} told a digest that was not asked for", host())))?;
+                let algorithm = algorithm
+                    .ok_or_else(|| Error::Connect(format!("{} told a digest that was not asked for", host())))?;
                 self.tell(Event::Checksum { path, algorithm, digest });
             }
             WorkerMessage::Resumed { path, size, held, damaged, compared } => {

@@ -227,7 +227,7 @@ impl Target {
 
     fn file_stays(&self, position: &Position, size: u64) -> io::Result<()> {
         let path = || position.dir.path_of(position.name.as_bytes());
-        let digest = match self.sum_existing(&path, || Ok(position.dir.open_file(&position.name, Links::Itself)?.0))? {
+        let digest = match self.sum_existing(path, || Ok(position.dir.open_file(&position.name, Links::Itself)?.0))? {
             None if self.request.digest_existing => Some(digest_of(position)?),
             digest => digest,
         };

@@ -25,7 +25,8 @@ use crate::storage::calls::read_at;
 /// What to do about a file that is not what it was to be, and has not got its name.
 const REMEDY: &str = "it arrived as it is at the source, and was removed; look for what has changed it there, or for the value that belongs to it";
 /// The same of one that was there already.
-const REMEDY_THERE: &str = "it was there already, and stays; -f does not replace what has the source's size and time: remove it first";
+const REMEDY_THERE: &str =
+    "it was there already, and stays; -f does not replace what has the source's size and time: remove it first";
 /// Bytes that are read at a time of a file that is there already.
 const READ_BYTES: usize = 256 << 10;
 

@@ -107,7 +107,16 @@ struct Large<H> {
 impl<H> Large<H> {
     /// Nothing is in hand, and its end has not come.
     fn new(handle: Arc<H>, extent: Extent, tree: FrameTree) -> Self {
-        Self { handle, extent, tree, in_hand: HashSet::new(), end: None, differing: None, flow: None, summing: Summing::Done }
+        Self {
+            handle,
+            extent,
+            tree,
+            in_hand: HashSet::new(),
+            end: None,
+            differing: None,
+            flow: None,
+            summing: Summing::Done,
+        }
     }
 }
 

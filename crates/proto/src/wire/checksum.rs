@@ -71,8 +71,7 @@ mod tests {
 
     #[test]
     fn they_come_back_and_what_cannot_be_is_refused() {
-        let checksum =
-            |algorithm, at_source, against| Some(Checksum { algorithm, at_source, against });
+        let checksum = |algorithm, at_source, against| Some(Checksum { algorithm, at_source, against });
         let encoded = |checksum: &Option<Checksum>| {
             let mut out = Writer::new();
             Checksum::encode(checksum.as_ref(), &mut out);

@@ -294,10 +294,9 @@ impl WorkerMessage {
             kind::DIFFERS => {
                 Self::Differs { path: path(&mut reader)?, differences: Difference::decode_all(&mut reader)? }
             }
-            kind::CHECKSUM => Self::Checksum {
-                path: path(&mut reader)?,
-                digest: reader.bytes(CHECKSUM_MAX, "a checksum")?.to_vec(),
-            },
+            kind::CHECKSUM => {
+                Self::Checksum { path: path(&mut reader)?, digest: reader.bytes(CHECKSUM_MAX, "a checksum")?.to_vec() }
+            }
             kind::PATHS => {
                 let count = reader.count(LINKS_MAX, "paths")?;
                 let path = |_| Ok((text(&mut reader)?, text(&mut reader)?));

@@ -457,7 +457,11 @@ mod tests {
             all_paths: true,
             ports: Some((5031, 5039)),
             silence_ms: 12_000,
-            checksum: Some(Checksum { algorithm: Algorithm::Crc32, at_source: true, against: Against::Value(vec![1; 4]) }),
+            checksum: Some(Checksum {
+                algorithm: Algorithm::Crc32,
+                at_source: true,
+                against: Against::Value(vec![1; 4]),
+            }),
         }
     }
 
