@@ -553,8 +553,8 @@ mod tests {
             host's name before a pattern (* and ?), that before what is for all hosts.
             --OPTION=default is as if nothing had said OPTION. These cannot be in a file:
 
-              force omit dirbase pipe realtime config rsh checksums vverbose debug
-              version license help
+              force omit dirbase pipe realtime config rsh checksums checksum-alg expect
+              checksum vverbose debug version license help
             "#);
     }
 

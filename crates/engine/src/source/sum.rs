@@ -48,6 +48,8 @@ impl Source {
     pub(super) fn sum_up(&self, entry: EntryId, item: &Item, digest: Digest) {
         match self.finish_sum(item, digest) {
             Ok(()) => self.lock().machine.summed(entry),
+            // Of a job that is stopped, nothing more is told.
+            Err(_) if self.lock().stopped => {}
             Err(trouble) => self.fail(entry, item, trouble),
         }
     }

@@ -40,9 +40,10 @@ pub struct Checking {
 }
 
 impl Checking {
-    /// Of the same file, when it comes again: it will have the same digest.
+    /// Of the same file, when it comes again. A large one will have the same digest; a small one is read anew.
     pub fn again(&self) -> Self {
-        Self { sum: OnceLock::new(), value: self.value.clone() }
+        let value = if self.sum.get().is_some() { self.value.clone() } else { OnceLock::new() };
+        Self { sum: OnceLock::new(), value }
     }
 }
 
@@ -152,6 +153,8 @@ impl Target {
                 self.take(step);
                 self.outbox.notify_all();
             }
+            // Of a job that is stopped, nothing more is told.
+            Err(_) if self.lock().stopped => {}
             Err(error) => self.fail_file(entry, item, &format!("it cannot be read again: {}", describe(&error))),
         }
     }
