@@ -170,6 +170,8 @@ pub struct Case {
     pub is_one_worker: bool,
     /// Whether both ends are on one machine, and share its processors.
     pub is_one_machine: bool,
+    /// Whether the streams do not leave it: both of their ends have one address.
+    pub is_within_host: bool,
     /// Bytes that were written.
     pub bytes: u64,
     /// Files that were settled.

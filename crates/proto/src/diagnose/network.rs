@@ -13,8 +13,8 @@ const WINDOW_FULL: f64 = 0.6;
 /// Of what windows let through in the shortest round trips, what went has to be so much for them to be the limit: else they
 /// are full because nobody reads, whatever keeps the other end from it.
 const WINDOWS_MIN: f64 = 0.15;
-/// On a machine whose processors are all busy, every answer on a short path waits for one: then a queue is longer than this,
-/// in microseconds.
+/// On a machine whose processors are all busy, every answer on a short path waits for one: unless the rate is steady, a
+/// queue is longer than this then, in microseconds.
 const QUEUE_OF_BUSY_MIN_US: f64 = 8000.0;
 /// From this share on, processors are all busy.
 const BUSY: f64 = 0.95;
@@ -65,7 +65,7 @@ pub struct Path {
 /// What holds the sockets up.
 pub fn path(case: &Case) -> Path {
     let sockets = &case.source.sockets;
-    if sockets.busy_us == 0 {
+    if sockets.busy_us == 0 || case.is_within_host {
         return Path::default();
     }
     let seen = Seen::new(case);
@@ -100,7 +100,7 @@ fn hidden_window(sockets: &Sockets) -> Option<Limit> {
 }
 
 fn rest(case: &Case, seen: Seen) -> Option<(Limit, Option<Detail>)> {
-    let is_steady = seen.variation.is_some_and(|variation| variation < STEADY_MAX);
+    let is_steady = seen.is_steady();
     let minds_losses = !case.source.present.bears_loss;
     let is_many = seen.loss >= POLICED || !seen.are_by_chance(case);
     let is_policed = seen.loss >= POLICED_MIN && (is_steady || minds_losses && is_many);
@@ -151,10 +151,16 @@ impl Seen {
         }
     }
 
+    /// Whether something holds the rate.
+    fn is_steady(&self) -> bool {
+        self.variation.is_some_and(|variation| variation < STEADY_MAX)
+    }
+
     /// Whether round trips take longer than they would on an empty path.
     pub fn has_queue(&self) -> bool {
         let of_losses = if self.loss >= POLICED_MIN { QUEUE_OF_LOSSES_MIN_US } else { QUEUE_MIN_US };
-        let of_busy = if self.is_busy && self.shortest_us < SHORT_US { QUEUE_OF_BUSY_MIN_US } else { 0.0 };
+        let is_doubtful = self.is_busy && self.shortest_us < SHORT_US && !self.is_steady();
+        let of_busy = if is_doubtful { QUEUE_OF_BUSY_MIN_US } else { 0.0 };
         let queue_us = self.round_trip_us - self.shortest_us;
         self.round_trip_us >= QUEUE_TIMES * self.shortest_us && queue_us >= of_losses.max(of_busy)
     }

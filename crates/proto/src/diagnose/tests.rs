@@ -281,6 +281,15 @@ fn what_holds_sockets_up_is_named() {
             None,
         ),
         (
+            "what does not leave the host",
+            with(|case| {
+                case.is_within_host = true;
+                case.source.sockets.retransmitted = 6000;
+            }),
+            Limit::None,
+            Some(Detail::Even),
+        ),
+        (
             "nothing is known of a tunnel",
             with(|case| case.source.sockets = Default::default()),
             Limit::None,
@@ -343,6 +352,11 @@ fn on_a_busy_machine_short_paths_are_not_accused() {
         case.source.sockets.rtt_us = 100 * 30_000;
     });
     assert_eq!(named(&queue), (Limit::Link, Some(Detail::Queue)), "that is more than a wait for a processor");
+    let steady = with(|case| {
+        busy(case);
+        case.source.sockets.rate_kib_squared = 36 * 40_000 * 40_000;
+    });
+    assert_eq!(named(&steady), (Limit::Link, Some(Detail::Queue)), "and what is held steady is held by something");
 }
 
 #[test]
