@@ -5,6 +5,7 @@ mod args;
 mod checksums;
 mod commands;
 mod exit;
+mod list;
 mod network;
 mod pipes;
 mod resolve;

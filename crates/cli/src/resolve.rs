@@ -1,7 +1,7 @@
 //! The second level of arguments: from what was typed to what is to be done.
 //!
 //! Everything that the engine and the display need is decided here, once.
-//! Nothing is looked up on disk or on the network.
+//! Nothing is looked up on disk or on the network, but the first line of a list: it says which host is meant.
 
 mod verify;
 
@@ -21,9 +21,11 @@ use haul_proto::wire::limits::{CONGESTION_MAX, RATE_MIN};
 use crate::args::table::typed;
 use crate::args::values::Values;
 use crate::args::{Dialect, UsageError, habits};
+use crate::list::list;
 use crate::network::{family, network};
 use crate::pipes::{locations, pipes};
 
+pub use self::details::on_base;
 pub use self::verify::comparison;
 
 /// Progress as events, unless `-P` says otherwise.
@@ -109,17 +111,20 @@ pub enum Mode {
 pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {
     let mut settings = settings(values, stderr_is_terminal)?;
     let (mut sources, mut target) = ends(locations(values, operands)?)?;
-    settings.options.base = base(values, &mut sources)?;
+    let base = base(values)?;
+    base.iter().try_for_each(|base| sources.iter_mut().try_for_each(|source| on_base(source, base)))?;
     check_hosts(&sources)?;
     if is_null(&target.path) {
         target.path = NULL_TARGET.into();
     }
-    let is_remote = sources.iter().chain([&target]).any(|place| place.host != Host::Local);
-    let notes = if values.dialect() == Dialect::Haul { habits::notes(values, is_remote) } else { Vec::new() };
-    let Settings { options, access, display, checksums, time_limit } = settings;
     let pipes = pipes(values, operands, &sources)?;
+    settings.options.base = base.as_ref().map(|base| base.path.clone());
+    let list = list(values, &mut sources, base)?;
+    let Settings { options, access, display, checksums, time_limit } = settings;
     let options = Options { source_pipe: pipes.source, target_pipe: pipes.target, ..options };
-    let job = Job { sources, target, options, access };
+    let job = Job { sources, list, target, options, access };
+    let is_remote = [job.source_host(), &job.target.host].into_iter().any(|host| *host != Host::Local);
+    let notes = if values.dialect() == Dialect::Haul { habits::notes(values, is_remote) } else { Vec::new() };
     Ok(Plan { job, display, checksums, time_limit, notes })
 }
 
@@ -406,7 +411,7 @@ pub fn contradiction(a: &str, b: &str) -> UsageError {
 
 /// One host for all sources: one worker reads them all.
 fn check_hosts(sources: &[Location]) -> Result<(), UsageError> {
-    let Some(first) = sources.first() else { return Err(UsageError::new("nothing to copy")) };
+    let Some(first) = sources.first() else { return Ok(()) };
     match sources.iter().find(|source| source.host != first.host) {
         None => Ok(()),
         Some(other) => Err(UsageError::new(format!(

@@ -6,6 +6,7 @@ use haul_proto::integrity::FrameLen;
 use haul_proto::wire::handshake::Suite;
 use haul_proto::wire::limits::REKEY_BYTES;
 use haul_proto::wire::pipe::Pipe;
+use haul_proto::wire::listed::ListedKinds;
 use haul_proto::wire::request::{Operand, SessionSettings, TargetRequest};
 use haul_proto::wire::rules::Rules;
 use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
@@ -43,6 +44,7 @@ pub fn target_request(path: &Path, operands: Vec<Operand>) -> TargetRequest {
         settings: settings(),
         path: path.as_os_str().as_bytes().to_vec(),
         operands,
+        listed: ListedKinds::No,
         source_boot: [9; 16],
         origin: [0; 32],
         again: false,

@@ -233,6 +233,14 @@ impl Worker {
             ControllerMessage::Connect { routes, timeout_ms } => self.connect(routes, timeout_ms)?,
             ControllerMessage::Tunnel { connector } => self.open_tunnel(connector)?,
             ControllerMessage::Begin { skip } => self.begin(skip)?,
+            ControllerMessage::ListedPaths(batch) => {
+                let source = self.source.as_ref().ok_or("told operands before there was a source")?;
+                source.add_listed(batch).map_err(|fault| fault.to_string())?;
+            }
+            ControllerMessage::ListedPlaces(batch) => {
+                let target = self.target.as_ref().ok_or("told operands before there was a target")?;
+                target.add_listed(batch).map_err(|fault| fault.to_string())?;
+            }
             ControllerMessage::Rate(bytes_per_s) => {
                 self.source.as_ref().ok_or("told a rate before there was a source")?.set_rate(bytes_per_s);
             }

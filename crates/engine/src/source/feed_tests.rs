@@ -10,7 +10,7 @@ const F: usize = 256 << 10;
 fn frames_of(bytes: &[u8], piece: usize) -> (Vec<Vec<u8>>, u64) {
     let (reading, writing) = rustix::pipe::pipe().unwrap();
     let spring = Arc::new(Spring::new(reading, None));
-    let (feed, item) = (Feed::of_pipe(Arc::clone(&spring)), Item::pipe(0, spring));
+    let (feed, item) = (Feed::of_pipe(Arc::clone(&spring)), Item::pipe(Arc::default(), spring));
     let frame = FrameLen::new(256 << 10).unwrap();
     let (mut frames, mut room) = (Vec::new(), vec![0; F]);
     thread::scope(|scope| {
@@ -55,7 +55,7 @@ fn what_is_kept_comes_back_until_it_is_written() {
 fn a_pipe_that_says_nothing_is_not_waited_for_when_nobody_wants_it() {
     let (reading, _writing) = rustix::pipe::pipe().unwrap();
     let spring = Arc::new(Spring::new(reading, None));
-    let (feed, item) = (Feed::of_pipe(Arc::clone(&spring)), Item::pipe(0, spring));
+    let (feed, item) = (Feed::of_pipe(Arc::clone(&spring)), Item::pipe(Arc::default(), spring));
     let frame = FrameLen::new(256 << 10).unwrap();
     assert!(feed.read(&item, frame, 0, &mut vec![0; F], || false).is_err());
 }

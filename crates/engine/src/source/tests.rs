@@ -39,6 +39,7 @@ fn source(operands: &[PathBuf], links: Links) -> Source {
     let request = SourceRequest {
         settings,
         operands,
+        listed: list::Listed::No,
         recursive: true,
         links,
         leave_out: LeaveOut::default(),
@@ -193,7 +194,7 @@ fn the_walk_goes_on_when_streams_find_that_nobody_wants_what_waits() {
         for at in 0..ENTRY_WINDOW {
             let entry =
                 Entry { place: Place::Operand(0), kind: Kind::File { size: 0 }, meta: Meta::default(), version: None };
-            source.lock().machine.offer(entry, Arc::new(Item::directory(0)));
+            source.lock().machine.offer(entry, Arc::new(Item::directory(Arc::default())));
             assert_eq!(source.lock().machine.window(), ENTRY_WINDOW - 1 - at);
         }
         std::iter::from_fn(|| source.lock().machine.poll_message()).for_each(drop);

@@ -92,13 +92,14 @@ impl Target {
         let Some(operand) = self.operand_asked_for(number, entry) else {
             return self.refuse_operand(Refusal::NotAsked);
         };
+        let is_directory = entry.kind == Kind::Directory;
         match (&self.landing.kind, &operand.name) {
-            (LandingKind::Contents(dir), _) | (LandingKind::Into(dir), None) if operand.directory => {
+            (LandingKind::Contents(dir), _) | (LandingKind::Into(dir), None) if is_directory => {
                 self.compare_contents(dir, &entry.meta, self.request.operands.len() == 1)
             }
             (LandingKind::Into(dir), Some(name)) => {
                 let answer = self.compare_at(dir, name, entry);
-                if operand.directory && matches!(answer, Answer::Refused) {
+                if is_directory && matches!(answer, Answer::Refused) {
                     self.hint_at_contents(name);
                 }
                 answer

@@ -101,7 +101,7 @@ impl Pair {
                 self.finish(Some(Finish { entry, handle, end: None, complete: true }));
             }
             Step::Mismatch(..) => panic!("a mismatch"),
-            Step::None | Step::Connect(..) | Step::StreamsLost(_) => {}
+            Step::None | Step::Connect(..) | Step::StreamsLost(_) | Step::Passed(_) => {}
         }
     }
 
@@ -282,7 +282,7 @@ impl Pair {
             }
             _ => match self.target.frame_written(entry, offset, [1; 32]) {
                 Step::Finish(finish) => self.finish(Some(finish)),
-                Step::None | Step::Connect(..) | Step::StreamsLost(_) => {}
+                Step::None | Step::Connect(..) | Step::StreamsLost(_) | Step::Passed(_) => {}
                 other => panic!("{other:?}"),
             },
         }

@@ -7,6 +7,7 @@ use super::address;
 use super::fault::ProtocolFault;
 use super::handshake::Suite;
 use super::limits::{CONGESTION_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX};
+use super::listed::{ListedKinds, Listed, Paths, Places};
 use super::pipe::Pipe;
 use super::route::{self, Route};
 use super::rules::{LeaveOut, Rules};
@@ -51,6 +52,10 @@ pub enum ControllerMessage {
     Cancel,
     /// To the source: this limit from now on, in bytes a second; 0 for none.
     Rate(u64),
+    /// To a source whose operands are listed: these come next.
+    ListedPaths(Paths),
+    /// To a target, before the source is told of the same operands: where they go.
+    ListedPlaces(Places),
 }
 
 /// What both ends must agree on.
@@ -103,6 +108,8 @@ pub struct SourceRequest {
     pub settings: SessionSettings,
     /// Operands: paths as bytes.
     pub operands: Vec<Vec<u8>>,
+    /// Whether they are told while the job runs, and not here.
+    pub listed: Listed,
     /// Directories with all that is in them.
     pub recursive: bool,
     /// What becomes of symbolic links below an operand.
@@ -141,6 +148,8 @@ pub struct TargetRequest {
     pub path: Vec<u8>,
     /// The operands that there may be, in order.
     pub operands: Vec<Operand>,
+    /// Whether they are told while the job runs, and not here.
+    pub listed: ListedKinds,
     /// Host and boot of the source: the identities of operands mean something only on the same one.
     pub source_boot: [u8; 16],
     /// Names the source and its operands over all runs.
@@ -197,6 +206,8 @@ mod kind {
     pub const BEGIN: u8 = 6;
     pub const CANCEL: u8 = 7;
     pub const RATE: u8 = 8;
+    pub const LISTED_PATHS: u8 = 9;
+    pub const LISTED_PLACES: u8 = 10;
 }
 
 impl ControllerMessage {
@@ -211,6 +222,7 @@ impl ControllerMessage {
                 request.operands.iter().for_each(|path| {
                     out.bytes(path);
                 });
+                request.listed.encode(&mut out);
                 out.bool(request.recursive).u8(request.links.number());
                 request.leave_out.encode(&mut out);
                 out.u64(request.rate_bytes_per_s);
@@ -240,6 +252,8 @@ impl ControllerMessage {
             Self::Rate(bytes_per_s) => {
                 out.u8(kind::RATE).u64(*bytes_per_s);
             }
+            Self::ListedPaths(paths) => paths.encode(out.u8(kind::LISTED_PATHS)),
+            Self::ListedPlaces(places) => places.encode(out.u8(kind::LISTED_PLACES)),
         }
         out.into_bytes()
     }
@@ -262,6 +276,8 @@ impl ControllerMessage {
             }
             kind::CANCEL => Self::Cancel,
             kind::RATE => Self::Rate(reader.u64()?),
+            kind::LISTED_PATHS => Self::ListedPaths(Paths::decode(&mut reader)?),
+            kind::LISTED_PLACES => Self::ListedPlaces(Places::decode(&mut reader)?),
             value => return Err(ProtocolFault::Unknown { what: "message from a controller", value: value.into() }),
         };
         reader.finish()?;
@@ -276,6 +292,7 @@ fn decode_source(reader: &mut Reader<'_>) -> Decoded<SourceRequest> {
     Ok(SourceRequest {
         settings,
         operands,
+        listed: Listed::decode(reader)?,
         recursive: reader.bool()?,
         links: Links::from_number(reader.u8()?)?,
         leave_out: LeaveOut::decode(reader)?,
@@ -311,6 +328,7 @@ impl TargetRequest {
         self.settings.encode(out);
         out.bytes(&self.path).count(self.operands.len());
         self.operands.iter().for_each(|operand| operand.encode(out));
+        self.listed.encode(out);
         out.raw(&self.source_boot).raw(&self.origin);
         out.bool(self.again).bool(self.own_tree).bool(self.make_directory).bool(self.preserve);
         self.verify.encode(out);
@@ -335,6 +353,7 @@ impl TargetRequest {
             settings,
             path,
             operands,
+            listed: ListedKinds::decode(reader)?,
             source_boot: reader.array()?,
             origin: reader.array()?,
             again: reader.bool()?,
@@ -358,17 +377,27 @@ impl TargetRequest {
 impl Operand {
     /// Writes an operand.
     pub(super) fn encode(&self, out: &mut Writer) {
-        let name = self.name.as_ref().map_or(&[][..], Name::as_bytes);
-        out.bytes(name).bool(self.directory).u64(self.device).u64(self.inode);
+        encode_optional(self.name.as_ref(), out);
+        out.bool(self.directory).u64(self.device).u64(self.inode);
     }
 
     /// Reads an operand.
     pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
-        let name = match reader.bytes(MAX_NAME, "a name")? {
-            [] => None,
-            bytes => Some(Name::new(bytes).map_err(|_| ProtocolFault::Invalid("a name that cannot be one"))?),
-        };
+        let name = decode_optional(reader)?;
         Ok(Self { name, directory: reader.bool()?, device: reader.u64()?, inode: reader.u64()? })
+    }
+}
+
+/// Writes the name of an operand, which may have none.
+pub(super) fn encode_optional(name: Option<&Name>, out: &mut Writer) {
+    out.bytes(name.map_or(&[][..], Name::as_bytes));
+}
+
+/// Reads the name of an operand, which may have none.
+pub(super) fn decode_optional(reader: &mut Reader<'_>) -> Decoded<Option<Name>> {
+    match reader.bytes(MAX_NAME, "a name")? {
+        [] => Ok(None),
+        bytes => Name::new(bytes).map(Some).map_err(|_| ProtocolFault::Invalid("a name that cannot be one")),
     }
 }
 
@@ -421,6 +450,7 @@ impl SessionSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::listed::Place;
 
     fn settings() -> SessionSettings {
         SessionSettings {
@@ -449,12 +479,14 @@ mod tests {
     fn messages() -> Vec<ControllerMessage> {
         let operand = Operand { name: Name::new(b"run7").ok(), directory: true, device: 1, inode: u64::MAX };
         let contents = Operand { name: None, ..operand.clone() };
+        let place = Place { below: operand.name.iter().cloned().collect(), name: None };
         let from = Some(IpAddr::from([0xfd; 16]));
         let bound = Route { from, interface: "eth0".into(), to: "10.0.0.2:9".into(), link: 2 };
         vec![
             ControllerMessage::Source(SourceRequest {
                 settings: settings(),
                 operands: vec![b"/a".to_vec(), b"b\xff".to_vec()],
+                listed: Listed::Below(b"/data".to_vec()),
                 recursive: true,
                 links: Links::Ignore,
                 leave_out: LeaveOut { unreadable: true, empty_directories: false },
@@ -468,6 +500,7 @@ mod tests {
                 settings: settings(),
                 path: b"/archive/".to_vec(),
                 operands: vec![operand, contents],
+                listed: ListedKinds::Trees,
                 source_boot: [5; 16],
                 origin: [6; 32],
                 again: true,
@@ -493,6 +526,8 @@ mod tests {
             ControllerMessage::Begin { skip: Some((1, u64::MAX)) },
             ControllerMessage::Cancel,
             ControllerMessage::Rate(1 << 20),
+            ControllerMessage::ListedPaths(Paths { first: 3, paths: vec![b"a/b".to_vec(), vec![]], last: true }),
+            ControllerMessage::ListedPlaces(Places { first: 3, places: vec![place] }),
         ]
     }
 

@@ -1,0 +1,108 @@
+//! Where the operands of a list go, from when the controller says so until the source has passed by.
+
+use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::wire::limits::LISTED_BATCHES_AHEAD;
+use haul_proto::wire::listed::{Place, Places};
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use crate::worker::lock;
+
+/// Batches of which more may be offered.
+#[derive(Default)]
+pub struct Listed(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    batches: VecDeque<Batch>,
+    /// The number that the next batch begins with.
+    next: u32,
+}
+
+struct Batch {
+    first: u32,
+    /// `None` where something was offered.
+    places: Vec<Option<Place>>,
+}
+
+impl Batch {
+    fn end(&self) -> u32 {
+        self.first.saturating_add(u32::try_from(self.places.len()).unwrap_or(u32::MAX))
+    }
+}
+
+impl Listed {
+    /// Takes a batch from the controller.
+    pub fn add(&self, Places { first, places }: Places) -> Result<(), ProtocolFault> {
+        let mut state = lock(&self.0);
+        if first != state.next {
+            return Err(ProtocolFault::OutOfTurn("a listed operand"));
+        }
+        if state.batches.len() >= LISTED_BATCHES_AHEAD {
+            return Err(ProtocolFault::OverLimit("listed operands"));
+        }
+        let batch = Batch { first, places: places.into_iter().map(Some).collect() };
+        state.next = batch.end();
+        state.batches.push_back(batch);
+        Ok(())
+    }
+
+    /// Where the operand of this number goes: only once, and only while the source may offer it.
+    pub fn take(&self, number: u32) -> Option<Place> {
+        let mut state = lock(&self.0);
+        let batch = state.batches.iter_mut().find(|batch| number < batch.end())?;
+        batch.places.get_mut(number.checked_sub(batch.first)? as usize)?.take()
+    }
+
+    /// The source has passed by a batch.
+    pub fn passed(&self, before: u32) -> Result<(), ProtocolFault> {
+        let mut state = lock(&self.0);
+        match state.batches.pop_front() {
+            Some(batch) if batch.end() == before => Ok(()),
+            _ => Err(ProtocolFault::Unasked("listed operands that are passed by")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use haul_proto::path::Name;
+
+    fn place(number: u32) -> Place {
+        Place { below: Vec::new(), name: Name::new(number.to_string().as_bytes()).ok() }
+    }
+
+    fn batch(first: u32, count: u32) -> Places {
+        Places { first, places: (first..first + count).map(place).collect() }
+    }
+
+    #[test]
+    fn a_place_is_taken_once_and_only_before_its_batch_is_passed() {
+        let listed = Listed::default();
+        assert_eq!((listed.add(batch(0, 3)), listed.add(batch(3, 2))), (Ok(()), Ok(())));
+        assert_eq!((listed.take(4), listed.take(1), listed.take(5)), (Some(place(4)), Some(place(1)), None));
+        assert_eq!(listed.take(1), None, "once");
+        assert_eq!(listed.passed(3), Ok(()));
+        assert_eq!((listed.take(2), listed.take(3)), (None, Some(place(3))));
+        assert_eq!((listed.passed(5), listed.add(batch(5, 0)), listed.passed(5)), (Ok(()), Ok(()), Ok(())));
+    }
+
+    #[test]
+    fn what_was_not_told_is_not_passed() {
+        let fault = Err(ProtocolFault::Unasked("listed operands that are passed by"));
+        assert_eq!(Listed::default().passed(0), fault);
+        let listed = Listed::default();
+        listed.add(batch(0, 3)).unwrap();
+        assert_eq!(listed.passed(2), fault);
+    }
+
+    #[test]
+    fn batches_follow_each_other_and_are_few() {
+        let listed = Listed::default();
+        assert_eq!(listed.add(batch(1, 1)), Err(ProtocolFault::OutOfTurn("a listed operand")));
+        let most = u32::try_from(LISTED_BATCHES_AHEAD).unwrap();
+        (0..most).for_each(|number| listed.add(batch(number, 1)).unwrap());
+        assert_eq!(listed.add(batch(most, 1)), Err(ProtocolFault::OverLimit("listed operands")));
+    }
+}
