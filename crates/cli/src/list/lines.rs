@@ -172,3 +172,7 @@ impl Lines for Reader {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

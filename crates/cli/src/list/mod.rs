@@ -6,12 +6,13 @@
 mod lines;
 mod text;
 
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use haul_engine::fs::describe;
 use haul_engine::spec::{Host, Line, Lines, List, Location};
 use haul_proto::path::escape;
-use std::os::unix::ffi::OsStrExt;
 
 use self::lines::{Reader, Written};
 use self::text::Text;
@@ -33,7 +34,7 @@ pub fn list(values: &Values, sources: &mut Vec<Location>, base: Option<Location>
         };
     };
     let shown = escape(file.as_bytes());
-    let cannot = |error| UsageError::new(format!("{} {shown}: {error}", typed("infiles")));
+    let cannot = |error| UsageError::new(format!("{} {shown}: {}", typed("infiles"), describe(&error)));
     let (name, text) = match file == "-" {
         true => ("standard input".to_owned(), Text::standard_input().map_err(cannot)?),
         false => (shown.clone(), Text::open(file.as_ref()).map_err(cannot)?),

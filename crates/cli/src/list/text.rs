@@ -1,6 +1,7 @@
 //! What a list is read from. It may have to be read again, from its beginning, when a job is begun again: so what is no
 //! file goes, as it comes, into one that has no name.
 
+use haul_engine::fs::describe;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -61,7 +62,8 @@ impl Text {
         Self::spooled(File::from(io::stdin().as_fd().try_clone_to_owned()?))
     }
 
-    fn spooled(pipe: File) -> io::Result<Self> {
+    /// Of what can be read but once.
+    pub fn spooled(pipe: File) -> io::Result<Self> {
         let file = nameless()?;
         let (spool, spooling) = (file.try_clone()?, Arc::new(Spooling::default()));
         let filling = Arc::clone(&spooling);
@@ -85,7 +87,7 @@ impl Text {
                 Ok(0) => return Ok(Got::End),
                 Ok(length) => return Ok(Got::Bytes(length)),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(format!("the list cannot be read any further: {error}")),
+                Err(error) => return Err(format!("the list cannot be read any further: {}", describe(&error))),
             }
         }
     }
@@ -99,10 +101,10 @@ impl Spooling {
                 Ok(0) => break Ok(()),
                 Ok(length) => match spool.write_all(&buffer[..length]) {
                     Ok(()) => self.lock().written += length as u64,
-                    Err(error) => break Err(format!("the list cannot be kept for a second attempt: {error}\nname another directory for that in TMPDIR, or give the list as a file")),
+                    Err(error) => break Err(format!("the list cannot be kept for a second attempt: {}\nname another directory for that in TMPDIR, or give the list as a file", describe(&error))),
                 },
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => break Err(format!("the list cannot be read any further: {error}")),
+                Err(error) => break Err(format!("the list cannot be read any further: {}", describe(&error))),
             }
             self.changed.notify_all();
         };

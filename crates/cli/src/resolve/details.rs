@@ -97,9 +97,8 @@ pub fn on_base(source: &mut Location, base: &Location) -> Result<(), UsageError>
             Ok(())
         }
         false => Err(UsageError::new(format!(
-            "{} {} is on {}, and a source on {}",
+            "{}: the base is on {}, and a source on {}",
             typed("dirbase"),
-            escape(base.path.as_os_str().as_bytes()),
             shown(&base.host),
             shown(&source.host)
         ))
