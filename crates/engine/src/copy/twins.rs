@@ -1,15 +1,15 @@
 //! Places at the target that a list's lines have led to: no second line may lead there.
 //!
 //! Of a place, a hash is kept, whose key nobody else knows: a list may have any number of lines. Places are known until
-//! about two million others have come, and at most twice that many; that takes no more than 40 MiB. Beyond, a second
+//! about 900,000 others have come, and at most twice that many; that takes no more than 24 MiB. Beyond, a second
 //! line meets what the first one made as it would meet any file.
 
 use haul_proto::wire::listed::Place;
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 
-/// Places in one generation: as many as a hash table of two million slots takes.
-const GENERATION: usize = (1 << 21) / 8 * 7;
+/// Places in one generation: as many as a hash table of a million slots takes.
+const GENERATION: usize = (1 << 20) / 8 * 7;
 
 /// The places.
 #[derive(Default)]

@@ -67,7 +67,16 @@ impl Listed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link::LinkWriter;
+    use crate::report::Reporter;
+    use crate::target::{Surroundings, Target};
+    use crate::testing::target_request;
+    use haul_proto::ids::EntryId;
+    use haul_proto::manifest::{self, Entry, Kind, Meta};
     use haul_proto::path::Name;
+    use haul_proto::wire::listed::ListedKinds;
+    use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
+    use haul_proto::wire::request::TargetRequest;
 
     fn place(number: u32) -> Place {
         Place { below: Vec::new(), name: Name::new(number.to_string().as_bytes()).ok() }
@@ -104,5 +113,59 @@ mod tests {
         let most = u32::try_from(LISTED_BATCHES_AHEAD).unwrap();
         (0..most).for_each(|number| listed.add(batch(number, 1)).unwrap());
         assert_eq!(listed.add(batch(most, 1)), Err(ProtocolFault::OverLimit("listed operands")));
+    }
+
+    /// A target of a list, and where it lands.
+    fn target(kinds: ListedKinds) -> (Target, tempfile::TempDir) {
+        let directory = tempfile::tempdir().unwrap();
+        let request = TargetRequest { listed: kinds, ..target_request(directory.path(), Vec::new()) };
+        let reporter = Reporter::new(LinkWriter::new(std::io::sink()), false);
+        let surroundings = Surroundings { umask: 0o022, state_dir: None, policy: Vec::new() };
+        let target = Target::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text).unwrap();
+        (target, directory)
+    }
+
+    /// Offers operands of these numbers and kinds: what the target needs of them.
+    fn offer(target: &Target, first: u64, operands: &[(u32, Kind)]) -> Vec<Need> {
+        let entries = operands.iter().map(|(number, kind)| Entry {
+            place: manifest::Place::Operand(*number),
+            kind: kind.clone(),
+            meta: Meta { mode: 0o644, ..Meta::default() },
+            version: None,
+        });
+        let offer = SourceMessage::Offer { first: EntryId(first), entries: entries.collect() };
+        target.handle_peer(&offer.encode(target.request.settings.number)).unwrap();
+        match target.lock().machine.poll_message() {
+            Some(TargetMessage::Needs { needs, .. }) => needs,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_source_offers_what_the_controller_told_and_nothing_else() {
+        let file = || Kind::File { size: 3 };
+        let link = || Kind::Symlink { points_to: (*b"x").into() };
+        let (target, directory) = target(ListedKinds::Files);
+        let below = Place { below: vec![Name::new(b"made").unwrap()], ..place(1) };
+        let places = vec![place(0), below, place(2), place(3)];
+        target.add_listed(Places { first: 0, places }).unwrap();
+        let needs = offer(&target, 0, &[(1, file()), (1, file()), (4, file()), (2, Kind::Directory), (3, link())]);
+        let refused = Need::Refused;
+        assert_eq!(needs, [Need::All, refused, refused, refused, refused]);
+        assert!(directory.path().join("made").is_dir());
+        let passed = |before| target.handle_peer(&SourceMessage::Passed { before }.encode(target.request.settings.number));
+        assert!(passed(3).is_err());
+        assert_eq!(passed(4), Err(ProtocolFault::Unasked("listed operands that are passed by")), "it was given up");
+    }
+
+    #[test]
+    fn directories_are_for_those_who_asked_for_trees_and_lists_for_those_who_asked_for_one() {
+        let (trees, directory) = target(ListedKinds::Trees);
+        trees.add_listed(batch(0, 1)).unwrap();
+        assert_eq!(offer(&trees, 0, &[(0, Kind::Directory)]), [Need::All]);
+        assert!(directory.path().join("0").is_dir());
+        let (none, _directory) = target(ListedKinds::No);
+        assert_eq!(none.add_listed(batch(0, 1)), Err(ProtocolFault::Unasked("a listed operand")));
+        assert!(none.handle_peer(&SourceMessage::Passed { before: 0 }.encode(none.request.settings.number)).is_err());
     }
 }
