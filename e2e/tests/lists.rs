@@ -57,7 +57,8 @@ fn a_list_names_sources_in_a_file_or_on_standard_input() {
         (b"s/a/one\0s/a/b/two\0s/three\0s/ odd\n", &["-0"]),
     ];
     for (number, (list, options)) in lists.into_iter().enumerate() {
-        let names: &[&str] = if options.is_empty() { &["one", "three", "two"] } else { &[" odd\n", "one", "three", "two"] };
+        let names: &[&str] =
+            if options.is_empty() { &["one", "three", "two"] } else { &[" odd\n", "one", "three", "two"] };
         let (file, input) = (format!("file{number}"), format!("input{number}"));
         sandbox.file("list", list);
         sandbox.dir(&file);
@@ -135,7 +136,10 @@ fn with_a_base_paths_are_made_anew_and_nothing_else_can_be_read() {
     symlink("../outside", sandbox.path("s/outdir")).unwrap();
     symlink("a/one", sandbox.path("s/in")).unwrap();
     sandbox.dir("target");
-    let list = format!("a/one\nthree\nother/three\nout\noutdir/file\nin\n../outside/file\n{}\n", sandbox.path("s/three").display());
+    let list = format!(
+        "a/one\nthree\nother/three\nout\noutdir/file\nin\n../outside/file\n{}\n",
+        sandbox.path("s/three").display()
+    );
     sandbox.file("list", list);
     let run = sandbox.haul(["--json", "-I", "list", "-d", "s", "target"]).run().ends(1).says([
         "s/out: a link leads out of the base",
@@ -157,7 +161,11 @@ fn with_a_base_paths_are_made_anew_and_nothing_else_can_be_read() {
     assert_eq!(contents(&sandbox.path("target/out")), b"outside");
     // Without a base, a list may name anything, and that is said.
     sandbox.file("list", "s/a/one\n");
-    sandbox.haul(["-v", "-I", "list", "target"]).run().succeeds().says(["a list may name any file, so all can be read"]);
+    sandbox
+        .haul(["-v", "-I", "list", "target"])
+        .run()
+        .succeeds()
+        .says(["a list may name any file, so all can be read"]);
 }
 
 #[test]
@@ -222,7 +230,8 @@ fn a_copy_of_a_list_can_be_verified_and_has_checksums() {
     three_files(&sandbox);
     sandbox.file("list", "a/one\na/b/two\nthree\n");
     sandbox.haul(["-A", "-I", "list", "-d", "s", "--checksums", "sums", "target"]).run().succeeds();
-    let mut sums: Vec<_> = fs::read_to_string(sandbox.path("sums")).unwrap().lines().map(|line| line[66..].to_owned()).collect();
+    let mut sums: Vec<_> =
+        fs::read_to_string(sandbox.path("sums")).unwrap().lines().map(|line| line[66..].to_owned()).collect();
     sums.sort_unstable();
     assert_eq!(sums, ["a/b/two", "a/one", "three"]);
     sandbox.haul(["verify", "-I", "list", "-d", "s", "target"]).run().succeeds();

@@ -17,8 +17,8 @@ use haul_proto::wire::compressed::{Codec, Compressed, encode_trailer};
 use haul_proto::wire::feature::Features;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer};
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
-use haul_proto::wire::listed::{self, Listed, ListedKinds, Paths, Places};
 use haul_proto::wire::link::{Channel, encode_header};
+use haul_proto::wire::listed::{self, Listed, ListedKinds, Paths, Places};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::{
@@ -134,7 +134,10 @@ fn operand() -> Operand {
 
 fn listed_places() -> Vec<listed::Place> {
     let name = |text: &str| Name::new(text.as_bytes()).ok();
-    let place = |below: &[&str], at| listed::Place { below: below.iter().filter_map(|text| name(text)).collect(), name: name(at) };
+    let place = |below: &[&str], at| listed::Place {
+        below: below.iter().filter_map(|text| name(text)).collect(),
+        name: name(at),
+    };
     vec![place(&["a", "b"], "c"), place(&[], "")]
 }
 
@@ -181,7 +184,11 @@ fn controller_messages() -> Vec<ControllerMessage> {
             pipe: Pipe::No,
             compare: Some(Links::Ignore),
         }),
-        ControllerMessage::ListedPaths(Paths { first: 512, paths: vec![b"a/b".to_vec(), b"\xff".to_vec()], last: true }),
+        ControllerMessage::ListedPaths(Paths {
+            first: 512,
+            paths: vec![b"a/b".to_vec(), b"\xff".to_vec()],
+            last: true,
+        }),
         ControllerMessage::ListedPlaces(Places { first: 512, places: listed_places() }),
         ControllerMessage::Listen { address: None },
         ControllerMessage::Listen { address: Some(IpAddr::from([0xfd; 16])) },

@@ -3,6 +3,7 @@
 //! Everything that the engine and the display need is decided here, once.
 //! Nothing is looked up on disk or on the network, but the first line of a list: it says which host is meant.
 
+mod details;
 mod verify;
 
 use std::ffi::{OsStr, OsString};
@@ -11,8 +12,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use haul_engine::spec::{
-    Access, CacheUse, Cipher, DirectIo, Fsync, Host, Job, LeaveOut, Location, Method, NULL_TARGET, Options, Policy,
-    Retries, SILENCE_MIN, Symlinks, Verify, is_null,
+    Access, CacheUse, Cipher, DirectIo, Fsync, Host, Job, LeaveOut, Location, Login, Method, NULL_TARGET, Options,
+    Policy, Retries, SILENCE_MIN, Symlinks, Verify, is_null,
 };
 use haul_proto::compression::{LEVEL_DEFAULT, LEVEL_MAX};
 use haul_proto::path::escape;
@@ -26,6 +27,10 @@ use crate::network::{family, network};
 use crate::pipes::{locations, pipes};
 
 pub use self::details::on_base;
+use self::details::{
+    Shell, base, buffer_size, buffers, bwlimit, in_the_way, log, modes, refuse_contradictions, shell, traffic_class,
+    window,
+};
 pub use self::verify::comparison;
 
 /// Progress as events, unless `-P` says otherwise.
@@ -110,9 +115,7 @@ pub enum Mode {
 /// The plan for a copy of `operands`, the last of which is the target.
 pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {
     let mut settings = settings(values, stderr_is_terminal)?;
-    let (mut sources, mut target) = ends(locations(values, operands)?)?;
-    let base = base(values)?;
-    base.iter().try_for_each(|base| sources.iter_mut().try_for_each(|source| on_base(source, base)))?;
+    let Ends { mut sources, mut target, base } = ends(values, operands)?;
     check_hosts(&sources)?;
     if is_null(&target.path) {
         target.path = NULL_TARGET.into();
@@ -128,10 +131,41 @@ pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) ->
     Ok(Plan { job, display, checksums, time_limit, notes })
 }
 
-/// The sources and the target.
-fn ends(mut sources: Vec<Location>) -> Result<(Vec<Location>, Location), UsageError> {
+/// The names of the hosts at both ends, without users; none is this machine.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Hosts {
+    /// That of the sources.
+    pub source: Option<String>,
+    /// That of the target.
+    pub target: Option<String>,
+}
+
+/// Between which hosts `operands` are copied.
+pub fn hosts(values: &Values, operands: &[OsString]) -> Result<Hosts, UsageError> {
+    let Ends { sources, target, base } = ends(values, operands)?;
+    let name = |place: &Location| match &place.host {
+        Host::Local => None,
+        Host::Remote { name, .. } => Some(name.clone()),
+    };
+    // Of a list, the base alone says it before the list is read.
+    Ok(Hosts { source: sources.first().or(base.as_ref()).and_then(name), target: name(&target) })
+}
+
+/// What was typed of the ends.
+struct Ends {
+    sources: Vec<Location>,
+    target: Location,
+    /// Where relative sources are.
+    base: Option<Location>,
+}
+
+/// Where the operands are, the last of which is the target.
+fn ends(values: &Values, operands: &[OsString]) -> Result<Ends, UsageError> {
+    let mut sources = locations(values, operands)?;
     let target = sources.pop().ok_or_else(|| UsageError::new("nothing to copy"))?;
-    Ok((sources, target))
+    let base = base(values)?;
+    base.iter().try_for_each(|base| sources.iter_mut().try_for_each(|source| on_base(source, base)))?;
+    Ok(Ends { sources, target, base })
 }
 
 /// What the options of a copy say.
@@ -307,27 +341,39 @@ fn verify(values: &Values) -> Result<Verify, UsageError> {
 }
 
 fn access(values: &Values, in_turn: bool) -> Result<Access, UsageError> {
+    let Login { identity, port, ssh_options, deploy } = login(values)?;
+    Ok(Access {
+        identity,
+        port,
+        ssh_options,
+        family: family(values, "c")?,
+        source_command: command(values, "source-command")?,
+        target_command: command(values, "target-command")?,
+        deploy,
+        target_login: values.at_target().map(login).transpose()?,
+        in_turn,
+        silence: silence(values)?,
+        connect_timeout: None,
+        retries: retries(values)?,
+    })
+}
+
+/// What is about one host. `--rsh` is on no line but the typed one: what it says goes before the others.
+fn login(values: &Values) -> Result<Login, UsageError> {
     let Shell { port: shells_port, identity, options } = shell(values)?;
-    let port = values.number("ssh-port", 1..=u16::MAX.into())?.or(shells_port);
-    let ssh_options = [values.texts("ssh-option")?, options].concat();
+    let port = shells_port.or(values.number("ssh-port", 1..=u16::MAX.into())?);
+    let ssh_options = [options, values.texts("ssh-option")?].concat();
     if let Some(option) =
         ssh_options.iter().find(|option| option.trim().is_empty() || option.contains(char::is_control))
     {
         return Err(UsageError::new(format!("--ssh-option {}: not an option of ssh", escape(option.as_bytes())))
             .remedy("write it as ssh's -o takes it: --ssh-option ConnectTimeout=10"));
     }
-    Ok(Access {
-        identity: values.last("idfile").map(PathBuf::from).or(identity),
+    Ok(Login {
+        identity: identity.or(values.last("idfile").map(PathBuf::from)),
         port: port.and_then(|port| u16::try_from(port).ok()),
         ssh_options,
-        family: family(values, "c")?,
-        source_command: command(values, "source-command")?,
-        target_command: command(values, "target-command")?,
         deploy: !values.flag("no-deploy"),
-        in_turn,
-        silence: silence(values)?,
-        connect_timeout: None,
-        retries: retries(values)?,
     })
 }
 
@@ -431,13 +477,6 @@ pub fn shown(host: &Host) -> String {
         Host::Remote { user: None, name } => escape(name.as_bytes()),
     }
 }
-
-mod details;
-
-use details::{
-    Shell, base, buffer_size, buffers, bwlimit, in_the_way, log, modes, refuse_contradictions, shell, traffic_class,
-    window,
-};
 
 #[cfg(test)]
 #[path = "resolve_tests.rs"]

@@ -218,7 +218,10 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         ("Begin, with a directory", ControllerMessage::Begin { skip: Some((2049, 13)) }),
         ("Cancel", ControllerMessage::Cancel),
         ("Rate", ControllerMessage::Rate(25 << 20)),
-        ("ListedPaths", ControllerMessage::ListedPaths(Paths { first: 300, paths: vec![b"2026/a".to_vec()], last: true })),
+        (
+            "ListedPaths",
+            ControllerMessage::ListedPaths(Paths { first: 300, paths: vec![b"2026/a".to_vec()], last: true }),
+        ),
         ("ListedPlaces", ControllerMessage::ListedPlaces(Places { first: 300, places: vec![place] })),
     ]
 }

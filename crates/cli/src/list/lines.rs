@@ -127,18 +127,20 @@ impl Reader {
             on_base(&mut source, base)?;
         }
         match &self.host {
-            Some(host) if *host != source.host => Err(UsageError::new(format!(
-                "it is on {}, and what is copied on {}",
-                shown(&source.host),
-                shown(host)
-            ))
-            .remedy("copy from each host with a command of its own")),
+            Some(host) if *host != source.host => {
+                Err(UsageError::new(format!("it is on {}, and what is copied on {}", shown(&source.host), shown(host)))
+                    .remedy("copy from each host with a command of its own"))
+            }
             _ => Ok(source),
         }
     }
 
     fn too_long_text(&self) -> String {
-        let hint = if self.written.end == 0 { "is NUL what ends a path in it?" } else { "-0 is for lists in which NUL ends a path" };
+        let hint = if self.written.end == 0 {
+            "is NUL what ends a path in it?"
+        } else {
+            "-0 is for lists in which NUL ends a path"
+        };
         format!("this is longer than any path\n{hint}")
     }
 }

@@ -67,7 +67,7 @@ fn what_cannot_be_copied_is_named_with_its_line_and_the_others_are_there() {
     line 4 of the list: it is on me@h, and what is copied on h: me@h:c
     h d
     line 6 of the list: h:~x/y: the home directory of another user is not looked up: h:~x/y
-    line 7 of the list: a path contains no NUL: h:e\0f
+    line 7 of the list: a path contains no NUL: h:e\u{0}f
     h g
     end None
     ");
@@ -110,7 +110,8 @@ fn sources_that_were_typed_come_first_and_the_first_line_says_which_host_is_mean
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(b"\nb\nh:c\n").unwrap();
     let listed = |words: &[&str], typed: &[&str], base: Option<Location>| {
-        let words = words.iter().copied().chain(["-I", file.path().to_str().unwrap(), "target"]).map(Into::into).collect();
+        let words =
+            words.iter().copied().chain(["-I", file.path().to_str().unwrap(), "target"]).map(Into::into).collect();
         let Ok(Command::Copy(values, _)) = parse(Dialect::Haul, words, &|_| false) else { panic!("a copy") };
         let mut sources = typed.iter().map(|path| parse_operand(OsStr::new(path)).unwrap()).collect();
         let list = list(&values, &mut sources, base).unwrap().unwrap();
@@ -118,7 +119,8 @@ fn sources_that_were_typed_come_first_and_the_first_line_says_which_host_is_mean
         let paths: Vec<_> = read(&mut *(list.open)()).into_iter().filter(|line| !line.contains(':')).collect();
         (list.host, paths)
     };
-    let ends = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).chain(["end None".into()]).collect::<Vec<_>>();
+    let ends =
+        |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).chain(["end None".into()]).collect::<Vec<_>>();
     assert_eq!(listed(&[], &[], None), (Host::Local, ends(&["this machine b"])));
     assert_eq!(listed(&["-r"], &["h:a"], None), (remote("h"), ends(&["h a", "h c"])));
     let base = Location { host: remote("h"), path: "/base".into() };

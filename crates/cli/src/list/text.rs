@@ -101,7 +101,12 @@ impl Spooling {
                 Ok(0) => break Ok(()),
                 Ok(length) => match spool.write_all(&buffer[..length]) {
                     Ok(()) => self.lock().written += length as u64,
-                    Err(error) => break Err(format!("the list cannot be kept for a second attempt: {}\nname another directory for that in TMPDIR, or give the list as a file", describe(&error))),
+                    Err(error) => {
+                        break Err(format!(
+                            "the list cannot be kept for a second attempt: {}\nname another directory for that in TMPDIR, or give the list as a file",
+                            describe(&error)
+                        ));
+                    }
                 },
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => break Err(format!("the list cannot be read any further: {}", describe(&error))),

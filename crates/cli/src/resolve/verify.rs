@@ -5,20 +5,17 @@ use std::ffi::OsString;
 use haul_engine::spec::{Job, Options};
 
 use super::{
-    CPUS_END, Mode, Plan, access, base, cache, check_hosts, display, ends, frame, on_base, progress_every, streams, symlinks,
+    CPUS_END, Ends, Mode, Plan, access, cache, check_hosts, display, ends, frame, progress_every, streams, symlinks,
     time_limit, unbuffered,
 };
 use crate::args::UsageError;
-use crate::args::operand::parse_operand;
 use crate::args::values::Values;
 use crate::list::list;
 
 /// The plan for a comparison of `operands`, the last of which is the target.
 pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {
     let display = display(values, stderr_is_terminal)?;
-    let (mut sources, target) = ends(operands.iter().map(|operand| parse_operand(operand)).collect::<Result<_, _>>()?)?;
-    let base = base(values)?;
-    base.iter().try_for_each(|base| sources.iter_mut().try_for_each(|source| on_base(source, base)))?;
+    let Ends { mut sources, target, base } = ends(values, operands)?;
     check_hosts(&sources)?;
     let base_path = base.as_ref().map(|base| base.path.clone());
     let list = list(values, &mut sources, base)?;

@@ -169,7 +169,9 @@ impl Feeder {
         let below = match &self.base {
             None => Vec::new(),
             Some(_) if source.path.is_absolute() => {
-                return Err("with a base (-d), a list names what is below it alone\nwrite the path from the base on".into());
+                return Err(
+                    "with a base (-d), a list names what is below it alone\nwrite the path from the base on".into()
+                );
             }
             Some(_) => way_below(source).map_err(|error| error.to_string())?,
         };

@@ -359,7 +359,8 @@ fn start_one(
     stop: &Cancel,
     sender: &Sender<(usize, Result<Greeted, Error>)>,
 ) -> Result<thread::JoinHandle<()>, Error> {
-    let (host, access, program) = (host.clone(), job.access.clone(), program.clone());
+    let access = if role == Role::Target { job.access.of_target() } else { job.access.clone() };
+    let (host, program) = (host.clone(), program.clone());
     let (stop, sender) = (stop.clone(), sender.clone());
     let standard = Standard::of(&job.options);
     let spawned = thread::Builder::new().name(START_THREAD.into()).spawn(move || {
@@ -462,7 +463,13 @@ mod tests {
         let host = |name: &str| Host::Remote { user: None, name: name.into() };
         let location = |name| Location { host: host(name), path: "x".into() };
         let access = Access { source_command: Some(source), target_command: Some(target), ..Access::default() };
-        let job = Job { sources: vec![location("a")], list: None, target: location("b"), options: Options::default(), access };
+        let job = Job {
+            sources: vec![location("a")],
+            list: None,
+            target: location("b"),
+            options: Options::default(),
+            access,
+        };
         (vec![(Role::Source, host("a")), (Role::Target, host("b"))], job)
     }
 

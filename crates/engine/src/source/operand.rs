@@ -230,7 +230,9 @@ impl<'a> Looker<'a> {
             FileType::RegularFile => {
                 let no_name = || Refusal::Failed("this path does not end in a file's name".into());
                 let name = name.clone().ok_or_else(no_name)?;
-                if self.base.is_some() && rustix::fs::lstat(path).is_ok_and(|itself| Look::from(&itself).kind == FileType::Symlink) {
+                if self.base.is_some()
+                    && rustix::fs::lstat(path).is_ok_and(|itself| Look::from(&itself).kind == FileType::Symlink)
+                {
                     self.check_base(path)?;
                 }
                 RootKind::File(self.parent_of(path)?, name, look)

@@ -297,12 +297,15 @@ fn a_list_is_offered_by_its_numbers_and_passed_by_batch_by_batch() {
         let mut state = source.lock();
         let told: Vec<_> = std::iter::from_fn(|| state.machine.poll_message())
             .flat_map(|message| match message {
-                SourceMessage::Offer { entries, .. } => entries.iter().map(|entry| format!("{:?}", entry.place)).collect(),
+                SourceMessage::Offer { entries, .. } => {
+                    entries.iter().map(|entry| format!("{:?}", entry.place)).collect()
+                }
                 other => vec![format!("{other:?}")],
             })
             .filter(|told| !told.starts_with("Child") && !told.starts_with("DirectoryEnd"))
             .collect();
-        let expected = ["Operand(0)", "Operand(2)", "Passed { before: 3 }", "Operand(3)", "Passed { before: 4 }", "OffersEnd"];
+        let expected =
+            ["Operand(0)", "Operand(2)", "Passed { before: 3 }", "Operand(3)", "Passed { before: 4 }", "OffersEnd"];
         assert_eq!(told, expected);
         assert_eq!(source.reporter.tally.counters().failed, 1, "what is gone");
     });
@@ -325,7 +328,8 @@ fn who_was_promised_no_list_takes_none_and_a_walk_that_waits_for_one_can_be_stop
 #[test]
 fn a_confined_source_of_a_list_reads_below_its_base_alone() {
     let temp = tempfile::tempdir().unwrap();
-    let (inside, outside) = (make_file(temp.path().join("base/deep/file")), make_file(temp.path().join("outside/file")));
+    let (inside, outside) =
+        (make_file(temp.path().join("base/deep/file")), make_file(temp.path().join("outside/file")));
     symlink("../outside", temp.path().join("base/way")).unwrap();
     let base = temp.path().join("base");
     let listed = || list::Listed::Below(base.as_os_str().as_bytes().to_vec());

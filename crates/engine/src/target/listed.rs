@@ -153,7 +153,8 @@ mod tests {
         let refused = Need::Refused;
         assert_eq!(needs, [Need::All, refused, refused, refused, refused]);
         assert!(directory.path().join("made").is_dir());
-        let passed = |before| target.handle_peer(&SourceMessage::Passed { before }.encode(target.request.settings.number));
+        let passed =
+            |before| target.handle_peer(&SourceMessage::Passed { before }.encode(target.request.settings.number));
         assert!(passed(3).is_err());
         assert_eq!(passed(4), Err(ProtocolFault::Unasked("listed operands that are passed by")), "it was given up");
     }

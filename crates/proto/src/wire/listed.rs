@@ -179,7 +179,9 @@ mod tests {
         for kinds in [ListedKinds::No, ListedKinds::Files, ListedKinds::Trees] {
             assert_eq!(ListedKinds::decode(&mut Reader::new(&encoded(|out| kinds.encode(out)))), Ok(kinds));
         }
-        assert!(Listed::decode(&mut Reader::new(&[3])).is_err() && ListedKinds::decode(&mut Reader::new(&[3])).is_err());
+        assert!(
+            Listed::decode(&mut Reader::new(&[3])).is_err() && ListedKinds::decode(&mut Reader::new(&[3])).is_err()
+        );
     }
 
     #[test]

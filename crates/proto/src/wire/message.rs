@@ -5,8 +5,8 @@
 use super::fault::ProtocolFault;
 use super::frame::{decode_stamp, encode_stamp};
 use super::limits::{
-    ENTRY_WINDOW, FRAME_RUNS_MAX, HELD_VALUES_MAX, OFFER_ENTRIES_MAX, PACK_FILES_MAX, STREAMS_MAX,
-    SYMLINK_MAX, TEXT_MAX,
+    ENTRY_WINDOW, FRAME_RUNS_MAX, HELD_VALUES_MAX, OFFER_ENTRIES_MAX, PACK_FILES_MAX, STREAMS_MAX, SYMLINK_MAX,
+    TEXT_MAX,
 };
 use crate::codec::{Decoded, Reader, Writer};
 use crate::ids::{EntryId, JobNumber, PathId, StreamId};

@@ -7,7 +7,7 @@ use super::address;
 use super::fault::ProtocolFault;
 use super::handshake::Suite;
 use super::limits::{CONGESTION_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX};
-use super::listed::{ListedKinds, Listed, Paths, Places};
+use super::listed::{Listed, ListedKinds, Paths, Places};
 use super::pipe::Pipe;
 use super::route::{self, Route};
 use super::rules::{LeaveOut, Rules};
