@@ -23,6 +23,7 @@ mod run;
 mod slow_fs;
 mod sshd;
 mod strangers;
+mod throttle;
 mod tree;
 mod wan;
 
@@ -38,5 +39,6 @@ pub use run::{Finished, Running, run_with_timeout, start};
 pub use slow_fs::{SlowFs, Slowness};
 pub use sshd::{Options, Sshd};
 pub use strangers::{Answers, Loiterers, knock};
+pub use throttle::Throttle;
 pub use tree::Tree;
 pub use wan::{Congestion, Count, Wan, WanSettings};
