@@ -87,7 +87,7 @@ const FREE: &[Free] = &[
 ];
 
 /// What takes more than a second where nothing holds it up.
-const BIG: u64 = 1500 * MB;
+const BIG: u64 = 800 * MB;
 
 const fn free(name: &'static str, allowed: &'static [Claim], scene: fn() -> Scene) -> Free {
     Free { name, allowed, scene }
@@ -120,6 +120,14 @@ impl Case {
     /// Its settings, in words.
     pub fn settings(&self) -> String {
         self.settings.clone()
+    }
+
+    /// What would be right, in words.
+    pub fn expected_text(&self) -> String {
+        match self.expected.as_slice() {
+            [only] => only.text(),
+            _ => "no accusation".to_owned(),
+        }
     }
 
     /// The verdicts that are right.
@@ -177,12 +185,12 @@ fn quota(pick: &mut Pick, end: End) -> Scene {
     Scene { data, quota: Some((end, percent)), ..Scene::default() }
 }
 
-/// One stream, which compresses what cannot be compressed.
+/// One stream, which compresses with all its might.
 fn one_thread(pick: &mut Pick) -> Scene {
-    let level = pick.of("zstd level", 9..=12, 15..=18);
-    let rate = if level > 12 { 5 * MB } else { 25 * MB };
+    let level = pick.of("zstd level", 8..=10, 15..=18);
+    let rate = if level > 10 { 3 * MB } else { 25 * MB };
     let options = ["-s", "1", "-c", &level.to_string()].map(str::to_owned).to_vec();
-    Scene { data: Data::File { bytes: pick.bytes_at(rate) }, options, ..Scene::default() }
+    Scene { data: Data::Text { bytes: pick.bytes_at(rate) }, options, ..Scene::default() }
 }
 
 fn shaped(pick: &mut Pick) -> Scene {
@@ -208,9 +216,9 @@ fn policer(pick: &mut Pick) -> Scene {
 /// Under a congestion control that minds losses. A stream carries about 1.2 segments in a round trip, divided by the
 /// root of the loss (Mathis and others, 1997).
 fn loss(pick: &mut Pick) -> Scene {
-    let per_10_000 = pick.of("loss in 10000", 40..=80, 150..=300);
-    let rtt_ms = pick.of("rtt ms", 20..=30, 30..=60);
-    let streams = pick.any("streams", 2..=6);
+    let per_10_000 = pick.of("loss in 10000", 40..=80, 100..=200);
+    let rtt_ms = pick.of("rtt ms", 20..=30, 25..=45);
+    let streams = pick.any("streams", 6..=12);
     let congestion = Some(Congestion { name: "cubic".to_owned(), only: true });
     let loss = f64::from(u32::try_from(per_10_000).unwrap_or(0)) / 1e4;
     let wan = WanSettings { rtt: Duration::from_millis(rtt_ms), loss, congestion, ..WanSettings::default() };
@@ -233,7 +241,7 @@ fn rtt(pick: &mut Pick) -> Scene {
 fn window(pick: &mut Pick, end: End) -> Scene {
     let kib = pick.of("buffer KiB", 192..=320, 64..=128);
     let rtt_ms = pick.of("rtt ms", 25..=40, 50..=90);
-    let streams = pick.any("streams", 2..=5);
+    let streams = pick.any("streams", 4..=10);
     let wan = WanSettings { rtt: Duration::from_millis(rtt_ms), ..WanSettings::default() };
     let bytes_per_s = streams * kib * KIB / 2 * 1000 / rtt_ms;
     let window = Some(Window { end, bytes: kib * KIB });
@@ -260,10 +268,12 @@ fn interrupts(pick: &mut Pick) -> Scene {
 
 /// Small files where each name takes its time, as on a far file server.
 fn names(pick: &mut Pick, end: End) -> Scene {
-    let ms = pick.of("ms a name", 1..=3, 5..=12);
+    let us = pick.of("us a name", 500..=1000, 2000..=5000);
     let kib = pick.any("KiB a file", 1..=8);
-    let slow = Store::Slow(Slowness { names: Duration::from_millis(ms), ..Slowness::default() });
-    let data = Data::Files { count: pick.count_at(500 / ms), bytes: KIB * kib };
+    let slow = Store::Slow(Slowness { names: Duration::from_micros(us), ..Slowness::default() });
+    // About what gets through: the source looks at some names at a time, and the target needs many for each file.
+    let files_per_s = if end == End::Source { 250_000 } else { 60_000 } / us;
+    let data = Data::Files { count: pick.count_at(files_per_s), bytes: KIB * kib };
     Scene { data, ..Scene::default() }.with(end, slow)
 }
 

@@ -91,6 +91,8 @@ fn chosen(asked: &Asked) -> Vec<Case> {
 }
 
 fn run(asked: &Asked) -> ExitCode {
+    // What goes wrong in a case is in its line.
+    std::panic::set_hook(Box::new(|_| {}));
     let cases = chosen(asked);
     if asked.list {
         cases.iter().for_each(|case| println!("{:<34}{}", case.name(), case.settings()));
@@ -103,7 +105,11 @@ fn run(asked: &Asked) -> ExitCode {
     for turn in 0..asked.runs {
         for case in &cases {
             let outcome = attempt(case, asked, turn);
-            if asked.json { println!("{}", outcome.json()) } else { println!("{}", outcome.line()) }
+            if asked.json {
+                println!("{}", outcome.json())
+            } else {
+                println!("{}", outcome.line())
+            }
             outcomes.push(outcome);
         }
     }
@@ -131,7 +137,8 @@ mod tests {
 
     #[test]
     fn every_option_of_the_help_is_taken() {
-        let asked = parsed("--case loss --case=/pull --runs 3 --quick --seconds 4 --seed=9 --json --list").expect("fine");
+        let asked =
+            parsed("--case loss --case=/pull --runs 3 --quick --seconds 4 --seed=9 --json --list").expect("fine");
         let patterns = vec!["loss".to_owned(), "/pull".to_owned()];
         let (seconds, seed) = (Some(4), Some(9));
         let expected = Asked { patterns, runs: 3, quick: true, seconds, seed, json: true, list: true, help: false };

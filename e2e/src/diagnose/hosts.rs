@@ -87,7 +87,8 @@ fn policed(sandbox: &Sandbox, kib_per_s: u64) -> Result<Pair> {
     let pair = Pair::new(sandbox);
     let burst_kib = (kib_per_s / POLICED_BURSTS_PER_S).max(POLICED_BURST_MIN_KIB);
     let rule = format!("iifname != \"lo\" limit rate over {kib_per_s} kbytes/second burst {burst_kib} kbytes drop");
-    let rules = format!("table inet police {{\n chain input {{\n type filter hook input priority 0;\n {rule}\n }}\n }}\n");
+    let rules =
+        format!("table inet police {{\n chain input {{\n type filter hook input priority 0;\n {rule}\n }}\n }}\n");
     for (host, interface) in pair.ends() {
         one_by_one(host, interface)?;
         host.nft(&rules)?;
@@ -99,8 +100,7 @@ fn policed(sandbox: &Sandbox, kib_per_s: u64) -> Result<Pair> {
 fn filtered(sandbox: &Sandbox, rules: u32) -> Result<Pair> {
     let pair = Pair::new(sandbox);
     let rule = "ip saddr 192.0.2.1 tcp dport 9 drop\n".repeat(rules as usize);
-    let rules =
-        format!("table inet busy {{\n chain input {{\n type filter hook input priority 0;\n {rule} }}\n }}\n");
+    let rules = format!("table inet busy {{\n chain input {{\n type filter hook input priority 0;\n {rule} }}\n }}\n");
     for (host, interface) in pair.ends() {
         one_by_one(host, interface)?;
         host.nft(&rules)?;

@@ -28,7 +28,8 @@ impl Claim {
         verdict["limit"] == self.limit && self.detail.is_none_or(|detail| verdict["detail"] == detail)
     }
 
-    fn text(self) -> String {
+    /// In words.
+    pub fn text(self) -> String {
         words(self.limit, self.detail)
     }
 }
@@ -83,11 +84,10 @@ impl Outcome {
             Some(limit) => words(limit, verdict["detail"].as_str()),
             None => "no verdict given".to_owned(),
         };
-        let expected: Vec<_> = case.expected().iter().map(|claim| claim.text()).collect();
         Self {
             name: case.name(),
             settings: case.settings(),
-            expected: expected.join(" or "),
+            expected: case.expected_text(),
             given,
             share: verdict["share"].as_f64(),
             ruling,

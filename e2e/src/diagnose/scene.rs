@@ -102,6 +102,11 @@ pub enum Data {
         /// Its size.
         bytes: u64,
     },
+    /// One file that can be compressed to about half of its size.
+    Text {
+        /// Its size.
+        bytes: u64,
+    },
     /// Many of one size.
     Files {
         /// How many.
@@ -174,7 +179,7 @@ impl Scene {
     /// Bytes of all that is copied.
     pub fn bytes(&self) -> u64 {
         match self.data {
-            Data::File { bytes } => bytes,
+            Data::File { bytes } | Data::Text { bytes } => bytes,
             Data::Files { count, bytes } => u64::from(count) * bytes,
         }
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use haul_lab::{Cgroup, Disk, Slowness, SlowFs, Throttle, Tree, Wan};
+use haul_lab::{Cgroup, Disk, Rng, SlowFs, Slowness, Throttle, Tree, Wan};
 use serde_json::Value;
 
 use super::hosts::Hosts;
@@ -97,6 +97,7 @@ impl Stage<'_> {
         let mut tree = Tree::new(&self.source.path, seed);
         match self.scene.data {
             Data::File { bytes } => tree.incompressible_file(NAME, bytes)?,
+            Data::Text { bytes } => tree.file(NAME, &text(seed, bytes))?,
             Data::Files { count, bytes } => tree.small_files(NAME, count, count.div_ceil(500), bytes..=bytes)?,
         };
         let root = fs::File::open(&self.source.path)?;
@@ -145,11 +146,20 @@ impl Stage<'_> {
             Store::Nothing if end == End::Source => format!("null:{}", self.scene.bytes()).into(),
             Store::Nothing => "null:".into(),
             Store::Program { block, rest } => program(end, &place.path, self.scene.bytes(), block, rest).into(),
-            _ if end == End::Source => place.path.join(NAME).into(),
+            // What comes out of a pipe has no name.
+            _ if end == End::Source || matches!(self.scene.source, Store::Program { .. }) => {
+                place.path.join(NAME).into()
+            }
             _ => place.path.clone().into(),
         };
         if self.way.near() == end { words } else { hosts.remote().at(PathBuf::from(words)) }
     }
+}
+
+/// So many hexadecimal digits.
+fn text(seed: u64, bytes: u64) -> Vec<u8> {
+    let random = Rng::new(seed).bytes(usize::try_from(bytes).unwrap_or(0));
+    random.into_iter().map(|byte| b"0123456789abcdef"[usize::from(byte % 16)]).collect()
 }
 
 /// Makes one end's file system, and the group that holds its worker back.
@@ -188,8 +198,13 @@ fn program(end: End, place: &Path, bytes: u64, block: u64, rest: Duration) -> St
     match end {
         End::Source => {
             let file = place.join(NAME);
-            format!("i=0; while [ $i -lt {blocks} ]; do head -c {block} <&3; {rests}; i=$((i+1)); done 3<{}", file.display())
+            format!(
+                "i=0; while [ $i -lt {blocks} ]; do head -c {block} <&3; {rests}; i=$((i+1)); done 3<{}",
+                file.display()
+            )
         }
-        End::Target => format!("i=0; while [ $i -lt {blocks} ]; do head -c {block} >/dev/null; {rests}; i=$((i+1)); done"),
+        End::Target => {
+            format!("i=0; while [ $i -lt {blocks} ]; do head -c {block} >/dev/null; {rests}; i=$((i+1)); done")
+        }
     }
 }

@@ -8,9 +8,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use fuser::consts::FUSE_PARALLEL_DIROPS;
 use fuser::{
-    FileAttr, FileType, Filesystem, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry,
-    ReplyStatfs, ReplyWrite, Request, TimeOrNow,
+    FileAttr, FileType, Filesystem, KernelConfig, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty,
+    ReplyEntry, ReplyStatfs, ReplyWrite, Request, TimeOrNow,
 };
 use rustix::io::Errno;
 
@@ -103,6 +104,12 @@ fn position(offset: i64) -> u64 {
 }
 
 impl Filesystem for Serving {
+    /// As on a file server, names of one directory are looked up at the same time. A kernel that cannot asks one by one.
+    fn init(&mut self, _: &Request<'_>, config: &mut KernelConfig) -> Result<(), i32> {
+        let _ = config.add_capabilities(FUSE_PARALLEL_DIROPS);
+        Ok(())
+    }
+
     fn lookup(&mut self, _: &Request<'_>, parent: u64, name: &OsStr, reply: ReplyEntry) {
         self.entry(self.memory.lookup(parent, name), reply);
     }
