@@ -23,6 +23,7 @@ use crate::bootstrap::{End, greeting_line};
 use crate::fs::Identity;
 use crate::lifeline::{Input, Lifeline};
 use crate::link::{LinkReader, LinkWriter};
+use crate::load::Gauges;
 use crate::os::confine::{Bounds, Network};
 use crate::os::{affinity, handed, interfaces, machine, open_files, tcp_info};
 use crate::program::keeper;
@@ -36,9 +37,6 @@ use crate::stream::socket::{SocketSettings, permits_congestion};
 use crate::stream::tunnel::{Tunnel, prove};
 use crate::stream::{Arrivals, Ids};
 use crate::target::{Surroundings, Target};
-
-/// What is wrong with a controller that wants connections made too early.
-const TOO_EARLY: &str = "told to connect before it began";
 
 /// What the process was started with, as far as a worker needs it. The library reads no environment itself.
 #[derive(Debug, Clone, Default)]
@@ -110,6 +108,7 @@ pub fn run(input: OwnedFd, output: OwnedFd, stop: OwnedFd, handed: Handed, envir
         arrivals: None,
         tunnel: None,
         running: None,
+        gauges: None,
         lifeline: Arc::clone(&lifeline),
     };
     worker.tell(&WorkerMessage::Hello(hello));
@@ -162,6 +161,8 @@ struct Worker {
     arrivals: Option<Arrivals>,
     tunnel: Option<Arc<Tunnel>>,
     running: Option<Running>,
+    /// What is to be looked at while the job runs: opened before it confines itself.
+    gauges: Option<Gauges>,
     lifeline: Arc<Lifeline>,
 }
 
@@ -252,6 +253,9 @@ impl Worker {
         if std::mem::replace(&mut self.confined, true) {
             return Ok(());
         }
+        let read_from = self.source.as_ref().map_or(0, |source| source.device());
+        let written_to = self.target.as_ref().and_then(|target| target.landing_identity());
+        self.gauges = Some(Gauges::open([read_from, written_to.map_or(0, |landing| landing.device)]));
         let is_both = self.source.is_some() && self.target.is_some();
         let only_compares = self.source.as_ref().is_some_and(|source| source.compares())
             || self.target.as_ref().is_some_and(|target| target.compares());
@@ -320,14 +324,18 @@ impl Worker {
         })
     }
 
+    /// The streams of the job that runs.
+    fn streams(&self) -> Result<Streams, String> {
+        self.running.as_ref().map(Running::streams).ok_or_else(|| "told to connect before it began".to_owned())
+    }
+
     fn ids(&self) -> Result<Ids, String> {
-        self.running.as_ref().map(|running| running.streams().ids()).ok_or_else(|| TOO_EARLY.to_owned())
+        Ok(self.streams()?.ids())
     }
 
     /// Makes streams in a thread of their own, so that the link goes on being read. `make` says what came of it.
     fn make_streams(&mut self, make: impl FnOnce(&Streams) -> WorkerMessage + Send + 'static) -> Result<(), String> {
-        let Some(running) = &self.running else { return Err(TOO_EARLY.into()) };
-        let (streams, link) = (running.streams(), self.link.clone());
+        let (streams, link) = (self.streams()?, self.link.clone());
         let spawned = thread::Builder::new().name("haul-connect".into()).spawn(move || {
             let said = catch_unwind(AssertUnwindSafe(|| make(&streams)));
             let said = said.unwrap_or_else(|panic| WorkerMessage::Fatal { text: panicked("haul-connect", &*panic) });
@@ -348,7 +356,8 @@ impl Worker {
         };
         self.confine()?;
         let every = Duration::from_millis(self.settings()?.report_every_ms.max(10).into());
-        let running = Running::start(ends, self.link.clone(), every);
+        let gauges = self.gauges.take().ok_or("told to begin twice")?;
+        let running = Running::start(ends, self.link.clone(), every, gauges);
         self.arrivals.take().into_iter().for_each(|arrivals| running.streams().take(arrivals));
         self.running = Some(running);
         Ok(())
