@@ -24,7 +24,7 @@ Makes each limit of a copy on purpose, and compares haul's verdict with it. Need
 /// How long a limit holds a copy up.
 const SECONDS: u64 = 3;
 /// In the everyday suite.
-pub const QUICK_SECONDS: u64 = 2;
+const QUICK_SECONDS: u64 = 2;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Asked {
@@ -51,10 +51,16 @@ pub fn main(arguments: Vec<String>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Tries the cases of the everyday suite.
-pub fn everyday() -> Vec<Outcome> {
-    let asked = Asked { quick: true, runs: 1, ..Asked::default() };
-    chosen(&asked).iter().map(|case| attempt(case, &asked, 0)).collect()
+/// Tries the case that the everyday suite has of this limit; `None` where it has none.
+pub fn everyday(limit: &str) -> Option<Outcome> {
+    let asked = Asked { quick: true, patterns: vec![format!("{limit}/")], ..Asked::default() };
+    chosen(&asked).first().map(|case| attempt(case, &asked, 0))
+}
+
+/// The limits of which the everyday suite has a case.
+pub fn everyday_limits() -> Vec<String> {
+    let all = chosen(&Asked { quick: true, ..Asked::default() });
+    all.iter().filter_map(|case| case.name().split_once('/').map(|(limit, _)| limit.to_owned())).collect()
 }
 
 fn parse(arguments: Vec<String>) -> Result<Asked, String> {

@@ -139,7 +139,7 @@ impl Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnose::cases;
+    use crate::diagnose::cases::cases;
     use serde_json::json;
 
     fn judged(name: &str, summary: Value) -> Outcome {

@@ -11,7 +11,5 @@ mod pick;
 mod scene;
 mod stage;
 
-pub use cases::{Case, cases};
-pub use command::{everyday, main};
+pub use command::{everyday, everyday_limits, main};
 pub use judge::{Outcome, Ruling};
-pub use scene::Way;
