@@ -1,9 +1,9 @@
 //! What a running job tells its caller. The library never prints; whoever runs a job observes these.
 
-use haul_proto::wire::report::PathFigures;
 pub use haul_proto::diagnose::watch::Now;
 pub use haul_proto::diagnose::{Detail, Fact, Figure, Limit, Unit, Verdict};
 pub use haul_proto::wire::load::{Load, Stage, StreamFigures};
+use haul_proto::wire::report::PathFigures;
 pub use haul_proto::wire::report::{Difference, ReadBack, What};
 pub use haul_proto::wire::sandbox::{Confinement, Sandbox};
 use std::time::Duration;
