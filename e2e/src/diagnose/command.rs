@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::process::ExitCode;
 
+use super::busy::Look;
 use super::cases::{Case, cases};
 use super::judge::{Outcome, Ruling};
 use super::stage::play;
@@ -130,7 +131,10 @@ fn run(asked: &Asked) -> ExitCode {
 
 fn attempt(case: &Case, asked: &Asked, turn: u64) -> Outcome {
     let seed = asked.seed.unwrap_or(0).wrapping_add(turn);
-    Outcome::judge(case, play(&case.scene, case.way, seed))
+    let look = Look::now();
+    let mut outcome = Outcome::judge(case, play(&case.scene, case.way, seed));
+    outcome.others = look.others_since(&outcome.summary);
+    outcome
 }
 
 #[cfg(test)]

@@ -66,6 +66,8 @@ pub struct Outcome {
     pub share: Option<f64>,
     /// What follows.
     pub ruling: Ruling,
+    /// Processors that something else than the copy had, on average.
+    pub others: f64,
     /// The copy's last event.
     pub summary: Value,
 }
@@ -91,6 +93,7 @@ impl Outcome {
             given,
             share: verdict["share"].as_f64(),
             ruling,
+            others: 0.0,
             summary,
         }
     }
@@ -102,7 +105,7 @@ impl Outcome {
 
     /// One line of the table; see [`Self::HEAD`].
     pub fn line(&self) -> String {
-        let Self { name, settings, expected, given, share, ruling, summary } = self;
+        let Self { name, settings, expected, given, share, ruling, others, summary } = self;
         let share = share.map_or("-".to_owned(), |share| format!("{share:.2}"));
         let rate = summary["bytes_per_s"].as_f64().map_or("-".to_owned(), |rate| format!("{:.1}", rate / 1e6));
         let seconds = summary["seconds"].as_f64().map_or("-".to_owned(), |seconds| format!("{seconds:.1}"));
@@ -112,12 +115,12 @@ impl Outcome {
             Ruling::Skipped(why) => format!("SKIPPED: {why}"),
             Ruling::Failed(why) => format!("FAILED: {why}"),
         };
-        format!("{name:<34}{expected:<26}{given:<26}{share:>5}  {rate:>7}  {seconds:>5}  {ruling:<7}  {settings}")
+        format!("{name:<34}{expected:<26}{given:<26}{share:>5}  {rate:>7}  {seconds:>5}  {others:>6.1}  {ruling:<7}  {settings}")
     }
 
     /// The line above the table.
     pub fn head() -> String {
-        let rest = "share     MB/s      s           settings";
+        let rest = "share     MB/s      s  others           settings";
         format!("{:<34}{:<26}{:<26}{rest}", "case", "expected", "given")
     }
 
@@ -131,7 +134,7 @@ impl Outcome {
         };
         serde_json::json!({
             "case": self.name, "settings": self.settings, "expected": self.expected, "given": self.given,
-            "share": self.share, "ruling": ruling, "why": why, "summary": self.summary,
+            "share": self.share, "others": self.others, "ruling": ruling, "why": why, "summary": self.summary,
         })
     }
 }

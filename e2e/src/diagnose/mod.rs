@@ -3,6 +3,7 @@
 //! `scene` says what there is between two ends, `hosts` and `stage` build that and copy, `pick` chooses settings from ranges,
 //! `cases` is the table of limits, `judge` tells right from wrong, `command` is what `cargo xtask lab diagnose` runs.
 
+mod busy;
 mod cases;
 mod command;
 mod hosts;

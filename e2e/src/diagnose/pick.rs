@@ -26,6 +26,9 @@ impl Strength {
     }
 }
 
+/// Many things.
+const MANY: u32 = 60;
+
 /// Chooses one case's settings.
 #[derive(Debug)]
 pub struct Pick {
@@ -67,9 +70,9 @@ impl Pick {
         bytes_per_s * self.seconds
     }
 
-    /// How many things, of which a second sees so many.
+    /// How many things, of which a second sees so many; never so few that nobody would call them many.
     pub fn count_at(&self, per_s: u64) -> u32 {
-        u32::try_from(per_s * self.seconds).unwrap_or(u32::MAX)
+        u32::try_from(per_s * self.seconds).unwrap_or(u32::MAX).max(MANY)
     }
 
     /// All settings, in words.

@@ -74,7 +74,7 @@ impl Stage<'_> {
     fn play(scene: &Scene, way: Way, seed: u64) -> Result<Value> {
         // Dropped in reverse: hosts and their processes first, then what they had open.
         let sandbox = Sandbox::new();
-        let memory = sandbox.tmpfs("memory", &format!("size={}", 3 * scene.bytes() + 8 * SPARE_BYTES));
+        let _memory = sandbox.tmpfs("memory", &format!("size={}", 3 * scene.bytes() + 8 * SPARE_BYTES));
         let places = (place(scene, End::Source, &sandbox)?, place(scene, End::Target, &sandbox)?);
         let stage = Stage { scene, way, source: places.0, target: places.1 };
         stage.make_data(seed)?;
@@ -83,11 +83,7 @@ impl Stage<'_> {
         if let Some(window) = scene.window {
             hosts.keep_small(window, way)?;
         }
-        let summary = stage.copy(&sandbox, &hosts);
-        drop(hosts);
-        drop(stage);
-        drop(memory);
-        summary
+        stage.copy(&sandbox, &hosts)
     }
 
     fn make_data(&self, seed: u64) -> Result<()> {
