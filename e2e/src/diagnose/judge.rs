@@ -115,7 +115,9 @@ impl Outcome {
             Ruling::Skipped(why) => format!("SKIPPED: {why}"),
             Ruling::Failed(why) => format!("FAILED: {why}"),
         };
-        format!("{name:<34}{expected:<26}{given:<26}{share:>5}  {rate:>7}  {seconds:>5}  {others:>6.1}  {ruling:<7}  {settings}")
+        format!(
+            "{name:<34}{expected:<26}{given:<26}{share:>5}  {rate:>7}  {seconds:>5}  {others:>6.1}  {ruling:<7}  {settings}"
+        )
     }
 
     /// The line above the table.
