@@ -7,8 +7,8 @@ fn load(stages: &[(Stage, f64, f64)]) -> Load {
     for &(stage, share, cpu) in stages {
         let all = if stage.is_of_stream() { 40e6 } else { 10e6 };
         let wall_us = (all * share) as u64;
-        let cpu_us = (wall_us as f64 * cpu / 8.0) as u64;
-        load.stages[stage as usize] = Spent { wall_us, looked_us: wall_us / 8, cpu_us };
+        let computed_us = (wall_us as f64 * cpu / 8.0) as u64;
+        load.stages[stage as usize] = Spent { wall_us, looked_us: wall_us / 8, computed_us };
     }
     load.present.streams = 4;
     load.present.cores = 8;
@@ -305,10 +305,10 @@ fn where_processors_are_scarce_waiting_for_them_is_not_waiting_for_a_disk() {
         }
     };
     use Stage::*;
-    // Computing takes five times as long as it should, and so does reading from memory.
-    let source: &[_] = &[(Read, 0.7, 0.2), (Prepare, 0.2, 0.2), (Send, 0.1, 0.2)];
+    // What waits for a processor counts as computing.
+    let source: &[_] = &[(Read, 0.7, 0.9), (Prepare, 0.2, 1.0), (Send, 0.1, 0.9)];
     let mut shared = case(source, &[(Receive, 0.9, 0.01), (Write, 0.1, 0.2)]);
-    assert_eq!(named(&shared), (Limit::SourceDisk, None), "on an idle machine it would be");
+    assert_eq!(named(&shared), (Limit::SourceCpu, Some(Detail::Thread)));
     scarce(&mut shared);
     assert_eq!(named(&shared), (Limit::SourceCpu, Some(Detail::Machine)));
     // Others keep the machine busy, and haul needs little of it.
@@ -349,6 +349,30 @@ fn a_quota_that_is_used_up_is_named_and_one_that_others_use_up_is_not() {
     };
     assert_eq!(named(&quota(4_900_000)), (Limit::SourceCpu, Some(Detail::Quota)));
     assert_ne!(named(&quota(100_000)).1, Some(Detail::Quota));
+}
+
+#[test]
+fn a_stream_that_has_nothing_left_to_do_says_nothing() {
+    use Stage::*;
+    // Two of four streams finish what there was.
+    let idle: &[_] = &[(Idle, 0.5, 0.0), (Send, 0.48, 0.01), (Prepare, 0.02, 1.0)];
+    let mut tail = on_the_way();
+    tail.source.stages = load(idle).stages;
+    assert_eq!(named(&tail).0, Limit::Congestion);
+    assert!(diagnose(&tail).share > 0.8);
+    // But where hardly ever one of them has anything to do, that is no limit of theirs.
+    tail.source.stages = load(&[(Idle, 0.97, 0.0), (Send, 0.03, 0.01)]).stages;
+    assert_eq!(named(&tail).0, Limit::None);
+}
+
+#[test]
+fn who_waits_for_its_turn_waits_for_what_the_other_does() {
+    use Stage::*;
+    let blocked: &[_] = &[(Send, 1.0, 0.02)];
+    let slow = case(blocked, &[(Write, 0.4, 0.05), (Turn, 0.55, 0.0), (Receive, 0.05, 0.9)]);
+    assert_eq!(named(&slow), (Limit::TargetDisk, None));
+    let memory = case(blocked, &[(Write, 0.4, 0.95), (Turn, 0.55, 0.0), (Receive, 0.05, 0.9)]);
+    assert_eq!(named(&memory), (Limit::TargetCpu, Some(Detail::Thread)));
 }
 
 #[test]
@@ -419,7 +443,7 @@ fn names_are_told_apart() {
 fn no_figures_are_too_wild() {
     let wild = Load {
         elapsed_us: u64::MAX,
-        stages: [Spent { wall_us: u64::MAX, looked_us: 1, cpu_us: u64::MAX }; Stage::ALL.len()],
+        stages: [Spent { wall_us: u64::MAX, looked_us: 1, computed_us: u64::MAX }; Stage::ALL.len()],
         ..Load::default()
     };
     for case in [Case { source: wild, ..on_the_way() }, Case { target: wild, bytes: u64::MAX, ..on_the_way() }] {
