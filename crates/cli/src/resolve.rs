@@ -24,6 +24,7 @@ use crate::args::values::Values;
 use crate::args::{Dialect, UsageError, habits};
 use crate::network::{family, network};
 use crate::pipes::{locations, pipes};
+use crate::report::Form;
 
 use self::details::{
     Shell, base, buffer_size, buffers, bwlimit, in_the_way, log, modes, refuse_contradictions, shell, traffic_class,
@@ -59,6 +60,8 @@ pub struct Plan {
     pub display: Display,
     /// Where `--checksums` writes; `-` is standard output.
     pub checksums: Option<PathBuf>,
+    /// Where `--report` writes.
+    pub report: Option<PathBuf>,
     /// `-t`: when it is given up, counted from the beginning of the command.
     pub time_limit: Option<Duration>,
     /// What is said before it begins.
@@ -76,6 +79,8 @@ pub struct Settings {
     pub display: Display,
     /// Where `--checksums` writes.
     pub checksums: Option<PathBuf>,
+    /// Where `--report` writes.
+    pub report: Option<PathBuf>,
     /// `-t`.
     pub time_limit: Option<Duration>,
 }
@@ -121,11 +126,11 @@ pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) ->
     }
     let is_remote = sources.iter().chain([&target]).any(|place| place.host != Host::Local);
     let notes = if values.dialect() == Dialect::Haul { habits::notes(values, is_remote) } else { Vec::new() };
-    let Settings { options, access, display, checksums, time_limit } = settings;
+    let Settings { options, access, display, checksums, report, time_limit } = settings;
     let pipes = pipes(values, operands, &sources)?;
     let options = Options { source_pipe: pipes.source, target_pipe: pipes.target, ..options };
     let job = Job { sources, target, options, access };
-    Ok(Plan { job, display, checksums, time_limit, notes })
+    Ok(Plan { job, display, checksums, report, time_limit, notes })
 }
 
 /// The sources and the target.
@@ -181,7 +186,14 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, U
         ..defaults
     };
     let time_limit = time_limit(values)?;
-    Ok(Settings { options, access: access(values, stderr_is_terminal)?, display, checksums, time_limit })
+    let report = report(values)?;
+    Ok(Settings { options, access: access(values, stderr_is_terminal)?, display, checksums, report, time_limit })
+}
+
+fn report(values: &Values) -> Result<Option<PathBuf>, UsageError> {
+    let file = values.last("report").map(PathBuf::from);
+    file.iter().try_for_each(|file| Form::of(file).map(|_| ()))?;
+    Ok(file)
 }
 
 /// `-t`.

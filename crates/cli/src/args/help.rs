@@ -378,6 +378,8 @@ mod tests {
                                         the path, -vvv each file
               -V, --vverbose            the same as -vv
               -D, --debug               the same as -vvv
+                  --report FILE         at the end, also of a copy that failed, a page with
+                                        charts: FILE.html, or FILE.md
               -l, --logfile FILE        add to FILE what would be shown on standard error
               -#, --version             the version of haul
               -$, --license             the license of haul

@@ -187,6 +187,7 @@ pub const COPY: &[Row] = &[
     row("verbose", Some('v'), Takes::Repeats, Section::Showing, "more about the connection and the ends; -vv about\nthe path, -vvv each file").bbcp(1),
     row("vverbose", Some('V'), Takes::Nothing, Section::Showing, "the same as -vv").bbcp(2),
     row("debug", Some('D'), Takes::Nothing, Section::Showing, "the same as -vvv").bbcp(5),
+    row("report", None, Takes::One("FILE"), Section::Showing, "at the end, also of a copy that failed, a page with\ncharts: FILE.html, or FILE.md"),
     row("logfile", Some('l'), Takes::One("FILE"), Section::Showing, "add to FILE what would be shown on standard error").bbcp(1),
     row("version", Some('#'), Takes::Nothing, Section::Showing, "the version of haul").bbcp(7),
     row("license", Some('$'), Takes::Nothing, Section::Showing, "the license of haul").bbcp(7),

@@ -15,6 +15,7 @@ use haul_proto::path::escape;
 use crate::args::values::Values;
 use crate::checksums::Checksums;
 use crate::exit::Exit;
+use crate::report::Report;
 use crate::resolve::{Plan, plan};
 use crate::show::{self, Show};
 use crate::signals::Watch;
@@ -36,9 +37,10 @@ pub fn carry_out(plan: Plan) -> anyhow::Result<Exit> {
 /// Runs the job of `plan` and shows all that the user asked to see of it.
 pub fn perform(plan: Plan, cancel: &Cancel, rate: &RateHandle, watch: &Watch) -> anyhow::Result<Exit> {
     let checksums = plan.checksums.as_deref().map(create_checksums).transpose()?;
+    let report = plan.report.as_deref().map(|to| Report::create(to, &plan.job)).transpose()?;
     let mut show = show::new(&plan.display, &title(&plan.job), &plan.job.target.path)?;
     plan.notes.iter().for_each(|note| show.event(&Event::Notice(note.clone())));
-    let mut audience = Audience { show, checksums };
+    let mut audience = Audience { show, checksums, report };
     let outcome = watch.during(|| haul_engine::copy::run(plan.job, super::program(), cancel, rate, &mut audience));
     Ok(audience.close(match watch.time_is_up() {
         Some(text) => outcome.map_err(|_| Error::Broken(text)),
@@ -72,11 +74,13 @@ fn title(job: &Job) -> String {
 struct Audience {
     show: Box<dyn Show>,
     checksums: Option<Checksums>,
+    report: Option<Report>,
 }
 
 impl Observer for Audience {
     fn event(&mut self, event: &Event) {
         self.show.event(event);
+        self.report.iter_mut().for_each(|report| report.event(event));
         if let (Event::FileDone { path, digest, .. }, Some(checksums)) = (event, &mut self.checksums)
             && let Some(complaint) = checksums.add(path, digest.as_ref())
         {
@@ -97,6 +101,10 @@ impl Audience {
             let report = checksums.finish();
             report.messages.iter().for_each(|message| self.show.complain(message));
             incomplete |= report.incomplete;
+        }
+        if let Some(Err(complaint)) = self.report.map(|report| report.finish(&outcome)) {
+            self.show.complain(&complaint);
+            incomplete = true;
         }
         match Exit::of(&outcome) {
             Exit::Done if incomplete => Exit::Failed,

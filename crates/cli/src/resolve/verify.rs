@@ -38,7 +38,7 @@ pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bo
         ..defaults
     };
     let job = Job { sources, target, options, access: access(values, stderr_is_terminal)? };
-    Ok(Plan { job, display, checksums: None, time_limit: time_limit(values)?, notes: Vec::new() })
+    Ok(Plan { job, display, checksums: None, report: None, time_limit: time_limit(values)?, notes: Vec::new() })
 }
 
 #[cfg(test)]

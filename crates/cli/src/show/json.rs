@@ -53,17 +53,25 @@ impl Show for Json {
     }
 
     fn finish(&mut self, outcome: &Outcome) -> io::Result<()> {
-        let status = Exit::of(outcome).number();
-        let last = match outcome {
-            Ok(result) => match &result.comparison {
-                Some(comparison) => comparison_line(result, comparison, status),
-                None => summary_line(result, status),
-            },
-            Err(error) => Line::new("error").with("message", error.to_string()).with("status", status),
-        };
-        self.send(last, true);
+        self.send(last_line(outcome), true);
         self.human.finish(outcome)?;
         self.broken.take().map_or(Ok(()), Err)
+    }
+}
+
+/// The last line, as a value.
+pub fn last(outcome: &Outcome) -> Value {
+    serde_json::from_str(&last_line(outcome).ended()).unwrap_or_default()
+}
+
+fn last_line(outcome: &Outcome) -> Line {
+    let status = Exit::of(outcome).number();
+    match outcome {
+        Ok(result) => match &result.comparison {
+            Some(comparison) => comparison_line(result, comparison, status),
+            None => summary_line(result, status),
+        },
+        Err(error) => Line::new("error").with("message", error.to_string()).with("status", status),
     }
 }
 

@@ -4,12 +4,12 @@ mod bar;
 mod bbcp;
 mod differences;
 mod human;
-mod json;
+pub mod json;
 mod meter;
 mod names;
 pub mod partials;
 mod paths;
-mod summary;
+pub mod summary;
 pub mod text;
 pub mod units;
 

@@ -10,7 +10,15 @@ use super::{names, paths};
 /// The lines of the summary, each ended. `verbose` adds memory and what else was made.
 pub fn summary(summary: &Summary, verbose: bool) -> String {
     let mut lines = vec![headline(summary)];
-    let mut add = |label: &str, text: String| lines.push(format!("{label:<12}{text}"));
+    lines.extend(facts(summary, verbose).into_iter().map(|(label, text)| format!("{label:<12}{text}")));
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+/// What the lines below the first say: of what, and what.
+pub fn facts(summary: &Summary, verbose: bool) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    let mut add = |label: &'static str, text: String| facts.push((label, text));
     if summary.failed > 0 {
         let named = if summary.failed == 1 { "named above" } else { "each named above" };
         add("failed", format!("{}, {named}", counted(summary.failed, "entry", "entries")));
@@ -62,8 +70,7 @@ pub fn summary(summary: &Summary, verbose: bool) -> String {
     if let Some(text) = sandbox(summary).filter(|_| verbose || is_unconfined(summary)) {
         add("sandbox", text);
     }
-    lines.push(String::new());
-    lines.join("\n")
+    facts
 }
 
 /// What the path was like, as the source's kernel saw it; nothing where none was used.
@@ -104,7 +111,8 @@ fn is_unconfined(summary: &Summary) -> bool {
     ends.into_iter().flatten().any(|sandbox| sandbox.confinement == Confinement::None)
 }
 
-fn headline(summary: &Summary) -> String {
+/// Its first line.
+pub fn headline(summary: &Summary) -> String {
     let elapsed = duration(summary.elapsed);
     if let Some(comparison) = &summary.comparison {
         return comparison_headline(summary, comparison);
