@@ -231,6 +231,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::Finished(Box::new(Final {
             counters,
             cpu_us: 5,
+            system_us: 2,
             peak_bytes: 6,
             direct_bytes: 7,
             cloned_bytes: 8,

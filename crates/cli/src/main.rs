@@ -12,6 +12,7 @@ mod report;
 mod resolve;
 mod show;
 mod signals;
+mod sweep;
 mod terminal;
 
 use std::process::ExitCode;

@@ -4,6 +4,7 @@
 //! Nothing is looked up on disk or on the network.
 
 mod details;
+mod sweep;
 mod verify;
 
 use std::ffi::{OsStr, OsString};
@@ -30,6 +31,7 @@ use self::details::{
     Shell, base, buffer_size, buffers, bwlimit, in_the_way, log, modes, refuse_contradictions, shell, traffic_class,
     window,
 };
+pub use self::sweep::sweep;
 pub use self::verify::comparison;
 
 /// Progress as events, unless `-P` says otherwise.

@@ -268,6 +268,10 @@ pub struct Summary {
     pub source_cpu: Duration,
     /// User plus system seconds of the target's worker.
     pub target_cpu: Duration,
+    /// The part of [`Self::source_cpu`] that was the system's.
+    pub source_system: Duration,
+    /// The part of [`Self::target_cpu`] that was the system's.
+    pub target_system: Duration,
     /// Peak resident memory of the source's worker, bytes.
     pub source_peak_bytes: u64,
     /// Peak resident memory of the target's worker, bytes.

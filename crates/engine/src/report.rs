@@ -188,6 +188,7 @@ impl Reporter {
         self.send(&WorkerMessage::Finished(Box::new(Final {
             counters,
             cpu_us: usage::cpu_us(),
+            system_us: usage::system_us(),
             peak_bytes: self.account.peak_bytes(),
             direct_bytes: self.tally.bytes_direct.load(Ordering::Relaxed),
             cloned_bytes: self.tally.bytes_cloned.load(Ordering::Relaxed),

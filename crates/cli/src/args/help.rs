@@ -8,7 +8,7 @@ use haul_proto::path::escape;
 use super::names::{self, Named};
 use super::nearest::nearest;
 use super::parse::COMMANDS;
-use super::table::{COPY, DEMO, PARTIALS, Row, Section, Takes, VERIFY};
+use super::table::{COPY, DEMO, PARTIALS, Row, SWEEP, Section, Takes, VERIFY};
 use super::{Dialect, UsageError, completions, manual};
 
 /// What `--version` prints.
@@ -34,7 +34,7 @@ pub fn on(dialect: Dialect, topic: &OsStr) -> Result<String, UsageError> {
         (_, "zsh") => return Ok(completions::zsh()),
         (_, "fish") => return Ok(completions::fish()),
         (_, "demo") => return Ok(demo()),
-        (_, "status" | "clean" | "verify") => return Ok(command(text)),
+        (_, "status" | "clean" | "verify" | "sweep") => return Ok(command(text)),
         _ => {}
     }
     match option(text) {
@@ -103,6 +103,7 @@ pub fn short() -> String {
          haul verify SOURCE... TARGET          are both the same? copies nothing\n\
          haul status PATH...                   what unfinished copies have left there\n\
          haul clean PATH...                    removes that\n\
+         haul sweep SOURCE TARGET              which settings are fastest? measures many\n\
          haul demo                             a copy on this machine, to see it work\n\n",
     );
     push_rows(&mut text, COPY.iter().filter(|row| row.essential));
@@ -155,7 +156,32 @@ pub fn demo() -> String {
 
 /// Help of a command that takes operands.
 pub fn command(command: &str) -> String {
-    if command == "verify" { verify() } else { partials(command) }
+    match command {
+        "verify" => verify(),
+        "sweep" => sweep(),
+        _ => partials(command),
+    }
+}
+
+/// Help of `haul sweep`.
+fn sweep() -> String {
+    let mut text = String::from(
+        "haul sweep [OPTIONS] SOURCE... TARGET\n\n\
+         Makes the same copy with many settings, measures it, and tells medians and\n\
+         quartiles. null:SIZE as SOURCE is memory, and null: as TARGET (db1:null:) is\n\
+         nowhere; else each run writes into a directory of its own below TARGET, which is\n\
+         removed after it. Stopped, the same command goes on: runs in NAME.csv are not\n\
+         made again.\n\n",
+    );
+    push_rows(&mut text, SWEEP.iter());
+    text.push_str(
+        "\nEvery combination of the LISTs is run. auto in a list is what haul would choose;\n\
+         slac stands for the windows, streams or rates that SLAC swept, which are also\n\
+         what is swept where there is no LIST at all.\n\n\
+         Most options of a copy are for all runs: haul --help all.\n\n\
+         haul sweep -s 1,2,4,8,16 --repeat 3 --report null:2g db1:null:\n",
+    );
+    text
 }
 
 /// Help of `haul verify`.
@@ -227,7 +253,7 @@ mod tests {
     fn the_first_screen_fits_a_screen() {
         let text = short();
         assert!(text.lines().count() <= 24, "{} lines", text.lines().count());
-        let others = [full(), demo(), command("verify"), command("status"), command("clean")];
+        let others = [full(), demo(), command("verify"), command("sweep"), command("status"), command("clean")];
         for line in text.lines().chain(others.iter().flat_map(|help| help.lines())) {
             assert!(line.chars().count() <= 80, "too wide: {line}");
         }
@@ -250,6 +276,7 @@ mod tests {
             haul verify SOURCE... TARGET          are both the same? copies nothing
             haul status PATH...                   what unfinished copies have left there
             haul clean PATH...                    removes that
+            haul sweep SOURCE TARGET              which settings are fastest? measures many
             haul demo                             a copy on this machine, to see it work
 
               -r, --recursive           copy directories with all that is in them

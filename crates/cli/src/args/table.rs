@@ -6,6 +6,7 @@
 use std::fmt;
 
 /// An option.
+#[derive(Clone)]
 pub struct Row {
     /// The name that code uses for it; also its long form, unless `long` says otherwise.
     pub id: &'static str,
@@ -297,6 +298,35 @@ pub const PARTIALS: &[Row] = &[
     row("help", Some('h'), Takes::Nothing, Section::Showing, "this help"),
 ];
 
+/// Options of `haul sweep` besides those that are a copy's ([`super::sweep`]).
+pub const SWEEP: &[Row] = &[
+    row("windowsz", Some('w'), Takes::One("LIST"), Section::Moving, "windows: sizes, =SIZE as in a copy").or("windows"),
+    row("streams", Some('s'), Takes::One("LIST"), Section::Moving, "numbers of streams, such as 1,4,16"),
+    row("cipher", None, Takes::One("LIST"), Section::Moving, "ciphers, as in a copy, and none (--no-encrypt)")
+        .or("ciphers"),
+    row("frame", None, Takes::One("LIST"), Section::Moving, "payloads of a frame: 256k,512k,1m").or("frames"),
+    row("unbuffered", Some('u'), Takes::One("LIST"), Section::Moving, "O_DIRECT at which ends: s,t,st,off")
+        .or("engines"),
+    row("xfrrate", Some('x'), Takes::One("LIST"), Section::Moving, "limits on the rate").or("rates"),
+    row("repeat", None, Takes::One("N"), Section::Copying, "make every run N times, one round after the other"),
+    row(
+        "out",
+        None,
+        Takes::One("NAME"),
+        Section::Showing,
+        "results go to NAME.csv and NAME.json after every run\n(default: sweep)",
+    ),
+    row("report", None, Takes::Nothing, Section::Showing, "and to NAME.html, a page with charts"),
+    row(
+        "no-pause",
+        None,
+        Takes::Nothing,
+        Section::Copying,
+        "no pause between runs, which else is as long as the\nrun before it took",
+    ),
+    row("help", Some('h'), Takes::Nothing, Section::Showing, "this help"),
+];
+
 const fn row(id: &'static str, letter: Option<char>, takes: Takes, section: Section, help: &'static str) -> Row {
     Row {
         id,
@@ -385,7 +415,7 @@ impl Row {
 /// # Panics
 /// If no row has that id: a mistake in this program.
 pub fn typed(id: &str) -> String {
-    COPY.iter().chain(DEMO).find(|row| row.id == id).map(Row::typed).expect("every option is in the table")
+    COPY.iter().chain(DEMO).chain(SWEEP).find(|row| row.id == id).map(Row::typed).expect("every option is in the table")
 }
 
 #[cfg(test)]

@@ -41,6 +41,16 @@ impl Values {
         self.dialect
     }
 
+    /// The table that they are from.
+    pub fn table(&self) -> &'static [Row] {
+        self.table
+    }
+
+    /// The row of an option.
+    pub fn row(&self, id: &str) -> &'static Row {
+        self.table.iter().chain(COPY).find(|row| row.id == id).expect("the option is in the table")
+    }
+
     /// All options that were typed, in their order.
     pub fn given(&self) -> &[(&'static Row, Option<OsString>)] {
         &self.given

@@ -5,6 +5,7 @@ pub mod copy;
 pub mod demo;
 mod places;
 pub mod status;
+pub mod sweep;
 pub mod verify;
 pub mod worker;
 
@@ -25,6 +26,7 @@ pub fn run(program: &OsStr, words: Vec<OsString>) -> u8 {
     let done = match parse(dialect, words, &exists) {
         Ok(Command::Copy(values, operands)) => copy::run(&values, &operands),
         Ok(Command::Verify(values, operands)) => verify::run(&values, &operands),
+        Ok(Command::Sweep(values, operands)) => sweep::run(&values, &operands),
         Ok(Command::Demo(own, copy)) => demo::run(&own, &copy),
         Ok(Command::Status(values, paths)) => status::run(&values, &paths),
         Ok(Command::Clean(values, paths)) => clean::run(&values, &paths),

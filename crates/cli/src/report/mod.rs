@@ -2,13 +2,13 @@
 //!
 //! It is written when the job is over, also when it failed, under another name that becomes FILE at the end.
 
-mod chart;
-mod document;
+pub mod chart;
+pub mod document;
 mod html;
 mod markdown;
-mod scale;
-mod series;
-mod statistics;
+pub mod scale;
+pub mod series;
+pub mod statistics;
 mod svg;
 mod transfer;
 
@@ -58,7 +58,8 @@ impl Form {
         }
     }
 
-    fn write(self, document: &Document) -> String {
+    /// The text of a report.
+    pub fn write(self, document: &Document) -> String {
         match self {
             Self::Html => html::page(document),
             Self::Markdown => markdown::page(document),

@@ -150,6 +150,8 @@ fn summary_line(summary: &Summary, status: u8) -> Line {
         .with("compression", summary.compression.as_ref().map(compression))
         .with("source_cpu_s", summary.source_cpu.as_secs_f64())
         .with("target_cpu_s", summary.target_cpu.as_secs_f64())
+        .with("source_system_s", summary.source_system.as_secs_f64())
+        .with("target_system_s", summary.target_system.as_secs_f64())
         .with("source_peak_bytes", summary.source_peak_bytes)
         .with("target_peak_bytes", summary.target_peak_bytes)
         .with("source_direct_bytes", summary.source_direct_bytes)
@@ -177,6 +179,8 @@ fn comparison_line(summary: &Summary, comparison: &Comparison, status: u8) -> Li
         .with("restarts", summary.restarts)
         .with("source_cpu_s", summary.source_cpu.as_secs_f64())
         .with("target_cpu_s", summary.target_cpu.as_secs_f64())
+        .with("source_system_s", summary.source_system.as_secs_f64())
+        .with("target_system_s", summary.target_system.as_secs_f64())
         .with("source_peak_bytes", summary.source_peak_bytes)
         .with("target_peak_bytes", summary.target_peak_bytes)
         .with("source_direct_bytes", summary.source_direct_bytes)
@@ -251,13 +255,15 @@ fn push_harmless(line: &mut String, json: &str) {
 }
 
 /// One line, its fields in the order in which they were added.
-pub(super) struct Line(String);
+pub struct Line(String);
 
 impl Line {
+    /// Begins the line of an event.
     pub fn new(event: &str) -> Self {
         Self(String::from("{")).with("event", event)
     }
 
+    /// Adds a field.
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         let comma = if self.0.len() > 1 { "," } else { "" };
         self.0.push_str(&format!("{comma}{}:", Value::from(key)));
@@ -273,6 +279,7 @@ impl Line {
         }
     }
 
+    /// The whole line.
     pub fn ended(mut self) -> String {
         self.0.push_str("}\n");
         self.0
@@ -317,7 +324,7 @@ mod tests {
             {"event":"rate_limit","bytes_per_s":52428800}
             {"event":"again","message":"the connection to db1 was lost: nothing was heard from it for 15 s","pause_s":2.0,"attempt":2,"attempts":10,"left_s":null}
             {"event":"notice","message":"a word"}
-            {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"left_out":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"bytes_per_s":1173059859.1549296,"restarts":0,"way":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","path":null,"hints":[],"rate_limit_bytes_per_s":null,"frames_resent":0,"bytes_on_wire":333200000000,"compression":null,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"cloned_bytes":0,"durable":true,"read_back":null,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":0}
+            {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"left_out":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"bytes_per_s":1173059859.1549296,"restarts":0,"way":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","path":null,"hints":[],"rate_limit_bytes_per_s":null,"frames_resent":0,"bytes_on_wire":333200000000,"compression":null,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_system_s":4.1,"target_system_s":6.2,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"cloned_bytes":0,"durable":true,"read_back":null,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":0}
             "#);
     }
 
@@ -340,7 +347,7 @@ mod tests {
         json.finish(&Ok(Summary { comparison, files_copied: 0, bytes: 0, ..example() })).unwrap();
         insta::assert_snapshot!(out.text(), @r#"
         {"event":"differs","path":"run7/a","host":"db1","differences":[{"kind":"directory","what":"missing"},{"kind":"symlink","what":"extra"},{"source":"directory","target":"file","what":"kind"},{"source":5,"target":6,"what":"size"},{"source":"a\n","target":"�","what":"link"},{"source":"0644","target":"4755","what":"mode"},{"source":[1000,100],"target":[0,0],"what":"owner"},{"bytes":2621440,"ranges":[[524288,1048576],[5242880,7340032]],"what":"content"}]}
-        {"event":"summary","files_compared":12408,"bytes_compared":333149000000,"differences":1,"failed":0,"directories":341,"symlinks":1,"left_out":0,"seconds":284.0,"bytes_per_s":1173059859.1549296,"restarts":0,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":1}
+        {"event":"summary","files_compared":12408,"bytes_compared":333149000000,"differences":1,"failed":0,"directories":341,"symlinks":1,"left_out":0,"seconds":284.0,"bytes_per_s":1173059859.1549296,"restarts":0,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_system_s":4.1,"target_system_s":6.2,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":1}
         "#);
     }
 

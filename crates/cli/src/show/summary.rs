@@ -239,6 +239,8 @@ pub mod tests {
             compression: None,
             source_cpu: Duration::from_millis(12_300),
             target_cpu: Duration::from_millis(14_100),
+            source_system: Duration::from_millis(4_100),
+            target_system: Duration::from_millis(6_200),
             source_peak_bytes: 41_000_000,
             target_peak_bytes: 57_500_000,
             source_direct_bytes: 0,

@@ -466,6 +466,8 @@ impl Copy<'_> {
             compression: source.compression.map(|method| Compression::new(method, &source.counters)),
             source_cpu: Duration::from_micros(source.cpu_us),
             target_cpu: Duration::from_micros(target.cpu_us),
+            source_system: Duration::from_micros(source.system_us),
+            target_system: Duration::from_micros(target.system_us),
             source_peak_bytes: source.peak_bytes,
             target_peak_bytes: target.peak_bytes,
             source_direct_bytes: source.direct_bytes,

@@ -43,14 +43,25 @@ fn peak_bytes(status: &str) -> u64 {
     kib.unwrap_or(0) * 1024
 }
 
+/// The part of [`cpu_us`] in which the system worked for this process (getrusage(2), `ru_stime`).
+pub fn system_us() -> u64 {
+    let system = used(libc::RUSAGE_SELF).map(|used| used.ru_stime);
+    let part = |number: i64| u64::try_from(number).unwrap_or(0);
+    system.map_or(0, |time| part(time.tv_sec).saturating_mul(1_000_000).saturating_add(part(time.tv_usec)))
+}
+
 /// How often the system took the processor away from the calling thread (getrusage(2), `ru_nivcsw`).
-#[allow(unsafe_code)]
 pub fn thread_preemptions() -> u64 {
+    used(libc::RUSAGE_THREAD).and_then(|used| u64::try_from(used.ru_nivcsw).ok()).unwrap_or(0)
+}
+
+#[allow(unsafe_code)]
+fn used(whose: libc::c_int) -> Option<libc::rusage> {
     // SAFETY: it consists of integers, for all of which zero is a value.
     let mut used: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes one `rusage` at most, to the place that it is given, which has room for one.
-    let result = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut used) };
-    if result == 0 { u64::try_from(used.ru_nivcsw).unwrap_or(0) } else { 0 }
+    let result = unsafe { libc::getrusage(whose, &raw mut used) };
+    (result == 0).then_some(used)
 }
 
 #[cfg(test)]
@@ -64,6 +75,10 @@ mod tests {
         while cpu_us() < before + 1000 {
             sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(1));
         }
+        while system_us() == 0 {
+            std::hint::black_box(std::fs::read("/proc/self/status").map_or(0, |text| text.len()));
+        }
+        assert!(system_us() <= cpu_us() + 20_000, "it is counted in ticks");
         let account = Account::open();
         let before = account.peak_bytes();
         // More than other tests of this process have ever had at a time.
