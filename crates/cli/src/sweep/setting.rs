@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use haul_proto::path::escape;
 
 use crate::args::UsageError;
-use crate::args::table::typed;
+use crate::args::table::{SWEEP, typed};
 use crate::args::values::{Values, bad};
 
 /// An option that can have a list of arguments.
@@ -61,8 +61,8 @@ impl Setting {
 
     /// The options of a copy with this setting: `values` are those of the sweep.
     pub fn options(&self, values: &Values) -> Values {
-        let is_varied = |id: &str| DIMENSIONS.iter().any(|dimension| dimension.id == id);
-        let others = values.given().iter().filter(|(row, _)| !is_varied(row.id)).cloned();
+        let is_sweeps = |id: &str| SWEEP.iter().any(|own| own.id == id);
+        let others = values.given().iter().filter(|(row, _)| !is_sweeps(row.id)).cloned();
         let varied = DIMENSIONS.iter().zip(&self.0).filter(|(_, word)| *word != AUTO).map(|(dimension, word)| {
             match (dimension.id, word.as_str()) {
                 ("cipher", NO_CIPHER) => (values.row("no-encrypt"), None),
@@ -169,9 +169,9 @@ pub mod tests {
 
     #[test]
     fn a_setting_becomes_the_options_of_a_copy() {
-        let values = given("-i key -s 1,4 --ciphers none --rates 1m -r");
+        let values = given("-i key -s 1,4 --ciphers none --rates 1m -r --report --repeat 2");
         let one = settings(&values).unwrap()[1].options(&values);
-        assert!(one.flag("no-encrypt") && one.flag("recursive") && !one.flag("cipher"));
+        assert!(one.flag("no-encrypt") && one.flag("recursive") && !one.flag("cipher") && !one.flag("report"));
         assert_eq!(
             (one.last("streams"), one.last("xfrrate"), one.last("idfile")),
             (Some("4".as_ref()), Some("1m".as_ref()), Some("key".as_ref()))
