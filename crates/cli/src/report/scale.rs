@@ -46,9 +46,11 @@ impl Quantity {
         match self {
             Self::Rate => rate(value),
             Self::Time => duration(Duration::try_from_secs_f64(value).unwrap_or_default()),
+            Self::RoundTrip if value < 0.001 => format!("{:.0} µs", value * 1e6),
             Self::RoundTrip => format!("{:.2} ms", value * 1e3),
             Self::Count if value.fract().abs() < 1e-9 => count(whole(value)),
             Self::Count => format!("{value:.1}"),
+            Self::Share if value > 0.0 && value < 0.01 => format!("{:.2} %", value * 100.0),
             Self::Share => format!("{:.0} %", value * 100.0),
         }
     }
@@ -150,7 +152,9 @@ mod tests {
             Quantity::Count.shown(12_408.0),
             Quantity::Count.shown(2.5),
             Quantity::Share.shown(0.957),
+            Quantity::Share.shown(0.00123),
+            Quantity::RoundTrip.shown(0.000_061),
         ];
-        assert_eq!(shown, ["117 MB/s", "12.3 s", "80.30 ms", "12,408", "2.5", "96 %"]);
+        assert_eq!(shown, ["117 MB/s", "12.3 s", "80.30 ms", "12,408", "2.5", "96 %", "0.12 %", "61 µs"]);
     }
 }

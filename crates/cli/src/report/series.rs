@@ -9,6 +9,8 @@ use haul_engine::event::{Event, Progress};
 const SAMPLES_MAX: usize = 480;
 /// How long a sample takes at first: workers tell of themselves about as often.
 const FIRST_STEP: Duration = Duration::from_millis(500);
+/// After so many times that, a sample ends although nothing was moved.
+const PATIENCE: u32 = 4;
 /// Most happenings that are remembered.
 const HAPPENED_MAX: usize = 64;
 
@@ -117,7 +119,9 @@ impl Series {
         self.open.to = now.max(self.open.from);
         self.open.bytes = self.open.bytes.saturating_add(new);
         self.open.streams = progress.streams;
-        if self.open.to - self.open.from >= self.step() {
+        // Workers tell of themselves now and then: a sample that ended between two reports would have too few bytes.
+        let length = self.open.to - self.open.from;
+        if length >= self.step() && new > 0 || length >= self.step() * PATIENCE {
             self.close();
         }
     }

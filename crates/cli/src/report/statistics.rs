@@ -42,11 +42,11 @@ impl Quartiles {
         self.count >= OUTLIERS_FROM && !(self.first - width..=self.third + width).contains(&figure)
     }
 
-    /// For people.
-    pub fn sentence(&self, quantity: Quantity) -> String {
+    /// For people; `of` says what half of is meant.
+    pub fn sentence(&self, quantity: Quantity, of: &str) -> String {
         let [least, first, median, third, most] =
             [self.least, self.first, self.median, self.third, self.most].map(|figure| quantity.shown(figure));
-        format!("Median {median}; half of the time from {first} to {third}; at least {least}, at most {most}.")
+        format!("Median {median}; half of the {of} from {first} to {third}; at least {least}, at most {most}.")
     }
 }
 

@@ -11,7 +11,7 @@ use super::scale::Scale;
 const WIDTH: f64 = 880.0;
 const HEIGHT: f64 = 330.0;
 const LEFT: f64 = 76.0;
-const RIGHT: f64 = 14.0;
+const RIGHT: f64 = 22.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 46.0;
 /// Colours of the style sheet; of what comes after them the lines are broken.
@@ -52,9 +52,12 @@ pub fn draw(chart: &Chart) -> String {
     svg.ended()
 }
 
-/// The names of lines with their colours.
+/// The names of lines with their colours, where there are several.
 pub fn legend(chart: &Chart) -> String {
     let Marks::Lines(lines) = &chart.marks else { return String::new() };
+    if lines.len() < 2 {
+        return String::new();
+    }
     let mut legend = String::from("<ul class=\"legend\">");
     for (number, line) in lines.iter().enumerate() {
         let class = class(number);

@@ -89,7 +89,7 @@ fn rate(series: &Series) -> Vec<Block> {
         happened: Vec::new(),
     };
     vec![
-        Block::Text(quartiles.sentence(Quantity::Rate)),
+        Block::Text(quartiles.sentence(Quantity::Rate, "time")),
         Block::Chart(over_time),
         Block::Chart(how_often),
         Block::Chart(streams),

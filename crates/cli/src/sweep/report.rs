@@ -44,7 +44,7 @@ fn result(header: &Header, groups: &[Group<'_>]) -> Vec<Block> {
     let mut blocks = Vec::new();
     if let Some((group, quartiles)) = fastest(groups) {
         blocks.push(Block::Text(format!("Fastest: {}.", group.setting.label())));
-        blocks.push(Block::Text(quartiles.sentence(Quantity::Rate)));
+        blocks.push(Block::Text(quartiles.sentence(Quantity::Rate, "runs")));
     }
     if !header.options.is_empty() {
         blocks.push(Block::Text(format!("Options of all runs: {}", header.options)));
