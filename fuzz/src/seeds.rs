@@ -27,6 +27,7 @@ use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettin
 use haul_proto::wire::route::Route;
 use haul_proto::wire::rules::{LeaveOut, Modes, Rules};
 use haul_proto::wire::sandbox::{Confinement, Sandbox};
+use haul_proto::wire::slow::SlowFile;
 use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
 
 use crate::wire::{CRC_BYTES, JOB};
@@ -227,6 +228,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::FileFailed { path: b"a".to_vec(), text: text() },
         WorkerMessage::Resumed { path: b"a".to_vec(), size: 1 << 40, held: 1 << 30, damaged: 3, compared: true },
         WorkerMessage::Skipped { path: b"a".to_vec(), text: text() },
+        WorkerMessage::Slowest(vec![SlowFile { path: b"a".to_vec(), size: 7, took_us: 1 << 40 }]),
         WorkerMessage::Differs { path: b"a".to_vec(), differences: differences() },
         WorkerMessage::Finished(Box::new(Final {
             counters,

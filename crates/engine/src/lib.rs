@@ -31,6 +31,7 @@ pub mod scratch;
 mod shown;
 mod signal;
 mod silence;
+mod slowest;
 mod source;
 pub mod spec;
 mod stages;

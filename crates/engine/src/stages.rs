@@ -73,12 +73,7 @@ fn go_over(stage: Stage) -> Option<Stage> {
 
 impl Hand {
     fn new(stage: Stage) -> Self {
-        Self {
-            stage,
-            since: Instant::now(),
-            cpu: None,
-            spent: AllSpent::default(),
-        }
+        Self { stage, since: Instant::now(), cpu: None, spent: AllSpent::default() }
     }
 
     fn go_over(&mut self, stage: Stage) -> Stage {

@@ -10,6 +10,7 @@ pub mod scale;
 pub mod series;
 pub mod statistics;
 mod svg;
+mod track;
 mod transfer;
 
 use std::io::{self, Write};

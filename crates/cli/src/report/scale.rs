@@ -87,6 +87,16 @@ impl Scale {
         Self { unit, end: steps * step * size, ticks }
     }
 
+    /// A scale that ends right behind `most`, and not at a tick.
+    pub fn fitted(quantity: Quantity, most: f64) -> Self {
+        let mut scale = Self::new(quantity, most);
+        if most.is_finite() && most > 0.0 {
+            scale.end = scale.end.min(most * 1.01);
+            scale.ticks.retain(|(at, _)| *at <= scale.end);
+        }
+        scale
+    }
+
     /// Which part of the scale lies below a figure.
     pub fn part(&self, value: f64) -> f64 {
         (value / self.end).clamp(0.0, 1.0)
@@ -126,6 +136,15 @@ mod tests {
         assert_eq!(ticks(Quantity::Count, 3.0).1, ["0", "1", "2", "3"]);
         assert_eq!(ticks(Quantity::Count, 40.0).1, ["0", "10", "20", "30", "40"]);
         assert_eq!(ticks(Quantity::Share, 1.0).1, ["0", "20", "40", "60", "80", "100"]);
+    }
+
+    #[test]
+    fn a_fitted_scale_ends_behind_the_last_figure() {
+        let scale = Scale::fitted(Quantity::Time, 10.4);
+        let labels: Vec<_> = scale.ticks.iter().map(|(_, label)| label.as_str()).collect();
+        assert_eq!(labels, ["0", "5", "10"]);
+        assert!((10.4..10.6).contains(&scale.end));
+        assert_eq!(Scale::fitted(Quantity::Time, 0.0), Scale::new(Quantity::Time, 0.0));
     }
 
     #[test]

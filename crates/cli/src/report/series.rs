@@ -1,66 +1,67 @@
-//! What a job's progress was, moment by moment, in memory that does not grow with the job: when there are too many
-//! samples, two become one, and from then on each takes twice as long.
+//! What a job's progress was, moment by moment: what it moved, what its connections met with, what limited it.
 
 use std::time::Duration;
 
-use haul_engine::event::{Event, Progress};
+use haul_engine::event::{Event, Limit, Progress, Sockets};
 
-/// Most samples. A chart is not much wider.
-const SAMPLES_MAX: usize = 480;
-/// How long a sample takes at first: workers tell of themselves about as often.
-const FIRST_STEP: Duration = Duration::from_millis(500);
-/// After so many times that, a sample ends although nothing was moved.
-const PATIENCE: u32 = 4;
+use super::track::{Additive, Sample, Track};
+
 /// Most happenings that are remembered.
 const HAPPENED_MAX: usize = 64;
+/// Most streams that are told apart, those that were replaced included.
+const STREAMS_MAX: usize = 512;
+
+/// What was moved.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Moved {
+    /// Bytes that were written, or compared.
+    pub bytes: u64,
+    /// Streams in use at the end.
+    pub streams: u16,
+    /// What limited it at the end.
+    pub limit: Option<Limit>,
+}
+
+/// What the connections met with.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Met {
+    /// What the kernel said of all of them.
+    pub sockets: Sockets,
+    /// Bytes of each stream that were acknowledged, in the order of [`Series::streams`].
+    pub bytes: Vec<u64>,
+}
+
+impl Additive for Moved {
+    fn add(&mut self, next: Self) {
+        *self = Self { bytes: self.bytes.saturating_add(next.bytes), ..next };
+    }
+}
+
+impl Additive for Met {
+    fn add(&mut self, next: Self) {
+        self.sockets.add(&next.sockets);
+        self.bytes.resize(self.bytes.len().max(next.bytes.len()), 0);
+        self.bytes.iter_mut().zip(next.bytes).for_each(|(sum, more)| *sum = sum.saturating_add(more));
+    }
+}
+
+impl Met {
+    /// The mean round trip, in seconds, where one was seen.
+    pub fn round_trip(&self) -> Option<f64> {
+        let Sockets { looks, rtt_us, .. } = self.sockets;
+        (looks > 0).then(|| rtt_us as f64 / looks as f64 / 1e6)
+    }
+}
 
 /// Progress over time.
 #[derive(Debug, Default)]
 pub struct Series {
-    samples: Vec<Sample>,
-    open: Sample,
-    step: Option<Duration>,
-    before: u64,
+    moved: Track<Moved>,
+    met: Track<Met>,
+    before: Progress,
+    streams: Vec<u64>,
     happened: Vec<(Duration, String)>,
     begun: Option<Duration>,
-}
-
-/// What was moved within a stretch of time. Times are since the command began.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Sample {
-    /// When it begins.
-    pub from: Duration,
-    /// When it ends.
-    pub to: Duration,
-    /// Bytes that were written, or compared.
-    pub bytes: u64,
-    /// Streams in use at its end.
-    pub streams: u16,
-}
-
-impl Sample {
-    /// Its length in seconds.
-    pub fn seconds(&self) -> f64 {
-        self.to.saturating_sub(self.from).as_secs_f64()
-    }
-
-    /// Bytes a second.
-    pub fn rate(&self) -> f64 {
-        match self.seconds() {
-            seconds if seconds > 0.0 => self.bytes as f64 / seconds,
-            _ => 0.0,
-        }
-    }
-
-    /// The middle of it, in seconds.
-    pub fn middle(&self) -> f64 {
-        f64::midpoint(self.from.as_secs_f64(), self.to.as_secs_f64())
-    }
-
-    /// Both in one; `next` follows.
-    fn joined(self, next: Self) -> Self {
-        Self { to: next.to, bytes: self.bytes.saturating_add(next.bytes), streams: next.streams, from: self.from }
-    }
 }
 
 impl Series {
@@ -70,7 +71,8 @@ impl Series {
             Event::Connected { .. } => self.begin(now),
             Event::Progress(progress) => self.take(now, progress),
             Event::Again { reason, .. } => {
-                self.before = 0;
+                // An attempt counts from zero, and its streams are others.
+                self.before = Progress::default();
                 self.happens(now, format!("begun again: {}", reason.lines().next().unwrap_or_default()));
             }
             Event::Moved { because, .. } => {
@@ -86,12 +88,23 @@ impl Series {
 
     /// The job has ended: what was not yet a sample becomes one.
     pub fn end(&mut self) {
-        self.close();
+        self.moved.end();
+        self.met.end();
     }
 
-    /// The samples, in their order, without gaps.
-    pub fn samples(&self) -> &[Sample] {
-        &self.samples
+    /// What was moved, in samples without gaps.
+    pub fn moved(&self) -> &[Sample<Moved>] {
+        self.moved.samples()
+    }
+
+    /// What the connections met with, the same way.
+    pub fn met(&self) -> &[Sample<Met>] {
+        self.met.samples()
+    }
+
+    /// The numbers of the streams, as [`Met::bytes`] has them.
+    pub fn streams(&self) -> &[u64] {
+        &self.streams
     }
 
     /// What happened, and when.
@@ -104,52 +117,49 @@ impl Series {
         self.begun
     }
 
+    /// The mean round trip of all the time, in seconds, where one was seen.
+    pub fn round_trip(&self) -> Option<f64> {
+        let mut all = Met::default();
+        self.met().iter().for_each(|sample| all.sockets.add(&sample.figures.sockets));
+        all.round_trip()
+    }
+
     fn begin(&mut self, now: Duration) {
         self.begun.get_or_insert(now);
         // What went before carried nothing, and is not mixed with what did.
-        self.open.to = now;
-        self.close();
+        self.moved.close(now);
+        self.met.close(now);
     }
 
     fn take(&mut self, now: Duration, progress: &Progress) {
-        let bytes = progress.moved();
-        // An attempt counts from zero.
-        let new = bytes.checked_sub(self.before).unwrap_or(bytes);
-        self.before = bytes;
-        self.open.to = now.max(self.open.from);
-        self.open.bytes = self.open.bytes.saturating_add(new);
-        self.open.streams = progress.streams;
-        // Workers tell of themselves now and then: a sample that ended between two reports would have too few bytes.
-        let length = self.open.to - self.open.from;
-        if length >= self.step() && new > 0 || length >= self.step() * PATIENCE {
-            self.close();
-        }
+        let bytes = progress.moved().saturating_sub(self.before.moved());
+        let limit = progress.limited_by.map(|now| now.limit);
+        self.moved.take(now, Moved { bytes, streams: progress.streams, limit }, bytes > 0);
+        let sockets = progress.sockets.since(&self.before.sockets);
+        let is_new = sockets.acknowledged_bytes > 0;
+        let bytes = self.by_stream(progress);
+        self.met.take(now, Met { sockets, bytes }, is_new);
+        self.before = progress.clone();
     }
 
-    fn step(&self) -> Duration {
-        self.step.unwrap_or(FIRST_STEP)
-    }
-
-    fn close(&mut self) {
-        if self.open.to <= self.open.from {
-            return;
+    /// Bytes of each stream since the progress before.
+    fn by_stream(&mut self, progress: &Progress) -> Vec<u64> {
+        let mut bytes = vec![0; self.streams.len()];
+        for figures in &progress.per_stream {
+            let place = match self.streams.iter().position(|stream| *stream == figures.stream) {
+                Some(place) => place,
+                None if self.streams.len() >= STREAMS_MAX => continue,
+                None => {
+                    self.streams.push(figures.stream);
+                    bytes.push(0);
+                    bytes.len() - 1
+                }
+            };
+            let before = self.before.per_stream.iter().find(|before| before.stream == figures.stream);
+            let before = before.map_or(0, |before| before.acknowledged_bytes);
+            bytes[place] = figures.acknowledged_bytes.saturating_sub(before);
         }
-        let next = Sample { from: self.open.to, to: self.open.to, ..Sample::default() };
-        self.samples.push(std::mem::replace(&mut self.open, next));
-        if self.samples.len() >= SAMPLES_MAX {
-            self.coarsen();
-        }
-    }
-
-    fn coarsen(&mut self) {
-        self.step = Some(self.step() * 2);
-        let mut all = std::mem::take(&mut self.samples).into_iter();
-        while let Some(sample) = all.next() {
-            self.samples.push(match all.next() {
-                Some(next) => sample.joined(next),
-                None => sample,
-            });
-        }
+        bytes
     }
 
     fn happens(&mut self, now: Duration, what: String) {
@@ -162,6 +172,8 @@ impl Series {
 #[cfg(test)]
 pub mod tests {
     use super::*;
+    use haul_engine::event::{Now, StreamFigures, Way};
+    use haul_engine::spec::Cipher;
 
     fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)
@@ -171,35 +183,48 @@ pub mod tests {
         Event::Progress(Progress { bytes_written: bytes, streams: 4, ..Progress::default() })
     }
 
-    /// Ten megabytes a second for so many seconds, told of five times a second.
+    /// Ten megabytes a second for so many seconds, told of five times a second, by two streams, the second of which has a
+    /// quarter; limited by the link, then by the target's disk.
     pub fn steady(seconds: u64) -> Series {
         let mut series = Series::default();
-        (1..=seconds * 5).for_each(|fifth| series.event(ms(fifth * 200), &written(fifth * 2_000_000)));
+        for fifth in 1..=seconds * 5 {
+            let stream =
+                |stream, part| StreamFigures { stream, acknowledged_bytes: fifth * part, ..Default::default() };
+            let limit = if fifth < seconds * 2 { Limit::Link } else { Limit::TargetDisk };
+            let progress = Progress {
+                bytes_written: fifth * 2_000_000,
+                streams: 2,
+                limited_by: Some(Now { limit, share: 0.9 }),
+                sockets: Sockets {
+                    looks: fifth,
+                    rtt_us: fifth * 80_000,
+                    acknowledged_bytes: fifth * 2_000_000,
+                    segments: fifth * 1000,
+                    retransmitted: fifth,
+                    ..Default::default()
+                },
+                per_stream: vec![stream(0, 1_500_000), stream(7, 500_000)],
+                ..Progress::default()
+            };
+            series.event(ms(fifth * 200), &Event::Progress(progress));
+        }
         series.end();
         series
     }
 
     fn total(series: &Series) -> u64 {
-        series.samples().iter().map(|sample| sample.bytes).sum()
+        series.moved().iter().map(|sample| sample.figures.bytes).sum()
     }
 
     #[test]
-    fn samples_take_at_least_half_a_second_and_leave_no_byte_out() {
+    fn no_byte_is_left_out_and_streams_are_told_apart() {
         let series = steady(10);
-        let samples = series.samples();
-        assert_eq!((samples.len(), total(&series)), (17, 100_000_000));
-        assert!(samples.iter().all(|sample| (sample.rate() - 1e7).abs() < 1.0), "{samples:?}");
-        assert!(samples.windows(2).all(|pair| pair[0].to == pair[1].from), "{samples:?}");
-    }
-
-    #[test]
-    fn a_job_of_days_takes_no_more_memory_than_one_of_minutes() {
-        let series = steady(3 * 86_400);
-        let samples = series.samples();
-        assert!((SAMPLES_MAX / 2..=SAMPLES_MAX).contains(&samples.len()), "{}", samples.len());
-        assert_eq!(total(&series), 3 * 86_400 * 10_000_000);
-        assert!(samples.iter().all(|sample| (sample.rate() - 1e7).abs() < 1.0));
-        assert!(samples.windows(2).all(|pair| pair[0].to == pair[1].from));
+        assert_eq!((total(&series), series.streams()), (100_000_000, &[0, 7][..]));
+        let of_stream = |at: usize| series.met().iter().map(|sample| sample.figures.bytes[at]).sum::<u64>();
+        assert_eq!((of_stream(0), of_stream(1)), (75_000_000, 25_000_000));
+        assert_eq!(series.round_trip(), Some(0.08));
+        let resent: u64 = series.met().iter().map(|sample| sample.figures.sockets.retransmitted).sum();
+        assert_eq!(resent, 50);
     }
 
     #[test]
@@ -220,14 +245,23 @@ pub mod tests {
 
     #[test]
     fn what_goes_before_the_streams_is_a_sample_of_its_own() {
-        use haul_engine::event::Way;
-        use haul_engine::spec::Cipher;
         let mut series = Series::default();
         series.event(ms(300), &Event::Connected { way: Way::None, streams: 4, cipher: Cipher::Aes256Gcm });
         series.event(ms(800), &written(5_000_000));
         series.end();
-        let samples = series.samples();
-        assert_eq!((samples[0].to, samples[0].bytes, samples[1].bytes), (ms(300), 0, 5_000_000));
+        let samples = series.moved();
+        assert_eq!((samples[0].to, samples[0].figures.bytes, samples[1].figures.bytes), (ms(300), 0, 5_000_000));
         assert_eq!(series.begun(), Some(ms(300)));
+    }
+
+    #[test]
+    fn a_peer_that_tells_of_ever_new_streams_fills_no_memory() {
+        let mut series = Series::default();
+        for at in 0..2000u64 {
+            let stream = StreamFigures { stream: at, acknowledged_bytes: 1, ..Default::default() };
+            let progress = Progress { per_stream: vec![stream], ..Progress::default() };
+            series.event(ms(at * 100), &Event::Progress(progress));
+        }
+        assert_eq!(series.streams().len(), STREAMS_MAX);
     }
 }

@@ -95,7 +95,7 @@ impl<'a> Svg<'a> {
         let out = format!(
             "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{title}\"><title>{title}</title>"
         );
-        Self { chart, x: Scale::new(chart.x.0, x), y: Scale::new(chart.y.0, y), height, out }
+        Self { chart, x: Scale::fitted(chart.x.0, x), y: Scale::new(chart.y.0, y), height, out }
     }
 
     fn ended(mut self) -> String {

@@ -1,14 +1,19 @@
 //! The report of one transfer: what came of it, and how it went.
 
+use std::time::Duration;
+
 use haul_engine::error::Outcome;
+use haul_engine::event::{SlowFile, Summary};
+use haul_proto::path::escape;
 use serde_json::Value;
 
-use super::chart::{Chart, Line, Marks, Point};
+use super::chart::{Chart, LINES_MAX, Line, Marks, Point, Span};
 use super::document::{Block, Document, Table};
 use super::scale::Quantity;
-use super::series::Series;
+use super::series::{Met, Moved, Series};
 use super::statistics::{Quartiles, distribution};
-use crate::show::{json, summary};
+use super::track::Sample;
+use crate::show::{json, summary, units, verdict};
 
 /// What a report of a transfer is made from.
 pub struct Transfer<'a> {
@@ -31,6 +36,9 @@ pub fn document(transfer: &Transfer<'_>) -> Document {
     document.part("Result", result(transfer.outcome));
     document.part("Failed", failed(transfer.failures));
     document.part("Rate", rate(transfer.series));
+    document.part("What limited it", limits(transfer.series));
+    document.part("Connections", connections(transfer.series));
+    document.part("Slowest files", slowest(transfer.outcome));
     document.part("All figures", figures(transfer.outcome));
     document
 }
@@ -57,47 +65,136 @@ fn failed(failures: &[String]) -> Vec<Block> {
 /// What was moved over time, and how often which rate was reached.
 fn rate(series: &Series) -> Vec<Block> {
     let begun = series.begun().unwrap_or_default();
-    let samples = series.samples();
-    let points = samples.iter().map(|sample| Point::new(sample.middle(), sample.rate())).collect();
-    let rates: Vec<f64> = samples
-        .iter()
-        .filter(|sample| sample.from >= begun && sample.seconds() > 0.0)
-        .map(|sample| sample.rate())
-        .collect();
+    let moved = series.moved();
+    let rate = |sample: &Sample<Moved>| sample.a_second(sample.figures.bytes);
+    let rates: Vec<f64> = moved.iter().filter(|sample| sample.from >= begun).map(rate).collect();
     let Some(quartiles) = Quartiles::of(&rates) else { return Vec::new() };
-    let time = (Quantity::Time, "time since the command began");
-    let over_time = Chart {
-        title: "Rate over time".into(),
-        x: time,
-        y: (Quantity::Rate, "rate"),
-        marks: Marks::Lines(vec![Line::new("all streams", points)]),
-        happened: happened(series),
-    };
-    let how_often = Chart {
-        title: "How much of the time which rate was not exceeded".into(),
-        x: (Quantity::Rate, "rate"),
-        y: (Quantity::Share, "part of the time"),
-        marks: Marks::Lines(vec![Line::new("all streams", distribution(&rates))]),
-        happened: Vec::new(),
-    };
-    let streams = samples.iter().map(|sample| Point::new(sample.middle(), sample.streams.into())).collect();
-    let streams = Chart {
-        title: "Streams in use".into(),
-        x: time,
-        y: (Quantity::Count, "streams"),
-        marks: Marks::Lines(vec![Line::new("streams", streams)]),
-        happened: Vec::new(),
-    };
+    let points = moved.iter().map(|sample| Point::new(sample.middle(), rate(sample))).collect();
+    let streams = moved.iter().map(|sample| Point::new(sample.middle(), sample.figures.streams.into())).collect();
     vec![
         Block::Text(quartiles.sentence(Quantity::Rate, "time")),
-        Block::Chart(over_time),
-        Block::Chart(how_often),
-        Block::Chart(streams),
+        Block::Chart(Chart {
+            happened: happened(series),
+            ..over_time("Rate over time", (Quantity::Rate, "rate"), vec![Line::new("all streams", points)])
+        }),
+        Block::Chart(Chart {
+            x: (Quantity::Rate, "rate"),
+            ..over_time(
+                "Which part of the time did not exceed a rate",
+                (Quantity::Share, "part of the time"),
+                vec![Line::new("all streams", distribution(&rates))],
+            )
+        }),
+        Block::Chart(over_time("Streams in use", (Quantity::Count, "streams"), vec![Line::new("streams", streams)])),
     ]
+}
+
+/// What each connection carried, and what it met with; nothing where there were none.
+fn connections(series: &Series) -> Vec<Block> {
+    let met: Vec<_> = series.met().iter().filter(|sample| sample.figures.sockets.segments > 0).collect();
+    if met.is_empty() {
+        return Vec::new();
+    }
+    let points = |figure: &dyn Fn(&Sample<Met>) -> Option<f64>| {
+        met.iter().filter_map(|sample| Some(Point::new(sample.middle(), figure(sample)?))).collect::<Vec<_>>()
+    };
+    let trips = points(&|sample| sample.figures.round_trip());
+    let shortest = points(&|sample| {
+        let sockets = &sample.figures.sockets;
+        (sockets.looks > 0).then(|| sockets.rtt_min_us as f64 / sockets.looks as f64 / 1e6)
+    });
+    let resent = points(&|sample| Some(sample.a_second(sample.figures.sockets.retransmitted)));
+    vec![
+        Block::Chart(over_time("Rate of each stream", (Quantity::Rate, "rate"), by_stream(series))),
+        Block::Chart(over_time(
+            "Round trips",
+            (Quantity::RoundTrip, "round trip"),
+            vec![
+                Line::new("while it carries data", trips),
+                Line::new("the shortest that the kernel remembers", shortest),
+            ],
+        )),
+        Block::Chart(over_time(
+            "Segments that were sent again",
+            (Quantity::Count, "segments a second"),
+            vec![Line::new("sent again", resent)],
+        )),
+    ]
+}
+
+/// A line for each stream; where these are too many to be told apart, the least, the middle and the most of them.
+fn by_stream(series: &Series) -> Vec<Line> {
+    let count = series.streams().len();
+    let carrying = || series.met().iter().filter(|sample| sample.figures.sockets.acknowledged_bytes > 0);
+    if count <= LINES_MAX {
+        let rate = |at: usize| {
+            let figure = |sample: &Sample<Met>| {
+                Some(Point::new(sample.middle(), sample.a_second(*sample.figures.bytes.get(at)?)))
+            };
+            carrying().filter_map(figure).collect()
+        };
+        let mut streams: Vec<_> = series.streams().iter().copied().zip(0..).collect();
+        streams.sort_unstable();
+        return streams.into_iter().map(|(stream, at)| Line::new(format!("stream {stream}"), rate(at))).collect();
+    }
+    let part = |figure: fn(&Quartiles) -> f64| {
+        let point = |sample: &Sample<Met>| {
+            let rates: Vec<_> =
+                sample.figures.bytes.iter().filter(|bytes| **bytes > 0).map(|bytes| sample.a_second(*bytes)).collect();
+            Some(Point::new(sample.middle(), figure(&Quartiles::of(&rates)?)))
+        };
+        carrying().filter_map(point).collect()
+    };
+    vec![
+        Line::new("the slowest stream", part(|rates| rates.least)),
+        Line::new("the one in the middle", part(|rates| rates.median)),
+        Line::new("the fastest", part(|rates| rates.most)),
+    ]
+}
+
+/// What limited the transfer, from when to when.
+fn limits(series: &Series) -> Vec<Block> {
+    let mut spans: Vec<Span> = Vec::new();
+    for sample in series.moved() {
+        let Some(limit) = sample.figures.limit else { continue };
+        let (name, from, to) = (verdict::words(limit), sample.from.as_secs_f64(), sample.to.as_secs_f64());
+        match spans.last_mut() {
+            Some(last) if last.name == name && (from - last.to).abs() < 1e-9 => last.to = to,
+            _ => spans.push(Span { name: name.to_owned(), from, to }),
+        }
+    }
+    if spans.is_empty() {
+        return Vec::new();
+    }
+    let title = "What limited it, over the last seconds of each moment";
+    let chart = over_time(title, (Quantity::Count, "limited by"), Vec::new());
+    vec![Block::Chart(Chart { marks: Marks::Spans(spans), happened: happened(series), ..chart })]
+}
+
+fn over_time(title: &str, y: (Quantity, &'static str), lines: Vec<Line>) -> Chart {
+    let x = (Quantity::Time, "time since the command began");
+    Chart { title: title.to_owned(), x, y, marks: Marks::Lines(lines), happened: Vec::new() }
 }
 
 fn happened(series: &Series) -> Vec<(f64, String)> {
     series.happened().iter().map(|(at, what)| (at.as_secs_f64(), what.clone())).collect()
+}
+
+/// The files that took longest.
+fn slowest(outcome: &Outcome) -> Vec<Block> {
+    let Ok(Summary { slowest, .. }) = outcome else { return Vec::new() };
+    if slowest.is_empty() {
+        return Vec::new();
+    }
+    let mut table = Table::new(&["file", "size", "time", "rate"]);
+    table.rows.extend(slowest.iter().map(|SlowFile { path, size, took_us }| {
+        let took = Duration::from_micros(*took_us);
+        vec![escape(path), units::size(*size), units::duration(took), units::rate(units::bytes_per_s(*size, took))]
+    }));
+    vec![
+        Block::Text("From the moment when the first byte was to be written to the final name.".into()),
+        Block::Table(table),
+    ]
 }
 
 /// All that `--json` says in its last line.
@@ -144,12 +241,16 @@ mod tests {
     #[test]
     fn a_transfer_has_its_summary_charts_and_all_figures() {
         let page = html::page(&made(&Ok(summary::tests::example())));
-        assert_eq!(page.matches("<svg class=\"chart\"").count(), 3);
+        assert_eq!(page.matches("<svg class=\"chart\"").count(), 7);
         for said in [
             "<h2>Result</h2>",
             "<td>way</td>",
             "half of the time from 10.0 MB/s to 10.0 MB/s",
             "source_cpu_s",
+            "<td>run7/big.db</td><td>4.29 GB</td><td>3.70 s</td><td>1.16 GB/s</td>",
+            "target disk: 4.0",
+            "stream 7",
+            "80.00 ms",
             "a&lt;b",
         ] {
             assert!(page.contains(said), "{said}: {page}");

@@ -1,12 +1,15 @@
 //! Events for programs: one JSON object a line on standard output. docs/JSON.md describes each.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use haul_engine::error::Outcome;
-use haul_engine::event::{Comparison, Compression, Event, Observer, Path, Progress, ReadBack, Sandbox, Summary, Way};
+use haul_engine::event::{
+    Comparison, Compression, Event, Observer, Path, Progress, ReadBack, Sandbox, SlowFile, Summary, Way,
+};
 use haul_proto::path::disturbs;
 use haul_proto::wire::report::PathFigures;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::human::Human;
 use super::units::bytes_per_s;
@@ -159,6 +162,7 @@ fn summary_line(summary: &Summary, status: u8) -> Line {
         .with("target_peak_bytes", summary.target_peak_bytes)
         .with("source_direct_bytes", summary.source_direct_bytes)
         .with("target_direct_bytes", summary.target_direct_bytes)
+        .with("slowest", summary.slowest.iter().map(slow_file).collect::<Vec<_>>())
         .with("cloned_bytes", summary.cloned_bytes)
         .with("durable", summary.durable)
         .with("read_back", summary.read_back.as_ref().map(read_back))
@@ -242,6 +246,23 @@ fn path_of(path: &PathFigures) -> Value {
     })
 }
 
+/// A name is bytes and JSON is text: where they differ, the bytes stand beside it.
+fn name_of(path: &[u8]) -> Map<String, Value> {
+    let mut fields = Map::new();
+    fields.insert("path".into(), String::from_utf8_lossy(path).into());
+    if std::str::from_utf8(path).is_err() {
+        fields.insert("path_hex".into(), hex(path).into());
+    }
+    fields
+}
+
+fn slow_file(SlowFile { path, size, took_us }: &SlowFile) -> Value {
+    let mut fields = name_of(path);
+    fields.insert("bytes".into(), (*size).into());
+    fields.insert("seconds".into(), json!(Duration::from_micros(*took_us).as_secs_f64()));
+    fields.into()
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -274,12 +295,9 @@ impl Line {
         self
     }
 
-    /// A name is bytes and JSON is text: where they differ, the bytes stand beside it.
+    /// The fields of a name.
     pub fn path(self, path: &[u8]) -> Self {
-        match std::str::from_utf8(path) {
-            Ok(text) => self.with("path", text),
-            Err(_) => self.with("path", String::from_utf8_lossy(path)).with("path_hex", hex(path)),
-        }
+        name_of(path).into_iter().fold(self, |line, (key, value)| line.with(&key, value))
     }
 
     /// The whole line.
@@ -319,7 +337,7 @@ mod tests {
             {"event":"deployed","host":"db1","path":"/home/me/.cache/haul/0.1.0-ab/haul"}
             {"event":"connected","way":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm"}
             {"event":"moved","way":{"from":"10.2.0.1:1","instead_of":null,"interface":null,"kind":"tcp","mbit_per_s":null,"others":[{"from":"10.1.0.1:3","interface":null,"mbit_per_s":null,"to":"10.1.0.2:4"}],"to":"10.2.0.2:2"},"message":"it carries 944 Mbit/s, and the one before it 95"}
-            {"event":"progress","files_found":12408,"bytes_found":333100000000,"walk_complete":true,"files_settled":7001,"bytes_written":203300000000,"bytes_skipped":100000000,"bytes_compared":0,"streams":8}
+            {"event":"progress","files_found":12408,"bytes_found":333100000000,"walk_complete":true,"files_settled":7001,"bytes_written":203300000000,"bytes_skipped":100000000,"bytes_compared":0,"streams":8,"limited_by":null}
             {"event":"file","path":"run7/a","bytes":5,"blake3":"abababababababababababababababababababababababababababababababab"}
             {"event":"file","path":"run7/�","path_hex":"72756e372fff","bytes":0,"blake3":null}
             {"event":"left_out","path":"run7/pipe","reason":"is a FIFO"}
@@ -327,7 +345,7 @@ mod tests {
             {"event":"rate_limit","bytes_per_s":52428800}
             {"event":"again","message":"the connection to db1 was lost: nothing was heard from it for 15 s","pause_s":2.0,"attempt":2,"attempts":10,"left_s":null}
             {"event":"notice","message":"a word"}
-            {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"left_out":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"bytes_per_s":1173059859.1549296,"restarts":0,"way":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","path":null,"hints":[],"rate_limit_bytes_per_s":null,"frames_resent":0,"bytes_on_wire":333200000000,"compression":null,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_system_s":4.1,"target_system_s":6.2,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"cloned_bytes":0,"durable":true,"read_back":null,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":0}
+            {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"left_out":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"bytes_per_s":1173059859.1549296,"restarts":0,"way":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","path":null,"verdict":null,"load":{"source":{"bears_loss":false,"cores":0,"disk":{"busy_us":0,"queue_us":0,"read_bytes":0,"written_bytes":0},"elapsed_us":0,"mbit_per_s":0,"processors":{"all_us":0,"busy_us":0,"cpu_pressure_us":0,"interrupts_us":0,"io_pressure_us":0,"memory_pressure_us":0,"own_us":0,"quota_periods":0,"quota_spent":0,"top_all_us":0,"top_busy_us":0,"top_interrupts_us":0},"quota_permille":0,"sockets":{"acknowledged_bytes":0,"buffer_limited_us":0,"busy_us":0,"delivery_bytes_per_s":0,"looks":0,"rate_kib":0,"rate_kib_squared":0,"receiver_limited_us":0,"reordered":0,"retransmitted":0,"rtt_min_us":0,"rtt_us":0,"segments":0,"spans":0,"under_way_bytes":0,"window_bytes":0},"stages":{},"streams":[],"traffic":{"dropped":0,"received_bytes":0,"sent_bytes":0}},"target":{"bears_loss":false,"cores":0,"disk":{"busy_us":0,"queue_us":0,"read_bytes":0,"written_bytes":0},"elapsed_us":0,"mbit_per_s":0,"processors":{"all_us":0,"busy_us":0,"cpu_pressure_us":0,"interrupts_us":0,"io_pressure_us":0,"memory_pressure_us":0,"own_us":0,"quota_periods":0,"quota_spent":0,"top_all_us":0,"top_busy_us":0,"top_interrupts_us":0},"quota_permille":0,"sockets":{"acknowledged_bytes":0,"buffer_limited_us":0,"busy_us":0,"delivery_bytes_per_s":0,"looks":0,"rate_kib":0,"rate_kib_squared":0,"receiver_limited_us":0,"reordered":0,"retransmitted":0,"rtt_min_us":0,"rtt_us":0,"segments":0,"spans":0,"under_way_bytes":0,"window_bytes":0},"stages":{},"streams":[],"traffic":{"dropped":0,"received_bytes":0,"sent_bytes":0}}},"hints":[],"rate_limit_bytes_per_s":null,"frames_resent":0,"bytes_on_wire":333200000000,"compression":null,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_system_s":4.1,"target_system_s":6.2,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"slowest":[{"bytes":4290000000,"path":"run7/big.db","seconds":3.7}],"cloned_bytes":0,"durable":true,"read_back":null,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":0}
             "#);
     }
 

@@ -11,9 +11,9 @@ mod names;
 pub mod partials;
 mod paths;
 pub mod summary;
-mod verdict;
 pub mod text;
 pub mod units;
+pub mod verdict;
 
 use std::fs::OpenOptions;
 use std::io::{self, BufWriter};

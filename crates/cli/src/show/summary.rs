@@ -204,7 +204,7 @@ fn way(summary: &Summary) -> String {
 pub mod tests {
     use std::time::Duration;
 
-    use haul_engine::event::{Compression, Path};
+    use haul_engine::event::{Compression, Path, SlowFile};
     use haul_engine::spec::Method;
     use haul_proto::wire::report::PathFigures;
 
@@ -243,6 +243,7 @@ pub mod tests {
             frames_resent: 0,
             bytes_on_wire: 333_200_000_000,
             compression: None,
+            slowest: vec![SlowFile { path: b"run7/big.db".to_vec(), size: 4_290_000_000, took_us: 3_700_000 }],
             source_cpu: Duration::from_millis(12_300),
             target_cpu: Duration::from_millis(14_100),
             source_system: Duration::from_millis(4_100),

@@ -19,6 +19,8 @@ pub struct Run {
     pub setting: Setting,
     /// When it began, in seconds since 1970.
     pub began: f64,
+    /// What limited it, as `--json` names it; empty where that is not known.
+    pub limited_by: String,
     /// What came of it, or why nothing did.
     pub result: Result<Figures, String>,
 }
@@ -92,12 +94,18 @@ figures! {
 /// What stands before the figures.
 const BEFORE: [&str; 2] = ["round", "began"];
 /// What stands behind them.
+const LIMITED_BY: &str = "limited_by";
 const FAILURE: &str = "failure";
 
 /// Names of all columns.
 pub fn columns() -> Vec<&'static str> {
     let dimensions = DIMENSIONS.iter().map(|dimension| dimension.name);
-    BEFORE.into_iter().chain(dimensions).chain(FIELDS.iter().map(|field| field.name)).chain([FAILURE]).collect()
+    BEFORE
+        .into_iter()
+        .chain(dimensions)
+        .chain(FIELDS.iter().map(|field| field.name))
+        .chain([LIMITED_BY, FAILURE])
+        .collect()
 }
 
 impl Figures {
@@ -119,6 +127,7 @@ impl Figures {
             system_s: seconds(system),
             source_cpu_s: seconds(summary.source_cpu),
             target_cpu_s: seconds(summary.target_cpu),
+            rtt_loaded_s: series.round_trip().unwrap_or(f64::NAN),
             rtt_unloaded_s: of_path(summary.path.round_trip_us) / 1e6,
             segments: of_path(summary.path.segments),
             retransmitted: of_path(summary.path.retransmitted),
@@ -144,8 +153,10 @@ impl Run {
         let mut cells = vec![self.round.to_string(), format!("{:.3}", self.began)];
         cells.extend(self.setting.0.iter().cloned());
         match &self.result {
-            Ok(figures) => cells.extend(figures.cells().chain([String::new()])),
-            Err(why) => cells.extend(FIELDS.iter().map(|_| String::new()).chain([one_line(why)])),
+            Ok(figures) => cells.extend(figures.cells().chain([self.limited_by.clone(), String::new()])),
+            Err(why) => {
+                cells.extend(FIELDS.iter().map(|_| String::new()).chain([self.limited_by.clone(), one_line(why)]))
+            }
         }
         cells
     }
@@ -155,7 +166,7 @@ impl Run {
         let (before, rest) = cells.split_at_checked(BEFORE.len())?;
         let (words, rest) = rest.split_at_checked(COUNT)?;
         let (figures, last) = rest.split_at_checked(FIELDS.len())?;
-        let ([round, began], [failure]) = (before, last) else { return None };
+        let ([round, began], [limited_by, failure]) = (before, last) else { return None };
         let result = match failure.as_str() {
             "" => {
                 let mut read = Figures::default();
@@ -167,7 +178,8 @@ impl Run {
             why => Err(why.to_owned()),
         };
         let setting = Setting(words.to_vec().try_into().ok()?);
-        Some(Self { round: round.parse().ok()?, setting, began: began.parse().ok()?, result })
+        let limited_by = limited_by.clone();
+        Some(Self { round: round.parse().ok()?, setting, began: began.parse().ok()?, limited_by, result })
     }
 
     /// As an object.
@@ -182,6 +194,8 @@ impl Run {
             // What is no number is null there.
             object.extend(FIELDS.iter().map(|field| (field.name.to_owned(), json!((field.get)(figures)))));
         }
+        let limit = Some(self.limited_by.as_str()).filter(|limit| !limit.is_empty());
+        object.insert(LIMITED_BY.into(), json!(limit));
         object.insert(FAILURE.into(), self.result.as_ref().err().map_or(Value::Null, |why| one_line(why).into()));
         object
     }
@@ -240,7 +254,7 @@ pub mod tests {
             system_s: 0.25,
             ..Figures::default()
         };
-        Run { round, setting, began: 1.8e9 + f64::from(round), result: Ok(figures) }
+        Run { round, setting, began: 1.8e9 + f64::from(round), limited_by: "link".into(), result: Ok(figures) }
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl Bench<'_> {
         let Some((job, scratch)) = placed(job, number) else {
             let why =
                 format!("{}: a sweep cannot use such a path", escape(job.target.path.as_os_str().as_encoded_bytes()));
-            let run = Run { round, setting: setting.clone(), began, result: Err(why) };
+            let run = Run { round, setting: setting.clone(), began, limited_by: String::new(), result: Err(why) };
             return Measured { run: Some(run), way: None, leftover: None };
         };
         let mut witness = Witness { begun: Instant::now(), series: Series::default(), failure: None };
@@ -51,13 +51,17 @@ impl Bench<'_> {
         let leftover = scratch.and_then(|scratch| scratch.remove(&job.access).err());
         witness.series.end();
         let way = outcome.as_ref().ok().map(|summary| summary.way.clone());
+        let limited_by =
+            outcome.as_ref().ok().and_then(|summary| Some(summary.verdict.as_ref()?.limit.id().to_owned()));
+        let limited_by = limited_by.unwrap_or_default();
         let result = match (outcome, witness.failure) {
             (Err(_), _) if cancel.is_cancelled() => return Measured { run: None, way, leftover },
             (Err(error), _) => Err(error.to_string()),
             (Ok(_), Some(failure)) => Err(failure),
             (Ok(summary), None) => Ok(Figures::of(&summary, &witness.series)),
         };
-        Measured { run: Some(Run { round, setting: setting.clone(), began, result }), way, leftover }
+        let run = Run { round, setting: setting.clone(), began, limited_by, result };
+        Measured { run: Some(run), way, leftover }
     }
 }
 

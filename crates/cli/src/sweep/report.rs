@@ -221,6 +221,7 @@ fn settings(groups: &[Group<'_>]) -> Table {
         "round trip unloaded",
         "loaded",
         "sent again",
+        "limited by",
     ]);
     for group in groups {
         let shown =
@@ -241,6 +242,7 @@ fn settings(groups: &[Group<'_>]) -> Table {
             median(Quantity::RoundTrip, |figures| figures.rtt_unloaded_s),
             median(Quantity::RoundTrip, |figures| figures.rtt_loaded_s),
             median(Quantity::Share, |figures| figures.retransmitted / figures.segments),
+            group.limited_by().unwrap_or_default().to_owned(),
         ]);
     }
     table

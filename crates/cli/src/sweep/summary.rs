@@ -47,6 +47,12 @@ impl<'a> Group<'a> {
         self.quartiles(|figures| figures.bytes_per_s)
     }
 
+    /// What limited most of its runs.
+    pub fn limited_by(&self) -> Option<&'a str> {
+        let limits = || self.good.iter().map(|(run, _)| run.limited_by.as_str()).filter(|limit| !limit.is_empty());
+        limits().max_by_key(|limit| limits().filter(|other| other == limit).count())
+    }
+
     /// Runs whose rate is far from that of the others.
     pub fn outliers(&self) -> Vec<&'a Run> {
         let Some(quartiles) = self.rates() else { return Vec::new() };
@@ -71,6 +77,7 @@ impl<'a> Group<'a> {
         object.insert("system_s".into(), json!(of(self.quartiles(|figures| figures.system_s))));
         object.insert("rtt_unloaded_s".into(), json!(of(self.quartiles(|figures| figures.rtt_unloaded_s))));
         object.insert("rtt_loaded_s".into(), json!(of(self.quartiles(|figures| figures.rtt_loaded_s))));
+        object.insert("limited_by".into(), json!(self.limited_by()));
         object.insert("outlier_rounds".into(), self.outliers().iter().map(|run| run.round).collect());
         Value::Object(object)
     }

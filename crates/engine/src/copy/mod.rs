@@ -23,6 +23,7 @@ use haul_proto::wire::report::{Counters, Final, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Operand, SourceRequest, TargetRequest};
 use haul_proto::wire::rules::Rules;
 use haul_proto::wire::sandbox::Sandbox;
+use haul_proto::wire::slow::SlowFile;
 use haul_proto::wire::storage::StorageRequest;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
@@ -92,6 +93,7 @@ fn attempt(
         left_out: 0,
         ends: [Counters::default(); 2],
         loads: Loads::default(),
+        slowest: Vec::new(),
         finals: HashMap::new(),
         sandboxes: [None, None],
         listening: Listening::default(),
@@ -132,6 +134,8 @@ struct Copy<'a> {
     ends: [Counters; 2],
     /// Where their time goes.
     loads: Loads,
+    /// The files that took longest, as the target says.
+    slowest: Vec<SlowFile>,
     /// The last words of those that have finished.
     finals: HashMap<Role, Final>,
     /// How far source and target have confined themselves, once they have said so.
@@ -376,6 +380,7 @@ impl Copy<'_> {
                 self.loads.tell(role, *load, &self.workers, &self.ends, self.limit.bytes_per_s());
             }
             WorkerMessage::Streams(streams) => self.loads.streams[role.index()] = streams,
+            WorkerMessage::Slowest(files) => self.slowest = files,
             WorkerMessage::Finished(last) => self.finished(role, *last)?,
             WorkerMessage::Confined(sandbox) => {
                 if self.workers.is_one() {
@@ -438,6 +443,8 @@ impl Copy<'_> {
             bytes_compared: source.bytes_compared,
             streams: streams(source),
             limited_by: self.loads.now(),
+            sockets: self.loads.latest[Role::Source.index()].sockets,
+            per_stream: self.loads.streams[Role::Source.index()].clone(),
         });
         self.observer.event(&event);
     }
@@ -472,6 +479,7 @@ impl Copy<'_> {
                 .then(|| self.loads.verdict(&self.workers, &self.ends, self.limit.bytes_per_s())),
             loads: self.loads.latest,
             streams_at: self.loads.streams.clone(),
+            slowest: self.slowest.clone(),
             hints: self.hints(&source, &all, begun.elapsed()),
             path: source.path,
             rate_limit_bytes_per_s: self.limit.bytes_per_s(),

@@ -46,7 +46,8 @@ impl Shares {
         let rest = source.wall(Stage::Rest);
         let of_source = (source.all - rest).max(1.0);
         // A stream that is not in use rests at the source and waits at the target.
-        let of_target = (target.all - if case.is_one_worker { rest } else { rest.min(target.waiting(Stage::Receive)) }).max(1.0);
+        let of_target =
+            (target.all - if case.is_one_worker { rest } else { rest.min(target.waiting(Stage::Receive)) }).max(1.0);
         let elapsed = (case.seconds() * 1e6).max(1.0);
         let idle = part(source.wall(Stage::Idle), of_source);
         let beside = |end: &End<'_>, stage| part(end.wall(stage), elapsed).min(idle);
@@ -115,8 +116,7 @@ impl Shares {
     /// Where each stream has one thread for both ends, what it computes for one keeps it from computing for the other.
     fn join_processors(&mut self) {
         let all = (self.source_cpu + self.target_cpu).min(1.0);
-        (self.source_cpu, self.target_cpu) =
-            if self.source_cpu >= self.target_cpu { (all, 0.0) } else { (0.0, all) };
+        (self.source_cpu, self.target_cpu) = if self.source_cpu >= self.target_cpu { (all, 0.0) } else { (0.0, all) };
     }
 
     /// All that could be the limit.
