@@ -34,7 +34,7 @@ pub fn on(dialect: Dialect, topic: &OsStr) -> Result<String, UsageError> {
         (_, "zsh") => return Ok(completions::zsh()),
         (_, "fish") => return Ok(completions::fish()),
         (_, "demo") => return Ok(demo()),
-        (_, "status" | "clean" | "verify" | "sweep") => return Ok(command(text)),
+        (_, "status" | "clean" | "verify" | "config" | "sweep") => return Ok(command(text)),
         _ => {}
     }
     match option(text) {
@@ -103,14 +103,14 @@ pub fn short() -> String {
          haul verify SOURCE... TARGET          are both the same? copies nothing\n\
          haul status PATH...                   what unfinished copies have left there\n\
          haul clean PATH...                    removes that\n\
-         haul sweep SOURCE TARGET              which settings are fastest? measures many\n\
+         haul config [HOST]                    options in force, and where they come from\n\
          haul demo                             a copy on this machine, to see it work\n\n",
     );
     push_rows(&mut text, COPY.iter().filter(|row| row.essential));
     text.push_str(
         "\nhaul -r run7 db1:/archive/      haul db1:'~/big.db' .      haul ./a:b db1:\n\n\
          haul --help all    every option, exit statuses, names\n\
-         haul help WHAT     one option or command, for example haul help streams\n",
+         haul help WHAT     one option or command: haul help streams, haul help sweep\n",
     );
     text
 }
@@ -159,6 +159,7 @@ pub fn command(command: &str) -> String {
     match command {
         "verify" => verify(),
         "sweep" => sweep(),
+        "config" => config(),
         _ => partials(command),
     }
 }
@@ -181,6 +182,37 @@ fn sweep() -> String {
          Most options of a copy are for all runs: haul --help all.\n\n\
          haul sweep -s 1,2,4,8,16 --repeat 3 --report null:2g db1:null:\n",
     );
+    text
+}
+
+/// Help of `haul config`.
+fn config() -> String {
+    let mut text = String::from(
+        "haul config [--json] [OPTIONS OF A COPY] [HOST]\n\n\
+         Shows which options are in force for a copy from or to HOST, or within this\n\
+         machine, and where each comes from: the default, a file, the command line.\n\n\
+         haul reads ~/.config/haul/config.toml (or $XDG_CONFIG_HOME/haul/config.toml) and\n\
+         /etc/haul/config.toml; with -C FILE only that. A file has long names of options:\n\n\
+         \x20   streams = 8\n\
+         \x20   no-deploy = true\n\n\
+         \x20   [host.\"db*\"]\n\
+         \x20   xfrrate = \"50m\"\n\
+         \x20   ssh-option = [\"ProxyJump=gate\"]\n\n\
+         The command line goes before your file, that before the system's; in a file a\n\
+         host's name before a pattern (* and ?), that before what is for all hosts.\n\
+         --OPTION=default is as if nothing had said OPTION. These cannot be in a file:\n\n",
+    );
+    let rows = COPY.iter().filter(|row| row.of_one_job && row.section != Section::Unlisted);
+    let names: Vec<_> = rows.map(|row| row.id).collect();
+    let mut line = String::new();
+    for name in names {
+        if line.len() + name.len() > 74 {
+            text.push_str(&format!(" {line}\n"));
+            line.clear();
+        }
+        line.push_str(&format!(" {name}"));
+    }
+    text.push_str(&format!(" {line}\n"));
     text
 }
 
@@ -253,7 +285,8 @@ mod tests {
     fn the_first_screen_fits_a_screen() {
         let text = short();
         assert!(text.lines().count() <= 24, "{} lines", text.lines().count());
-        let others = [full(), demo(), command("verify"), command("sweep"), command("status"), command("clean")];
+        let others = ["verify", "sweep", "status", "clean", "config"].map(command).into_iter().chain([full(), demo()]);
+        let others: Vec<_> = others.collect();
         for line in text.lines().chain(others.iter().flat_map(|help| help.lines())) {
             assert!(line.chars().count() <= 80, "too wide: {line}");
         }
@@ -276,7 +309,7 @@ mod tests {
             haul verify SOURCE... TARGET          are both the same? copies nothing
             haul status PATH...                   what unfinished copies have left there
             haul clean PATH...                    removes that
-            haul sweep SOURCE TARGET              which settings are fastest? measures many
+            haul config [HOST]                    options in force, and where they come from
             haul demo                             a copy on this machine, to see it work
 
               -r, --recursive           copy directories with all that is in them
@@ -293,7 +326,7 @@ mod tests {
             haul -r run7 db1:/archive/      haul db1:'~/big.db' .      haul ./a:b db1:
 
             haul --help all    every option, exit statuses, names
-            haul help WHAT     one option or command, for example haul help streams
+            haul help WHAT     one option or command: haul help streams, haul help sweep
             "#);
     }
 
@@ -335,6 +368,8 @@ mod tests {
               -F, --nofschk             begin files for which there is no room, too
               -t, --timelimit TIME      give up after TIME (90, 10m, 2h); the same command
                                         goes on
+              -C, --config FILE         options from FILE, and not from the configuration of
+                                        user and system (haul help config)
                   --archive             rsync's word for -r -p
 
             Moving data:
@@ -443,6 +478,8 @@ mod tests {
 
               -a, --append DIR          the DIR of the copies' -a, where their records lie
                   --json                one object a line
+              -C, --config FILE         options from FILE, and not from the configuration of
+                                        user and system (haul help config)
               -h, --help                this help
             haul clean [OPTIONS] PATH...
 
@@ -453,6 +490,8 @@ mod tests {
 
               -a, --append DIR          the DIR of the copies' -a, where their records lie
                   --json                one object a line
+              -C, --config FILE         options from FILE, and not from the configuration of
+                                        user and system (haul help config)
               -h, --help                this help
             "#);
     }
@@ -499,11 +538,40 @@ mod tests {
           -D, --debug               the same as -vvv
           -l, --logfile FILE        add to FILE what would be shown on standard error
           -t, --timelimit TIME      give up after TIME (90, 10m, 2h)
+          -C, --config FILE         options from FILE, and not from the configuration of
+                                    user and system (haul help config)
           -h, --help                this help
 
         Exit status: 0 identical, 1 differences (or files that could not be read), each
         named on standard error; 2 to 4 as of a copy.
         "#);
+    }
+
+    #[test]
+    fn config_help() {
+        insta::assert_snapshot!(command("config"), @r#"
+            haul config [--json] [OPTIONS OF A COPY] [HOST]
+
+            Shows which options are in force for a copy from or to HOST, or within this
+            machine, and where each comes from: the default, a file, the command line.
+
+            haul reads ~/.config/haul/config.toml (or $XDG_CONFIG_HOME/haul/config.toml) and
+            /etc/haul/config.toml; with -C FILE only that. A file has long names of options:
+
+                streams = 8
+                no-deploy = true
+
+                [host."db*"]
+                xfrrate = "50m"
+                ssh-option = ["ProxyJump=gate"]
+
+            The command line goes before your file, that before the system's; in a file a
+            host's name before a pattern (* and ?), that before what is for all hosts.
+            --OPTION=default is as if nothing had said OPTION. These cannot be in a file:
+
+              force omit dirbase pipe realtime config rsh checksums vverbose debug
+              report version license help
+            "#);
     }
 
     #[test]

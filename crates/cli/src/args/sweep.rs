@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 use super::table::{COPY, Row, SWEEP};
 
 /// Options of a copy that all runs of a sweep can have.
-const KEPT: [&str; 37] = [
+const KEPT: [&str; 38] = [
+    "config",
     "recursive",
     "preserve",
     "symlinks",

@@ -248,7 +248,7 @@ mod tests {
             "half of the time from 10.0 MB/s to 10.0 MB/s",
             "source_cpu_s",
             "<td>run7/big.db</td><td>4.29 GB</td><td>3.70 s</td><td>1.16 GB/s</td>",
-            "target disk: 4.0",
+            "target disk: 3.60 s to 10.0 s",
             "stream 7",
             "80.00 ms",
             "a&lt;b",

@@ -69,17 +69,18 @@ impl Setting {
                 (id, word) => (values.row(id), Some(OsString::from(word))),
             }
         });
-        Values::new(values.table(), values.dialect(), others.chain(varied).collect())
+        values.with(others.chain(varied).collect())
     }
 }
 
 /// All settings, in the order in which they are run: of each window all numbers of streams, and so on. Where nothing is
 /// varied at all, they are SLAC's windows and streams.
 pub fn settings(values: &Values) -> Result<Vec<Setting>, UsageError> {
-    let is_any = DIMENSIONS.iter().any(|dimension| values.flag(dimension.id));
+    // What a file says of them is for copies.
+    let is_any = DIMENSIONS.iter().any(|dimension| values.is_typed(dimension.id));
     let mut settings = vec![Vec::new()];
     for dimension in &DIMENSIONS {
-        let words = match values.last(dimension.id) {
+        let words = match values.last(dimension.id).filter(|_| values.is_typed(dimension.id)) {
             Some(list) => words(dimension, list)?,
             None if !is_any && dimension.id != "xfrrate" && !dimension.slac.is_empty() => owned(dimension.slac),
             None => vec![AUTO.to_owned()],

@@ -8,6 +8,10 @@ use super::shares::part;
 use super::{Case, Detail, Limit};
 use crate::wire::load::{Load, Sockets};
 
+/// A window is what limits from this share of it on.
+const WINDOW_FULL: f64 = 0.7;
+/// The kernel counts its own bookkeeping into a buffer: at the most about so much of it is data.
+const BUFFER_FULL: f64 = 0.4;
 /// Of an interface's speed, what payloads can have; it may be a little more where the system rounds.
 const LINE_RATE: std::ops::RangeInclusive<f64> = 0.85..=1.1;
 /// Round trips this many times as long as the shortest ones have waited in a queue.
@@ -49,7 +53,24 @@ pub fn path(case: &Case) -> Path {
     let of_busy = |time_us: u64| part(time_us as f64, sockets.busy_us as f64);
     let receiver = of_busy(sockets.receiver_limited_us);
     let buffer = of_busy(sockets.buffer_limited_us).min(1.0 - receiver);
-    Path { receiver, buffer, rest: Some(rest(case, sockets)) }
+    let hidden = hidden_window(sockets).filter(|_| !Seen::new(sockets).has_queue());
+    match hidden {
+        Some(Limit::ReceiverWindow) => Path { receiver: 1.0 - buffer, buffer, rest: None },
+        Some(_) => Path { receiver, buffer: 1.0 - receiver, rest: None },
+        None => Path { receiver, buffer, rest: Some(rest(case, sockets)) },
+    }
+}
+
+/// A congestion control that sends at the rate which it sees come through takes a window for the path: it holds back
+/// before the window is full, and the kernel does not call that limited by it. What is under way tells.
+fn hidden_window(sockets: &Sockets) -> Option<Limit> {
+    let fills = |room: u64, most: f64| room > 0 && sockets.under_way_bytes as f64 >= most * room as f64;
+    match () {
+        () if fills(sockets.window_bytes, WINDOW_FULL) => None,
+        () if fills(sockets.receiver_bytes, WINDOW_FULL) => Some(Limit::ReceiverWindow),
+        () if fills(sockets.buffer_bytes, BUFFER_FULL) => Some(Limit::SenderBuffer),
+        () => None,
+    }
 }
 
 fn rest(case: &Case, sockets: &Sockets) -> (Limit, Option<Detail>) {

@@ -224,6 +224,10 @@ counters! {
         rtt_min_us,
         /// Bytes that the congestion window allows under way, over these looks.
         window_bytes,
+        /// Bytes that the receiver has room for, over these looks.
+        receiver_bytes,
+        /// Bytes that the send buffer may hold, over these looks.
+        buffer_bytes,
         /// Bytes that were under way, over these looks.
         under_way_bytes,
         /// Rates at which the kernel has them delivered, bytes a second, over these looks.
