@@ -68,9 +68,14 @@ pub(super) fn send_kept(
     outlet: &mut impl Outlet,
 ) -> Result<(), SendError> {
     let mut record = reader.buffer();
-    if let Some((len, is_only)) = kept.handle.feed().kept(kept.index, record.room_mut()) {
-        record.set_payload_len(len);
-        record = put(source, kept, record, is_only, outlet, false)?;
+    let frame = source.request.settings.frame;
+    match kept.handle.feed().kept(&kept.handle, frame, kept.index, record.room_mut()) {
+        Ok(Some((len, is_only))) => {
+            record.set_payload_len(len);
+            record = put(source, kept, record, is_only, outlet, false)?;
+        }
+        Ok(None) => {}
+        Err(trouble) => source.fail_flow(kept, trouble),
     }
     reader.give_back(record);
     Ok(())
