@@ -110,6 +110,23 @@ fn a_tree_is_copied_here_and_removed_and_nothing_else_is() {
 }
 
 #[test]
+fn what_a_killed_sweep_left_is_removed_before_it_goes_on() {
+    let sandbox = Sandbox::new();
+    sandbox.big_file("source", 2_000_000);
+    sandbox.dir("target");
+    let sweep = |rounds| sandbox.haul(["sweep", "--no-pause", "-s", "1", "--repeat", rounds, "source", "target"]).run();
+    sweep("1").succeeds();
+    let record = fs::read_to_string(sandbox.path("sweep.csv")).unwrap();
+    let number = record.lines().find_map(|line| line.strip_prefix("# number ")).unwrap().to_owned();
+    let left = format!("target/haul-sweep-{number}");
+    sandbox.dir(&left);
+    fs::copy(sandbox.path("source"), sandbox.path(&left).join("source")).unwrap();
+    sweep("2").succeeds().says(["2/2"]);
+    assert_eq!(json(&sandbox)["runs"][1]["bytes"].as_f64(), Some(2_000_000.0), "it was copied anew");
+    assert_eq!(listing(&sandbox.path("target")), Vec::<String>::new());
+}
+
+#[test]
 fn what_cannot_be_swept_is_refused_and_what_fails_is_told() {
     let sandbox = Sandbox::new();
     sandbox.haul(["sweep", "null:1m"]).run().ends(2).says(["null:1g db1:null:"]);

@@ -137,7 +137,6 @@ impl Figures {
             bytes_on_wire: summary.bytes_on_wire as f64,
             cloned_bytes: summary.cloned_bytes as f64,
             durable: f64::from(u8::from(summary.durable)),
-            ..Self::default()
         }
     }
 

@@ -32,6 +32,7 @@ pub struct Journal {
     file: File,
     runs: Vec<Run>,
     number: u64,
+    is_resumed: bool,
 }
 
 impl Journal {
@@ -48,7 +49,7 @@ impl Journal {
             return Err(format!("{shown}: this is no record of a sweep\nname another one with --out"));
         }
         let text = fs::read_to_string(path).map_err(cannot)?;
-        let mut journal = Self { file, runs: Vec::new(), number: 0 };
+        let mut journal = Self { file, runs: Vec::new(), number: 0, is_resumed: false };
         if FIRST.starts_with(&text) {
             journal.file.set_len(0).and_then(|()| journal.begin(header)).map_err(cannot)?;
             return Ok(journal);
@@ -57,6 +58,7 @@ impl Journal {
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         journal.read(&text[..whole], header).map_err(|why| format!("{shown}: {why}"))?;
         journal.file.set_len(whole as u64).map_err(cannot)?;
+        journal.is_resumed = true;
         Ok(journal)
     }
 
@@ -116,6 +118,11 @@ impl Journal {
     /// Whether a run was made already.
     pub fn has(&self, round: u32, setting: &Setting) -> bool {
         self.runs.iter().any(|run| run.round == round && run.setting == *setting)
+    }
+
+    /// Whether it was there already: an earlier call may have been killed.
+    pub fn is_resumed(&self) -> bool {
+        self.is_resumed
     }
 
     /// A number that no other sweep has.

@@ -35,6 +35,11 @@ pub struct Measured {
 }
 
 impl Bench<'_> {
+    /// Removes what an earlier call left that was killed in a run. The error is for people.
+    pub fn clear(&self, job: &Job, number: u64) -> Result<(), String> {
+        placed(job, number).and_then(|(_, scratch)| scratch).map_or(Ok(()), |scratch| scratch.remove(&job.access))
+    }
+
     /// Makes the run. `number` is that of the sweep.
     pub fn measure(&self, round: u32, setting: &Setting, job: &Job, number: u64, cancel: &Cancel) -> Measured {
         let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();

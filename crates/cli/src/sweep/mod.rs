@@ -96,6 +96,7 @@ impl UnderWay<'_> {
         let of = self.sweep.runs.len();
         let mut failures_in_a_row = 0;
         let mut pause = Duration::ZERO;
+        let mut is_clear = !self.journal.is_resumed();
         for (number, (round, setting, job)) in self.sweep.runs.iter().enumerate() {
             if self.journal.has(*round, setting) {
                 continue;
@@ -103,11 +104,13 @@ impl UnderWay<'_> {
             if !rest(pause, cancel) {
                 return Ok(Ended::Stopped);
             }
+            if !std::mem::replace(&mut is_clear, true) {
+                self.bench.clear(job, self.journal.number()).map_err(anyhow::Error::msg)?;
+            }
             let begun = Instant::now();
             let measured = self.bench.measure(*round, setting, job, self.journal.number(), cancel);
-            if let Some(leftover) = measured.leftover {
-                listener.notice(&leftover);
-            }
+            let leftover = measured.leftover;
+            leftover.iter().for_each(|leftover| listener.notice(leftover));
             let Some(run) = measured.run else { return Ok(Ended::Stopped) };
             self.way = measured.way.or(self.way.take());
             pause = if self.sweep.pause { begun.elapsed() } else { Duration::ZERO };
@@ -115,6 +118,10 @@ impl UnderWay<'_> {
             failures_in_a_row = if run.result.is_err() { failures_in_a_row + 1 } else { 0 };
             self.journal.add(run)?;
             self.save()?;
+            if leftover.is_some() {
+                // The next run would find its files there already.
+                return Ok(Ended::WithFailures);
+            }
             if failures_in_a_row == FAILURES_MAX {
                 listener.notice(&format!("{FAILURES_MAX} runs failed one after the other: given up"));
                 return Ok(Ended::WithFailures);

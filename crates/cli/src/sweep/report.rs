@@ -67,32 +67,45 @@ fn across(groups: &[Group<'_>], varied: &[bool; COUNT]) -> Option<usize> {
     ACROSS.into_iter().find(|&at| varied[at] && groups.iter().all(|group| number(&group.setting.0[at]).is_some()))
 }
 
-/// The varied words of a setting, except that of one dimension; and what to sort them by.
-fn named(setting: &Setting, varied: &[bool; COUNT], except: Option<usize>) -> (Vec<Option<u64>>, String) {
-    let is_named = |at: &usize| varied[*at] && Some(*at) != except;
-    let words = (0..COUNT).filter(is_named).map(|at| (at, setting.0[at].as_str()));
-    let order = words.clone().map(|(_, word)| parse_size(word.trim_start_matches('=')).ok()).collect();
+/// Groups that have all in common but the dimension that goes from left to right.
+struct Row<'a, 'b> {
+    /// What they have in common.
+    name: String,
+    /// By what rows are sorted: the same as numbers.
+    order: Vec<Option<u64>>,
+    groups: Vec<&'b Group<'a>>,
+}
+
+impl<'a, 'b> Row<'a, 'b> {
+    /// All rows.
+    fn all(groups: &'b [Group<'a>], across: Option<usize>) -> Vec<Self> {
+        let varied = varied(groups);
+        let mut rows: Vec<Self> = Vec::new();
+        for group in groups {
+            let name = named(group.setting, &varied, across);
+            match rows.iter_mut().find(|row| row.name == name) {
+                Some(row) => row.groups.push(group),
+                None => {
+                    let words = group.setting.0.iter().enumerate().filter(|(at, _)| Some(*at) != across);
+                    let order = words.map(|(_, word)| parse_size(word.trim_start_matches('=')).ok()).collect();
+                    rows.push(Self { name, order, groups: vec![group] });
+                }
+            }
+        }
+        rows.sort_by(|a, b| a.order.cmp(&b.order));
+        rows
+    }
+}
+
+/// The varied words of a setting, except that of one dimension.
+fn named(setting: &Setting, varied: &[bool; COUNT], except: Option<usize>) -> String {
+    let words = (0..COUNT).filter(|at| varied[*at] && Some(*at) != except).map(|at| (at, setting.0[at].as_str()));
     let said = |(at, word): (usize, &str)| match word {
         AUTO => format!("automatic {}", DIMENSIONS[at].name.replace('_', " ")),
         word => format!("{} {word}", DIMENSIONS[at].name.replace('_', " ")),
     };
     let name = words.map(said).collect::<Vec<_>>().join(", ");
-    (order, if name.is_empty() { "all".to_owned() } else { name })
-}
-
-/// Groups by what they have in common besides the dimension that goes from left to right.
-fn lines<'a, 'b>(groups: &'b [Group<'a>], except: Option<usize>) -> Vec<(String, Vec<&'b Group<'a>>)> {
-    let varied = varied(groups);
-    let mut lines: Vec<((Vec<Option<u64>>, String), Vec<&Group<'_>>)> = Vec::new();
-    for group in groups {
-        let name = named(group.setting, &varied, except);
-        match lines.iter_mut().find(|(there, _)| *there == name) {
-            Some((_, line)) => line.push(group),
-            None => lines.push((name, vec![group])),
-        }
-    }
-    lines.sort_by(|(a, _), (b, _)| a.0.cmp(&b.0));
-    lines.into_iter().map(|((_, name), line)| (name, line)).collect()
+    if name.is_empty() { "all".to_owned() } else { name }
 }
 
 fn by_setting(groups: &[Group<'_>]) -> Vec<Block> {
@@ -122,12 +135,13 @@ fn curves(
         let spread = Some((quartiles.first, quartiles.third));
         Some(Point { x: number(&group.setting.0[at])?, y: quartiles.median, spread })
     };
-    let line = |(name, groups): (String, Vec<&Group<'_>>)| {
-        let mut points: Vec<_> = groups.into_iter().filter_map(point).collect();
+    let line = |row: Row<'_, '_>| {
+        let mut points: Vec<_> = row.groups.into_iter().filter_map(point).collect();
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
-        Line::new(name, points)
+        Line::new(row.name, points)
     };
-    let lines: Vec<_> = lines(groups, Some(at)).into_iter().map(line).filter(|line| !line.points.is_empty()).collect();
+    let lines: Vec<_> =
+        Row::all(groups, Some(at)).into_iter().map(line).filter(|line| !line.points.is_empty()).collect();
     let title = format!("{} against {} (medians; strokes: the middle half of the runs)", capital(y.1), x.1);
     Chart { title, x, y, marks: Marks::Lines(shown(lines)), happened: Vec::new() }
 }
@@ -152,7 +166,7 @@ fn bars(groups: &[Group<'_>], varied: &[bool; COUNT]) -> Chart {
         let quartiles = group.rates()?;
         let name = match varied.iter().filter(|varied| **varied).count() {
             1 => group.setting.0.iter().zip(varied).find(|(_, varied)| **varied).map(|(word, _)| word.clone())?,
-            _ => named(group.setting, varied, None).1,
+            _ => named(group.setting, varied, None),
         };
         Some(Bar { name, value: quartiles.median, spread: Some((quartiles.first, quartiles.third)) })
     };
@@ -193,16 +207,16 @@ fn distributions(groups: &[Group<'_>]) -> Vec<Block> {
         return Vec::new();
     }
     let at = across(groups, &varied(groups));
-    let line = |(name, groups): (String, Vec<&Group<'_>>)| {
+    let line = |row: Row<'_, '_>| {
         let rates: Vec<_> =
-            groups.iter().flat_map(|group| &group.good).map(|(_, figures)| figures.bytes_per_s).collect();
-        Line::new(name, distribution(&rates))
+            row.groups.iter().flat_map(|group| &group.good).map(|(_, figures)| figures.bytes_per_s).collect();
+        Line::new(row.name, distribution(&rates))
     };
     vec![Block::Chart(Chart {
         title: "Which part of the runs did not exceed a rate".into(),
         x: (Quantity::Rate, "rate"),
         y: (Quantity::Share, "part of the runs"),
-        marks: Marks::Lines(shown(lines(groups, at).into_iter().map(line).collect())),
+        marks: Marks::Lines(shown(Row::all(groups, at).into_iter().map(line).collect())),
         happened: Vec::new(),
     })]
 }
