@@ -10,6 +10,7 @@ mod meter;
 mod names;
 pub mod partials;
 mod paths;
+mod streams;
 pub mod summary;
 pub mod text;
 pub mod units;

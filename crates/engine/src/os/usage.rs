@@ -79,13 +79,30 @@ fn peak_bytes(status: &str) -> u64 {
 /// The part of [`cpu_us`] in which the system worked for this process (getrusage(2), `ru_stime`).
 pub fn system_us() -> u64 {
     let system = used(libc::RUSAGE_SELF).map(|used| used.ru_stime);
-    let part = |number: i64| u64::try_from(number).unwrap_or(0);
-    system.map_or(0, |time| part(time.tv_sec).saturating_mul(1_000_000).saturating_add(part(time.tv_usec)))
+    system.map_or(0, |time| micros(duration(time.tv_sec, time.tv_usec.saturating_mul(1000))))
 }
 
-/// How often the system took the processor away from the calling thread (getrusage(2), `ru_nivcsw`).
-pub fn thread_preemptions() -> u64 {
-    used(libc::RUSAGE_THREAD).and_then(|used| u64::try_from(used.ru_nivcsw).ok()).unwrap_or(0)
+/// What the calling thread has used (getrusage(2)).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ThreadUse {
+    /// User and system time.
+    pub cpu: Duration,
+    /// How often it waited for something.
+    pub waits: u64,
+    /// How often the system took the processor away from it.
+    pub preemptions: u64,
+}
+
+/// What the calling thread has used so far.
+pub fn thread_use() -> ThreadUse {
+    let Some(used) = used(libc::RUSAGE_THREAD) else { return ThreadUse::default() };
+    let time = |time: libc::timeval| duration(time.tv_sec, time.tv_usec.saturating_mul(1000));
+    let count = |count: libc::c_long| u64::try_from(count).unwrap_or(0);
+    ThreadUse {
+        cpu: time(used.ru_utime) + time(used.ru_stime),
+        waits: count(used.ru_nvcsw),
+        preemptions: count(used.ru_nivcsw),
+    }
 }
 
 #[allow(unsafe_code)]

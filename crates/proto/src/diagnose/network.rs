@@ -20,8 +20,12 @@ const QUEUE_TIMES: f64 = 1.5;
 const QUEUE_MIN_US: f64 = 1000.0;
 /// A smaller share of segments sent again is what any path has.
 const LOSS_MIN: f64 = 0.0005;
-/// From this share on it may be a policer, which drops all that is too much.
+/// From this share on it may be a policer, which drops all that is too much: if the rate is steady.
 const POLICED_MIN: f64 = 0.005;
+/// A sender that minds losses slows down until they are few. Where so many are left, they are drops of what is too much.
+const POLICED: f64 = 0.035;
+/// With many losses, a queue that is no longer than this, in microseconds, is none that they come from.
+const QUEUE_OF_LOSSES_MIN_US: f64 = 5000.0;
 /// Rates that vary less than this around their mean are held by something.
 const STEADY_MAX: f64 = 0.08;
 /// From fewer, nothing is known of how they vary.
@@ -30,8 +34,8 @@ const SPANS_MIN: u64 = 4;
 const INTERRUPTS_MIN: f64 = 0.5;
 /// From this share on, a processor counts as busy all the time.
 const FULL: f64 = 0.95;
-/// Below this share, processors are idle enough to do what one cannot.
-const MACHINE_IDLE: f64 = 0.8;
+/// Of all interrupts, one processor has to have so many of them: where several share them, it is the machine that is busy.
+const ON_ONE_MIN: f64 = 0.8;
 
 /// What the time is made of in which sockets held up streams.
 #[derive(Debug, Clone, Copy, Default)]
@@ -75,17 +79,16 @@ fn hidden_window(sockets: &Sockets) -> Option<Limit> {
 
 fn rest(case: &Case, sockets: &Sockets) -> (Limit, Option<Detail>) {
     let seen = Seen::new(sockets);
-    let is_policed = seen.loss >= POLICED_MIN && seen.variation.is_some_and(|variation| variation < STEADY_MAX);
+    let is_steady = seen.variation.is_some_and(|variation| variation < STEADY_MAX);
+    let minds_losses = !case.source.present.bears_loss;
+    let is_policed = seen.loss >= POLICED_MIN && is_steady || seen.loss >= POLICED && minds_losses;
     match () {
         () if [&case.source, &case.target].into_iter().any(is_at_line_rate) => (Limit::Link, Some(Detail::Interface)),
-        () if [&case.source, &case.target].into_iter().any(is_full_of_interrupts) => (Limit::Interrupts, None),
         () if seen.has_queue() => (Limit::Link, Some(Detail::Queue)),
         () if is_policed => (Limit::RateLimit, Some(Detail::Policer)),
         () if seen.loss >= LOSS_MIN => (Limit::Congestion, Some(Detail::Loss)),
         // One that goes by the rate that it sees come through sends no more than that, and no queue forms.
-        () if case.source.present.bears_loss && seen.variation.is_some_and(|variation| variation < STEADY_MAX) => {
-            (Limit::Link, None)
-        }
+        () if !minds_losses && is_steady => (Limit::Link, None),
         () => (Limit::Congestion, Some(Detail::RoundTrip)),
     }
 }
@@ -119,7 +122,8 @@ impl Seen {
 
     /// Whether round trips take longer than they would on an empty path.
     pub fn has_queue(&self) -> bool {
-        self.round_trip_us >= QUEUE_TIMES * self.shortest_us && self.round_trip_us - self.shortest_us >= QUEUE_MIN_US
+        let least = if self.loss >= POLICED_MIN { QUEUE_OF_LOSSES_MIN_US } else { QUEUE_MIN_US };
+        self.round_trip_us >= QUEUE_TIMES * self.shortest_us && self.round_trip_us - self.shortest_us >= least
     }
 }
 
@@ -136,10 +140,11 @@ fn is_at_line_rate(load: &Load) -> bool {
     line_share(load).is_some_and(|share| LINE_RATE.contains(&share))
 }
 
-fn is_full_of_interrupts(load: &Load) -> bool {
+/// How busy the processor is that has its hands full of packets; nothing where none has.
+pub fn full_of_interrupts(load: &Load) -> f64 {
     let it = &load.processors;
     let of_top = |time_us: u64| part(time_us as f64, it.top_all_us as f64);
-    of_top(it.top_interrupts_us) >= INTERRUPTS_MIN
-        && of_top(it.top_busy_us) >= FULL
-        && part(it.busy_us as f64, it.all_us as f64) < MACHINE_IDLE
+    let is_full = of_top(it.top_interrupts_us) >= INTERRUPTS_MIN && of_top(it.top_busy_us) >= FULL;
+    let is_one = it.top_interrupts_us as f64 >= ON_ONE_MIN * it.interrupts_us as f64 && load.present.cores > 1;
+    if is_full && is_one { of_top(it.top_busy_us) } else { 0.0 }
 }
