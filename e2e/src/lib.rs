@@ -4,6 +4,7 @@
 //! sshd and every process that was started are gone afterwards. The tests themselves are in `tests/`, a file for each topic.
 #![forbid(unsafe_code)]
 
+mod browser;
 pub mod diagnose;
 mod files;
 mod program;
@@ -17,6 +18,7 @@ mod user;
 mod wait;
 mod worker;
 
+pub use browser::{Browser, Page};
 pub use files::{chain, chain_file, contents, fifo, hidden_or_partial, listing, mode, mtime, set_mtime, stamp};
 pub use haul_lab::{
     Answers, Attributes, Cgroup, Cut, Disk, Flip, Loiterers, Netns, Options, Proxy, Rng, Running, Seen, Sshd, Towards,

@@ -31,6 +31,7 @@ use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettin
 use haul_proto::wire::route::Route;
 use haul_proto::wire::rules::{LeaveOut, Modes, Rules};
 use haul_proto::wire::sandbox::{Confinement, Sandbox};
+use haul_proto::wire::slow::SlowFile;
 use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
 
 use crate::wire::{CRC_BYTES, JOB};
@@ -254,11 +255,13 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::Resumed { path: b"a".to_vec(), size: 1 << 40, held: 1 << 30, damaged: 3, compared: true },
         WorkerMessage::Skipped { path: b"a".to_vec(), text: text() },
         WorkerMessage::Checksum { path: b"a".to_vec(), digest: vec![7; 64] },
+        WorkerMessage::Slowest(vec![SlowFile { path: b"a".to_vec(), size: 7, took_us: 1 << 40 }]),
         WorkerMessage::Differs { path: b"a".to_vec(), differences: differences() },
         WorkerMessage::Passed { before: 512 },
         WorkerMessage::Finished(Box::new(Final {
             counters,
             cpu_us: 5,
+            system_us: 2,
             peak_bytes: 6,
             direct_bytes: 7,
             cloned_bytes: 8,

@@ -9,10 +9,13 @@ mod exit;
 mod list;
 mod manifest;
 mod network;
+mod pending;
 mod pipes;
+mod report;
 mod resolve;
 mod show;
 mod signals;
+mod sweep;
 mod terminal;
 
 use std::process::ExitCode;

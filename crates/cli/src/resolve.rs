@@ -5,6 +5,7 @@
 
 mod details;
 mod digests;
+mod sweep;
 mod verify;
 
 use std::ffi::{OsStr, OsString};
@@ -26,6 +27,7 @@ use crate::args::{Dialect, UsageError, habits};
 use crate::list::list;
 use crate::network::{family, network};
 use crate::pipes::{locations, pipes};
+use crate::report::Form;
 
 pub use self::details::on_base;
 use self::details::{
@@ -33,6 +35,7 @@ use self::details::{
     window,
 };
 pub use self::digests::{Digests, Told};
+pub use self::sweep::sweep;
 pub use self::verify::comparison;
 
 /// Progress as events, unless `-P` says otherwise.
@@ -65,6 +68,8 @@ pub struct Plan {
     pub checksums: Option<PathBuf>,
     /// What else becomes of digests.
     pub digests: Digests,
+    /// Where `--report` writes.
+    pub report: Option<PathBuf>,
     /// `-t`: when it is given up, counted from the beginning of the command.
     pub time_limit: Option<Duration>,
     /// What is said before it begins.
@@ -84,6 +89,8 @@ pub struct Settings {
     pub checksums: Option<PathBuf>,
     /// What else becomes of digests.
     pub digests: Digests,
+    /// Where `--report` writes.
+    pub report: Option<PathBuf>,
     /// `-t`.
     pub time_limit: Option<Duration>,
 }
@@ -129,12 +136,12 @@ pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) ->
     let pipes = pipes(values, operands, &sources)?;
     settings.options.base = base.as_ref().map(|base| base.path.clone());
     let list = list(values, &mut sources, base)?;
-    let Settings { options, access, display, checksums, digests, time_limit } = settings;
+    let Settings { options, access, display, checksums, digests, report, time_limit } = settings;
     let options = Options { source_pipe: pipes.source, target_pipe: pipes.target, ..options };
     let job = Job { sources, list, target, options, access };
     let is_remote = [job.source_host(), &job.target.host].into_iter().any(|host| *host != Host::Local);
     let notes = if values.dialect() == Dialect::Haul { habits::notes(values, is_remote) } else { Vec::new() };
-    Ok(Plan { job, display, checksums, digests, time_limit, notes })
+    Ok(Plan { job, display, checksums, digests, report, time_limit, notes })
 }
 
 /// The names of the hosts at both ends, without users; none is this machine.
@@ -223,7 +230,22 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, U
         ..defaults
     };
     let time_limit = time_limit(values)?;
-    Ok(Settings { options, access: access(values, stderr_is_terminal)?, display, checksums, digests, time_limit })
+    let report = report(values)?;
+    Ok(Settings {
+        options,
+        access: access(values, stderr_is_terminal)?,
+        display,
+        checksums,
+        digests,
+        report,
+        time_limit,
+    })
+}
+
+fn report(values: &Values) -> Result<Option<PathBuf>, UsageError> {
+    let file = values.last("report").map(PathBuf::from);
+    file.iter().try_for_each(|file| Form::of(file).map(|_| ()))?;
+    Ok(file)
 }
 
 /// `-t`.

@@ -178,7 +178,7 @@ impl Watcher {
         let deadline = Instant::now() + GRACE;
         while !self.ended.load(Ordering::Acquire) {
             if self.job_runs.load(Ordering::Acquire) && Instant::now() >= deadline {
-                crate::checksums::remove_unfinished();
+                crate::pending::remove_unfinished();
                 let text = match self.time_is_up.load(Ordering::Acquire) {
                     true => time_was_up(self.limit),
                     false => "interrupted; run the same command again to go on".to_owned(),

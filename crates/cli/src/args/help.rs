@@ -8,7 +8,7 @@ use haul_proto::path::escape;
 use super::names::{self, Named};
 use super::nearest::nearest;
 use super::parse::COMMANDS;
-use super::table::{COPY, DEMO, PARTIALS, Row, Section, Takes, VERIFY};
+use super::table::{COPY, DEMO, PARTIALS, Row, SWEEP, Section, Takes, VERIFY};
 use super::{Dialect, UsageError, completions, manual};
 
 /// What `--version` prints.
@@ -34,7 +34,7 @@ pub fn on(dialect: Dialect, topic: &OsStr) -> Result<String, UsageError> {
         (_, "zsh") => return Ok(completions::zsh()),
         (_, "fish") => return Ok(completions::fish()),
         (_, "demo") => return Ok(demo()),
-        (_, "status" | "clean" | "verify" | "config") => return Ok(command(text)),
+        (_, "status" | "clean" | "verify" | "config" | "sweep") => return Ok(command(text)),
         _ => {}
     }
     match option(text) {
@@ -110,7 +110,7 @@ pub fn short() -> String {
     text.push_str(
         "\nhaul -r run7 db1:/archive/      haul db1:'~/big.db' .      haul ./a:b db1:\n\n\
          haul --help all    every option, exit statuses, names\n\
-         haul help WHAT     one option or command, for example haul help streams\n",
+         haul help WHAT     one option or command: haul help streams, haul help sweep\n",
     );
     text
 }
@@ -158,9 +158,31 @@ pub fn demo() -> String {
 pub fn command(command: &str) -> String {
     match command {
         "verify" => verify(),
+        "sweep" => sweep(),
         "config" => config(),
         _ => partials(command),
     }
+}
+
+/// Help of `haul sweep`.
+fn sweep() -> String {
+    let mut text = String::from(
+        "haul sweep [OPTIONS] SOURCE... TARGET\n\n\
+         Makes the same copy with many settings, measures it, and tells medians and\n\
+         quartiles. null:SIZE as SOURCE is memory, and null: as TARGET (db1:null:) is\n\
+         nowhere; else each run writes into a directory of its own below TARGET, which is\n\
+         removed after it. Stopped, the same command goes on: runs in NAME.csv are not\n\
+         made again.\n\n",
+    );
+    push_rows(&mut text, SWEEP.iter());
+    text.push_str(
+        "\nEvery combination of the LISTs is run. auto in a list is what haul would choose;\n\
+         slac stands for the windows, streams or rates that SLAC swept, which are also\n\
+         what is swept where there is no LIST at all.\n\n\
+         Most options of a copy are for all runs: haul --help all.\n\n\
+         haul sweep -s 1,2,4,8,16 --repeat 3 --report null:2g db1:null:\n",
+    );
+    text
 }
 
 /// Help of `haul config`.
@@ -263,7 +285,8 @@ mod tests {
     fn the_first_screen_fits_a_screen() {
         let text = short();
         assert!(text.lines().count() <= 24, "{} lines", text.lines().count());
-        let others = [full(), demo(), command("verify"), command("status"), command("clean"), command("config")];
+        let others = ["verify", "sweep", "status", "clean", "config"].map(command).into_iter().chain([full(), demo()]);
+        let others: Vec<_> = others.collect();
         for line in text.lines().chain(others.iter().flat_map(|help| help.lines())) {
             assert!(line.chars().count() <= 80, "too wide: {line}");
         }
@@ -303,7 +326,7 @@ mod tests {
             haul -r run7 db1:/archive/      haul db1:'~/big.db' .      haul ./a:b db1:
 
             haul --help all    every option, exit statuses, names
-            haul help WHAT     one option or command, for example haul help streams
+            haul help WHAT     one option or command: haul help streams, haul help sweep
             "#);
     }
 
@@ -429,6 +452,8 @@ mod tests {
                                         the path, -vvv each file
               -V, --vverbose            the same as -vv
               -D, --debug               the same as -vvv
+                  --report FILE         at the end, also of a copy that failed, a page with
+                                        charts: FILE.html, or FILE.md
               -l, --logfile FILE        add to FILE what would be shown on standard error
               -#, --version             the version of haul
               -$, --license             the license of haul
@@ -562,7 +587,7 @@ mod tests {
             --OPTION=default is as if nothing had said OPTION. These cannot be in a file:
 
               force omit dirbase infiles null pipe realtime config rsh checksums checksum-alg
-              expect checksum vverbose debug version license help
+              expect checksum vverbose debug report version license help
             "#);
     }
 

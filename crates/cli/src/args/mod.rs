@@ -12,6 +12,7 @@ pub mod operand;
 pub mod parse;
 pub mod scan;
 pub mod size;
+mod sweep;
 pub mod table;
 mod time;
 pub mod values;

@@ -14,7 +14,7 @@ use super::values::Values;
 use super::{Dialect, UsageError, habits, help};
 
 /// Words that are commands when they stand first. `worker` is one, too, but only haul itself gives it.
-pub const COMMANDS: &[&str] = &["clean", "config", "demo", "help", "status", "verify"];
+pub const COMMANDS: &[&str] = &["clean", "config", "demo", "help", "status", "sweep", "verify"];
 
 /// What the user wants.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub enum Command {
     Copy(Values, Vec<OsString>),
     /// `haul verify`: compare what a copy would have made.
     Verify(Values, Vec<OsString>),
+    /// `haul sweep`: measure the same copy with many settings.
+    Sweep(Values, Vec<OsString>),
     /// `haul demo`: its own options, and those of the copy.
     Demo(Values, Values),
     /// `haul status`: paths to look at.
@@ -65,6 +67,7 @@ pub fn parse(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> 
         Some("help") => about(&words[1..], exists),
         Some("config") => config(&words[1..], exists),
         Some("verify") => verify(&words[1..], exists),
+        Some("sweep") => sweep(&words[1..], exists),
         Some(word @ ("status" | "clean")) => partials(word, &words[1..], exists),
         _ => copy(dialect, words, exists),
     }
@@ -152,6 +155,16 @@ fn verify(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command
                 .remedy("haul verify SOURCE... TARGET      as for the copy that made TARGET"))
         }
         _ => Ok(Command::Verify(values, operands)),
+    })
+}
+
+/// `haul sweep` takes sources and a target.
+fn sweep(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+    with_operands("sweep", super::sweep::rows(), words, exists, |values, operands| match operands.len() {
+        0 | 1 => Err(UsageError::new("haul sweep: say what is to be copied, and where to")
+            .remedy("haul sweep null:1g db1:null:      from memory to memory: what the way carries")
+            .remedy("haul sweep SOURCE... TARGET       what is copied is removed after each run")),
+        _ => Ok(Command::Sweep(values, operands)),
     })
 }
 

@@ -6,6 +6,7 @@
 use std::fmt;
 
 /// An option.
+#[derive(Clone)]
 pub struct Row {
     /// The name that code uses for it; also its long form, unless `long` says otherwise.
     pub id: &'static str,
@@ -205,6 +206,7 @@ pub const COPY: &[Row] = &[
     row("verbose", Some('v'), Takes::Repeats, Section::Showing, "more about the connection and the ends; -vv about\nthe path, -vvv each file").bbcp(1),
     row("vverbose", Some('V'), Takes::Nothing, Section::Showing, "the same as -vv").bbcp(2).of_one_job(),
     row("debug", Some('D'), Takes::Nothing, Section::Showing, "the same as -vvv").bbcp(5).of_one_job(),
+    row("report", None, Takes::One("FILE"), Section::Showing, "at the end, also of a copy that failed, a page with\ncharts: FILE.html, or FILE.md").of_one_job(),
     row("logfile", Some('l'), Takes::One("FILE"), Section::Showing, "add to FILE what would be shown on standard error").bbcp(1),
     row("version", Some('#'), Takes::Nothing, Section::Showing, "the version of haul").bbcp(7).of_one_job(),
     row("license", Some('$'), Takes::Nothing, Section::Showing, "the license of haul").bbcp(7).of_one_job(),
@@ -328,6 +330,35 @@ pub const PARTIALS: &[Row] = &[
     row("help", Some('h'), Takes::Nothing, Section::Showing, "this help"),
 ];
 
+/// Options of `haul sweep` besides those that are a copy's ([`super::sweep`]).
+pub const SWEEP: &[Row] = &[
+    row("windowsz", Some('w'), Takes::One("LIST"), Section::Moving, "windows: sizes, =SIZE as in a copy").or("windows"),
+    row("streams", Some('s'), Takes::One("LIST"), Section::Moving, "numbers of streams, such as 1,4,16"),
+    row("cipher", None, Takes::One("LIST"), Section::Moving, "ciphers, as in a copy, and none (--no-encrypt)")
+        .or("ciphers"),
+    row("frame", None, Takes::One("LIST"), Section::Moving, "payloads of a frame: 256k,512k,1m").or("frames"),
+    row("unbuffered", Some('u'), Takes::One("LIST"), Section::Moving, "O_DIRECT at which ends: s,t,st,off")
+        .or("engines"),
+    row("xfrrate", Some('x'), Takes::One("LIST"), Section::Moving, "limits on the rate").or("rates"),
+    row("repeat", None, Takes::One("N"), Section::Copying, "make every run N times, one round after the other"),
+    row(
+        "out",
+        None,
+        Takes::One("NAME"),
+        Section::Showing,
+        "results go to NAME.csv and NAME.json after every run\n(default: sweep)",
+    ),
+    row("report", None, Takes::Nothing, Section::Showing, "and to NAME.html, a page with charts"),
+    row(
+        "no-pause",
+        None,
+        Takes::Nothing,
+        Section::Copying,
+        "no pause between runs, which else is as long as the\nrun before it took",
+    ),
+    row("help", Some('h'), Takes::Nothing, Section::Showing, "this help"),
+];
+
 const fn row(id: &'static str, letter: Option<char>, takes: Takes, section: Section, help: &'static str) -> Row {
     Row {
         id,
@@ -427,7 +458,7 @@ impl Row {
 /// # Panics
 /// If no row has that id: a mistake in this program.
 pub fn typed(id: &str) -> String {
-    COPY.iter().chain(DEMO).find(|row| row.id == id).map(Row::typed).expect("every option is in the table")
+    COPY.iter().chain(DEMO).chain(SWEEP).find(|row| row.id == id).map(Row::typed).expect("every option is in the table")
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ pub use executable::verify_own_executable;
 pub use hello::{GREETING_PREFIX, Greeting, PROTOCOL, VERSION, greeting_line, parse_greeting, worker_identify_line};
 pub use local::{Standard, start_local};
 pub use remote::start_remote;
+pub(crate) use ssh::words as ssh_words;
 
 /// The ends of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -29,6 +29,7 @@ use haul_proto::wire::report::{Counters, Final, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Operand, SourceRequest, TargetRequest};
 use haul_proto::wire::rules::Rules;
 use haul_proto::wire::sandbox::Sandbox;
+use haul_proto::wire::slow::SlowFile;
 use haul_proto::wire::storage::StorageRequest;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
@@ -98,6 +99,7 @@ fn attempt(
         left_out: 0,
         ends: [Counters::default(); 2],
         loads: Loads::default(),
+        slowest: Vec::new(),
         watch: Watch::default(),
         finals: HashMap::new(),
         sandboxes: [None, None],
@@ -161,6 +163,8 @@ struct Copy<'a> {
     ends: [Counters; 2],
     /// Where their time goes.
     loads: Loads,
+    /// The files that took longest, as the target says.
+    slowest: Vec<SlowFile>,
     watch: Watch,
     /// The last words of those that have finished.
     finals: HashMap<Role, Final>,
@@ -434,6 +438,7 @@ impl Copy<'_> {
                 self.watch.tell(&self.case());
             }
             WorkerMessage::Streams(streams) => self.loads.streams[role.index()] = streams,
+            WorkerMessage::Slowest(files) => self.slowest = files,
             WorkerMessage::Finished(last) => self.finished(role, *last)?,
             WorkerMessage::Confined(sandbox) => {
                 if self.workers.is_one() {
@@ -503,6 +508,8 @@ impl Copy<'_> {
             bytes_compared: source.bytes_compared,
             streams: streams(source),
             limited_by: self.watch.now(),
+            sockets: self.loads.latest[Role::Source.index()].sockets,
+            per_stream: self.loads.streams[Role::Source.index()].clone(),
         });
         self.observer.event(&event);
     }
@@ -540,6 +547,7 @@ impl Copy<'_> {
             verdict,
             loads: self.loads.latest,
             streams_at: self.loads.streams.clone(),
+            slowest: self.slowest.clone(),
             path: source.path,
             rate_limit_bytes_per_s: self.limit.bytes_per_s(),
             frames_resent: all.frames_resent,
@@ -547,6 +555,8 @@ impl Copy<'_> {
             compression: source.compression.map(|method| Compression::new(method, &source.counters)),
             source_cpu: Duration::from_micros(source.cpu_us),
             target_cpu: Duration::from_micros(target.cpu_us),
+            source_system: Duration::from_micros(source.system_us),
+            target_system: Duration::from_micros(target.system_us),
             source_peak_bytes: source.peak_bytes,
             target_peak_bytes: target.peak_bytes,
             source_direct_bytes: source.direct_bytes,

@@ -20,4 +20,5 @@ pub mod request;
 pub mod route;
 pub mod rules;
 pub mod sandbox;
+pub mod slow;
 pub mod storage;

@@ -8,6 +8,7 @@ use super::feature::Features;
 use super::limits::{CHECKSUM_MAX, LINKS_MAX, OPERANDS_MAX, PATH_MAX, TEXT_MAX};
 use super::load::{Load, StreamFigures};
 use super::sandbox::Sandbox;
+use super::slow::SlowFile;
 use crate::codec::{Decoded, Reader, Writer};
 use crate::integrity::Digest;
 use crate::wire::request::Operand;
@@ -67,6 +68,8 @@ pub enum WorkerMessage {
     Load(Box<Load>),
     /// What each of its streams did: once, before it has finished.
     Streams(Vec<StreamFigures>),
+    /// The files that took longest, the slowest first: the target's to say, before it has finished.
+    Slowest(Vec<SlowFile>),
     /// A file is whole, proven, and under its final name.
     FileDone {
         /// Path from the operand down.
@@ -198,6 +201,7 @@ mod kind {
     pub const CHECKSUM: u8 = 20;
     pub const LOAD: u8 = 21;
     pub const STREAMS: u8 = 22;
+    pub const SLOWEST: u8 = 23;
 }
 
 impl WorkerMessage {
@@ -228,6 +232,7 @@ impl WorkerMessage {
             Self::Counters(counters) => counters.encode(out.u8(kind::COUNTERS)),
             Self::Load(load) => load.encode(out.u8(kind::LOAD)),
             Self::Streams(streams) => StreamFigures::encode_all(streams, out.u8(kind::STREAMS)),
+            Self::Slowest(files) => SlowFile::encode_all(files, out.u8(kind::SLOWEST)),
             Self::FileDone { path, size, digest } => {
                 out.u8(kind::FILE_DONE).bytes(cut(path)).varint(*size).bool(digest.is_some());
                 digest.iter().for_each(|digest| {
@@ -297,6 +302,7 @@ impl WorkerMessage {
             kind::COUNTERS => Self::Counters(Box::new(Counters::decode(&mut reader)?)),
             kind::LOAD => Self::Load(Box::new(Load::decode(&mut reader)?)),
             kind::STREAMS => Self::Streams(StreamFigures::decode_all(&mut reader)?),
+            kind::SLOWEST => Self::Slowest(SlowFile::decode_all(&mut reader)?),
             kind::FILE_DONE => {
                 let (path, size) = (path(&mut reader)?, reader.varint()?);
                 let digest = if reader.bool()? { Some(reader.array()?) } else { None };
@@ -412,6 +418,7 @@ mod tests {
             WorkerMessage::CannotConnect { text: "timed out".into() },
             WorkerMessage::Counters(Box::new(counters)),
             WorkerMessage::Load(Box::new(Load { elapsed_us: 1 << 40, ..Load::default() })),
+            WorkerMessage::Slowest(vec![SlowFile { path: b"a\xff".to_vec(), size: 1 << 40, took_us: 7 }]),
             WorkerMessage::Streams(vec![StreamFigures::default(), StreamFigures { stream: 1, ..Default::default() }]),
             WorkerMessage::FileDone { path: b"a\xff".to_vec(), size: 1 << 40, digest: Some([4; 32]) },
             WorkerMessage::Resumed { path: b"a".to_vec(), size: 9, held: 8, damaged: 1, compared: true },
@@ -423,6 +430,7 @@ mod tests {
             WorkerMessage::Finished(Box::new(Final {
                 counters,
                 cpu_us: 5,
+                system_us: 2,
                 peak_bytes: 6,
                 direct_bytes: 7,
                 cloned_bytes: 8,
