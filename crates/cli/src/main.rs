@@ -7,6 +7,7 @@ mod commands;
 mod exit;
 mod network;
 mod resolve;
+mod secret;
 mod show;
 mod signals;
 mod terminal;

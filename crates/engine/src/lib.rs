@@ -25,6 +25,7 @@ pub mod partials;
 pub mod rate;
 mod report;
 mod run;
+pub mod serve;
 mod shown;
 mod silence;
 mod source;

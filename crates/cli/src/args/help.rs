@@ -1,6 +1,6 @@
 //! The help, made from the table of options: one screen, or everything.
 
-use super::table::{COPY, DEMO, PARTIALS, Row, Section, Takes};
+use super::table::{COPY, DEMO, PARTIALS, Row, SERVE, Section, Takes};
 
 /// What `--version` prints.
 pub const VERSION: &str = concat!("haul ", env!("CARGO_PKG_VERSION"), "\n");
@@ -12,7 +12,7 @@ pub fn short() -> String {
          haul [OPTIONS] SOURCE... TARGET       each a path, or [user@]host:path\n\
          haul status PATH...                   what unfinished copies have left there\n\
          haul clean PATH...                    removes that\n\
-         haul demo                             a copy on this machine, to see it work\n\n",
+         haul serve DIR                        lets others send and fetch, without ssh\n\n",
     );
     push_rows(&mut text, COPY.iter().filter(|row| row.essential));
     text.push_str(
@@ -58,6 +58,20 @@ pub fn demo() -> String {
          and removes them.\n\n",
     );
     push_rows(&mut text, DEMO.iter());
+    text
+}
+
+/// Help of `haul serve`.
+pub fn serve() -> String {
+    let mut text = String::from(
+        "haul serve [OPTIONS] DIR\n\n\
+         Prints a line, haul://HOST:PORT/#SECRET. Whoever has it can send to DIR and fetch\n\
+         from it, without ssh, encrypted and proven by the secret at both ends:\n\n\
+         haul -r run7 LINE      sends; haul -r LINE:run7 .  fetches\n\n\
+         It serves until Ctrl-C, and tells on standard error who came for what. Nothing\n\
+         outside of DIR can be reached, nor through symbolic links in it.\n\n",
+    );
+    push_rows(&mut text, SERVE.iter());
     text
 }
 
@@ -111,7 +125,7 @@ mod tests {
     fn the_first_screen_fits_a_screen() {
         let text = short();
         assert!(text.lines().count() <= 24, "{} lines", text.lines().count());
-        let others = [full(), demo(), partials("status"), partials("clean")];
+        let others = [full(), demo(), serve(), partials("status"), partials("clean")];
         for line in text.lines().chain(others.iter().flat_map(|help| help.lines())) {
             assert!(line.chars().count() <= 80, "too wide: {line}");
         }

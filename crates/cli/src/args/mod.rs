@@ -7,6 +7,7 @@ mod nearest;
 pub mod operand;
 mod optional;
 pub mod parse;
+pub mod served;
 pub mod size;
 pub mod table;
 mod time;

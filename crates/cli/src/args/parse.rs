@@ -5,19 +5,21 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches};
+use haul_engine::serve::{Access, Terms};
 use haul_proto::path::escape;
 
 use super::UsageError;
 use super::nearest::nearest;
 use super::optional::complete;
-use super::table::{COPY, DEMO, PARTIALS, Row, Takes};
+use super::table::{COPY, DEMO, PARTIALS, Row, SERVE, Takes};
 use super::values::Values;
 
 /// Words that are commands when they stand first.
-const COMMANDS: &[&str] = &["clean", "demo", "status", "worker"];
+const COMMANDS: &[&str] = &["clean", "demo", "serve", "status", "worker"];
 
 /// Where every option is listed.
 const HELP: &str = "haul --help all";
@@ -33,6 +35,8 @@ pub enum Command {
     Status(Values, Vec<OsString>),
     /// `haul clean`: paths to look at.
     Clean(Values, Vec<OsString>),
+    /// `haul serve`: the directory.
+    Serve(Values, OsString),
     /// `haul worker`: started by a controller, never by a person.
     Worker(Worker),
     /// Text that was asked for.
@@ -44,6 +48,17 @@ pub enum Command {
 pub enum Worker {
     /// Take a Request from standard input and work.
     Run,
+    /// Stand in the place of ssh: carry what is said to a server and back.
+    Dial {
+        /// Name or address.
+        host: String,
+        /// Its port.
+        port: u16,
+        /// The directory there.
+        directory: String,
+    },
+    /// Work for a server: in this directory, held to this.
+    Served(Terms, PathBuf),
     /// Say which version this is.
     Identify,
     /// Say whether this executable has this BLAKE3 value (64 hexadecimal digits).
@@ -55,6 +70,7 @@ pub fn parse(words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool) -> Result<Co
     match words.first().and_then(|word| word.to_str()) {
         Some("worker") => worker(&words[1..], exists),
         Some("demo") => demo(&words[1..], exists),
+        Some("serve") => serve(&words[1..], exists),
         Some(word @ ("status" | "clean")) => partials(word, &words[1..], exists),
         _ => copy(words, exists),
     }
@@ -130,9 +146,50 @@ fn partials(command: &str, words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) 
     Ok(if command == "clean" { Command::Clean(values, paths) } else { Command::Status(values, paths) })
 }
 
+fn serve(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+    let may_be_a_copy = exists(OsStr::new("serve"));
+    let matches = match matches(SERVE, words.to_vec(), false) {
+        Err(_) if may_be_a_copy => return Err(command_or_file("serve")),
+        matches => matches?,
+    };
+    if matches.get_flag("help") {
+        return Ok(Command::Print(super::help::serve()));
+    }
+    let directories = words_of(&matches, "operands");
+    match &directories[..] {
+        _ if may_be_a_copy => Err(command_or_file("serve").remedy("start it in another directory for the command")),
+        [directory] => Ok(Command::Serve(Values::new(SERVE, matches), directory.clone())),
+        [] => Err(UsageError::new("haul serve: say which directory").remedy("haul serve DIR      . is this one")),
+        [_, second, ..] => Err(UsageError::new(format!("{}: haul serve takes one directory", shown(second)))),
+    }
+}
+
+/// What a server tells its worker: `ACCESS RATE FIRST LAST DIRECTORY`, with 0 for no rate and for any port.
+fn served(words: &[&str], directory: &OsStr) -> Option<Worker> {
+    let [access, rate, first, last, _] = words else { return None };
+    let (rate, first, last) = (rate.parse().ok()?, first.parse().ok()?, last.parse().ok()?);
+    let terms = Terms {
+        access: Access::from_word(access)?,
+        rate: (rate > 0).then_some(rate),
+        ports: (first > 0).then_some((first, last)),
+    };
+    Some(Worker::Served(terms, PathBuf::from(directory)))
+}
+
 fn worker(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+    let last = words.last();
     let words: Vec<_> = words.iter().map(|word| word.to_str().unwrap_or_default()).collect();
+    if let (["--served", rest @ ..], Some(last)) = (&words[..], last)
+        && let Some(served) = served(rest, last)
+    {
+        return Ok(Command::Worker(served));
+    }
     match words.as_slice() {
+        ["--dial", host, port, directory] if port.parse::<u16>().is_ok() => Ok(Command::Worker(Worker::Dial {
+            host: (*host).to_owned(),
+            port: port.parse().unwrap_or_default(),
+            directory: (*directory).to_owned(),
+        })),
         [] => Ok(Command::Worker(Worker::Run)),
         ["--identify"] => Ok(Command::Worker(Worker::Identify)),
         ["--verify", hex] => Ok(Command::Worker(Worker::Verify((*hex).to_owned()))),

@@ -52,6 +52,7 @@ use crate::fs::meta::apply;
 use crate::fs::{Dir, Keep, Look, describe, mode_without_preserve};
 use crate::os::confine::Bounds;
 use crate::report::{Reporter, add};
+use crate::serve::Did;
 use crate::storage::policy::Policy;
 use haul_proto::manifest::Meta;
 
@@ -168,6 +169,13 @@ impl Target {
     pub fn allow(&self, bounds: &mut Bounds) {
         self.landing.allow(bounds);
         self.journals.allow(bounds);
+    }
+
+    /// What it has done, for a server's log.
+    pub fn did(&self) -> Did {
+        let counters = self.reporter.tally.counters();
+        let (files, bytes, failed) = (counters.files_copied, counters.bytes_written, counters.failed);
+        Did { sent: false, files, bytes, failed, path: escape(&self.request.path) }
     }
 
     /// What both ends agreed on.

@@ -14,4 +14,5 @@ pub mod report;
 pub mod request;
 pub mod route;
 pub mod sandbox;
+pub mod serve;
 pub mod storage;
