@@ -16,7 +16,9 @@ pub struct Settings {
     pub install: bool,
     /// Measure pacing instead.
     pub pacing: bool,
-    /// Fewer cases of it.
+    /// Measure what strangers at the port cost instead.
+    pub strangers: bool,
+    /// Fewer cases of pacing.
     pub quick: bool,
     /// Measure compression, and nothing else.
     pub compression: bool,
@@ -51,6 +53,7 @@ impl Default for Settings {
         Self {
             install: false,
             pacing: false,
+            strangers: false,
             quick: false,
             compression: false,
             runs: 3,
@@ -70,6 +73,17 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// A size at the scale that was asked for.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a length"
+    )]
+    pub fn scaled(&self, bytes: u64) -> u64 {
+        (bytes as f64 * self.scale) as u64
+    }
+
     /// Where a directory for data on a disk is made.
     pub fn disk_dir(&self) -> PathBuf {
         self.disk_dir.clone().unwrap_or_else(build_directory)
@@ -146,6 +160,10 @@ const OPTIONS: &[Row] = &[
     }),
     flag("--pacing", "instead: how smoothly -x keeps its rate, 512 KB/s to 1 GB/s (needs root)", |to, _| {
         to.pacing = true;
+        Ok(())
+    }),
+    flag("--strangers", "instead: what strangers at the port cost a copy (needs root)", |to, _| {
+        to.strangers = true;
         Ok(())
     }),
     flag("--quick", "with --pacing: fewer rates and numbers of streams", |to, _| {
@@ -286,7 +304,7 @@ mod tests {
 
     #[test]
     fn every_option_is_taken() {
-        let words = "--install --compression --runs 5 --workload null --curves --old-cpu --pacing --quick --tool gridftp --tool cp --scale 0.25 \
+        let words = "--install --compression --runs 5 --workload null --curves --old-cpu --pacing --strangers --quick --tool gridftp --tool cp --scale 0.25 \
                      --dir /d --disk-dir /e --haul /h --beside /b --congestion both --timeout 7 --json j --markdown m";
         let given: Vec<&str> = words.split(' ').filter(|word| !word.is_empty()).collect();
         for row in OPTIONS {
@@ -297,6 +315,7 @@ mod tests {
         let expected = Settings {
             install: true,
             pacing: true,
+            strangers: true,
             quick: true,
             compression: true,
             runs: 5,

@@ -14,6 +14,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::args::Settings;
+use crate::rounds::median;
 use crate::{machine, site, text, tools};
 
 const SEED: u64 = 0x7a69_7000;
@@ -105,12 +106,6 @@ struct Bench {
 }
 
 impl Bench {
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a length"
-    )]
     fn prepare(settings: &Settings) -> Result<Self> {
         let haul = site::find_haul(settings.haul.as_deref())?
             .context("there is no haul: cargo build --release --package haul")?;
@@ -133,7 +128,7 @@ impl Bench {
             path: Some(path.into()),
             ..Options::default()
         })?;
-        let bytes = (BYTES as f64 * settings.scale) as u64;
+        let bytes = settings.scaled(BYTES);
         Ok(Self { sshd, near, _far: far, directory, haul, bytes })
     }
 
@@ -227,16 +222,10 @@ fn told(finished: &Finished) -> String {
     }
 }
 
-fn median(seconds: &[f64]) -> Option<f64> {
-    let mut sorted = seconds.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied()
-}
-
 /// A table for one file, and what is aimed at.
 #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^53 bytes")]
 fn table(data: Data, rows: &[Row], bytes: u64) -> String {
-    let median_of = |way| rows.iter().find(|row| row.way == way).and_then(|row| median(&row.seconds));
+    let median_of = |way| rows.iter().find(|row| row.way == way).and_then(|row| median(row.seconds.clone()));
     let off = median_of(Way::Off);
     let mut lines = vec![
         format!("\n## {}: {:.2} GB\n", data.name(), bytes as f64 / 1e9),
@@ -246,7 +235,7 @@ fn table(data: Data, rows: &[Row], bytes: u64) -> String {
     for row in rows {
         let name = row.way.name();
         let range = row.seconds.iter().fold((f64::MAX, 0.0), |(low, high), s| (s.min(low), s.max(high)));
-        lines.push(match (&row.failure, median(&row.seconds), off) {
+        lines.push(match (&row.failure, median(row.seconds.clone()), off) {
             (Some(failure), ..) => format!("| {name} | {failure} | | | | |"),
             (None, Some(own), Some(off)) => format!(
                 "| {name} | {own:.2} s | {:.2} to {:.2} | {:.0} | {:.3} | {} |",

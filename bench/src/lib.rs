@@ -36,6 +36,7 @@ mod recipes;
 mod report;
 mod rounds;
 mod site;
+mod strangers;
 mod text;
 mod tools;
 mod tracer;
@@ -98,6 +99,9 @@ fn run(settings: &Settings) -> Result<bool> {
     }
     if settings.pacing {
         return pacing::run(settings);
+    }
+    if settings.strangers {
+        return strangers::run(settings);
     }
     let passes: Vec<Option<&str>> = match settings.congestion.as_slice() {
         [] => vec![None],

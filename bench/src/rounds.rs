@@ -60,6 +60,17 @@ pub struct Row {
     pub runs: Vec<Run>,
 }
 
+/// The one in the middle; between two where there is an even number of them.
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        odd if odd % 2 == 1 => Some(values[middle]),
+        _ => Some(f64::midpoint(values[middle - 1], values[middle])),
+    }
+}
+
 impl Row {
     fn new(tool: Tool, workload: &Workload, missing: Option<String>) -> Self {
         let none = Self { tool, label: String::new(), files: 0, gigabytes: 0.0, missing, runs: Vec::new() };
@@ -86,14 +97,7 @@ impl Row {
 
     /// Over the runs that count; none when there is none.
     pub fn median(&self, value: impl Fn(&Run) -> f64) -> Option<f64> {
-        let mut values: Vec<f64> = self.good().map(value).collect();
-        values.sort_by(f64::total_cmp);
-        let middle = values.len() / 2;
-        match values.len() {
-            0 => None,
-            odd if odd % 2 == 1 => Some(values[middle]),
-            _ => Some(f64::midpoint(values[middle - 1], values[middle])),
-        }
+        median(self.good().map(value).collect())
     }
 
     /// Median seconds.

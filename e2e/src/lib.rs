@@ -12,6 +12,7 @@ mod stream;
 mod trio;
 mod two_links;
 mod under_way;
+mod user;
 mod wait;
 mod worker;
 
@@ -27,6 +28,7 @@ pub use stream::{RawStream, SUITE};
 pub use trio::{Link, Trio};
 pub use two_links::TwoLinks;
 pub use under_way::{MEGABIT_PER_S, UnderWay, commands, goes_on, group_or_skip, pid};
+pub use user::{NOBODY, give_to_user, user};
 pub use wait::{eventually, within};
 pub use worker::Worker;
 

@@ -60,7 +60,7 @@ impl<'a> Haul<'a> {
         Self::of(sandbox, command)
     }
 
-    fn of(sandbox: &Sandbox, mut command: Command) -> Self {
+    pub(crate) fn of(sandbox: &Sandbox, mut command: Command) -> Self {
         // Removed one by one, since a wrapper (a namespace, a control group) does not learn that all were cleared.
         for name in FOREIGN {
             command.env_remove(name);

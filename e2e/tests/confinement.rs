@@ -7,13 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use haul_e2e::{
-    Pair, Remote, Run, Sandbox, contents, hidden_or_partial, is_root_or_skip, listing, mode, shell, within,
+    NOBODY, Pair, Remote, Run, Sandbox, cases, contents, count, give_to_user, hidden_or_partial, is_root_or_skip,
+    listing, mode, shell, within,
 };
-use haul_lab::{cases, count};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-/// Nobody, on every system.
-const NOBODY: u32 = 65_534;
 /// What must never arrive.
 const SECRET: &str = "the outside's";
 
@@ -236,18 +234,6 @@ fn a_directory_that_somebody_else_has_put_in_the_way_is_not_taken_for_haul_s_own
     assert_eq!(listing(&place), ["target"]);
 }
 
-/// Runs haul as nobody in a sandbox that nobody's own things are in.
-fn as_nobody(sandbox: &Sandbox, arguments: &str) -> Run {
-    chown(sandbox.home(), Some(NOBODY), Some(NOBODY)).expect("root may");
-    let own = sandbox.path("haul");
-    if !own.exists() {
-        // The program may lie where that user cannot go.
-        fs::copy(haul_e2e::haul_binary(), &own).expect("a copy of it");
-    }
-    let own = own.display();
-    shell(sandbox, &format!("exec setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups {own} {arguments}")).run()
-}
-
 #[test]
 fn a_user_copies_into_a_directory_that_all_may_write_to_and_touches_nothing_of_others() {
     if !is_root_or_skip("becoming another user") {
@@ -258,38 +244,31 @@ fn a_user_copies_into_a_directory_that_all_may_write_to_and_touches_nothing_of_o
     let shared = sandbox.dir("shared");
     fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).expect("it is ours");
     let theirs = sandbox.file("shared/theirs", "root's");
-    let run = as_nobody(&sandbox, "--json -r source shared").succeeds();
+    let run = sandbox.haul_of_user(["--json", "-r", "source", "shared"]).run().succeeds();
     is_confined(&run.summary());
     haul_e2e::compare(&sandbox.path("source"), &sandbox.path("shared/source")).expect("the same");
     assert_eq!(fs::metadata(shared.join("source/big")).expect("it is there").uid(), NOBODY);
 
     sandbox.file("mine/theirs", "nobody's");
-    as_nobody(&sandbox, "-f mine/theirs shared").ends(1).says(["shared/theirs"]);
+    sandbox.haul_of_user(["-f", "mine/theirs", "shared"]).run().ends(1).says(["shared/theirs"]);
     assert_eq!(contents(&theirs), b"root's");
     assert_eq!(listing(&shared), ["source", "theirs"], "nothing is left behind");
 }
 
 #[test]
 fn a_user_is_told_what_may_not_be_read_or_written() {
-    if !is_root_or_skip("becoming another user") {
-        return;
-    }
     let sandbox = Sandbox::new();
     sandbox.file("source/open", "open");
     let closed = sandbox.file("source/closed", "closed");
-    fs::set_permissions(&closed, fs::Permissions::from_mode(0o600)).expect("it is ours");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).expect("it is ours");
     let place = sandbox.dir("place");
-    chown(&place, Some(NOBODY), Some(NOBODY)).expect("root may");
-    as_nobody(&sandbox, "-r source place").ends(1).says(["source/closed", "permission"]);
+    give_to_user(&place);
+    sandbox.haul_of_user(["-r", "source", "place"]).run().ends(1).says(["source/closed", "permission"]);
     assert_eq!(listing(&place.join("source")), ["open"]);
 
-    sandbox.dir("not ours");
-    as_nobody(&sandbox, "source/open 'not ours'").ends(1).says(["not ours/open", "permission"]);
-    as_nobody(&sandbox, "-r source 'not ours'").ends(1).says(["not ours/source", "permission"]);
-    assert_eq!(listing(&sandbox.path("not ours")), Vec::<String>::new());
-    // With -p, what may not be given away is kept as one's own, without the bits that would give rights away.
-    fs::set_permissions(sandbox.path("source/open"), fs::Permissions::from_mode(0o6755)).expect("it is ours");
-    as_nobody(&sandbox, "-p source/open place").succeeds();
-    let meta = fs::metadata(place.join("open")).expect("it is there");
-    assert_eq!((meta.uid(), meta.mode() & 0o7777), (NOBODY, 0o755));
+    let locked = sandbox.dir("not ours");
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0o555)).expect("it is ours");
+    sandbox.haul_of_user(["source/open", "not ours"]).run().ends(1).says(["not ours/open", "permission"]);
+    sandbox.haul_of_user(["-r", "source", "not ours"]).run().ends(1).says(["not ours/source", "permission"]);
+    assert_eq!(listing(&locked), Vec::<String>::new());
 }

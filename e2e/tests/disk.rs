@@ -2,9 +2,11 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::PermissionsExt;
 
-use haul_e2e::{Pair, Remote, Run, Sandbox, contents, eventually, hidden_or_partial, is_root_or_skip, listing, shell};
+use haul_e2e::{
+    Pair, Remote, Run, Sandbox, contents, eventually, give_to_user, hidden_or_partial, is_root_or_skip, listing,
+};
 
 #[test]
 fn a_full_disk_is_said_with_its_host() {
@@ -57,9 +59,6 @@ fn a_read_only_disk_is_said() {
 
 #[test]
 fn what_may_not_be_read_is_named_and_the_rest_is_copied() {
-    if !is_root_or_skip("becoming another user") {
-        return;
-    }
     let sandbox = Sandbox::new();
     for name in ["open", "closed", "locked/inner", "free/inner"] {
         sandbox.file(format!("source/{name}"), name);
@@ -67,12 +66,8 @@ fn what_may_not_be_read_is_named_and_the_rest_is_copied() {
     for name in ["closed", "locked"] {
         fs::set_permissions(sandbox.path(format!("source/{name}")), fs::Permissions::from_mode(0o000)).unwrap();
     }
-    for place in [sandbox.dir("target"), sandbox.home()] {
-        chown(place, Some(65_534), Some(65_534)).unwrap();
-    }
-    // The binary may lie where that user cannot go.
-    fs::copy(haul_e2e::haul_binary(), sandbox.path("haul")).unwrap();
-    let run = shell(&sandbox, "exec setpriv --reuid=65534 --regid=65534 --clear-groups ./haul -r source target").run();
+    give_to_user(&sandbox.dir("target"));
+    let run = sandbox.haul_of_user(["-r", "source", "target"]).run();
     let run = run.ends(1).says(["source/closed", "source/locked", "permission"]);
     assert_eq!(contents(&sandbox.path("target/source/open")), b"open", "{}", run.account());
     assert_eq!(contents(&sandbox.path("target/source/free/inner")), b"free/inner", "{}", run.account());

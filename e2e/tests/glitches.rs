@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use haul_e2e::{Pair, Run, Running, Sandbox, compare, eventually, is_root_or_skip, within};
+use haul_e2e::{Pair, Run, Running, Sandbox, cases, compare, count, eventually, is_root_or_skip, within};
 
 /// The table of the packet filter that tests put into the far host.
 const TABLE: &str = "glitch";
+/// Short glitches of a copy.
+const GLITCHES: u64 = 25;
 /// How long a copy may take that is disturbed.
 const LIMIT: Duration = Duration::from_secs(120);
 /// How soon after a link is back data has to flow. haul promises 5 s; by themselves, the kernel's timers would take as
@@ -134,6 +136,7 @@ fn a_stream_that_stops_is_given_up_and_replaced() {
         copy.is_replaced(lost, 8);
         copy.arrives().says(["was not answered any more"]);
     }
+    count("streams-stopped", 2);
 }
 
 #[test]
@@ -158,18 +161,21 @@ fn glitches_of_the_link_are_lived_through() {
     if !is_root_or_skip("a network namespace") {
         return;
     }
-    let sandbox = Sandbox::new();
-    let pair = Pair::slow(&sandbox, 50);
-    let copy = copying(&sandbox, &pair, true, 100_000_001, 8);
-    let short = (0..25u64).map(|number| Duration::from_millis(50 + 97 * number % 251));
-    let mut glitches = 0;
-    for glitch in short.chain([Duration::from_secs(3)]) {
-        copy.cut_for(glitch);
-        copy.goes_on();
-        glitches += 1;
+    let all = cases("HAUL_GLITCHES", GLITCHES);
+    for first in (0..all).step_by(25) {
+        let number = (all - first).min(GLITCHES);
+        let sandbox = Sandbox::new();
+        let pair = Pair::slow(&sandbox, 50);
+        let copy = copying(&sandbox, &pair, true, 100_000_001, 8);
+        let short = (first..first + number).map(|number| Duration::from_millis(50 + 97 * number % 251));
+        for glitch in short.chain([Duration::from_secs(3)]) {
+            copy.cut_for(glitch);
+            copy.goes_on();
+        }
+        copy.arrives();
+        count("glitches-short", number);
+        count("glitches-of-3-s", 1);
     }
-    copy.arrives();
-    println!("COUNT glitches {glitches}");
 }
 
 #[test]
@@ -177,15 +183,19 @@ fn a_link_that_is_down_for_long_is_used_again_when_it_is_back() {
     if !is_root_or_skip("a network namespace") {
         return;
     }
-    // The kernel's timers have grown by then; the whole half a minute is for those who have the time.
-    let down = Duration::from_secs(if std::env::var_os("HAUL_GLITCH_30").is_some() { 30 } else { 8 });
-    for push in [true, false] {
+    // The kernel's timers have grown after 8 s, too; the whole half a minute for both ways is for those who have the time.
+    let pulled = if std::env::var_os("HAUL_GLITCH_30").is_some() { 30 } else { 8 };
+    let lives_through = |push, seconds| {
         let sandbox = Sandbox::new();
         let pair = Pair::slow(&sandbox, 50);
         let copy = copying(&sandbox, &pair, push, 40_000_001, 8);
-        copy.cut_for(down);
+        copy.cut_for(Duration::from_secs(seconds));
         copy.goes_on();
         copy.arrives().says(["was not answered any more"]);
-    }
-    println!("COUNT glitches-of-{}-s 2", down.as_secs());
+        count(&format!("glitches-of-{seconds}-s"), 1);
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| lives_through(false, pulled));
+        lives_through(true, 30);
+    });
 }

@@ -6,8 +6,8 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use haul_e2e::{
-    Attributes, Remote, Sandbox, compare, compare_with, contents, fifo, is_root_or_skip, listing, mode, mtime,
-    set_mtime, shell,
+    Attributes, Remote, Sandbox, compare, compare_with, contents, fifo, give_to_user, is_root_or_skip, listing, mode,
+    mtime, set_mtime, shell, user,
 };
 
 /// Times that need all nanoseconds, lie before 1970, and after 2038.
@@ -136,17 +136,10 @@ fn a_user_who_cannot_give_files_away_gets_no_set_id_bits() {
     let sandbox = Sandbox::new();
     let file = sandbox.file("source/tool", "owned by root, set-id");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o6755)).unwrap();
-    let target = sandbox.dir("target");
-    chown(&target, Some(65_534), Some(65_534)).unwrap();
-    chown(sandbox.home(), Some(65_534), Some(65_534)).unwrap();
-    // The binary may lie where that user cannot go.
-    let own = sandbox.path("haul");
-    fs::copy(haul_e2e::haul_binary(), &own).unwrap();
-    let command =
-        format!("exec setpriv --reuid=65534 --regid=65534 --clear-groups {} -p source/tool target/tool", own.display());
-    let run = shell(&sandbox, &command).run();
+    give_to_user(&sandbox.dir("target"));
+    let run = sandbox.haul_of_user(["-p", "source/tool", "target/tool"]).run();
     let meta = fs::metadata(sandbox.path("target/tool")).unwrap_or_else(|error| panic!("{error}\n{}", run.account()));
-    assert_eq!((meta.uid(), meta.mode() & 0o7777), (65_534, 0o755), "{}", run.account());
+    assert_eq!((meta.uid(), meta.mode() & 0o7777), (user(), 0o755), "{}", run.account());
 }
 
 fn linked_tree(sandbox: &Sandbox) {

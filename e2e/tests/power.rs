@@ -8,10 +8,10 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use haul_e2e::{Cut, Disk, Run, Sandbox, apart, is_root_or_skip, set_mtime, within};
+use haul_e2e::{Cut, Disk, Run, Sandbox, apart, cases, count, is_root_or_skip, set_mtime, within};
 
 /// Cuts on each file system, unless the environment says otherwise.
-const CUTS: u32 = 30;
+const CUTS: u64 = 30;
 /// The least that `mkfs.xfs` takes.
 const IMAGE_BYTES: u64 = 310 << 20;
 /// Some that travel in packs, some in frames.
@@ -20,10 +20,6 @@ const LARGE_FILES: usize = 4;
 const LARGE_BYTES: usize = 700_000;
 
 type Contents = BTreeMap<String, Vec<u8>>;
-
-fn cuts() -> u32 {
-    std::env::var("HAUL_POWER_CUTS").ok().and_then(|text| text.parse().ok()).unwrap_or(CUTS)
-}
 
 /// What is in the files; every second one is also there in an old version.
 fn contents_of(version: u8) -> Contents {
@@ -61,7 +57,7 @@ fn wrong(root: &Path, old: &Contents, new: &Contents, complete: bool) -> Vec<Str
 
 /// Copies again and again onto a disk of this kind and cuts the power, each time at another moment. Returns how many cuts
 /// left something wrong, and what. `None`, and said, where there is no such disk.
-fn cut_again_and_again(kind: &'static str, cuts: u32, fsync: &str) -> Option<Vec<String>> {
+fn cut_again_and_again(kind: &'static str, cuts: u64, fsync: &str) -> Option<Vec<String>> {
     let sandbox = Sandbox::new();
     let (old, new) = (contents_of(0), contents_of(1));
     write(&sandbox.path("source"), &new, 2_000_000_000);
@@ -89,7 +85,7 @@ fn cut_again_and_again(kind: &'static str, cuts: u32, fsync: &str) -> Option<Vec
             let root = disk.path().join(format!("round{round}"));
             let mut running = copy(&root)?;
             // The moment is what is tried here, and nothing waits for anything: the last ones come after the end.
-            running.wait_up_to(takes.mul_f64(f64::from(round) / f64::from(cuts) * 1.2));
+            running.wait_up_to(takes.mul_f64(1.2 * round as f64 / cuts as f64));
             let complete = running.wait_up_to(Duration::ZERO);
             disk.cut(if round % 2 == 0 { Cut::LogWritten } else { Cut::LogLost })?;
             let run = Run::of(running);
@@ -119,10 +115,10 @@ fn no_name_lies_after_a_cut(kind: &'static str) {
     if !is_root_or_skip("a disk of one's own") {
         return;
     }
-    let cuts = cuts();
+    let cuts = cases("HAUL_POWER_CUTS", CUTS);
     let Some(failures) = cut_again_and_again(kind, cuts, "--fsync=full") else { return };
     assert!(failures.is_empty(), "{} of {cuts} cuts:\n{}", failures.len(), failures.join("\n"));
-    println!("COUNT power-cuts-{kind} {cuts}");
+    count(&format!("power-cuts-{kind}"), cuts);
 }
 
 #[test]
@@ -141,7 +137,7 @@ fn without_fsync_names_lie() {
     if !is_root_or_skip("a disk of one's own") {
         return;
     }
-    let cuts = cuts().min(10);
+    let cuts = cases("HAUL_POWER_CUTS", CUTS).min(10);
     for kind in ["xfs", "ext4"] {
         let Some(failures) = cut_again_and_again(kind, cuts, "--fsync=none") else { return };
         println!("without fsync, {} of {cuts} cuts left something wrong on {kind}", failures.len());

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use haul_e2e::{Haul, Run, Running, Sandbox, compare, hidden_or_partial, listing, within};
+use haul_e2e::{Haul, Run, Running, Sandbox, cases, compare, count, hidden_or_partial, listing, within};
 use haul_lab::descendants;
 use rustix::process::Signal;
 
@@ -242,6 +242,12 @@ fn one_wins(sandbox: &Sandbox, words: &[&str], says: &str) {
 
 #[test]
 fn of_many_runs_of_one_job_one_wins_and_the_others_say_which() {
+    let runs = cases("HAUL_CONCURRENT", RUNS as u64);
+    (0..runs.div_ceil(RUNS as u64)).for_each(|_| many_runs_at_once());
+    count("concurrent-runs", runs);
+}
+
+fn many_runs_at_once() {
     let sandbox = Sandbox::new();
     let place = sandbox.dir("place");
     sandbox.big_file("tree/big", 3_000_000);
@@ -266,5 +272,4 @@ fn of_many_runs_of_one_job_one_wins_and_the_others_say_which() {
     running.into_iter().for_each(|run| drop(Run::of(run).succeeds()));
     files.iter().for_each(|file| compare(file, &place.join(file.file_name().unwrap())).unwrap());
     assert_eq!(listing(&place).len(), RUNS + 3);
-    println!("COUNT concurrent-runs {RUNS}");
 }

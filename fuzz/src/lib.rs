@@ -1,14 +1,16 @@
 //! Fuzz targets: one function each for everything that reads bytes from a peer. Each takes any bytes and panics where
-//! a rule is broken. `fuzz_targets/` gives them to libFuzzer; `tests/replay.rs` gives them the saved corpus, on the
-//! stable toolchain, in the everyday run.
+//! a rule is broken. `fuzz_targets/` gives them to libFuzzer. In the everyday run, on the stable toolchain,
+//! `tests/replay.rs` gives them the saved corpus, and `tests/mutate.rs` what becomes of it at random.
 
 mod bytes;
+mod mutate;
 mod pieces;
 pub mod seeds;
 mod source;
 mod target;
 mod wire;
 
+pub use mutate::mutate;
 pub use pieces::{frame_tree, name};
 pub use source::source_session;
 pub use target::target_session;

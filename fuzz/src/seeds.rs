@@ -301,6 +301,25 @@ fn source_sessions() -> Vec<Vec<u8>> {
         [&[1, 5, 1, 6][..], &poll, &needs(0, &[0, 0]), &[6, 11, 0, 4, 1, 6, 11, 0, 1, 2, 0, 0]].concat(),
         [&[0, 0, 1, 5][..], &poll, &needs(0, &[3, 3, 3]), &[4, 4, 10, 5, 5, 5]].concat(),
         [&[1, 5][..], &poll, &[9, 9, 16, 1, 0, 0, 0, 0, 1, 1, 1], &[6]].concat(),
+        // Of a large file some frames are there and proven, some are to be compared, one is lacking; a stream is lost.
+        [
+            &[2, 4][..],
+            &poll,
+            &needs(0, &[3]),
+            &[
+                11, 0, 4, 0, 2, 1, 11, 0, 4, 2, 2, 2, 11, 0, 3, 4, 1, 6, 12, 0, 1, 5, 11, 0, 5, 0, 5, 11, 0, 6, 6, 6,
+                6, 5, 5,
+            ],
+        ]
+        .concat(),
+        // Small and large files are with streams that are lost: the target says what has not come.
+        [
+            &[1, 5, 2, 3][..],
+            &poll,
+            &needs(0, &[0, 0]),
+            &[6, 6, 12, 1, 9, 5, 5, 11, 1, 5, 0, 4, 11, 0, 7, 0, 11, 0, 6, 6, 6, 12, 0, 9, 5, 6, 6, 7, 1, 5],
+        ]
+        .concat(),
     ]
 }
 
@@ -315,6 +334,20 @@ fn target_sessions() -> Vec<Vec<u8>> {
     vec![
         [&offer[..], &needed, &frames, &ends, &settle].concat(),
         [&offer[..], &[3, 0, 0, 0], &ends].concat(),
+        // A part of the large file is there: some of it is compared, some proven, some lacking.
+        [
+            &offer[..],
+            &[0, 0, 128, 0, 12, 2, 0, 1, 1, 9, 0, 12, 2, 1, 1, 0, 0, 7, 2, 1, 0, 8, 2, 0, 1, 11, 11, 11, 11],
+            &[12, 2, 1, 1, 1, 7, 1],
+            &ends,
+            &settle,
+        ]
+        .concat(),
+        // The small file is whole, gets lost, comes again and gets lost again; frames come and are left for later.
+        [&offer[..], &needed, &settle[..5], &[13, 6, 1, 1, 1, 13], &frames[..5], &[14], &frames, &ends, &settle]
+            .concat(),
+        // A file changes and is offered anew, in the place of the first.
+        [&offer[..], &needed, &frames[..7], &[0, 0, 2, 7, 202, 0, 0, 0, 2, 3, 201, 0], &ends, &settle].concat(),
         [&offer[..], &[0, 1, 1, 0], &frames, &[0, 6, 1, 0, 6, 2], &ends].concat(),
         [&offer[..], &needed, &[4, 2, 0, 1, 0, 6, 2, 1, 1, 0, 10, 2, 11, 11, 11], &settle].concat(),
         [&[3, 6, 5, 1, 0, 0, 0][..], &offer].concat(),

@@ -1,13 +1,13 @@
 //! The target's machine under any source: an engine that does what it should, and messages and frames that are anything.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::FrameLen;
 use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp};
 use haul_proto::path::Name;
-use haul_proto::session::target::{Answer, Finish, Parent, Step, Target};
+use haul_proto::session::target::{Answer, Finish, Lost, Parent, Step, Target};
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::frame::PackedFile;
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
@@ -24,6 +24,8 @@ pub fn target_session(data: &[u8]) {
         target: Target::new(frame),
         next: 0,
         needed: BTreeSet::new(),
+        parts: BTreeMap::new(),
+        whole: Vec::new(),
         finishing: Vec::new(),
         written: Vec::new(),
     };
@@ -41,6 +43,10 @@ struct Session {
     next: u64,
     /// Files that were needed and neither named nor given up.
     needed: BTreeSet<u64>,
+    /// Files of which an earlier run left a part, and how many frames they have.
+    parts: BTreeMap<u64, u64>,
+    /// Files of packs that were written and have no name yet.
+    whole: Vec<(EntryId, Arc<u64>)>,
     /// What the engine is to give its name.
     finishing: Vec<EntryId>,
     /// Frames that were admitted and not written yet.
@@ -49,7 +55,7 @@ struct Session {
 
 impl Session {
     fn step(&mut self, bytes: &mut Bytes<'_>) -> Result<(), ProtocolFault> {
-        match bytes.u8() % 12 {
+        match bytes.u8() % 16 {
             0..=2 => {
                 let message = message(self.next, bytes);
                 self.handle(message, bytes)?;
@@ -69,6 +75,13 @@ impl Session {
             }
             8 | 9 => self.settle(bytes),
             10 => self.give_up(bytes),
+            12 => self.hold(bytes),
+            13 => self.lose(),
+            14 => {
+                if let Some((entry, offset)) = self.written.pop() {
+                    self.target.release_frame(entry, offset);
+                }
+            }
             _ => self.poll(),
         }
         Ok(())
@@ -93,13 +106,18 @@ impl Session {
         let refused = matches!(self.target.parent(&entry.place), Parent::Refused);
         let answer = match (&entry.kind, choice % 4) {
             _ if refused => Answer::Refused,
+            (Kind::File { size }, 0) if choice >= 128 && *size > u64::from(FRAME) => {
+                self.parts.insert(id, size.div_ceil(FRAME.into()));
+                Answer::Partial(Arc::new(id))
+            }
             (_, 3) => Answer::Refused,
             (Kind::Directory, _) => Answer::Needed(Arc::new(id)),
             (Kind::Symlink { .. }, _) | (_, 2) => Answer::Settled,
             (Kind::File { .. }, 1) => Answer::NeededInOrder(Arc::new(id)),
             _ => Answer::Needed(Arc::new(id)),
         };
-        if matches!(entry.kind, Kind::File { .. }) && matches!(answer, Answer::Needed(_) | Answer::NeededInOrder(_)) {
+        let is_needed = matches!(answer, Answer::Needed(_) | Answer::NeededInOrder(_) | Answer::Partial(_));
+        if is_needed && matches!(entry.kind, Kind::File { .. }) {
             self.needed.insert(id);
         }
         let finish = self.target.answer(EntryId(id), answer);
@@ -157,9 +175,41 @@ impl Session {
             if let Some(handle) = handle {
                 assert!(*handle == file.entry.0 && self.needed.contains(handle.as_ref()), "only what is needed");
                 self.finishing.push(file.entry);
+                self.whole.push((file.entry, handle));
             }
         }
         Ok(())
+    }
+
+    /// Proves some of a part that an earlier run left, and says what of it is missing.
+    fn hold(&mut self, bytes: &mut Bytes<'_>) {
+        let from = bytes.number();
+        let Some((entry, frames)) = self.parts.range(from..).next().map(|(entry, frames)| (EntryId(*entry), *frames))
+        else {
+            return;
+        };
+        let (first, count) = (bytes.number(), u64::from(bytes.u8()));
+        let end = first.saturating_add(count).min(frames);
+        if first >= end {
+            return;
+        }
+        if bytes.u8().is_multiple_of(3) {
+            self.target.lacks(entry, std::slice::from_ref(&(first..end)));
+        } else {
+            let values: Vec<_> = (first..end).map(|_| [bytes.u8(); 32]).collect();
+            let step = self.target.holds(entry, first, &values, bytes.u8().is_multiple_of(2));
+            self.follow(step);
+        }
+    }
+
+    /// Files of packs do not reach the disk.
+    fn lose(&mut self) {
+        let whole = std::mem::take(&mut self.whole);
+        whole.iter().for_each(|(entry, _)| self.finishing.retain(|other| other != entry));
+        let lost = whole.into_iter().map(|(entry, handle)| Lost { entry, handle, left: None }).collect();
+        for failed in self.target.lost(lost) {
+            self.fail(failed);
+        }
     }
 
     /// Gives something its name, or fails to.
@@ -209,7 +259,7 @@ impl Session {
 
 /// A message from a source, out of few bytes.
 fn message(next: u64, bytes: &mut Bytes<'_>) -> SourceMessage {
-    match bytes.u8() % 9 {
+    match bytes.u8() % 10 {
         0..=3 => {
             let entries =
                 bytes.block().chunks(2).map(|pair| entry(pair[0], pair.get(1).copied().unwrap_or(0))).collect();
@@ -219,6 +269,10 @@ fn message(next: u64, bytes: &mut Bytes<'_>) -> SourceMessage {
         5 => SourceMessage::FileEnd { entry: EntryId(bytes.number()), modified: Stamp::default(), digest: [0; 32] },
         6 => SourceMessage::SourceFailed { entry: EntryId(bytes.number()), reason: String::new() },
         7 => SourceMessage::Ask { streams: vec![], entries: vec![(EntryId(bytes.number()), bytes.number())] },
+        8 => {
+            let (entry, start) = (EntryId(bytes.number()), bytes.number());
+            SourceMessage::Same { entry, frames: vec![start..start.saturating_add(bytes.number())] }
+        }
         _ => SourceMessage::OffersEnd,
     }
 }

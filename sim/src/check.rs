@@ -25,6 +25,15 @@ pub fn names(disk: &Disk, before: &Disk, tree: &Tree) -> Result<(), String> {
     Ok(())
 }
 
+/// Holds after every run, however it ended: what the target called done is there, also after a loss of power.
+pub fn done_stays(receiver: &Receiver, disk: &Disk) -> Result<(), String> {
+    let done = receiver.fates.iter().filter(|(_, fate)| **fate == Fate::Done).map(|(path, _)| path);
+    match done.into_iter().find(|path| !disk.contains_key(*path)) {
+        Some(gone) => Err(format!("{} was called done and is gone", shown(gone))),
+        None => Ok(()),
+    }
+}
+
 /// Whether this can have come from this entry.
 fn is_of(standing: &Standing, node: &Node) -> bool {
     match (standing, &node.what) {
@@ -72,7 +81,7 @@ fn counts(sender: &Sender, receiver: &Receiver) -> Result<(), String> {
     if here != there {
         return Err(format!("done, kept, refused: {here:?} at the target, {there:?} at the source"));
     }
-    let settled = receiver.fates.len() as u64 + receiver.refused_below;
+    let settled = receiver.fates.len() as u64 + receiver.refused_below + receiver.replaced;
     if settled != sender.offered() as u64 {
         return Err(format!("{} entries were offered and {settled} settled", sender.offered()));
     }
@@ -96,6 +105,7 @@ fn entry(scenario: &Scenario, node: &Node, fate: Fate, disk: &Disk, at_start: &D
             Ok(())
         }
         Fate::Kept if there.is_some_and(current) => Ok(()),
+        Fate::Kept if is_secretly_changed(node) && there.is_some_and(|there| is_of(there, node)) => Ok(()),
         Fate::Done | Fate::Kept => wrong("it is not there"),
         // What goes to a device goes with its stream.
         Fate::Failed if scenario.is_calm() && !device => wrong("nothing went wrong"),
@@ -109,6 +119,11 @@ fn entry(scenario: &Scenario, node: &Node, fate: Fate, disk: &Disk, at_start: &D
             Ok(())
         }
     }
+}
+
+/// Whether a file can be another one with the same size and time.
+fn is_secretly_changed(node: &Node) -> bool {
+    matches!(&node.what, What::File(file) if file.secretly_changed)
 }
 
 /// What a run must leave alone that finds everything done: it names nothing new.

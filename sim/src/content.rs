@@ -10,8 +10,14 @@ use haul_lab::Rng;
 
 /// Bytes of a full frame.
 pub const FRAME_BYTES: u32 = 256 << 10;
-/// Number of different full frames.
+/// Number of different full frames that files have. None is of zeros, which is what a disk shows that has lost something.
 const PATTERNS: u8 = 4;
+/// In a full frame's number: the second half is zeros.
+const TORN: u8 = 0x10;
+/// In a full frame's number: a bit is wrong.
+const DECAYED: u8 = 0x20;
+/// What is left of the number is the byte that is repeated.
+const BYTE: u8 = 0x0f;
 
 /// The session's frame length.
 pub fn frame_len() -> FrameLen {
@@ -21,7 +27,7 @@ pub fn frame_len() -> FrameLen {
 /// The bytes of one frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Block {
-    /// A full frame that repeats one byte.
+    /// A full frame that repeats one byte, and what became of it.
     Full(u8),
     /// These bytes.
     Bytes(Rc<[u8]>),
@@ -52,8 +58,34 @@ impl Block {
     /// The bytes themselves.
     pub fn bytes(&self) -> Rc<[u8]> {
         match self {
-            Block::Full(pattern) => vec![*pattern; FRAME_BYTES as usize].into(),
+            Block::Full(pattern) => full(*pattern).into(),
             Block::Bytes(bytes) => Rc::clone(bytes),
+        }
+    }
+
+    /// What a disk shows where nothing was written.
+    pub fn zeros(len: usize) -> Block {
+        if len == FRAME_BYTES as usize { Block::Full(0) } else { Block::Bytes(vec![0; len].into()) }
+    }
+
+    /// The same, half written.
+    pub fn torn(&self) -> Block {
+        match self {
+            Block::Full(pattern) => Block::Full(pattern | TORN),
+            Block::Bytes(bytes) => {
+                let mut bytes = bytes.to_vec();
+                let half = bytes.len() / 2;
+                bytes[half..].fill(0);
+                Block::Bytes(bytes.into())
+            }
+        }
+    }
+
+    /// The same after a bit has flipped on the disk.
+    pub fn decayed(&self, rng: &mut Rng) -> Block {
+        match self {
+            Block::Full(pattern) => Block::Full(pattern | DECAYED),
+            Block::Bytes(_) => self.damaged(rng),
         }
     }
 
@@ -92,6 +124,19 @@ impl Block {
     }
 }
 
+/// The bytes of the full frame of this number.
+fn full(pattern: u8) -> Vec<u8> {
+    let mut bytes = vec![pattern & BYTE; FRAME_BYTES as usize];
+    if pattern & TORN != 0 {
+        let half = bytes.len() / 2;
+        bytes[half..].fill(0);
+    }
+    if pattern & DECAYED != 0 {
+        bytes[0] ^= 0x80;
+    }
+    bytes
+}
+
 /// A whole file's bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Content {
@@ -119,14 +164,9 @@ impl Content {
         for index in 0..frame_len().frames(size) {
             let len = frame_len().frame_len(size, index).unwrap_or(0);
             blocks.push(if len == FRAME_BYTES as usize {
-                Block::Full(u8::try_from(rng.below(PATTERNS.into())).unwrap_or(0))
+                Block::Full(1 + u8::try_from(rng.below(PATTERNS.into())).unwrap_or(0))
             } else {
-                let mut word = rng.number();
-                let bytes = (0..len).map(|_| {
-                    word = word.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-                    word.to_le_bytes()[7]
-                });
-                Block::Bytes(bytes.collect())
+                Block::Bytes(rng.bytes(len).into())
             });
         }
         Self { blocks }

@@ -1,7 +1,9 @@
 //! The simulator: both machines of the protocol, driven to the end of a job under faults that come from a seed.
 //!
 //! A seed gives a tree at the source, what stands at the target before, the number of streams, how likely each fault
-//! is, and every choice of what happens next. So a seed that fails once fails always, and can be looked at with
+//! is, where runs are cut off and by what, and every choice of what happens next. A job is run again until it comes to
+//! its end, and what the runs leave on the target's disk (parts, journals, names that a loss of power takes back) is what
+//! the next one finds. So a seed that fails once fails always, and can be looked at with
 //! `cargo run -p haul-sim -- --one SEED -v`.
 //!
 //! Everything that the machines say goes through the wire's own encoding. What is modelled, not real: disks (maps
@@ -15,8 +17,10 @@ mod content;
 mod disk;
 mod many;
 mod net;
+mod parts;
 mod receiver;
 mod sender;
+mod storage;
 mod tree;
 mod world;
 
@@ -48,11 +52,25 @@ pub enum Plant {
     ForgetToAsk,
     /// The target's answer to that gets lost.
     DropMissing,
+    /// The target believes what is recorded of a part, and does not read it again.
+    SkipProof,
+    /// The target believes a part to be whole because it is as long as the file.
+    TrustSize,
+    /// The target goes on with the part of another version of the file.
+    KeepOther,
+    /// The target does not have the source compare what may be another version.
+    SkipCompare,
+    /// What the source finds the same gets lost.
+    DropSame,
+    /// The target says that a file is there before the disk has its name.
+    SettleEarly,
+    /// The target gives a file its name before the disk has its bytes.
+    NameUnwritten,
 }
 
 impl Plant {
     /// All that break something.
-    pub const ALL: [Plant; 10] = [
+    pub const ALL: [Plant; 17] = [
         Plant::SkipCrc,
         Plant::DropDone,
         Plant::DropResend,
@@ -63,5 +81,12 @@ impl Plant {
         Plant::RepeatOffer,
         Plant::ForgetToAsk,
         Plant::DropMissing,
+        Plant::SkipProof,
+        Plant::TrustSize,
+        Plant::KeepOther,
+        Plant::SkipCompare,
+        Plant::DropSame,
+        Plant::SettleEarly,
+        Plant::NameUnwritten,
     ];
 }

@@ -1,24 +1,31 @@
-//! The target's engine, as far as the protocol needs one: looks, writes, names, and fails now and then.
+//! The target's engine, as far as the protocol needs one: looks, writes, names, and fails now and then. What it makes of
+//! what an earlier run left is `proof`'s, what follows for what is whole or fails is `naming`'s.
+
+mod naming;
+mod proof;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
+use haul_proto::journal::Record;
 use haul_proto::manifest::{Entry, Kind, Place, Stamp};
 use haul_proto::need::{Decision, decide};
-use haul_proto::session::target::{Answer, Finish, Lost, Parent, Step, Target};
+use haul_proto::session::target::{Answer, Finish, Parent, Step, Target};
 use haul_proto::wire::frame::{DataFrame, PackFrame, Trailer};
 use haul_proto::wire::limits::ENTRY_WINDOW;
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
 
 use crate::Plant;
 use crate::content::{Block, Content, frame_len};
-use crate::disk::{Disk, Standing, existing};
+use crate::disk::{Standing, existing};
 use crate::net::Net;
 use crate::sender::JOB;
+use crate::storage::Storage;
 use crate::world::Rates;
 use haul_lab::Rng;
+use proof::Proof;
 
 /// What became of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,8 +54,11 @@ pub struct Receiver {
     unsettled_in: HashMap<Vec<u8>, u64>,
     /// Entries without a fate, directories aside.
     unsettled: usize,
-    /// Entries in refused directories; nobody needs their paths.
+    /// Entries in refused directories; nobody needs their paths. And files that were offered anew when the first offer of
+    /// them was whole already.
     pub refused_below: u64,
+    /// Entries whose place another offer of the same file took.
+    pub replaced: u64,
     /// What became of each other entry, by path.
     pub fates: HashMap<Vec<u8>, Fate>,
     /// What was written to devices, to the end.
@@ -59,6 +69,10 @@ pub struct Receiver {
     pub abandoned: u64,
     /// Files whose frames were not what the source said.
     pub mismatched: u64,
+    /// Frames that an earlier run had left, and that were proven.
+    pub held: u64,
+    /// Frames that were recorded, and not there.
+    pub unproven: u64,
 }
 
 /// What does not change during a run.
@@ -68,6 +82,8 @@ pub struct Settings {
     pub force: bool,
     /// Hash what arrives.
     pub verify_memory: bool,
+    /// Keep journals, and go on with what an earlier run left.
+    pub resumes: bool,
     /// How likely what goes wrong.
     pub rates: Rates,
     /// What is broken on purpose.
@@ -78,18 +94,34 @@ pub struct Settings {
 struct Open {
     path: Vec<u8>,
     directory: bool,
-    device: bool,
     size: u64,
-    blocks: Vec<Option<Block>>,
-    /// It has a fate: what comes for it still is dropped.
+    /// What went to a device. What goes to a file is in its part.
+    device: Option<Vec<Option<Block>>>,
+    /// The source is to compare what an earlier run left of it.
+    compare: bool,
+    /// It has a fate, or a name: what comes for it still is dropped.
     closed: bool,
 }
 
 /// What a thread of the engine is about to do.
 enum Todo {
     Finish(Finish<usize>),
-    Name { entry: EntryId, handle: usize, content: Content, modified: Stamp },
-    Remove { entry: EntryId, handle: usize },
+    Name {
+        entry: EntryId,
+        handle: usize,
+        content: Content,
+        modified: Stamp,
+    },
+    /// It has its name, which the disk need not have yet.
+    Settle {
+        entry: EntryId,
+        handle: usize,
+    },
+    Remove {
+        entry: EntryId,
+        handle: usize,
+    },
+    Prove(Proof),
 }
 
 #[derive(Default)]
@@ -128,10 +160,13 @@ impl Receiver {
             unsettled: 0,
             refused_below: 0,
             fates: HashMap::new(),
+            replaced: 0,
             device_writes: Vec::new(),
             resent: 0,
             abandoned: 0,
             mismatched: 0,
+            held: 0,
+            unproven: 0,
         }
     }
 
@@ -161,32 +196,37 @@ impl Receiver {
     }
 
     /// Takes a control message.
-    pub fn listen(&mut self, net: &mut Net, disk: &mut Disk, rng: &mut Rng) -> Done<bool> {
+    pub fn listen(&mut self, net: &mut Net, storage: &mut Storage, rng: &mut Rng) -> Done<bool> {
         let Some(bytes) = net.to_target.receive() else { return Ok(false) };
         let message = SourceMessage::decode(&bytes, JOB).map_err(|fault| format!("the source's message: {fault}"))?;
         let step = self.machine.handle(message).map_err(|fault| format!("the target refuses: {fault}"))?;
         match step {
-            Step::Examine(first, entries) => self.examine(first, &entries, disk, rng)?,
-            step => self.follow(step)?,
+            Step::Examine(first, entries) => self.examine(first, &entries, storage, rng)?,
+            step => self.follow(step, storage)?,
         }
         Ok(true)
     }
 
-    fn examine(&mut self, first: EntryId, entries: &[Entry], disk: &mut Disk, rng: &mut Rng) -> Done<()> {
+    fn examine(&mut self, first: EntryId, entries: &[Entry], storage: &mut Storage, rng: &mut Rng) -> Done<()> {
+        let mut claims = Vec::new();
         for (id, entry) in (first.0..).map(EntryId).zip(entries) {
-            let path = self.place(&entry.place);
+            let path = self.place(&entry.place, storage);
             self.unsettled += usize::from(entry.kind != Kind::Directory);
             let answer = match path {
-                Some(path) => self.look(&path, entry, disk, rng)?,
+                Some(path) => self.look(&path, entry, storage, rng)?,
                 None => {
                     self.refused_below += 1;
                     self.unsettled -= usize::from(entry.kind != Kind::Directory);
                     Answer::Refused
                 }
             };
+            if let Answer::Partial(handle) = &answer {
+                claims.push(Proof::new(id, **handle));
+            }
             let finish = self.machine.answer(id, answer);
             self.todo.extend(finish.map(Todo::Finish));
         }
+        self.todo.extend(claims.into_iter().map(Todo::Prove));
         if self.unsettled > ENTRY_WINDOW {
             return Err(format!("{} entries in the window", self.unsettled));
         }
@@ -194,7 +234,7 @@ impl Receiver {
     }
 
     /// An entry's path; none where its directory was refused.
-    fn place(&mut self, place: &Place) -> Option<Vec<u8>> {
+    fn place(&mut self, place: &Place, storage: &mut Storage) -> Option<Vec<u8>> {
         match (self.machine.parent(place), place) {
             (Parent::Open(handle), Place::Child { name, .. }) => {
                 let parent = &self.open[*handle].path;
@@ -202,24 +242,38 @@ impl Receiver {
                 Some([parent.as_slice(), b"/", name.as_bytes()].concat())
             }
             (Parent::Operand(number), _) => self.operands.get(&number).cloned(),
+            (Parent::Again(handle), _) => {
+                // What came of the first offer is void.
+                let open = &mut self.open[*handle];
+                if !std::mem::replace(&mut open.closed, true) {
+                    storage.parts.remove(&open.path);
+                    self.replaced += 1;
+                    self.unsettled -= 1;
+                }
+                Some(open.path.clone())
+            }
             _ => None,
         }
     }
 
-    fn look(&mut self, path: &[u8], entry: &Entry, disk: &mut Disk, rng: &mut Rng) -> Done<Answer<usize>> {
+    fn look(&mut self, path: &[u8], entry: &Entry, storage: &mut Storage, rng: &mut Rng) -> Done<Answer<usize>> {
         let directory = entry.kind == Kind::Directory;
-        let operand = matches!(entry.place, Place::Operand(_));
-        if operand && matches!(entry.kind, Kind::File { .. }) && disk.get(path) == Some(&Standing::Device) {
-            return Ok(Answer::NeededInOrder(self.begin(path, &entry.kind, true)));
+        let standing = storage.names.get(path);
+        if matches!((&entry.kind, standing), (Kind::File { .. }, Some(Standing::Device))) {
+            return match entry.place {
+                Place::Operand(_) => Ok(Answer::NeededInOrder(self.begin(path, &entry.kind, true))),
+                _ => self.settled(path, Fate::Refused, directory).map(|()| Answer::Refused),
+            };
         }
-        let mut decision = decide(&entry.kind, entry.meta.modified, &existing(disk, path), self.settings.force);
+        let mut decision =
+            decide(&entry.kind, entry.meta.modified, &existing(&storage.names, path), self.settings.force);
         if self.settings.plant == Plant::KeepBySize
-            && let (Kind::File { size }, Some(Standing::File(content, _))) = (&entry.kind, disk.get(path))
+            && let (Kind::File { size }, Some(Standing::File(content, _))) = (&entry.kind, standing)
             && content.size() == *size
         {
             decision = Decision::Keep;
         }
-        let fails = rng.chance(self.settings.rates.create);
+        let fails = storage.full || rng.chance(self.settings.rates.create);
         let path = path.to_vec();
         Ok(match (&entry.kind, decision) {
             (_, Decision::Refuse(_)) => {
@@ -236,32 +290,42 @@ impl Receiver {
                 Answer::Refused
             }
             (Kind::Directory, _) => {
-                disk.insert(path.clone(), Standing::Directory);
+                storage.names.insert(path.clone(), Standing::Directory);
                 Answer::Needed(self.begin(&path, &entry.kind, false))
             }
             (Kind::Symlink { points_to }, _) => {
-                disk.insert(path.clone(), Standing::Link(points_to.clone()));
+                storage.give_name(&path, Standing::Link(points_to.clone()), true);
                 self.settled(&path, Fate::Kept, directory)?;
                 Answer::Settled
             }
-            (Kind::File { .. }, _) => Answer::Needed(self.begin(&path, &entry.kind, false)),
+            (Kind::File { .. }, _) => {
+                let part = self.find_part(&path, entry, storage);
+                let handle = self.begin(&path, &entry.kind, false);
+                match part {
+                    Some(compare) => {
+                        self.open[*handle].compare = compare;
+                        Answer::Partial(handle)
+                    }
+                    None => Answer::Needed(handle),
+                }
+            }
         })
     }
 
-    fn begin(&mut self, path: &[u8], kind: &Kind, device: bool) -> Arc<usize> {
+    fn begin(&mut self, path: &[u8], kind: &Kind, is_device: bool) -> Arc<usize> {
         let size = if let Kind::File { size } = kind { *size } else { 0 };
-        let blocks = (0..frame_len().frames(size)).map(|_| None).collect();
+        let device = is_device.then(|| (0..frame_len().frames(size)).map(|_| None).collect());
         let directory = *kind == Kind::Directory;
-        self.open.push(Open { path: path.to_vec(), directory, device, size, blocks, closed: false });
+        self.open.push(Open { path: path.to_vec(), directory, device, size, compare: false, closed: false });
         Arc::new(self.open.len() - 1)
     }
 
     /// Moves a stream on: takes a record, or writes what it took before.
-    pub fn stream(&mut self, stream: usize, net: &mut Net, disk: &mut Disk, rng: &mut Rng) -> Done<bool> {
+    pub fn stream(&mut self, stream: usize, net: &mut Net, storage: &mut Storage, rng: &mut Rng) -> Done<bool> {
         let known = self.streams.len().max(stream + 1);
         self.streams.resize_with(known, Incoming::default);
         if let Some(writing) = self.streams[stream].writing.take() {
-            self.write(writing, disk, rng)?;
+            self.write(writing, storage, rng)?;
             return Ok(true);
         }
         let Some(mut record) = net.streams[stream].way.receive() else {
@@ -273,7 +337,7 @@ impl Receiver {
             record.payload = record.payload.damaged(rng);
         }
         match record.open()? {
-            Trailer::Data(frame) => self.streams[stream].writing = self.data(&frame, record.payload)?,
+            Trailer::Data(frame) => self.streams[stream].writing = self.data(&frame, record.payload, storage)?,
             Trailer::Pack(pack) => self.pack(&pack, &record.payload)?,
             Trailer::End { records } if records == self.streams[stream].records => {
                 self.streams[stream].ended = true;
@@ -285,7 +349,7 @@ impl Receiver {
         Ok(true)
     }
 
-    fn data(&mut self, frame: &DataFrame, block: Block) -> Done<Option<Writing>> {
+    fn data(&mut self, frame: &DataFrame, block: Block, storage: &mut Storage) -> Done<Option<Writing>> {
         let DataFrame { job, entry, offset, crc, value } = *frame;
         let admitted = self.machine.admit_frame(entry, offset, block.len());
         let Some(handle) = admitted.map_err(|fault| format!("a frame of another job {job:?}, or: {fault}"))? else {
@@ -294,7 +358,7 @@ impl Receiver {
         if block.crc() != crc && self.settings.plant != Plant::SkipCrc {
             self.resent += 1;
             if !self.machine.resend_frame(entry, offset) {
-                self.fail(entry, *handle)?;
+                self.fail(entry, *handle, storage)?;
             }
             return Ok(None);
         }
@@ -328,27 +392,45 @@ impl Receiver {
         Ok(())
     }
 
-    fn write(&mut self, writing: Writing, disk: &mut Disk, rng: &mut Rng) -> Done<()> {
+    fn write(&mut self, writing: Writing, storage: &mut Storage, rng: &mut Rng) -> Done<()> {
         let Writing { handle, entry, offset, block, value } = writing;
-        let fails = rng.chance(self.settings.rates.write);
+        let fails = storage.full || rng.chance(self.settings.rates.write);
         let open = &mut self.open[handle];
         if fails && !open.closed {
-            return self.fail(entry, handle);
+            return self.fail(entry, handle, storage);
         }
-        let index = usize::try_from(offset / u64::from(frame_len().get())).map_err(|error| error.to_string())?;
+        let frame = offset / u64::from(frame_len().get());
         if !open.closed {
-            open.blocks[index] = Some(block);
-            if self.settings.plant == Plant::NameEarly {
-                let content = Content::from_blocks(open.blocks.iter().flatten().cloned().collect());
-                disk.insert(open.path.clone(), Standing::File(content, Stamp::default()));
+            let record = Record { crc: block.crc(), value: Some(value) };
+            match (&mut open.device, storage.parts.get_mut(&open.path)) {
+                (Some(blocks), _) => blocks[usize::try_from(frame).map_err(|error| error.to_string())?] = Some(block),
+                (None, Some(part)) => {
+                    part.write(frame, block);
+                    part.record(frame, &record);
+                    if self.settings.plant == Plant::NameEarly {
+                        let standing = Standing::File(part.content(), Stamp::default());
+                        storage.names.insert(open.path.clone(), standing);
+                    }
+                }
+                (None, None) => return Err("a frame of a file that is not there is written".into()),
             }
         }
         let step = self.machine.frame_written(entry, offset, value);
-        self.follow(step)
+        self.follow(step, storage)
+    }
+
+    /// The end is killed: what a thread was writing may be there, or half of it.
+    pub fn die(&mut self, storage: &mut Storage, rng: &mut Rng) {
+        for Writing { handle, offset, block, .. } in self.streams.iter_mut().filter_map(|stream| stream.writing.take())
+        {
+            let open = &self.open[handle];
+            let part = storage.parts.get_mut(&open.path).filter(|_| !open.closed && rng.chance(500));
+            part.into_iter().for_each(|part| part.tear(offset / u64::from(frame_len().get()), &block));
+        }
     }
 
     /// Takes up what a machine's step asks for; a thread will do it.
-    fn follow(&mut self, step: Step<usize>) -> Done<()> {
+    fn follow(&mut self, step: Step<usize>, storage: &mut Storage) -> Done<()> {
         match step {
             Step::None | Step::Connect(..) | Step::StreamsLost(_) => {}
             Step::Finish(finish) => self.todo.push(Todo::Finish(finish)),
@@ -358,136 +440,10 @@ impl Receiver {
             }
             Step::Mismatch(entry, handle) => {
                 self.mismatched += 1;
-                self.fail(entry, *handle)?;
+                storage.parts.remove(&self.open[*handle].path);
+                self.fail(entry, *handle, storage)?;
             }
             Step::Examine(..) => return Err("an offer where none can be".into()),
-        }
-        Ok(())
-    }
-
-    /// Does one thing that is to be done.
-    pub fn work(&mut self, disk: &mut Disk, rng: &mut Rng) -> Done<bool> {
-        if self.todo.is_empty() {
-            return Ok(false);
-        }
-        let at = rng.index(self.todo.len());
-        let fails = rng.chance(self.settings.rates.name);
-        match self.todo.swap_remove(at) {
-            Todo::Remove { entry, handle } => {
-                self.close(handle, Fate::Failed)?;
-                let finish = self.machine.abandoned(entry);
-                self.todo.extend(finish.map(Todo::Finish));
-            }
-            Todo::Finish(finish) if fails && finish.end.is_some() => self.lose_frames(finish, rng)?,
-            Todo::Finish(finish) if fails => self.fail(finish.entry, *finish.handle)?,
-            Todo::Name { entry, handle, .. } if fails => self.lose(entry, handle)?,
-            Todo::Name { entry, handle, content, modified } => self.name(entry, handle, content, modified, disk)?,
-            Todo::Finish(Finish { entry, handle, end: Some(end) }) => {
-                let blocks = &mut self.open[*handle].blocks;
-                let content: Option<Vec<_>> = std::mem::take(blocks).into_iter().collect();
-                let content = Content::from_blocks(content.ok_or("a file with holes is called whole")?);
-                if self.settings.verify_memory && content.digest() != end.digest {
-                    return Err("a file whose digest is not what its source said is called whole".into());
-                }
-                self.name(entry, *handle, content, end.modified, disk)?;
-            }
-            Todo::Finish(Finish { entry, handle, end: None }) => self.finish_directory(entry, *handle)?,
-        }
-        Ok(true)
-    }
-
-    fn name(&mut self, entry: EntryId, handle: usize, content: Content, modified: Stamp, disk: &mut Disk) -> Done<()> {
-        let open = &self.open[handle];
-        if open.closed {
-            return Ok(());
-        }
-        if open.device {
-            self.device_writes.push((open.path.clone(), content));
-        } else {
-            disk.insert(open.path.clone(), Standing::File(content, modified));
-        }
-        self.close(handle, Fate::Done)?;
-        let finish = self.machine.settle(entry, true);
-        self.todo.extend(finish.map(Todo::Finish));
-        Ok(())
-    }
-
-    fn finish_directory(&mut self, entry: EntryId, handle: usize) -> Done<()> {
-        let open = &self.open[handle];
-        let left = self.unsettled_in.get(&open.path).copied().unwrap_or(0);
-        if !open.directory || left > 0 {
-            return Err(format!("a directory is called complete with {left} entries to come"));
-        }
-        self.close(handle, Fate::Done)?;
-        let finish = self.machine.settle(entry, true);
-        self.todo.extend(finish.map(Todo::Finish));
-        Ok(())
-    }
-
-    /// A whole file of a pack does not reach the disk: it comes again, and if it is lost then, it fails.
-    fn lose(&mut self, entry: EntryId, handle: usize) -> Done<()> {
-        if self.open[handle].closed {
-            return Ok(());
-        }
-        if self.machine.lost(vec![Lost { entry, handle: Arc::new(handle), left: None }]).is_empty() {
-            self.resent += 1;
-            return Ok(());
-        }
-        self.fail(entry, handle)
-    }
-
-    /// Some frames of a whole file, or all, are not on the disk as they were sent: they come again, and if the file is lost
-    /// then, it fails.
-    fn lose_frames(&mut self, finish: Finish<usize>, rng: &mut Rng) -> Done<()> {
-        let Finish { entry, handle, end } = finish;
-        let open = &mut self.open[*handle];
-        let Some(mut end) = end.filter(|_| !open.closed && !open.device) else { return self.fail(entry, *handle) };
-        let frames = end.tree.frames();
-        let at = rng.below(frames.max(1));
-        end.tree.forget(&if rng.chance(500) { 0..frames } else { at..at + 1 });
-        for index in end.tree.seen().gaps(frames).flatten() {
-            open.blocks[usize::try_from(index).map_err(|error| error.to_string())?] = None;
-        }
-        let left = Some((open.size, end));
-        if self.machine.lost(vec![Lost { entry, handle: Arc::clone(&handle), left }]).is_empty() {
-            self.resent += 1;
-            return Ok(());
-        }
-        self.fail(entry, *handle)
-    }
-
-    /// Gives up an entry, unless another thread did so before.
-    fn fail(&mut self, entry: EntryId, handle: usize) -> Done<()> {
-        if self.open[handle].closed {
-            return Ok(());
-        }
-        self.close(handle, Fate::Failed)?;
-        if self.settings.plant != Plant::FailSilently {
-            let finish = self.machine.settle(entry, false);
-            self.todo.extend(finish.map(Todo::Finish));
-        }
-        Ok(())
-    }
-
-    fn close(&mut self, handle: usize, fate: Fate) -> Done<()> {
-        let open = &mut self.open[handle];
-        if std::mem::replace(&mut open.closed, true) {
-            return Ok(());
-        }
-        open.blocks = Vec::new();
-        let (path, directory) = (open.path.clone(), open.directory);
-        self.settled(&path, fate, directory)
-    }
-
-    /// Notes what became of an entry: once.
-    fn settled(&mut self, path: &[u8], fate: Fate, directory: bool) -> Done<()> {
-        if let Some(before) = self.fates.insert(path.to_vec(), fate) {
-            return Err(format!("an entry is {before:?}, and then {fate:?}"));
-        }
-        self.unsettled -= usize::from(!directory);
-        let parent = path.iter().rposition(|byte| *byte == b'/').map(|at| &path[..at]);
-        if let Some(left) = parent.and_then(|parent| self.unsettled_in.get_mut(parent)) {
-            *left -= 1;
         }
         Ok(())
     }

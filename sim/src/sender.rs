@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use haul_proto::ids::{EntryId, JobNumber, StreamId};
+use haul_proto::integrity::Digest;
 use haul_proto::manifest::{Entry, Meta, Place, Stamp};
 use haul_proto::path::Name;
 use haul_proto::plan::{Piece, SmallFile, Work};
@@ -15,7 +16,7 @@ use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use crate::Plant;
 use crate::content::{Block, frame_len};
 use crate::net::{Net, Record, Stream};
-use crate::tree::{Tree, Trouble, Visit, What};
+use crate::tree::{Node, Tree, Trouble, Visit, What};
 use crate::world::Rates;
 use haul_lab::Rng;
 
@@ -28,8 +29,10 @@ pub struct Sender {
     /// Position in the walk.
     at: usize,
     offers_ended: bool,
-    /// Ids and times of what was offered, by node.
-    offered: HashMap<usize, (EntryId, Stamp)>,
+    /// Ids of what was offered, by node: the last one, where that was offered anew.
+    offered: HashMap<usize, EntryId>,
+    /// Times of what was offered.
+    stamps: HashMap<EntryId, Stamp>,
     streams: Vec<Outgoing>,
     rates: Rates,
     plant: Plant,
@@ -51,8 +54,10 @@ pub struct Told {
 #[derive(Default)]
 struct Outgoing {
     work: Option<Work<usize>>,
-    /// Frames of its piece that were read and sent, and their values.
-    sent: Vec<(u64, [u8; 32])>,
+    /// Frames of its piece that were read, and their values.
+    read: Vec<(u64, [u8; 32])>,
+    /// Those of them that the target has.
+    same: RangeSet,
     records: u64,
     ended: bool,
 }
@@ -67,6 +72,7 @@ impl Sender {
             at: 0,
             offers_ended: false,
             offered: HashMap::new(),
+            stamps: HashMap::new(),
             streams: (0..streams).map(|_| Outgoing::default()).collect(),
             rates,
             plant,
@@ -79,9 +85,9 @@ impl Sender {
         self.machine.is_finished() && self.streams.iter().all(|stream| stream.ended)
     }
 
-    /// Entries that were offered.
+    /// Entries that were offered; those that were offered anew, twice.
     pub fn offered(&self) -> usize {
-        self.offered.len()
+        self.stamps.len()
     }
 
     /// Moves the walk on by one step; `false` if it has ended or has to wait.
@@ -93,10 +99,10 @@ impl Sender {
                 self.offers_ended = true;
                 return true;
             }
-            Some(Visit::Leave(node)) => self.machine.end_directory(self.offered[node].0, rng.chance(900)),
+            Some(Visit::Leave(node)) => self.machine.end_directory(self.offered[node], rng.chance(900)),
             Some(Visit::Enter(node)) => {
                 let parent = tree.nodes[*node].parent;
-                if parent.is_some_and(|parent| self.machine.is_refused(self.offered[&parent].0)) && rng.chance(800) {
+                if parent.is_some_and(|parent| self.machine.is_refused(self.offered[&parent])) && rng.chance(800) {
                     self.skip_to_end_of(tree, parent);
                     return true;
                 }
@@ -125,13 +131,29 @@ impl Sender {
         let place = match node.parent {
             None => Place::Operand(u32::try_from(id).unwrap_or(u32::MAX)),
             Some(parent) => Place::Child {
-                parent: self.offered[&parent].0,
+                parent: self.offered[&parent],
                 name: Name::new(&node.name).expect("names of the tree are names"),
             },
         };
-        let meta = Meta { modified: node.stamp, ..Meta::default() };
-        let entry = self.machine.offer(Entry { place, kind: node.offered_kind(), meta, version: None }, Arc::new(id));
-        self.offered.insert(id, (entry, node.stamp));
+        let entry = self.machine.offer(described(node, place), Arc::new(id));
+        self.note_offer(node, id, entry);
+    }
+
+    fn note_offer(&mut self, node: &Node, id: usize, entry: EntryId) {
+        self.offered.insert(id, entry);
+        self.stamps.insert(entry, node.stamp);
+    }
+
+    /// A file is not what was offered: it is offered anew, as it is now, or given up.
+    fn changed(&mut self, entry: EntryId, id: usize, tree: &Tree, rng: &mut Rng) {
+        if rng.chance(300) {
+            self.machine.fail(entry, "it has changed");
+            return;
+        }
+        let node = &tree.nodes[id];
+        if let Some(again) = self.machine.offer_again(entry, described(node, Place::Again(entry)), Arc::new(id)) {
+            self.note_offer(node, id, again);
+        }
     }
 
     /// Sends a control message.
@@ -140,8 +162,12 @@ impl Sender {
             return false;
         }
         let Some(message) = self.machine.poll_message() else { return false };
-        let repeat = self.plant == Plant::RepeatOffer && matches!(message, SourceMessage::Offer { .. });
-        (0..=usize::from(repeat)).for_each(|_| net.to_target.send(message.encode(JOB)));
+        let times = match (self.plant, &message) {
+            (Plant::RepeatOffer, SourceMessage::Offer { .. }) => 2,
+            (Plant::DropSame, SourceMessage::Same { .. }) => 0,
+            _ => 1,
+        };
+        (0..times).for_each(|_| net.to_target.send(message.encode(JOB)));
         true
     }
 
@@ -174,8 +200,8 @@ impl Sender {
             return false;
         }
         let record = match self.streams[stream].work.take() {
-            Some(Work::Compare(..)) => unreachable!("no simulated target has a part of a file"),
-            Some(Work::Frames(piece)) => self.read_frame(stream, piece, tree, rng),
+            Some(Work::Compare(piece, held)) => self.read_frame(stream, piece, held, tree, rng),
+            Some(Work::Frames(piece)) => self.read_frame(stream, piece, Vec::new(), tree, rng),
             Some(Work::Pack(files)) => self.read_pack(&files, tree, rng),
             None => match self.machine.next_work(id(stream), haul_proto::plan::PIECE_FRAMES_MAX) {
                 Some(work) => {
@@ -217,35 +243,52 @@ impl Sender {
         net.streams.push(Stream::default());
     }
 
-    /// Reads the next frame of a piece and leaves the others for later; none when that fails. The machine learns of them
-    /// when the whole piece is read.
-    fn read_frame(&mut self, stream: usize, piece: Piece<usize>, tree: &mut Tree, rng: &mut Rng) -> Option<Record> {
-        let mut sent = std::mem::take(&mut self.streams[stream].sent);
-        let index = piece.frames.start + sent.len() as u64;
-        let Some(block) = self.read(&piece, index, tree, rng) else {
-            self.machine.fail(piece.entry, "it cannot be read");
+    /// Reads the next frame of a piece and leaves the others for later; none when that fails, or when it is what the
+    /// target has (`held`: the values of the piece's frames there). The machine learns of them when the whole piece is read.
+    fn read_frame(
+        &mut self,
+        stream: usize,
+        piece: Piece<usize>,
+        held: Vec<Digest>,
+        tree: &mut Tree,
+        rng: &mut Rng,
+    ) -> Option<Record> {
+        let mut read = std::mem::take(&mut self.streams[stream].read);
+        let mut same = std::mem::take(&mut self.streams[stream].same);
+        let (entry, id) = (piece.entry, *piece.handle);
+        let index = piece.frames.start + read.len() as u64;
+        let block = self.read(&piece, index, tree, rng);
+        let has_changed = tree.nodes[id].stamp != self.stamps[&entry] && self.plant != Plant::SendChanged;
+        let Some(block) = block else {
+            match has_changed {
+                true => self.changed(entry, id, tree, rng),
+                false => drop(self.machine.fail(entry, "it cannot be read")),
+            }
             return None;
         };
-        let modified = tree.nodes[*piece.handle].stamp;
         let mut value = block.value(piece.size, index);
-        let entry = piece.entry;
-        if modified != self.offered[&*piece.handle].1 && self.plant != Plant::SendChanged {
-            self.machine.fail(entry, "it has changed");
+        if has_changed {
+            self.changed(entry, id, tree, rng);
             // Some look before they send, some after.
             return rng.chance(500).then(|| data_record(entry, index, block, value));
         }
-        sent.push((index, value));
+        let is_held = held.get(read.len()) == Some(&value);
+        read.push((index, value));
+        if is_held {
+            same.insert(index);
+        }
         if index + 1 == piece.frames.end {
-            self.machine.frames_read(entry, &sent, &RangeSet::new());
+            self.machine.frames_read(entry, &read, &same);
             self.machine.piece_done(piece.ticket);
         } else {
-            self.streams[stream].work = Some(Work::Frames(piece));
-            self.streams[stream].sent = sent;
+            let work = if held.is_empty() { Work::Frames(piece) } else { Work::Compare(piece, held) };
+            (self.streams[stream].work, self.streams[stream].read, self.streams[stream].same) =
+                (Some(work), read, same);
         }
         if rng.chance(self.rates.wrong_value) {
             value[0] ^= 1;
         }
-        Some(data_record(entry, index, block, value))
+        (!is_held).then(|| data_record(entry, index, block, value))
     }
 
     fn read(&self, piece: &Piece<usize>, index: u64, tree: &mut Tree, rng: &mut Rng) -> Option<Block> {
@@ -290,6 +333,12 @@ impl Sender {
         let pack = PackFrame { job: JOB, crc: block.crc(), files: packed };
         Some(Record::new(block, &Trailer::Pack(pack)))
     }
+}
+
+/// What is offered of an entry, as it is now.
+fn described(node: &Node, place: Place) -> Entry {
+    let meta = Meta { modified: node.stamp, ..Meta::default() };
+    Entry { place, kind: node.offered_kind(), meta, version: node.offered_version() }
 }
 
 fn id(stream: usize) -> StreamId {

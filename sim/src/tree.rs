@@ -1,8 +1,8 @@
 //! What is at the source: a random tree, the order in which it is walked, and files that fail or change under the reader.
 
-use haul_proto::manifest::{Kind, Stamp};
+use haul_proto::manifest::{Kind, Stamp, Version};
 
-use crate::content::Content;
+use crate::content::{Content, frame_len};
 use haul_lab::Rng;
 
 /// Number of entries in a tree that fills the window.
@@ -21,6 +21,8 @@ pub struct Node {
     pub what: What,
     /// Time of last modification.
     pub stamp: Stamp,
+    /// Which file it is, and since when it is unchanged.
+    pub version: Version,
 }
 
 /// What an entry is.
@@ -45,6 +47,8 @@ pub struct File {
     pub trouble: Trouble,
     /// Frames that were read of it.
     pub reads: u64,
+    /// It was changed, and its time was set back: nobody can see that who goes by size and time.
+    pub secretly_changed: bool,
 }
 
 /// What goes wrong with a file at the source.
@@ -133,7 +137,8 @@ impl Tree {
             None => name.clone(),
         };
         let stamp = Stamp { seconds: 1_000_000_000 + (rng.number() >> 40).cast_signed(), nanoseconds: 7 };
-        self.nodes.push(Node { parent, name, path, what, stamp });
+        let version = Version { device: 1, inode: id as u64, changed: stamp };
+        self.nodes.push(Node { parent, name, path, what, stamp, version });
         self.walk.push(Visit::Enter(id));
         id
     }
@@ -150,12 +155,49 @@ impl Tree {
             file.versions.push(content.clone());
             file.trouble = Trouble::None;
             node.stamp.seconds += 1;
+            node.version.changed.seconds += 1;
+        }
+    }
+
+    /// What may have happened to it while no run was at work: files are others, or look as if they were.
+    pub fn pass_time(&mut self, rng: &mut Rng) {
+        let remounted = rng.chance(100);
+        for node in &mut self.nodes {
+            let Node { what: What::File(file), stamp, version, .. } = node else { continue };
+            version.device += u64::from(remounted);
+            let size = file.content.size();
+            let content = match rng.below(40) {
+                0 => Content::random(rng),
+                1 | 2 => Content::of_size(size, rng),
+                // A chmod.
+                3 => file.content.clone(),
+                _ => continue,
+            };
+            version.changed.seconds += 1;
+            if content == file.content {
+                continue;
+            }
+            // Somebody has put the time back.
+            let is_secret = content.size() == size && rng.chance(300);
+            file.secretly_changed |= is_secret;
+            stamp.seconds += i64::from(!is_secret);
+            file.versions.push(content.clone());
+            file.content = content;
+        }
+    }
+
+    /// From now on, every file can be read and stays as it is.
+    pub fn calm_down(&mut self) {
+        for node in &mut self.nodes {
+            if let What::File(file) = &mut node.what {
+                file.trouble = Trouble::None;
+            }
         }
     }
 }
 
 fn file(content: Content, trouble: Trouble) -> What {
-    What::File(File { versions: vec![content.clone()], content, trouble, reads: 0 })
+    What::File(File { versions: vec![content.clone()], content, trouble, reads: 0, secretly_changed: false })
 }
 
 fn trouble(content: &Content, rng: &mut Rng) -> Trouble {
@@ -174,5 +216,11 @@ impl Node {
             What::Link(points_to) => Kind::Symlink { points_to: points_to.clone() },
             What::File(file) => Kind::File { size: file.content.size() },
         }
+    }
+
+    /// What is offered with a large file, so that a later run knows whether it is the same.
+    pub fn offered_version(&self) -> Option<Version> {
+        let is_large = matches!(&self.what, What::File(file) if file.content.size() > frame_len().pack_file_max());
+        is_large.then_some(self.version)
     }
 }

@@ -8,6 +8,7 @@ use crate::disk::{self, Disk};
 use crate::net::Net;
 use crate::receiver::{Fate, Receiver, Settings};
 use crate::sender::Sender;
+use crate::storage::Storage;
 use crate::tree::{Tree, What};
 use haul_lab::Rng;
 
@@ -15,6 +16,10 @@ use haul_lab::Rng;
 const WIDE_EVERY: u64 = 512;
 /// Most streams that break in a run.
 const BREAKS_MAX: u64 = 20;
+/// Most moves that a target makes after its source is gone.
+const MOVES_ALONE_MAX: u64 = 40;
+/// In a thousand moves, this often somebody makes room on a full disk.
+const ROOM_AGAIN: u64 = 100;
 /// In a row, moves that nobody can make, before everybody is asked.
 const IDLE_MAX: u32 = 32;
 
@@ -37,6 +42,8 @@ pub struct Rates {
     pub troubles: u64,
     /// A stream breaks, at each move.
     pub breaks: u64,
+    /// The target's disk becomes full, at each move; room comes again.
+    pub full: u64,
 }
 
 /// What a seed sets.
@@ -48,7 +55,19 @@ pub struct Scenario {
     streams: u16,
     verify_memory: bool,
     wide: bool,
+    resumes: bool,
     crashes: u64,
+}
+
+/// How a run is cut off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Crash {
+    /// The source is gone. The target does some of what it can do without it.
+    Source,
+    /// The target is gone.
+    Target,
+    /// The target's power is gone.
+    Power,
 }
 
 /// What a seed came to.
@@ -76,6 +95,12 @@ pub struct Outcome {
     pub to_devices: u64,
     /// Streams that broke.
     pub broken: u64,
+    /// Frames that an earlier run had left, and that were proven.
+    pub held: u64,
+    /// Frames that were recorded, and not there.
+    pub unproven: u64,
+    /// Runs that found everything calm again after some that did not.
+    pub healed: u64,
 }
 
 impl Outcome {
@@ -93,8 +118,15 @@ impl Outcome {
             mismatched: self.mismatched + other.mismatched,
             to_devices: self.to_devices + other.to_devices,
             broken: self.broken + other.broken,
+            held: self.held + other.held,
+            unproven: self.unproven + other.unproven,
+            healed: self.healed + other.healed,
         }
     }
+}
+
+impl Crash {
+    const ALL: [Self; 3] = [Self::Source, Self::Target, Self::Power];
 }
 
 /// How a run ended.
@@ -117,6 +149,7 @@ impl Scenario {
             wrong_value: rate(&[0, 0, 0, 10]),
             troubles: rate(&[0, 100, 400]),
             breaks: if wide { 0 } else { rng.pick(&[0, 0, 2, 20]) },
+            full: if calm || wide { 0 } else { rng.pick(&[0, 0, 0, 2]) },
         };
         Self {
             force: rng.chance(500),
@@ -124,7 +157,8 @@ impl Scenario {
             streams: 1 + u16::try_from(rng.below(4)).unwrap_or(0),
             verify_memory: rng.chance(300),
             wide,
-            crashes: if rng.chance(400) { 1 + rng.below(2) } else { 0 },
+            resumes: rng.chance(900),
+            crashes: if rng.chance(500) { 1 + rng.below(3) } else { 0 },
         }
     }
 
@@ -137,7 +171,7 @@ impl Scenario {
 /// Runs a seed to its end; the error says what rule was broken.
 pub fn run(seed: u64, plant: Plant, verbose: bool) -> Result<Outcome, String> {
     let mut rng = Rng::new(seed);
-    let scenario = Scenario::random(seed, &mut rng);
+    let mut scenario = Scenario::random(seed, &mut rng);
     let mut tree = Tree::random(&mut rng, scenario.wide, scenario.rates.troubles);
     let mixed = rng.chance(600) && !scenario.wide;
     let before = disk::before(&tree, mixed, &mut rng);
@@ -146,25 +180,30 @@ pub fn run(seed: u64, plant: Plant, verbose: bool) -> Result<Outcome, String> {
     }
     let mut world = World::new(&scenario, plant, verbose, rng, before.clone());
     for _ in 0..scenario.crashes {
-        let most = step_limit(&tree);
-        let crash = crash_step(&mut world.rng, most);
+        let crash = (crash_step(&mut world.rng, step_limit(&tree)), world.rng.pick(&Crash::ALL));
         let ended = world.run_once(&mut tree, &scenario, Some(crash), &before)?;
         if matches!(ended, Ended::Finished) {
             break;
         }
         world.outcome.crashes += 1;
+        tree.pass_time(&mut world.rng);
     }
     world.run_once(&mut tree, &scenario, None, &before)?;
-    if scenario.is_calm() && !scenario.wide {
-        world.again = true;
+    if scenario.wide {
+        return Ok(world.outcome);
+    }
+    if !scenario.is_calm() {
+        world.calm_down(&mut scenario, &mut tree);
         world.run_once(&mut tree, &scenario, None, &before)?;
     }
+    world.again = true;
+    world.run_once(&mut tree, &scenario, None, &before)?;
     Ok(world.outcome)
 }
 
 struct World {
     rng: Rng,
-    disk: Disk,
+    storage: Storage,
     settings: Settings,
     verbose: bool,
     /// A run that finds everything done.
@@ -181,16 +220,26 @@ struct Ends {
 
 impl World {
     fn new(scenario: &Scenario, plant: Plant, verbose: bool, rng: Rng, disk: Disk) -> Self {
-        let Scenario { force, rates, verify_memory, .. } = *scenario;
-        let settings = Settings { force, verify_memory, rates, plant };
-        Self { rng, disk, settings, verbose, again: false, outcome: Outcome::default() }
+        let Scenario { force, rates, verify_memory, resumes, .. } = *scenario;
+        let settings = Settings { force, verify_memory, resumes, rates, plant };
+        Self { rng, storage: Storage::new(disk), settings, verbose, again: false, outcome: Outcome::default() }
+    }
+
+    /// From here on nothing goes wrong: what failed before comes through now.
+    fn calm_down(&mut self, scenario: &mut Scenario, tree: &mut Tree) {
+        tree.pass_time(&mut self.rng);
+        tree.calm_down();
+        scenario.rates = Rates::default();
+        self.settings.rates = scenario.rates;
+        self.storage.full = false;
+        self.outcome.healed += 1;
     }
 
     fn run_once(
         &mut self,
         tree: &mut Tree,
         scenario: &Scenario,
-        crash: Option<u64>,
+        crash: Option<(u64, Crash)>,
         before: &Disk,
     ) -> Result<Ended, String> {
         let Scenario { streams, rates, .. } = *scenario;
@@ -202,25 +251,25 @@ impl World {
             receiver: Receiver::new(streams, self.settings, operands),
             net: Net::new(streams),
         };
-        let at_start = self.disk.clone();
+        let at_start = self.storage.names.clone();
         let ended = self.drive(&mut ends, tree, crash)?;
-        check::names(&self.disk, before, tree)?;
+        check::names(&self.storage.names, before, tree)?;
+        check::done_stays(&ends.receiver, &self.storage.names)?;
         if matches!(ended, Ended::Finished) {
-            check::finished(scenario, tree, &self.disk, &at_start, (&ends.sender, &ends.receiver))?;
+            self.storage.sync_names();
+            check::finished(scenario, tree, &self.storage.names, &at_start, (&ends.sender, &ends.receiver))?;
             if self.again {
                 check::nothing_left_to_do(&ends.receiver, tree)?;
-            } else {
-                self.note_outcome(tree, &ends);
             }
         }
+        self.note_outcome(tree, &ends);
         Ok(ended)
     }
 
     fn note_outcome(&mut self, tree: &Tree, ends: &Ends) {
         let Ends { sender, receiver, .. } = ends;
         let failed = receiver.fates.values().filter(|fate| **fate == Fate::Failed).count();
-        self.outcome = Outcome {
-            entries: tree.nodes.len() as u64,
+        let run = Outcome {
             done: sender.told.done,
             failed: failed as u64,
             refused: sender.told.refused,
@@ -228,19 +277,23 @@ impl World {
             abandoned: receiver.abandoned,
             mismatched: receiver.mismatched,
             to_devices: receiver.device_writes.len() as u64,
-            ..self.outcome
+            held: receiver.held,
+            unproven: receiver.unproven,
+            ..Outcome::default()
         };
+        self.outcome = Outcome { entries: tree.nodes.len() as u64, ..self.outcome.plus(run) };
     }
 
     /// Moves one or the other until both are finished, or until the crash.
-    fn drive(&mut self, ends: &mut Ends, tree: &mut Tree, crash: Option<u64>) -> Result<Ended, String> {
+    fn drive(&mut self, ends: &mut Ends, tree: &mut Tree, crash: Option<(u64, Crash)>) -> Result<Ended, String> {
         let limit = step_limit(tree);
         let (mut steps, mut idle, mut breaks) = (0, 0, 0);
         while !(ends.sender.is_finished() && ends.receiver.is_finished() && ends.net.is_empty()) {
-            if crash == Some(steps) {
-                self.note("crash", true);
+            if let Some((_, crash)) = crash.filter(|(at, _)| *at <= steps) {
+                self.crash(crash, ends, tree)?;
                 return Ok(Ended::Crashed);
             }
+            self.fill_or_clear();
             if breaks < BREAKS_MAX && self.rng.chance(self.settings.rates.breaks) {
                 breaks += 1;
                 self.break_stream(&mut ends.net);
@@ -266,6 +319,34 @@ impl World {
         Ok(Ended::Finished)
     }
 
+    /// Cuts the run off.
+    fn crash(&mut self, crash: Crash, ends: &mut Ends, tree: &mut Tree) -> Result<(), String> {
+        self.note("crash", true);
+        if crash == Crash::Source {
+            let targets: Vec<_> = [4, 5].into_iter().chain((0..ends.net.streams.len()).map(|n| 7 + 2 * n)).collect();
+            for _ in 0..self.rng.below(MOVES_ALONE_MAX) {
+                let actor = self.rng.pick(&targets);
+                self.step(actor, ends, tree)?;
+            }
+        }
+        ends.receiver.die(&mut self.storage, &mut self.rng);
+        if crash == Crash::Power {
+            self.storage.lose_power(&mut self.rng);
+        }
+        self.storage.decay(&mut self.rng);
+        self.storage.full = false;
+        Ok(())
+    }
+
+    /// The target's disk gets full now and then, and somebody makes room again.
+    fn fill_or_clear(&mut self) {
+        if self.storage.full {
+            self.storage.full = !self.rng.chance(ROOM_AGAIN);
+        } else if self.settings.rates.full > 0 {
+            self.storage.full = self.rng.chance(self.settings.rates.full);
+        }
+    }
+
     fn break_stream(&mut self, net: &mut Net) {
         let at = self.rng.index(net.streams.len());
         if !net.streams[at].broken {
@@ -278,16 +359,16 @@ impl World {
     /// Lets one of them move, if it can.
     fn step(&mut self, actor: usize, ends: &mut Ends, tree: &mut Tree) -> Result<bool, String> {
         let Ends { sender, receiver, net } = ends;
-        let (rng, disk) = (&mut self.rng, &mut self.disk);
+        let (rng, storage) = (&mut self.rng, &mut self.storage);
         let (name, moved) = match actor {
             0 => ("walk", sender.walk(tree, rng)),
             1 => ("source speaks", sender.speak(net)),
             2 => ("source listens", sender.listen(net)?),
             3 => ("target speaks", receiver.speak(net)),
-            4 => ("target listens", receiver.listen(net, disk, rng)?),
-            5 => ("target works", receiver.work(disk, rng)?),
+            4 => ("target listens", receiver.listen(net, storage, rng)?),
+            5 => ("target works", receiver.work(storage, rng)?),
             n if n % 2 == 0 => ("source's stream", sender.stream((n - 6) / 2, tree, net, rng)),
-            n => ("target's stream", receiver.stream((n - 6) / 2, net, disk, rng)?),
+            n => ("target's stream", receiver.stream((n - 6) / 2, net, storage, rng)?),
         };
         self.note(name, moved);
         Ok(moved)

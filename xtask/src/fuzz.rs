@@ -1,10 +1,12 @@
 //! `cargo xtask fuzz`: gives each fuzz target some time, with cargo-fuzz and the nightly toolchain.
 //!
-//! The everyday run replays the saved corpus instead (`cargo xtask test --only fuzz`), for which the stable toolchain is enough.
+//! The everyday run replays the saved corpus instead, and what becomes of it at random (`cargo xtask test --only fuzz`), for
+//! which the stable toolchain is enough.
 
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
+use crate::coverage;
 use crate::run::{Ended, Output, run, was_interrupted};
 use crate::suggest;
 use crate::test::root;
@@ -19,6 +21,8 @@ struct Asked {
     seconds: u64,
     /// Names of targets; none means all.
     targets: Vec<String>,
+    /// Instead: what of proto the corpus reaches.
+    coverage: bool,
 }
 
 /// Runs the chore.
@@ -34,7 +38,7 @@ pub fn main(arguments: Vec<String>) -> ExitCode {
 }
 
 fn parse(arguments: &[String]) -> Result<Asked, String> {
-    let mut asked = Asked { seconds: DEFAULT_SECONDS, targets: Vec::new() };
+    let mut asked = Asked { seconds: DEFAULT_SECONDS, targets: Vec::new(), coverage: false };
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         if argument == "--seconds" {
@@ -42,8 +46,10 @@ fn parse(arguments: &[String]) -> Result<Asked, String> {
             asked.seconds = seconds(value)?;
         } else if let Some(value) = argument.strip_prefix("--seconds=") {
             asked.seconds = seconds(value)?;
+        } else if argument == "--coverage" {
+            asked.coverage = true;
         } else if argument.starts_with('-') {
-            return Err(suggest::unknown("option", argument, ["--seconds"], "cargo xtask help"));
+            return Err(suggest::unknown("option", argument, ["--seconds", "--coverage"], "cargo xtask help"));
         } else {
             asked.targets.push(argument.clone());
         }
@@ -57,6 +63,9 @@ fn seconds(value: &str) -> Result<u64, String> {
 
 /// Fuzzes each target in turn; whether none of them found anything.
 fn fuzz(asked: Asked) -> Result<bool, String> {
+    if asked.coverage {
+        return coverage::measure().map(|()| true);
+    }
     let known = targets()?;
     for name in &asked.targets {
         if !known.contains(name) {
@@ -121,11 +130,12 @@ mod tests {
 
     #[test]
     fn reads_its_arguments() {
-        assert_eq!(parse(&[]), Ok(Asked { seconds: DEFAULT_SECONDS, targets: vec![] }));
+        assert_eq!(parse(&[]), Ok(Asked { seconds: DEFAULT_SECONDS, targets: vec![], coverage: false }));
         assert_eq!(
             parse(&words("--seconds 5 control frame")),
-            Ok(Asked { seconds: 5, targets: words("control frame") })
+            Ok(Asked { seconds: 5, targets: words("control frame"), coverage: false })
         );
+        assert!(parse(&words("--coverage")).is_ok_and(|asked| asked.coverage));
         assert!(parse(&words("--seconds 0")).is_err());
         assert!(parse(&words("--seconds")).is_err());
         assert!(parse(&words("--secondz 5")).is_err_and(|text| text.contains("--seconds")));

@@ -5,11 +5,14 @@
 
 mod artifacts;
 mod bench;
+mod coverage;
 mod dist;
 mod elf;
 mod fuzz;
 mod report;
+mod rows;
 mod run;
+mod soak;
 mod suggest;
 mod test;
 mod tools;
@@ -46,8 +49,14 @@ const CHORES: &[Chore] = &[
     Chore {
         name: "fuzz",
         arguments: "[--seconds N] [TARGET]...",
-        about: "runs the fuzz targets for N seconds each (60), with the nightly toolchain",
+        about: "runs the fuzz targets for N seconds each (60), with the nightly toolchain; --coverage: what the corpus reaches",
         start: fuzz::main,
+    },
+    Chore {
+        name: "soak",
+        arguments: "[--minutes N] [--only ROW]...",
+        about: "tries what the everyday tests try, for hours; `cargo xtask soak --list` names the rows",
+        start: soak::main,
     },
 ];
 

@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::rows::{self, ROWS};
+
 /// How often each thing was tried that a harness tries many times over.
 pub type Cases = BTreeMap<String, u64>;
 
@@ -146,8 +148,12 @@ impl Report {
         for (name, number) in self.rows.iter().flat_map(|row| &row.cases) {
             *all.entry(name.clone()).or_default() += number;
         }
-        let lines = all.iter().map(|(name, number)| format!("{number:>12}  {name}\n")).collect::<String>();
-        if lines.is_empty() { lines } else { format!("\n{:>12}  tried, with nothing wrong\n{lines}", "cases") }
+        if all.is_empty() {
+            return String::new();
+        }
+        let others = all.iter().filter(|(name, _)| !rows::counts(name));
+        let others = others.map(|(name, number)| format!("{name:<81} {number:>10}\n"));
+        rows::table(ROWS.iter().map(|row| (row, row.everyday, row.ran(&all)))) + &others.collect::<String>()
     }
 
     fn line(&self, row: &Row) -> String {
@@ -210,7 +216,7 @@ mod tests {
         let mut report = Report::default();
         report.push(Row { cases, ..row(Verdict::Passed, Counts::default()) });
         let text = report.render();
-        assert!(text.contains("         118  kills\n") && text.contains("           7  bits on a stream\n"), "{text}");
+        assert!(text.contains("       100        118\n") && text.contains("         7\n"), "{text}");
         assert!(!text.contains("broken"), "{text}");
     }
 

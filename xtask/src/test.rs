@@ -5,7 +5,8 @@
 mod harness;
 mod steps;
 
-pub use steps::{cargo, root};
+pub use harness::Harness;
+pub use steps::{Built, build_all, cargo, package_of, root};
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -39,7 +40,7 @@ pub const STEPS: &[Step] = &[
     step("docs", 20, steps::docs, "no warning in the documentation"),
     step("unit", 8, steps::unit, "unit and property tests of every package, and the documentation's examples"),
     step("simulator", 8, steps::simulator, "the protocol's two machines under faults from seeds"),
-    step("fuzz", 5, steps::fuzz, "the fuzz targets over their saved corpus"),
+    step("fuzz", 8, steps::fuzz, "the fuzz targets over their saved corpus, and what becomes of it at random"),
     step("e2e", 15, steps::e2e, "the real program, with real sshds, namespaces, signals and full disks"),
 ];
 

@@ -1,16 +1,17 @@
-//! Runs test executables one after the other and adds up what they report.
+//! Runs test executables, one after the other or some at once, and adds up what they report.
 //!
 //! A test that finds out that it cannot run (no root, no such tool) prints a line `SKIPPED: REASON` and returns; libtest then
 //! calls it passed. So that it is not counted as such, the output of passed tests is asked for as well, and searched.
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::steps::Done;
 use crate::artifacts::Executable;
 use crate::report::{Counts, add_cases};
-use crate::run::{Output, run};
+use crate::run::{Ended, Output, run};
 
 /// How a line begins with which a test says that it did not run.
 const SKIPPED: &str = "SKIPPED: ";
@@ -25,31 +26,56 @@ pub struct Harness<'a> {
     pub environment: Vec<(&'static str, String)>,
     /// Arguments for each of them.
     pub arguments: Vec<&'static str>,
+    /// So many run at the same time; what each says is shown when it has ended, unless there is but one.
+    pub at_once: usize,
 }
 
 impl Harness<'_> {
     /// Runs `executables`. No test at all is a failure.
     pub fn run(&self, executables: &[&Executable]) -> Done {
-        let mut done = Done::default();
         let started = Instant::now();
-        for executable in executables {
-            println!("\n--- {}", executable.label(self.root));
-            let left = self.limit.saturating_sub(started.elapsed());
-            let ended = run(&mut self.command(executable), left, Output::Shown);
-            let mut counts = Counts::parse(&ended.stdout);
-            let skips = skips(&ended.stdout);
-            counts.set_aside(skips.len() as u64);
-            done.counts.add(counts);
-            done.skips.extend(skips);
-            add_cases(&mut done.cases, &ended.stdout);
-            if let Some(why) = ended.failure {
-                done.failures.push(format!("{}: {}", executable.label(self.root), reason(&why, counts, &ended.stdout)));
+        let (done, waiting) = (Mutex::new(Done::default()), Mutex::new(executables.iter()));
+        std::thread::scope(|scope| {
+            for _ in 0..self.at_once {
+                scope.spawn(|| {
+                    loop {
+                        let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
+                        let Some(executable) = next else { return };
+                        let left = self.limit.saturating_sub(started.elapsed());
+                        self.run_one(executable, left, &done);
+                    }
+                });
             }
-        }
+        });
+        let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
         if done.counts == Counts::default() && done.failures.is_empty() {
             done.failures.push("not one test was run".to_owned());
         }
         done
+    }
+
+    fn run_one(&self, executable: &Executable, limit: Duration, all: &Mutex<Done>) {
+        let title = format!("\n--- {}", executable.label(self.root));
+        let alone = self.at_once == 1;
+        if alone {
+            println!("{title}");
+        }
+        let begun = Instant::now();
+        let output = if alone { Output::Shown } else { Output::Kept };
+        let Ended { stdout, failure } = run(&mut self.command(executable), limit, output);
+        let mut done = all.lock().unwrap_or_else(PoisonError::into_inner);
+        if !alone {
+            println!("{title} ({:.1} s)\n{stdout}", begun.elapsed().as_secs_f64());
+        }
+        let mut counts = Counts::parse(&stdout);
+        let skips = skips(&stdout);
+        counts.set_aside(skips.len() as u64);
+        done.counts.add(counts);
+        done.skips.extend(skips);
+        add_cases(&mut done.cases, &stdout);
+        if let Some(why) = failure {
+            done.failures.push(format!("{}: {}", executable.label(self.root), reason(&why, counts, &stdout)));
+        }
     }
 
     fn command(&self, executable: &Executable) -> Command {
@@ -81,7 +107,8 @@ fn skips(stdout: &str) -> Vec<String> {
     found
 }
 
-/// Why an executable failed: the tests by name, or how it ended where it did not get so far as to name any.
+/// Why an executable failed: the tests by name, each with the first line of what it said (which holds the seed, where
+/// there is one), or how it ended where it did not get so far as to name any.
 fn reason(ended: &str, counts: Counts, stdout: &str) -> String {
     if counts.failed == 0 {
         return ended.to_owned();
@@ -89,7 +116,18 @@ fn reason(ended: &str, counts: Counts, stdout: &str) -> String {
     let mut names: Vec<_> =
         stdout.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED")).collect();
     names.sort_unstable();
-    names.join(", ")
+    let told = names.iter().map(|name| match first_words(name, stdout) {
+        Some(words) => format!("{name} ({words})"),
+        None => (*name).to_owned(),
+    });
+    told.collect::<Vec<_>>().join(", ")
+}
+
+/// The first line of a test's first panic.
+fn first_words<'o>(test: &str, stdout: &'o str) -> Option<&'o str> {
+    let (_, output) = stdout.split_once(&format!("---- {test} stdout ----\n"))?;
+    let (_, panic) = output.split_once(" panicked at ")?;
+    panic.lines().nth(1).filter(|line| !line.is_empty())
 }
 
 #[cfg(test)]
@@ -108,6 +146,10 @@ mod tests {
     fn names_the_tests_that_failed() {
         let stdout = "test a::b ... ok\ntest a::c ... FAILED\ntest result: FAILED. 1 passed; 1 failed; 0 ignored;\n";
         assert_eq!(reason("exit status 101", Counts::parse(stdout), stdout), "a::c");
+        let said = format!(
+            "---- a::c stdout ----\n\nthread 'a::c' (7) panicked at src/x.rs:1:2:\nseed 17: it was taken\nnote: x\n{stdout}"
+        );
+        assert_eq!(reason("exit status 101", Counts::parse(stdout), &said), "a::c (seed 17: it was taken)");
         assert_eq!(reason("killed by signal 9", Counts::default(), ""), "killed by signal 9");
     }
 }

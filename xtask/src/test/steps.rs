@@ -16,6 +16,11 @@ use crate::tools;
 
 /// How many end-to-end tests run at once: they start sshds and wait a lot, so more than cores is no gain on small machines.
 const E2E_THREADS: &str = "--test-threads=2";
+/// How many executables of them run at once.
+const E2E_AT_ONCE: usize = 2;
+/// Those that take longest, in the order in which they are begun with: or the last one would be waited for alone. Some of
+/// them wait most of the time, and others compute.
+const LONG: &[&str] = &["damage", "glitches", "faults", "retries", "status", "ways", "compression", "bootstrap"];
 
 /// What a step came to.
 #[derive(Debug, Default)]
@@ -49,9 +54,11 @@ pub struct Context {
 
 /// What the build step made.
 #[derive(Debug, Clone)]
-struct Built {
-    tests: Vec<Executable>,
-    haul: PathBuf,
+pub struct Built {
+    /// Test executables.
+    pub tests: Vec<Executable>,
+    /// The program.
+    pub haul: PathBuf,
 }
 
 impl Context {
@@ -125,7 +132,7 @@ pub fn build(context: &mut Context, _: &Step) -> Done {
 }
 
 /// Builds every test and the program; the two calls share all but the last links.
-fn build_all(limit: Duration) -> Result<Built, String> {
+pub fn build_all(limit: Duration) -> Result<Built, String> {
     let build = |arguments: &[&str]| {
         let ended = run(cargo(arguments).arg("--message-format=json-render-diagnostics"), limit, Output::Kept);
         match ended.failure {
@@ -141,7 +148,7 @@ fn build_all(limit: Duration) -> Result<Built, String> {
 }
 
 pub fn unit(context: &mut Context, step: &Step) -> Done {
-    let mut done = run_tests(context, step, &[], |package| !matches!(package, "e2e" | "sim" | "fuzz"));
+    let mut done = run_tests(context, step, 1, &[], |package| !matches!(package, "e2e" | "sim" | "fuzz"));
     if context.built().is_err() {
         return done;
     }
@@ -152,35 +159,43 @@ pub fn unit(context: &mut Context, step: &Step) -> Done {
 }
 
 pub fn simulator(context: &mut Context, step: &Step) -> Done {
-    run_tests(context, step, &[], |package| package == "sim")
+    run_tests(context, step, 1, &[], |package| package == "sim")
 }
 
 pub fn fuzz(context: &mut Context, step: &Step) -> Done {
-    run_tests(context, step, &[], |package| package == "fuzz")
+    run_tests(context, step, 1, &[], |package| package == "fuzz")
 }
 
 pub fn e2e(context: &mut Context, step: &Step) -> Done {
-    run_tests(context, step, &[E2E_THREADS], |package| package == "e2e")
+    run_tests(context, step, E2E_AT_ONCE, &[E2E_THREADS], |package| package == "e2e")
 }
 
 /// Runs the test executables of the packages that `wanted` chooses by their directory under the root.
-fn run_tests(context: &mut Context, step: &Step, arguments: &[&'static str], wanted: fn(&str) -> bool) -> Done {
+fn run_tests(
+    context: &mut Context,
+    step: &Step,
+    at_once: usize,
+    arguments: &[&'static str],
+    wanted: fn(&str) -> bool,
+) -> Done {
     let built = match context.built() {
         Ok(built) => built,
         Err(why) => return Done::failed(format!("nothing could be run: {why}")),
     };
-    let chosen: Vec<_> = built.tests.iter().filter(|test| wanted(package_of(test))).collect();
+    let mut chosen: Vec<_> = built.tests.iter().filter(|test| wanted(package_of(test))).collect();
+    chosen.sort_by_key(|test| LONG.iter().position(|name| *name == test.target).unwrap_or(LONG.len()));
     let harness = Harness {
         root: root(),
         limit: step.limit,
         environment: vec![("HAUL_BIN", built.haul.to_string_lossy().into_owned())],
         arguments: arguments.to_vec(),
+        at_once,
     };
     harness.run(&chosen)
 }
 
 /// A package's directory under the root: `sim`, `crates/proto`.
-fn package_of(executable: &Executable) -> &str {
+pub fn package_of(executable: &Executable) -> &str {
     let package = executable.package_dir.strip_prefix(root()).unwrap_or(&executable.package_dir);
     package.to_str().unwrap_or_default()
 }

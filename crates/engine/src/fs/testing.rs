@@ -71,14 +71,19 @@ impl Drop for DeepTemp {
 
 /// Runs a test in a thread of its own and fails when it takes too long.
 pub fn in_time<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static) -> T {
+    in_time_of(TEST_TIMEOUT, test)
+}
+
+/// The same with another limit.
+pub fn in_time_of<T: Send + 'static>(limit: Duration, test: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, outcome) = channel();
     let thread = std::thread::spawn(move || {
         let result = test();
         let _ = done.send(());
         result
     });
-    match outcome.recv_timeout(TEST_TIMEOUT) {
-        Err(RecvTimeoutError::Timeout) => panic!("took longer than {TEST_TIMEOUT:?}"),
+    match outcome.recv_timeout(limit) {
+        Err(RecvTimeoutError::Timeout) => panic!("took longer than {limit:?}"),
         // Disconnected: it panicked, and so does this.
         _ => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
     }

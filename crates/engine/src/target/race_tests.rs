@@ -2,7 +2,8 @@
 //! for links that lead outside, as fast as that goes (renameat2(2), RENAME_EXCHANGE).
 //!
 //! Whatever haul does must stay inside. Each operation has a twin that goes by paths, and looks before it acts; the
-//! same race has to lead the twins outside, or it would show nothing. The race goes on for `HAUL_RACE_SECONDS`.
+//! same race has to lead the twins outside, or it would show nothing. The race goes on for `HAUL_RACE_SECONDS` for each
+//! operation.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use haul_lab::{cases, count};
 use haul_proto::manifest::{Meta, Stamp};
 use haul_proto::path::Name;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps, openat, renameat_with, unlinkat};
@@ -22,11 +24,11 @@ use super::rivals::Rivals;
 use super::temporary::{Unfinished, temporary_name};
 use super::whole::give_name;
 use crate::fs::meta::{apply, apply_to_symlink};
-use crate::fs::testing::{KEEP, in_time, name};
+use crate::fs::testing::{KEEP, in_time_of, name};
 use crate::fs::{Dir, FdCache, Found, Keep, Links, Look, Walker};
 
-/// How long the race goes on where nobody says otherwise.
-const RACE: Duration = Duration::from_secs(3);
+/// Seconds for each operation, where nobody says otherwise.
+const RACE_SECONDS: u64 = 3;
 /// How long it may take until every twin was led outside once.
 const RACE_MAX: Duration = Duration::from_secs(60);
 /// How often an operation is tried before it is another one's turn.
@@ -272,10 +274,8 @@ fn exchange(places: &[(OwnedFd, OwnedFd)], now: &AtomicUsize, over: &AtomicBool)
     }
 }
 
-fn race(arenas: &mut [Arena], now: &AtomicUsize) {
+fn race(arenas: &mut [Arena], now: &AtomicUsize, enough: Duration) {
     let begun = Instant::now();
-    let seconds = std::env::var("HAUL_RACE_SECONDS").map(|text| Duration::from_secs(text.parse().expect("a number")));
-    let enough = seconds.unwrap_or(RACE);
     let lost = |arena: &Arena| arena.by_path.escapes > 0 && arena.held.done > 0;
     while begun.elapsed() < enough || (!arenas.iter().all(lost) && begun.elapsed() < RACE_MAX.max(enough)) {
         for (number, (arena, (_, held, by_path))) in arenas.iter_mut().zip(OPERATIONS).enumerate() {
@@ -287,19 +287,21 @@ fn race(arenas: &mut [Arena], now: &AtomicUsize) {
 
 #[test]
 fn nobody_who_exchanges_what_is_on_the_way_leads_haul_outside() {
-    in_time(|| {
+    let seconds = cases("HAUL_RACE_SECONDS", RACE_SECONDS);
+    let enough = Duration::from_secs(seconds * OPERATIONS.len() as u64);
+    in_time_of(RACE_MAX + 2 * enough, move || {
         let mut arenas: Vec<_> = OPERATIONS.iter().map(|_| Arena::new()).collect();
         let open = arenas.iter().map(|arena| (arena.root.fd().unwrap(), arena.inside.try_clone().unwrap()));
         let places: Vec<_> = open.map(|(root, inside)| (root.try_clone().unwrap(), inside)).collect();
         let (now, over) = (AtomicUsize::new(0), AtomicBool::new(false));
         std::thread::scope(|scope| {
             scope.spawn(|| exchange(&places, &now, &over));
-            race(&mut arenas, &now);
+            race(&mut arenas, &now, enough);
             over.store(true, Ordering::Relaxed);
         });
         for (arena, (operation, ..)) in arenas.iter().zip(OPERATIONS) {
             let Arena { held, by_path, .. } = arena;
-            println!("COUNT path-race-{operation} {}", held.tries);
+            count(&format!("path-race-{operation}"), held.tries);
             println!(
                 "  {operation}: {} done, {} escapes; by path: {} done, {} escapes",
                 held.done, held.escapes, by_path.done, by_path.escapes
@@ -310,5 +312,6 @@ fn nobody_who_exchanges_what_is_on_the_way_leads_haul_outside() {
             assert!(arena.held.done > 0, "{operation} was never done");
             assert!(arena.by_path.escapes > 0, "{operation}: the race is too slow to show anything");
         }
+        count("path-race-seconds-each", seconds);
     });
 }

@@ -1,0 +1,182 @@
+//! What is whole gets its name, and later the disk has that; what fails is given up. Each entry comes to one end.
+
+use std::sync::Arc;
+
+use haul_lab::Rng;
+use haul_proto::ids::EntryId;
+use haul_proto::manifest::Stamp;
+use haul_proto::session::target::{Finish, Lost};
+
+use super::{Done, Fate, Receiver, Todo};
+use crate::Plant;
+use crate::content::Content;
+use crate::disk::Standing;
+use crate::storage::Storage;
+
+impl Receiver {
+    /// Does one thing that is to be done.
+    pub fn work(&mut self, storage: &mut Storage, rng: &mut Rng) -> Done<bool> {
+        if self.todo.is_empty() {
+            return Ok(false);
+        }
+        let at = rng.index(self.todo.len());
+        let fails = storage.full || rng.chance(self.settings.rates.name);
+        match self.todo.swap_remove(at) {
+            Todo::Prove(proof) => self.prove(proof, storage, rng)?,
+            Todo::Remove { entry, handle } => {
+                storage.parts.remove(&self.open[handle].path);
+                self.close(handle, Fate::Failed)?;
+                let finish = self.machine.abandoned(entry);
+                self.todo.extend(finish.map(Todo::Finish));
+            }
+            Todo::Settle { entry, handle } => {
+                storage.sync_name(&self.open[handle].path);
+                self.settle(entry, handle)?;
+            }
+            Todo::Finish(finish) if fails && finish.end.is_some() => self.lose_frames(finish, storage, rng)?,
+            Todo::Finish(finish) if fails => self.fail(finish.entry, *finish.handle, storage)?,
+            Todo::Name { entry, handle, .. } if fails => self.lose(entry, handle, storage)?,
+            Todo::Name { entry, handle, content, modified } => self.name(entry, handle, content, modified, storage)?,
+            Todo::Finish(Finish { entry, handle, end: Some(end) }) => {
+                let content = self.whole(*handle, storage)?;
+                if self.settings.verify_memory && content.digest() != end.digest {
+                    return Err("a file whose digest is not what its source said is called whole".into());
+                }
+                self.name(entry, *handle, content, end.modified, storage)?;
+            }
+            Todo::Finish(Finish { entry, handle, end: None }) => self.finish_directory(entry, *handle)?,
+        }
+        Ok(true)
+    }
+
+    /// What came of a large file that is called whole.
+    fn whole(&mut self, handle: usize, storage: &mut Storage) -> Done<Content> {
+        let open = &mut self.open[handle];
+        let blocks = match (&mut open.device, storage.parts.get_mut(&open.path)) {
+            (Some(blocks), _) => std::mem::take(blocks).into_iter().collect(),
+            (None, Some(part)) => {
+                part.sync();
+                return Ok(part.content());
+            }
+            (None, None) => None,
+        };
+        blocks.map(Content::from_blocks).ok_or_else(|| "a file with holes is called whole".into())
+    }
+
+    fn name(
+        &mut self,
+        entry: EntryId,
+        handle: usize,
+        content: Content,
+        modified: Stamp,
+        storage: &mut Storage,
+    ) -> Done<()> {
+        let open = &mut self.open[handle];
+        if std::mem::replace(&mut open.closed, true) {
+            return Ok(());
+        }
+        if open.device.is_some() {
+            self.device_writes.push((open.path.clone(), content));
+            return self.settle(entry, handle);
+        }
+        let written = self.settings.plant != Plant::NameUnwritten;
+        storage.give_name(&open.path, Standing::File(content, modified), written);
+        if self.settings.plant == Plant::SettleEarly {
+            return self.settle(entry, handle);
+        }
+        self.todo.push(Todo::Settle { entry, handle });
+        Ok(())
+    }
+
+    /// An entry is at its place, to stay.
+    fn settle(&mut self, entry: EntryId, handle: usize) -> Done<()> {
+        let open = &self.open[handle];
+        let (path, directory) = (open.path.clone(), open.directory);
+        self.settled(&path, Fate::Done, directory)?;
+        let finish = self.machine.settle(entry, true);
+        self.todo.extend(finish.map(Todo::Finish));
+        Ok(())
+    }
+
+    fn finish_directory(&mut self, entry: EntryId, handle: usize) -> Done<()> {
+        let open = &self.open[handle];
+        let left = self.unsettled_in.get(&open.path).copied().unwrap_or(0);
+        if !open.directory || left > 0 {
+            return Err(format!("a directory is called complete with {left} entries to come"));
+        }
+        self.open[handle].closed = true;
+        self.settle(entry, handle)
+    }
+
+    /// A whole file of a pack does not reach the disk: it comes again, and if it is lost then, it fails.
+    fn lose(&mut self, entry: EntryId, handle: usize, storage: &mut Storage) -> Done<()> {
+        if self.open[handle].closed {
+            return Ok(());
+        }
+        if self.machine.lost(vec![Lost { entry, handle: Arc::new(handle), left: None }]).is_empty() {
+            self.resent += 1;
+            return Ok(());
+        }
+        self.fail(entry, handle, storage)
+    }
+
+    /// Some frames of a whole file, or all, are not on the disk as they were sent: they come again, and if the file is lost
+    /// then, it fails.
+    fn lose_frames(&mut self, finish: Finish<usize>, storage: &mut Storage, rng: &mut Rng) -> Done<()> {
+        let Finish { entry, handle, end } = finish;
+        let open = &self.open[*handle];
+        let end = end.filter(|_| !open.closed && open.device.is_none());
+        let Some((mut end, part)) = end.zip(storage.parts.get_mut(&open.path)) else {
+            return self.fail(entry, *handle, storage);
+        };
+        let frames = end.tree.frames();
+        let at = rng.below(frames.max(1));
+        end.tree.forget(&if rng.chance(500) { 0..frames } else { at..at + 1 });
+        end.tree.seen().gaps(frames).flatten().for_each(|frame| part.lose(frame));
+        let left = Some((open.size, end));
+        if self.machine.lost(vec![Lost { entry, handle: Arc::clone(&handle), left }]).is_empty() {
+            self.resent += 1;
+            return Ok(());
+        }
+        self.fail(entry, *handle, storage)
+    }
+
+    /// Gives up an entry, unless another thread did so before. What the next run can go on with stays.
+    pub(super) fn fail(&mut self, entry: EntryId, handle: usize, storage: &mut Storage) -> Done<()> {
+        let open = &self.open[handle];
+        if open.closed {
+            return Ok(());
+        }
+        if storage.parts.get(&open.path).is_some_and(|part| !part.has_journal()) {
+            storage.parts.remove(&open.path);
+        }
+        self.close(handle, Fate::Failed)?;
+        if self.settings.plant != Plant::FailSilently {
+            let finish = self.machine.settle(entry, false);
+            self.todo.extend(finish.map(Todo::Finish));
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, handle: usize, fate: Fate) -> Done<()> {
+        let open = &mut self.open[handle];
+        if std::mem::replace(&mut open.closed, true) {
+            return Ok(());
+        }
+        let (path, directory) = (open.path.clone(), open.directory);
+        self.settled(&path, fate, directory)
+    }
+
+    /// Notes what became of an entry: once.
+    pub(super) fn settled(&mut self, path: &[u8], fate: Fate, directory: bool) -> Done<()> {
+        if let Some(before) = self.fates.insert(path.to_vec(), fate) {
+            return Err(format!("an entry is {before:?}, and then {fate:?}"));
+        }
+        self.unsettled -= usize::from(!directory);
+        let parent = path.iter().rposition(|byte| *byte == b'/').map(|at| &path[..at]);
+        if let Some(left) = parent.and_then(|parent| self.unsettled_in.get_mut(parent)) {
+            *left -= 1;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,118 @@
+//! What an earlier run left of a file: found, and proven frame by frame before it counts.
+
+use std::collections::VecDeque;
+
+use haul_lab::Rng;
+use haul_proto::ids::EntryId;
+use haul_proto::integrity::Digest;
+use haul_proto::journal::{Header, Kinship, Record};
+use haul_proto::manifest::{Entry, Kind};
+use haul_proto::path::Name;
+use haul_proto::ranges::RangeSet;
+use haul_proto::session::target::Step;
+
+use super::{Done, Receiver, Todo};
+use crate::Plant;
+use crate::content::frame_len;
+use crate::parts::Part;
+use crate::storage::Storage;
+
+/// Most frames that are looked at before others have their turn.
+const AT_A_TIME: u64 = 4;
+
+/// A file of which a part is there, while it is being proven.
+pub struct Proof {
+    entry: EntryId,
+    handle: usize,
+    /// Frames that are recorded and were not looked at; none before it was said what is not recorded.
+    claimed: Option<VecDeque<u64>>,
+}
+
+impl Proof {
+    /// With nothing proven yet.
+    pub fn new(entry: EntryId, handle: usize) -> Self {
+        Self { entry, handle, claimed: None }
+    }
+}
+
+impl Receiver {
+    /// Whether there is a part to go on with, and then whether the source is to compare it. Otherwise a new one is there
+    /// afterwards, if the file is to have one.
+    pub(super) fn find_part(&self, path: &[u8], entry: &Entry, storage: &mut Storage) -> Option<bool> {
+        let Kind::File { size } = entry.kind else { return None };
+        if size <= frame_len().pack_file_max() {
+            return None;
+        }
+        let offered = entry.version.filter(|_| self.settings.resumes).and_then(|version| {
+            let name = path.rsplit(|byte| *byte == b'/').next().and_then(|name| Name::new(name).ok())?;
+            Some(Header { name, size, modified: entry.meta.modified, version, frame: frame_len() })
+        });
+        let compare = offered.as_ref().zip(storage.parts.get(path)).and_then(|(offered, part)| {
+            let kinship = part.header().map(|header| header.kinship(offered));
+            match (kinship, self.settings.plant) {
+                (_, Plant::TrustSize) | (Some(Kinship::Other), Plant::KeepOther) => {
+                    (part.size() == size).then_some(false)
+                }
+                (Some(Kinship::Same), _) | (Some(Kinship::Likely), Plant::SkipCompare) => Some(false),
+                (Some(Kinship::Likely), _) => Some(true),
+                (Some(Kinship::Other | Kinship::Unusable) | None, _) => None,
+            }
+        });
+        if compare.is_none() {
+            storage.parts.insert(path.to_vec(), Part::new(size, offered.as_ref()));
+        }
+        compare
+    }
+
+    /// Goes on with a proof, and puts it back where that was not the end of it.
+    pub(super) fn prove(&mut self, proof: Proof, storage: &mut Storage, rng: &mut Rng) -> Done<()> {
+        let Proof { entry, handle, claimed } = proof;
+        let open = &self.open[handle];
+        let Some(part) = storage.parts.get(&open.path).filter(|_| !open.closed) else { return Ok(()) };
+        let (size, compare) = (open.size, open.compare);
+        let Some(mut claimed) = claimed else {
+            let frames = frame_len().frames(size);
+            let mut recorded = RangeSet::new();
+            recorded.extend((0..frames).filter(|frame| self.is_claimed(part, *frame)));
+            let gaps: Vec<_> = recorded.gaps(frames).collect();
+            self.machine.lacks(entry, &gaps);
+            let claimed = Some(recorded.iter().flatten().collect());
+            self.todo.push(Todo::Prove(Proof { entry, handle, claimed }));
+            return Ok(());
+        };
+        for _ in 0..=rng.below(AT_A_TIME) {
+            let Some(frame) = claimed.pop_front() else { return Ok(()) };
+            match self.proven(part, frame) {
+                Some(value) => {
+                    self.held += 1;
+                    let step = self.machine.holds(entry, frame, &[value], compare);
+                    if !matches!(step, Step::None) {
+                        return self.follow(step, storage);
+                    }
+                }
+                None => {
+                    self.unproven += 1;
+                    self.machine.lacks(entry, std::slice::from_ref(&(frame..frame + 1)));
+                }
+            }
+        }
+        self.todo.push(Todo::Prove(Proof { entry, handle, claimed: Some(claimed) }));
+        Ok(())
+    }
+
+    fn is_claimed(&self, part: &Part, frame: u64) -> bool {
+        self.settings.plant == Plant::TrustSize || part.recorded(frame).is_some()
+    }
+
+    /// The value of a frame, if it is what was recorded.
+    fn proven(&self, part: &Part, frame: u64) -> Option<Digest> {
+        let (there, recorded) = (part.read(frame), part.recorded(frame));
+        let value = there.value(part.size(), frame);
+        match (self.settings.plant, recorded) {
+            (Plant::TrustSize, _) => Some(value),
+            (Plant::SkipProof, Some(recorded)) => recorded.value,
+            (_, Some(recorded)) => (recorded == Record { crc: there.crc(), value: Some(value) }).then_some(value),
+            (_, None) => None,
+        }
+    }
+}

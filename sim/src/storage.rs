@@ -1,0 +1,96 @@
+//! The target's disk as a whole: names, parts of files, and which names a loss of power could still take back. It outlives
+//! the runs that work on it.
+
+use std::collections::BTreeMap;
+
+use haul_lab::Rng;
+
+use crate::content::Content;
+use crate::disk::{Disk, Standing};
+use crate::parts::Part;
+
+/// A part decays this often in a thousand, whenever a run has ended badly.
+const DECAYS: u64 = 60;
+
+/// What runs leave for each other.
+#[derive(Debug, Default)]
+pub struct Storage {
+    /// What stands under which name.
+    pub names: Disk,
+    /// What will get which name.
+    pub parts: BTreeMap<Vec<u8>, Part>,
+    /// No room: whatever writes fails.
+    pub full: bool,
+    unsynced: BTreeMap<Vec<u8>, Unsynced>,
+}
+
+/// A name that was given and that the disk may not have yet.
+#[derive(Debug)]
+struct Unsynced {
+    /// What the name stood for.
+    before: Option<Standing>,
+    /// What got the name, if that was a part.
+    part: Option<Part>,
+    /// Its bytes are on the disk.
+    written: bool,
+}
+
+impl Storage {
+    /// With these names, all of them on the disk.
+    pub fn new(names: Disk) -> Self {
+        Self { names, ..Self::default() }
+    }
+
+    /// Gives a name; the disk need not have it. `written`: it has the bytes.
+    pub fn give_name(&mut self, path: &[u8], standing: Standing, written: bool) {
+        let part = self.parts.remove(path);
+        let before = self.names.insert(path.to_vec(), standing);
+        let unsynced = Unsynced { before, part, written };
+        self.unsynced.entry(path.to_vec()).or_insert(unsynced);
+    }
+
+    /// The disk has this name.
+    pub fn sync_name(&mut self, path: &[u8]) {
+        self.unsynced.remove(path);
+    }
+
+    /// The disk has all names.
+    pub fn sync_names(&mut self) {
+        self.unsynced.clear();
+    }
+
+    /// The power is gone, and comes back.
+    pub fn lose_power(&mut self, rng: &mut Rng) {
+        self.parts.values_mut().for_each(|part| part.lose_power(rng));
+        for (path, Unsynced { before, part, written }) in std::mem::take(&mut self.unsynced) {
+            if rng.chance(500) {
+                if let (false, Some(Standing::File(content, _))) = (written, self.names.get_mut(&path)) {
+                    *content = lost(content);
+                }
+                continue;
+            }
+            match before {
+                Some(before) => self.names.insert(path.clone(), before),
+                None => self.names.remove(&path),
+            };
+            if let Some(mut part) = part {
+                part.lose_power(rng);
+                self.parts.insert(path, part);
+            }
+        }
+    }
+
+    /// Time passes over what a run has left.
+    pub fn decay(&mut self, rng: &mut Rng) {
+        for part in self.parts.values_mut() {
+            if rng.chance(DECAYS) {
+                part.decay(rng);
+            }
+        }
+    }
+}
+
+/// What a file contains whose name reached the disk, and whose bytes did not: all of its length, and zeros.
+fn lost(content: &Content) -> Content {
+    Part::new(content.size(), None).content()
+}

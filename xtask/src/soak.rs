@@ -1,0 +1,205 @@
+//! `cargo xtask soak`: tries what the everyday tests try, many times as often: each row of the table as often as its soak
+//! column says, or as often as its share of `--minutes` allows.
+//!
+//! With `--minutes`, a row is first tried a few times, which tells what a try costs, and then as often as its share of what
+//! is left allows; what it does not use is for those behind it. A row that fails does not stop the others.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use crate::artifacts::Executable;
+use crate::report::Cases;
+use crate::rows::{ROWS, Row, Tests, table};
+use crate::run::was_interrupted;
+use crate::suggest;
+use crate::test::{Built, Harness, build_all, package_of, root};
+
+/// What building may take.
+const BUILD_LIMIT: Duration = Duration::from_secs(40 * 60);
+/// How long a row may go on that has as much time as it likes.
+const ROW_LIMIT: Duration = Duration::from_secs(24 * 3600);
+/// How much longer than planned a row may take before it counts as stuck.
+const GRACE: Duration = Duration::from_secs(15 * 60);
+/// Of its share of the time, a row plans with so much: what was learned from a few tries is a guess.
+const PLANNED_PERCENT: u128 = 90;
+
+#[derive(Debug, PartialEq, Eq)]
+struct Asked {
+    minutes: Option<u64>,
+    /// Names of rows; none means all.
+    rows: Vec<String>,
+    list: bool,
+}
+
+/// What came of a row.
+struct Outcome {
+    row: &'static Row,
+    ran: u64,
+    failures: Vec<String>,
+    elapsed: Duration,
+}
+
+/// Runs the chore.
+pub fn main(arguments: Vec<String>) -> ExitCode {
+    match parse(&arguments).and_then(soak) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(message) => {
+            eprintln!("cargo xtask soak: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn parse(arguments: &[String]) -> Result<Asked, String> {
+    let mut asked = Asked { minutes: None, rows: Vec::new(), list: false };
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        let (name, value) = match argument.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (argument.as_str(), None),
+        };
+        let mut value = || value.clone().or_else(|| rest.next().cloned()).ok_or(format!("{name} needs a value"));
+        match name {
+            "--minutes" => {
+                let text = value()?;
+                let minutes = text.parse().ok().filter(|minutes| *minutes > 0);
+                asked.minutes = Some(minutes.ok_or(format!("--minutes takes a whole number from 1, not '{text}'"))?);
+            }
+            "--only" => {
+                let text = value()?;
+                if !ROWS.iter().any(|row| row.name == text) {
+                    return Err(suggest::unknown(
+                        "row",
+                        &text,
+                        ROWS.iter().map(|row| row.name),
+                        "cargo xtask soak --list",
+                    ));
+                }
+                asked.rows.push(text);
+            }
+            "--list" => asked.list = true,
+            other => {
+                return Err(suggest::unknown("option", other, ["--minutes", "--only", "--list"], "cargo xtask help"));
+            }
+        }
+    }
+    Ok(asked)
+}
+
+/// Tries the chosen rows; whether nothing went wrong.
+fn soak(asked: Asked) -> Result<bool, String> {
+    if asked.list {
+        ROWS.iter().for_each(|row| println!("{:<16}{:>10}  {}", row.name, row.soak, row.about));
+        return Ok(true);
+    }
+    let built = build_all(BUILD_LIMIT)?;
+    let chosen: Vec<_> =
+        ROWS.iter().filter(|row| asked.rows.is_empty() || asked.rows.iter().any(|name| name == row.name)).collect();
+    let until = asked.minutes.map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
+    let mut outcomes = Vec::new();
+    for (at, row) in chosen.iter().enumerate() {
+        if was_interrupted() {
+            break;
+        }
+        let rows_left = u32::try_from(chosen.len() - at).unwrap_or(u32::MAX);
+        let share = until.map(|until| until.saturating_duration_since(Instant::now()) / rows_left);
+        outcomes.push(soak_row(&built, row, share)?);
+    }
+    let less = chosen.len() - outcomes.len();
+    print!("{}", table(outcomes.iter().map(|outcome| (outcome.row, outcome.row.soak, outcome.ran))));
+    let failed: Vec<_> = outcomes.iter().filter(|outcome| !outcome.failures.is_empty()).collect();
+    for outcome in &failed {
+        outcome.failures.iter().for_each(|why| println!("FAILED  {}: {why}", outcome.row.name));
+    }
+    println!("\n{} rows without a failure, {} failed, {less} not run", outcomes.len() - failed.len(), failed.len());
+    Ok(failed.is_empty() && less == 0)
+}
+
+/// Tries a row: in this time, or as often as it is to be.
+fn soak_row(built: &Built, row: &'static Row, share: Option<Duration>) -> Result<Outcome, String> {
+    println!("\n==> {}: {}", row.name, row.about);
+    let tests = row.tests.iter().map(|tests| find(built, tests)).collect::<Result<Vec<_>, _>>()?;
+    let mut outcome = Outcome { row, ran: 0, failures: Vec::new(), elapsed: Duration::ZERO };
+    let Some(share) = share else {
+        outcome.run(built, &tests, row.soak, ROW_LIMIT);
+        return Ok(outcome);
+    };
+    let begun = Instant::now();
+    outcome.run(built, &tests, row.least, share + GRACE);
+    let left = share.saturating_sub(begun.elapsed());
+    let more = more(row, outcome.elapsed, left);
+    if outcome.failures.is_empty() && more > 0 {
+        outcome.run(built, &tests, more, left + GRACE);
+    }
+    Ok(outcome)
+}
+
+/// How often a row can be tried in the time that is left, if its least number took `least`; 0 if not even that.
+fn more(row: &Row, least: Duration, left: Duration) -> u64 {
+    if row.variables.is_empty() {
+        return 0;
+    }
+    let planned = left.as_micros() * PLANNED_PERCENT / 100;
+    let fits = planned * u128::from(row.least) / least.as_micros().max(1);
+    let fits = u64::try_from(fits).unwrap_or(u64::MAX);
+    let fits = fits.min(row.soak.saturating_sub(row.least));
+    if fits < row.least { 0 } else { fits }
+}
+
+fn find<'b>(built: &'b Built, tests: &'static Tests) -> Result<(&'b Executable, &'static str), String> {
+    let is_it = |built: &&Executable| package_of(built) == tests.package && built.target == tests.target;
+    let executable = built.tests.iter().find(is_it);
+    let executable = executable.ok_or_else(|| format!("{} has no tests called {}", tests.package, tests.target))?;
+    Ok((executable, tests.filter))
+}
+
+impl Outcome {
+    /// Tries it so often.
+    fn run(&mut self, built: &Built, tests: &[(&Executable, &'static str)], number: u64, limit: Duration) {
+        let begun = Instant::now();
+        let mut cases = Cases::new();
+        for (executable, filter) in tests {
+            let mut environment = self.row.environment(number);
+            environment.push(("HAUL_BIN", built.haul.to_string_lossy().into_owned()));
+            let limit = limit.saturating_sub(begun.elapsed());
+            let harness = Harness { root: root(), limit, environment, arguments: vec![filter], at_once: 1 };
+            let done = harness.run(&[*executable]);
+            self.failures.extend(done.failures);
+            self.failures.extend(done.skips.into_iter().map(|why| format!("not run: {why}")));
+            done.cases.into_iter().for_each(|(name, number)| *cases.entry(name).or_default() += number);
+        }
+        self.ran += self.row.ran(&cases);
+        self.elapsed += begun.elapsed();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn reads_its_arguments() {
+        let asked = |minutes, rows| Ok(Asked { minutes, rows: words(rows), list: false });
+        assert_eq!(parse(&[]), asked(None, ""));
+        assert_eq!(parse(&words("--minutes 5 --only kills --only=seeds")), asked(Some(5), "kills seeds"));
+        assert!(parse(&words("--minutes 0")).is_err());
+        assert!(parse(&words("--minutes")).is_err());
+        assert!(parse(&words("--only kill")).is_err_and(|text| text.contains("did you mean 'kills'?")));
+        assert!(parse(&words("--minuts 5")).is_err_and(|text| text.contains("--minutes")));
+    }
+
+    #[test]
+    fn a_row_is_tried_as_often_as_its_time_allows() {
+        let row = ROWS.iter().find(|row| row.name == "kills").expect("it is there");
+        let second = Duration::from_secs(1);
+        assert_eq!(row.least, 12);
+        assert_eq!(more(row, 12 * second, 100 * second), 90);
+        assert_eq!(more(row, 12 * second, 10 * second), 0, "not even the least");
+        assert_eq!(more(row, second / 1000, 100 * second), row.soak - row.least, "no more than it is to be");
+    }
+}
