@@ -244,3 +244,33 @@ fn a_secret_may_stand_in_a_file() {
     assert_eq!(std::fs::read(sandbox.path("shared/file")).unwrap(), b"content");
     server.end().succeeds();
 }
+
+#[test]
+fn a_standing_server_has_several_directories_each_with_its_secrets() {
+    let sandbox = Sandbox::new();
+    for (name, digit) in [("ann", "a"), ("bob", "b")] {
+        sandbox.file(name, digit.repeat(32));
+    }
+    sandbox.file("data/public/file", "content");
+    sandbox.dir("data/in");
+    let config = "[public]\npath = \"data/public\"\naccess = \"read-only\"\nsecrets = [\"ann\", \"bob\"]\n\
+                  [in]\npath = \"data/in\"\naccess = \"write-only\"\nsecrets = [\"ann\"]\n";
+    sandbox.file("serve.toml", config);
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let options = ["serve", "--json", "--bind", "127.0.0.1", "-Z", &port, "--config", "serve.toml"];
+    let running = sandbox.haul(options).start();
+    eventually("it listens", || running.stdout_so_far().ends_with('\n'));
+    let server = Serving { line: running.stdout_so_far().trim_end().to_owned(), running };
+    let at = |path: &str| format!("{}{path}", server.line);
+    let as_who = |who: &str, from: &str, to: &str| sandbox.haul(["--secret-file", who, from, to]).run();
+    as_who("bob", &at("public/file"), "back").succeeds();
+    as_who("ann", "ann", &at("in/sent")).succeeds();
+    assert_eq!(std::fs::read(sandbox.path("data/in/sent")).unwrap().len(), 32);
+    as_who("ann", "ann", &at("public/")).ends(2).says(["read-only"]);
+    as_who("ann", &at("in/sent"), "stolen").ends(2).says(["write-only"]);
+    as_who("bob", "bob", &at("in/")).ends(3).says(["this secret opens no directory in"]);
+    as_who("bob", &at("none/file"), "stolen").ends(3).says(["it opens public"]);
+    as_who("bob", &at(""), "stolen").ends(3).says(["this secret opens public"]);
+    as_who("ann", &at("public/../in/sent"), "stolen").ends(2).says(["outside of the served directory"]);
+    server.end().succeeds();
+}

@@ -10,6 +10,7 @@ mod resolve;
 mod secret;
 mod show;
 mod signals;
+mod standing;
 mod terminal;
 
 use std::process::ExitCode;

@@ -64,7 +64,8 @@ pub fn demo() -> String {
 /// Help of `haul serve`.
 pub fn serve() -> String {
     let mut text = String::from(
-        "haul serve [OPTIONS] DIR\n\n\
+        "haul serve [OPTIONS] DIR\n\
+         haul serve [OPTIONS] --config FILE\n\n\
          Prints a line, haul://HOST:PORT/#SECRET. Whoever has it can send to DIR and fetch\n\
          from it, without ssh, encrypted and proven by the secret at both ends:\n\n\
          haul -r run7 LINE      sends; haul -r LINE:run7 .  fetches\n\n\
@@ -72,6 +73,14 @@ pub fn serve() -> String {
          outside of DIR can be reached, nor through symbolic links in it.\n\n",
     );
     push_rows(&mut text, SERVE.iter());
+    text.push_str(
+        "\nWith --config, clients name a directory: haul://HOST/incoming/PATH (on port 5031,\n\
+         unless --port says otherwise). FILE has for each of them:\n\n\
+         \x20 [incoming]\n\
+         \x20 path = \"/srv/incoming\"\n\
+         \x20 access = \"write-only\"        (or read-only, or both)\n\
+         \x20 secrets = [\"/etc/haul/partner.secret\"]\n",
+    );
     text
 }
 

@@ -3,7 +3,7 @@
 //! Nothing here looks at files or decides what a job is; [`crate::resolve`] does that.
 
 pub mod help;
-mod nearest;
+pub mod nearest;
 pub mod operand;
 mod optional;
 pub mod parse;

@@ -35,8 +35,8 @@ pub enum Command {
     Status(Values, Vec<OsString>),
     /// `haul clean`: paths to look at.
     Clean(Values, Vec<OsString>),
-    /// `haul serve`: the directory.
-    Serve(Values, OsString),
+    /// `haul serve`: the directory, unless a file names several.
+    Serve(Values, Option<OsString>),
     /// `haul worker`: started by a controller, never by a person.
     Worker(Worker),
     /// Text that was asked for.
@@ -156,11 +156,17 @@ fn serve(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command,
         return Ok(Command::Print(super::help::serve()));
     }
     let directories = words_of(&matches, "operands");
+    let is_standing = matches.contains_id("config");
     match &directories[..] {
         _ if may_be_a_copy => Err(command_or_file("serve").remedy("start it in another directory for the command")),
-        [directory] => Ok(Command::Serve(Values::new(SERVE, matches), directory.clone())),
+        [directory] if !is_standing => Ok(Command::Serve(Values::new(SERVE, matches), Some(directory.clone()))),
+        [] if is_standing => Ok(Command::Serve(Values::new(SERVE, matches), None)),
+        [directory, ..] if is_standing => {
+            Err(UsageError::new(format!("{}: with --config, the directories are those in its file", shown(directory))))
+        }
         [] => Err(UsageError::new("haul serve: say which directory").remedy("haul serve DIR      . is this one")),
-        [_, second, ..] => Err(UsageError::new(format!("{}: haul serve takes one directory", shown(second)))),
+        [.., last] => Err(UsageError::new(format!("{}: haul serve takes one directory", shown(last)))
+            .remedy("or several in a file: haul serve --config FILE")),
     }
 }
 

@@ -173,6 +173,13 @@ pub const SERVE: &[Row] = &[
         Section::Reaching,
         "the secret is in FILE's first line, and is not\nprinted (default: a new one each time)",
     ),
+    row(
+        "config",
+        Some('C'),
+        Takes::One("FILE"),
+        Section::Copying,
+        "several directories, under the names that FILE has\nfor them; in the place of DIR",
+    ),
     row("bind", None, Takes::One("ADDRESS"), Section::Reaching, "answer at this address of this machine only"),
     row(
         "port",

@@ -25,7 +25,7 @@ pub fn run(words: Vec<OsString>) -> u8 {
         Ok(Command::Demo(own, copy)) => demo::run(&own, &copy),
         Ok(Command::Status(values, paths)) => status::run(&values, &paths),
         Ok(Command::Clean(values, paths)) => clean::run(&values, &paths),
-        Ok(Command::Serve(values, directory)) => serve::run(&values, &directory),
+        Ok(Command::Serve(values, directory)) => serve::run(&values, directory.as_deref()),
         Ok(Command::Worker(what)) => return worker::run(&what),
         Ok(Command::Print(text)) => {
             print(&text);

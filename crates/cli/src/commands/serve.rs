@@ -1,9 +1,9 @@
 //! `haul serve DIR`: lets whoever has the line that it prints send to a directory and fetch from it.
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::io::{IsTerminal, Write};
 use std::net::IpAddr;
-use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -15,12 +15,14 @@ use haul_proto::wire::limits::RATE_MIN;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::args::UsageError;
+use crate::args::served::PORT;
 use crate::args::values::Values;
 use crate::exit::Exit;
 use crate::network::ports;
 use crate::resolve::{MAX_RATE, contradiction};
 use crate::show::served::{line, object};
-use crate::{secret, show};
+use crate::standing::absolute;
+use crate::{secret, show, standing};
 
 /// Most clients at a time, unless more are wanted.
 const CLIENTS: u32 = 16;
@@ -31,13 +33,14 @@ const TIME_MAX: Duration = Duration::from_secs(30 * 86_400);
 /// How long copies that run may still take once it is told to end.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Serves `directory` until it is told to end.
-pub fn run(values: &Values, directory: &OsString) -> anyhow::Result<Exit> {
-    let access = access(values)?;
-    let secret = match values.last("secret-file") {
-        Some(file) => secret::read(file)?,
-        None => Secret::new().context("no secret can be made")?,
+/// Serves `directory`, or those that a file names, until it is told to end.
+pub fn run(values: &Values, directory: Option<&OsStr>) -> anyhow::Result<Exit> {
+    let directories = match directory {
+        Some(directory) => vec![one(values, directory)?],
+        None => several(values)?,
     };
+    let line_has = directories.first().filter(|one| one.name.is_empty() && values.last("secret-file").is_none());
+    let secret = line_has.and_then(|one| one.secrets.first()).cloned();
     let until = Until {
         once: values.flag("once"),
         deadline: values
@@ -47,12 +50,9 @@ pub fn run(values: &Values, directory: &OsString) -> anyhow::Result<Exit> {
     };
     let clients = values.number("clients", 1..=CLIENTS_MAX)?.unwrap_or(CLIENTS);
     let address = values.text("bind")?.map(|text| address(&text)).transpose()?;
-    let shown = escape(directory.as_bytes());
-    let path = std::fs::canonicalize(directory).map_err(|error| anyhow::anyhow!("{shown}: {error}"))?;
-    anyhow::ensure!(path.is_dir(), "{shown}: not a directory\nhaul serve serves a directory with all that is in it");
-    let ports = ports(values)?;
+    let ports = ports(values)?.or(directory.is_none().then_some((PORT, PORT)));
     let offer = Offer {
-        directories: vec![Directory { name: String::new(), path, access, secrets: vec![secret.clone()] }],
+        directories,
         clients_max: usize::try_from(clients)?,
         rate: values.size("xfrrate", RATE_MIN..=MAX_RATE, "from 1k to 1024g, in bytes a second")?,
         data_ports: ports.filter(|(first, last)| first < last).map(|(first, last)| (first + 1, last)),
@@ -66,9 +66,29 @@ pub fn run(values: &Values, directory: &OsString) -> anyhow::Result<Exit> {
     };
     let listen = ports.map(|(first, _)| (first, first));
     let server = Server::bind(address, listen, offer, Box::new(say)).context("no port to listen on")?;
-    announce(address, server.port()?, &secret, values.last("secret-file").is_some())?;
+    announce(address, server.port()?, secret.as_ref())?;
     let copied = server.run(until, &stop);
     Ok(if until.once && !copied { Exit::Interrupted } else { Exit::Done })
+}
+
+/// The one directory, without a name, and its secret.
+fn one(values: &Values, directory: &OsStr) -> anyhow::Result<Directory> {
+    let secret = match values.last("secret-file") {
+        Some(file) => secret::read(file)?,
+        None => Secret::new().context("no secret can be made")?,
+    };
+    let path = absolute(Path::new(directory)).map_err(anyhow::Error::msg)?;
+    Ok(Directory { name: String::new(), path, access: access(values)?, secrets: vec![secret] })
+}
+
+/// Those that the file of `--config` has.
+fn several(values: &Values) -> Result<Vec<Directory>, UsageError> {
+    let in_file = ["read-only", "write-only"].into_iter().find(|id| values.flag(id));
+    let in_file = in_file.or(values.last("secret-file").map(|_| "secret-file"));
+    match in_file {
+        Some(option) => Err(contradiction("config", option).remedy("the file says that for each directory")),
+        None => standing::read(values.last("config").unwrap_or_default()),
+    }
 }
 
 fn access(values: &Values) -> Result<Access, UsageError> {
@@ -87,10 +107,10 @@ fn address(text: &str) -> Result<IpAddr, UsageError> {
 }
 
 /// The line that is handed on. A secret that is in a file stays there.
-fn announce(bound: Option<IpAddr>, port: u16, secret: &Secret, is_in_file: bool) -> anyhow::Result<()> {
+fn announce(bound: Option<IpAddr>, port: u16, secret: Option<&Secret>) -> anyhow::Result<()> {
     let address = bound.unwrap_or_else(own_address);
     let host = if address.is_ipv6() { format!("[{address}]") } else { address.to_string() };
-    let secret = if is_in_file { String::new() } else { format!("#{}", secret.reveal()) };
+    let secret = secret.map(|secret| format!("#{}", secret.reveal())).unwrap_or_default();
     let mut stdout = std::io::stdout().lock();
     writeln!(stdout, "haul://{host}:{port}/{secret}")?;
     stdout.flush()?;

@@ -77,7 +77,7 @@ fn find<'d>(directories: &'d [Directory], secret: &Secret, name: &str) -> Result
         let names: Vec<_> = open().map(|directory| directory.name.as_str()).collect();
         match names[..] {
             [""] => format!("the server has one directory, without a name, and no {name}\nwrite the path behind the secret, after a colon"),
-            _ if name.is_empty() => format!("the server has several directories\nname one after its port: {}", names.join(", ")),
+            _ if name.is_empty() => format!("the server's directories have names\nname one after its port; this secret opens {}", names.join(", ")),
             _ => format!("this secret opens no directory {name}\nit opens {}", names.join(", ")),
         }
     })
