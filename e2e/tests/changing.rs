@@ -74,7 +74,7 @@ fn one_that_goes_on_changing_is_named_and_has_no_final_name() {
     }
     let place = copying.place.clone();
     let run = Run::of(copying.running).ends(1);
-    assert!(run.stdout.contains("it changed while it was being copied\\nrun"), "{}", run.account());
+    assert!(run.stdout.contains("it changed while it was being read\\nrun"), "{}", run.account());
     assert_eq!(listing(&place), ["little"]);
 }
 

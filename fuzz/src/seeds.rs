@@ -18,7 +18,9 @@ use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer}
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
 use haul_proto::wire::link::{Channel, encode_header};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
-use haul_proto::wire::report::{Counters, Final, Hello, PathFigures, ReadBack, Windows, WorkerMessage};
+use haul_proto::wire::report::{
+    Counters, Difference, Final, Hello, PathFigures, ReadBack, What, Windows, WorkerMessage,
+};
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
 use haul_proto::wire::route::Route;
 use haul_proto::wire::sandbox::{Confinement, Sandbox};
@@ -74,6 +76,8 @@ fn source_messages() -> Vec<SourceMessage> {
         SourceMessage::FileEnd { entry: EntryId(6), modified: meta.modified, digest: [7; 32] },
         SourceMessage::SourceFailed { entry: EntryId(7), reason: "gone".into() },
         SourceMessage::OffersEnd,
+        SourceMessage::Same { entry: EntryId(6), frames: vec![0..3] },
+        SourceMessage::Differs { entry: EntryId(6), frames: vec![3..4, 7..1 << 33] },
         SourceMessage::Streams { count: 64, path: PathId(1) },
         SourceMessage::Ask { streams: vec![StreamId(3)], entries: vec![(EntryId(6), 2), (EntryId(9), 1)] },
     ]
@@ -81,7 +85,7 @@ fn source_messages() -> Vec<SourceMessage> {
 
 fn target_messages() -> Vec<TargetMessage> {
     vec![
-        TargetMessage::Needs { first: EntryId(0), needs: vec![Need::All, Need::All, Need::InOrder, Need::Refused] },
+        TargetMessage::Needs { first: EntryId(0), needs: vec![Need::All, Need::Compare, Need::InOrder, Need::Refused] },
         TargetMessage::Needs { first: EntryId(1 << 40), needs: vec![Need::Nothing; 512] },
         TargetMessage::Done { runs: vec![(EntryId(0), 300), (EntryId(400), 1)] },
         TargetMessage::TargetFailed { entry: EntryId(3) },
@@ -129,6 +133,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             rate_bytes_per_s: 1 << 20,
             storage: StorageRequest::default(),
             compression: Policy::Always(Method::Zstd(19)),
+            compare: true,
         }),
         ControllerMessage::Target(TargetRequest {
             settings: settings(),
@@ -148,6 +153,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             keep_partial: true,
             journal_dir: b"/j".to_vec(),
             fsync: Fsync::Data,
+            compare: Some(Links::Ignore),
         }),
         ControllerMessage::Listen { address: None },
         ControllerMessage::Listen { address: Some(IpAddr::from([0xfd; 16])) },
@@ -200,11 +206,12 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::Connected { from: text(), to: text(), streams: 8 },
         WorkerMessage::Paths { in_use: vec![(text(), text()), (text(), text())], because: text() },
         WorkerMessage::CannotConnect { text: text() },
-        WorkerMessage::Counters(counters),
+        WorkerMessage::Counters(Box::new(counters)),
         WorkerMessage::FileDone { path: b"a\xff".to_vec(), size: 1 << 40, digest: Some([4; 32]) },
         WorkerMessage::FileFailed { path: b"a".to_vec(), text: text() },
         WorkerMessage::Resumed { path: b"a".to_vec(), size: 1 << 40, held: 1 << 30, damaged: 3, compared: true },
         WorkerMessage::Skipped { path: b"a".to_vec(), text: text() },
+        WorkerMessage::Differs { path: b"a".to_vec(), differences: differences() },
         WorkerMessage::Finished(Box::new(Final {
             counters,
             cpu_us: 5,
@@ -218,6 +225,19 @@ fn worker_messages() -> Vec<WorkerMessage> {
         })),
         WorkerMessage::Confined(Sandbox { confinement: Confinement::Partial, reason: text() }),
         WorkerMessage::Fatal { text: text() },
+    ]
+}
+
+fn differences() -> Vec<Difference> {
+    vec![
+        Difference::Missing(What::Symlink),
+        Difference::Extra(What::Special),
+        Difference::Kind { source: What::Directory, target: What::File },
+        Difference::Size { source: 1 << 40, target: 0 },
+        Difference::Link { source: b"a".to_vec(), target: b"\xff".to_vec() },
+        Difference::Mode { source: 0o644, target: 0o4755 },
+        Difference::Owner { source: (0, 0), target: (1000, 100) },
+        Difference::Content { ranges: vec![0..512 << 10, 5 << 20..6 << 20], bytes: 9 << 20 },
     ]
 }
 
@@ -320,6 +340,8 @@ fn source_sessions() -> Vec<Vec<u8>> {
             &[6, 6, 12, 1, 9, 5, 5, 11, 1, 5, 0, 4, 11, 0, 7, 0, 11, 0, 6, 6, 6, 12, 0, 9, 5, 6, 6, 7, 1, 5],
         ]
         .concat(),
+        // Of a job that only compares.
+        [&[128, 1][..], &poll, &needs(0, &[4]), &[11, 0, 4, 0, 2, 2, 6, 1, 0, 5, 5, 5, 11, 0, 1, 1, 0, 0]].concat(),
     ]
 }
 
@@ -351,5 +373,7 @@ fn target_sessions() -> Vec<Vec<u8>> {
         [&offer[..], &[0, 1, 1, 0], &frames, &[0, 6, 1, 0, 6, 2], &ends].concat(),
         [&offer[..], &needed, &[4, 2, 0, 1, 0, 6, 2, 1, 1, 0, 10, 2, 11, 11, 11], &settle].concat(),
         [&[3, 6, 5, 1, 0, 0, 0][..], &offer].concat(),
+        // A file of two frames that is only compared: they are told of, one is the same, and one is not.
+        vec![0, 0, 2, 7, 0, 128, 12, 0, 0, 2, 0, 11, 11, 0, 9, 0, 0, 0, 0, 0, 9, 0, 1, 0, 1, 0, 5, 0, 8, 1, 11],
     ]
 }

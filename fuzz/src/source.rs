@@ -23,11 +23,13 @@ pub const FRAME: u32 = 256 << 10;
 /// Streams that are there.
 const STREAMS: [StreamId; 2] = [StreamId(0), StreamId(7)];
 
-/// A sequence of an engine's calls and a target's messages.
+/// A sequence of an engine's calls and a target's messages, of a copy or of a job that only compares.
 pub fn source_session(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let frame = FrameLen::new(FRAME).expect("a power of two in range");
-    let mut session = Session { source: Source::new(frame, 2), frame, open: Vec::new(), offered: 0, ended: false };
+    let compares = data.first().is_some_and(|first| *first >= 128);
+    let source = if compares { Source::comparing(frame, 2) } else { Source::new(frame, 2) };
+    let mut session = Session { source, frame, open: Vec::new(), offered: 0, ended: false };
     while !bytes.is_empty() {
         if session.step(&mut bytes).is_err() {
             return;
@@ -114,7 +116,7 @@ impl Session {
             Some(Work::Compare(piece, values)) => {
                 assert_eq!(piece.frames.end - piece.frames.start, values.len() as u64);
                 let mut same = RangeSet::new();
-                same.extend(piece.frames.clone());
+                same.extend(piece.frames.clone().filter(|_| !bytes.u8().is_multiple_of(4)));
                 let values: Vec<_> = piece.frames.clone().zip(values).collect();
                 self.source.frames_read(piece.entry, &values, &same);
             }
@@ -161,11 +163,12 @@ fn message(bytes: &mut Bytes<'_>) -> TargetMessage {
 }
 
 fn need(byte: u8) -> Need {
-    match byte % 5 {
+    match byte % 6 {
         0 => Need::All,
         1 => Need::Nothing,
         2 => Need::InOrder,
         3 => Need::Rest,
+        4 => Need::Compare,
         _ => Need::Refused,
     }
 }

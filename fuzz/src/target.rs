@@ -82,6 +82,7 @@ impl Session {
                     self.target.release_frame(entry, offset);
                 }
             }
+            15 => self.hold_any(bytes),
             _ => self.poll(),
         }
         Ok(())
@@ -112,11 +113,13 @@ impl Session {
             }
             (_, 3) => Answer::Refused,
             (Kind::Directory, _) => Answer::Needed(Arc::new(id)),
+            (Kind::File { size: 1.. }, _) if choice >= 128 => Answer::Compare(Arc::new(id)),
             (Kind::Symlink { .. }, _) | (_, 2) => Answer::Settled,
             (Kind::File { .. }, 1) => Answer::NeededInOrder(Arc::new(id)),
             _ => Answer::Needed(Arc::new(id)),
         };
-        let is_needed = matches!(answer, Answer::Needed(_) | Answer::NeededInOrder(_) | Answer::Partial(_));
+        let is_needed =
+            matches!(answer, Answer::Needed(_) | Answer::NeededInOrder(_) | Answer::Partial(_) | Answer::Compare(_));
         if is_needed && matches!(entry.kind, Kind::File { .. }) {
             self.needed.insert(id);
         }
@@ -134,6 +137,10 @@ impl Session {
                 self.finish(finish);
             }
             Step::Mismatch(entry, _) => self.fail(entry),
+            Step::Differs(entry, handle, differing) => {
+                assert!(*handle == entry.0 && self.needed.contains(&entry.0) && !differing.is_empty());
+                self.finishing.push(entry);
+            }
             Step::Examine(..) => panic!("an offer out of turn"),
         }
     }
@@ -202,6 +209,16 @@ impl Session {
         }
     }
 
+    /// Tells the source of frames that are here, whatever was needed.
+    fn hold_any(&mut self, bytes: &mut Bytes<'_>) {
+        let (entry, first) = (EntryId(bytes.number()), u64::from(bytes.u8()));
+        let (values, compare) = (vec![[1; 32]; bytes.u8().into()], bytes.u8().is_multiple_of(2));
+        if self.target.may_hold(values.len()) {
+            let step = self.target.holds(entry, first, &values, compare);
+            self.follow(step);
+        }
+    }
+
     /// Files of packs do not reach the disk.
     fn lose(&mut self) {
         let whole = std::mem::take(&mut self.whole);
@@ -259,7 +276,7 @@ impl Session {
 
 /// A message from a source, out of few bytes.
 fn message(next: u64, bytes: &mut Bytes<'_>) -> SourceMessage {
-    match bytes.u8() % 10 {
+    match bytes.u8() % 12 {
         0..=3 => {
             let entries =
                 bytes.block().chunks(2).map(|pair| entry(pair[0], pair.get(1).copied().unwrap_or(0))).collect();
@@ -268,12 +285,22 @@ fn message(next: u64, bytes: &mut Bytes<'_>) -> SourceMessage {
         4 => SourceMessage::DirectoryEnd { entry: EntryId(bytes.number()), complete: true },
         5 => SourceMessage::FileEnd { entry: EntryId(bytes.number()), modified: Stamp::default(), digest: [0; 32] },
         6 => SourceMessage::SourceFailed { entry: EntryId(bytes.number()), reason: String::new() },
+        9 | 10 => compared(bytes),
         7 => SourceMessage::Ask { streams: vec![], entries: vec![(EntryId(bytes.number()), bytes.number())] },
         8 => {
             let (entry, start) = (EntryId(bytes.number()), bytes.number());
             SourceMessage::Same { entry, frames: vec![start..start.saturating_add(bytes.number())] }
         }
         _ => SourceMessage::OffersEnd,
+    }
+}
+
+fn compared(bytes: &mut Bytes<'_>) -> SourceMessage {
+    let (entry, start) = (EntryId(bytes.number()), u64::from(bytes.u8()));
+    let frames = vec![start..start + 1 + u64::from(bytes.u8())];
+    match bytes.u8() % 2 {
+        0 => SourceMessage::Same { entry, frames },
+        _ => SourceMessage::Differs { entry, frames },
     }
 }
 

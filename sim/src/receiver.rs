@@ -443,7 +443,7 @@ impl Receiver {
                 storage.parts.remove(&self.open[*handle].path);
                 self.fail(entry, *handle, storage)?;
             }
-            Step::Examine(..) => return Err("an offer where none can be".into()),
+            Step::Examine(..) | Step::Differs(..) => return Err("a step where it cannot be".into()),
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use haul_engine::error::{Error, Outcome};
 pub enum Exit {
     /// Everything is there and verified.
     Done = 0,
-    /// Some files failed, and each was named; or the job could not do its work.
+    /// Some files failed, or differ, and each was named; or the job could not do its work.
     Failed = 1,
     /// The command line, or what it asks for, makes no sense.
     Usage = 2,
@@ -24,7 +24,7 @@ impl Exit {
     /// The status for a job's result.
     pub fn of(outcome: &Outcome) -> Self {
         match outcome {
-            Ok(summary) if summary.failed == 0 => Self::Done,
+            Ok(summary) if summary.failed == 0 && !summary.differs() => Self::Done,
             Ok(_) | Err(Error::Failed(_)) => Self::Failed,
             Err(Error::Usage(_)) => Self::Usage,
             Err(Error::Connect(_)) => Self::Unreachable,

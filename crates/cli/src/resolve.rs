@@ -3,6 +3,8 @@
 //! Everything that the engine and the display need is decided here, once.
 //! Nothing is looked up on disk or on the network.
 
+mod verify;
+
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -23,6 +25,8 @@ use crate::args::table::typed;
 use crate::args::values::Values;
 use crate::network::{family, network};
 use crate::secret;
+
+pub use self::verify::comparison;
 
 /// Progress as events, unless `-P` says otherwise.
 const JSON_PROGRESS_EVERY: Duration = Duration::from_secs(1);
@@ -92,15 +96,21 @@ pub enum Mode {
 /// The plan for a copy of `operands`, the last of which is the target.
 pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {
     let settings = settings(values, stderr_is_terminal)?;
-    let mut sources = operands.iter().map(|operand| parse_operand(operand)).collect::<Result<Vec<_>, _>>()?;
-    let mut target = sources.pop().ok_or_else(|| UsageError::new("nothing to copy"))?;
-    check_hosts(&sources)?;
-    complete_secrets(values, sources.iter_mut().chain([&mut target]))?;
+    let (sources, mut target) = ends(values, operands)?;
     if is_null(&target.path) {
         target.path = NULL_TARGET.into();
     }
     let job = Job { sources, target, options: settings.options, access: settings.access };
     Ok(Plan { job, display: settings.display, checksums: settings.checksums })
+}
+
+/// The sources and the target.
+fn ends(values: &Values, operands: &[OsString]) -> Result<(Vec<Location>, Location), UsageError> {
+    let mut sources = operands.iter().map(|operand| parse_operand(operand)).collect::<Result<Vec<_>, _>>()?;
+    let mut target = sources.pop().ok_or_else(|| UsageError::new("nothing to copy"))?;
+    check_hosts(&sources)?;
+    complete_secrets(values, sources.iter_mut().chain([&mut target]))?;
+    Ok((sources, target))
 }
 
 /// Where no secret was typed, it is the one in `--secret-file`.
@@ -128,7 +138,6 @@ fn complete_secrets<'l>(values: &Values, locations: impl Iterator<Item = &'l mut
 /// What the options of a copy say.
 pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, UsageError> {
     let display = display(values, stderr_is_terminal)?;
-    let progress_s = values.number("progress", 1..=MAX_PROGRESS_S)?;
     let checksums = checksums(values)?;
     let defaults = Options::default();
     let per_file = checksums.is_some() || matches!(display.mode, Mode::Json | Mode::BbcpLines);
@@ -144,7 +153,7 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, U
         window_bytes: window(values)?,
         direct_source,
         direct_target,
-        cache: values.choice("cache", &[("keep", CacheUse::Keep), ("drop", CacheUse::Drop)])?.unwrap_or_default(),
+        cache: cache(values)?,
         fsync: fsync(values)?,
         cipher: cipher(values)?,
         compression: compression(values)?,
@@ -157,15 +166,24 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, U
         keep_partial: !values.flag("no-keep"),
         journal_dir: values.last("append").filter(|dir| !dir.is_empty()).map(PathBuf::from),
         verify: verify(values)?,
-        progress_every: match progress_s {
-            Some(seconds) => Duration::from_secs(seconds.into()),
-            None if display.mode == Mode::Json => JSON_PROGRESS_EVERY,
-            None => defaults.progress_every,
-        },
+        progress_every: progress_every(values, display)?,
         network: network(values)?,
         ..defaults
     };
     Ok(Settings { options, access: access(values, stderr_is_terminal)?, display, checksums })
+}
+
+/// How often progress is shown.
+fn progress_every(values: &Values, display: Display) -> Result<Duration, UsageError> {
+    Ok(match values.number("progress", 1..=MAX_PROGRESS_S)? {
+        Some(seconds) => Duration::from_secs(seconds.into()),
+        None if display.mode == Mode::Json => JSON_PROGRESS_EVERY,
+        None => Options::default().progress_every,
+    })
+}
+
+fn cache(values: &Values) -> Result<CacheUse, UsageError> {
+    Ok(values.choice("cache", &[("keep", CacheUse::Keep), ("drop", CacheUse::Drop)])?.unwrap_or_default())
 }
 
 /// `-s`, of a copy or of the demo.

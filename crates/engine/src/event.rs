@@ -1,7 +1,7 @@
 //! What a running job tells its caller. The library never prints; whoever runs a job observes these.
 
 use haul_proto::wire::report::PathFigures;
-pub use haul_proto::wire::report::ReadBack;
+pub use haul_proto::wire::report::{Difference, ReadBack, What};
 pub use haul_proto::wire::sandbox::{Confinement, Sandbox};
 use std::time::Duration;
 
@@ -87,6 +87,15 @@ pub enum Event {
         /// What happened and, after it, what to do: one line each.
         message: String,
     },
+    /// Something is not the same at both ends. Only in a job that compares.
+    Differs {
+        /// Path at the target, as the user would name it. Bytes, not text.
+        path: Vec<u8>,
+        /// The target's host, as the user named it.
+        host: String,
+        /// How: at least one.
+        differences: Vec<Difference>,
+    },
     /// Something was left out on purpose (a FIFO, a socket, a device).
     Skipped {
         /// Path as the user would name it. Bytes, not text.
@@ -118,6 +127,8 @@ pub struct Progress {
     pub bytes_written: u64,
     /// Bytes of files that were there already.
     pub bytes_skipped: u64,
+    /// Bytes that both ends have read and compared, in a job that only compares.
+    pub bytes_compared: u64,
     /// Streams in use.
     pub streams: u16,
 }
@@ -160,6 +171,24 @@ pub struct Path {
     pub interface: Option<String>,
     /// What the systems say of its speed: of both ends' interfaces, the slower one.
     pub mbit_per_s: Option<u32>,
+}
+
+impl Summary {
+    /// Whether it compared, and found differences.
+    pub fn differs(&self) -> bool {
+        self.comparison.is_some_and(|comparison| comparison.differences > 0)
+    }
+}
+
+/// What came of a job that only compared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Comparison {
+    /// Files of the source that were held against the target's.
+    pub files: u64,
+    /// Bytes that both ends read.
+    pub bytes: u64,
+    /// Entries that are not the same at both ends; each was reported.
+    pub differences: u64,
 }
 
 /// What compression did.
@@ -246,4 +275,6 @@ pub struct Summary {
     pub source_sandbox: Option<Sandbox>,
     /// How far the target's kernel held it to where it was to write; `None` where it did not come to that.
     pub target_sandbox: Option<Sandbox>,
+    /// Of a job that only compared, what came of it. Then nothing was copied.
+    pub comparison: Option<Comparison>,
 }

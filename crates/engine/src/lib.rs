@@ -27,6 +27,7 @@ mod report;
 mod run;
 pub mod serve;
 mod shown;
+mod signal;
 mod silence;
 mod source;
 pub mod spec;

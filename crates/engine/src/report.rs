@@ -3,7 +3,7 @@
 use haul_proto::compression::Method;
 use haul_proto::integrity::Digest;
 use haul_proto::wire::link::Channel;
-use haul_proto::wire::report::{Counters, Final, PathFigures, ReadBack, WorkerMessage};
+use haul_proto::wire::report::{Counters, Difference, Final, PathFigures, ReadBack, WorkerMessage};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::link::LinkWriter;
@@ -54,6 +54,12 @@ pub struct Tally {
     pub bytes_carried: AtomicU64,
     /// Bytes of the records that carried them.
     pub bytes_on_wire: AtomicU64,
+    /// Files held against the target's.
+    pub files_compared: AtomicU64,
+    /// Bytes that both ends read and compared.
+    pub bytes_compared: AtomicU64,
+    /// Entries that differ.
+    pub differences: AtomicU64,
     /// Payload bytes sent compressed, before that, by the index of the method.
     pub compressed: [AtomicU64; Method::COUNT],
 }
@@ -78,6 +84,9 @@ impl Tally {
             streams: now(&self.streams),
             bytes_carried: now(&self.bytes_carried),
             bytes_on_wire: now(&self.bytes_on_wire),
+            files_compared: now(&self.files_compared),
+            bytes_compared: now(&self.bytes_compared),
+            differences: now(&self.differences),
         }
     }
 
@@ -135,6 +144,20 @@ impl Reporter {
         self.file(path, size, digest);
     }
 
+    /// A file was held against the target's; its digest, where what is in both is the same.
+    pub fn file_compared(&self, path: impl FnOnce() -> Vec<u8>, size: u64, digest: Option<Digest>) {
+        add(&self.tally.files_compared, 1);
+        if digest.is_some() {
+            self.file(path, size, digest);
+        }
+    }
+
+    /// An entry is not the same at both ends.
+    pub fn differs(&self, path: Vec<u8>, differences: Vec<Difference>) {
+        add(&self.tally.differences, 1);
+        self.send(&WorkerMessage::Differs { path, differences });
+    }
+
     fn file(&self, path: impl FnOnce() -> Vec<u8>, size: u64, digest: Option<Digest>) {
         if self.report_files {
             self.send(&WorkerMessage::FileDone { path: path(), size, digest });
@@ -155,7 +178,7 @@ impl Reporter {
 
     /// The counters as they are now.
     pub fn progress(&self) {
-        self.send(&WorkerMessage::Counters(self.tally.counters()));
+        self.send(&WorkerMessage::Counters(Box::new(self.tally.counters())));
     }
 
     /// The last word; `path` is what the source's sockets met with.

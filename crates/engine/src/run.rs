@@ -169,10 +169,23 @@ fn start_walk(shared: &Arc<Shared>, source: &Arc<Source>) {
     });
 }
 
+/// Threads that read and compare, in a job that does only that.
+fn start_comparison(shared: &Arc<Shared>, source: &Arc<Source>) {
+    for id in 0..source.settings().streams {
+        let source = Arc::clone(source);
+        shared.work(&format!("haul-s{id}"), move |_| {
+            source.run_comparison(StreamId(id)).map_err(|error| error.to_string())
+        });
+    }
+}
+
 fn start_source(shared: &Arc<Shared>, source: &Arc<Source>) {
     start_walk(shared, source);
     let sending = Arc::clone(source);
     shared.work("haul-control", move |shared| send_messages(shared, || sending.wait_for_messages()));
+    if source.compares() {
+        return start_comparison(shared, source);
+    }
     let mending = Arc::clone(source);
     shared.spawn("haul-mend", move |shared| {
         let mended = mend(&mending, &shared.lanes, |time| shared.pause(time));
@@ -186,8 +199,15 @@ fn start_source(shared: &Arc<Shared>, source: &Arc<Source>) {
     }
 }
 
-/// It ends with the job: whoever waits for it is the source, for what it has not said yet.
+/// What reads at the target ends with the job: whoever waits for it is the source, for what it has not said yet.
 fn start_proof(shared: &Arc<Shared>, target: &Arc<Target>) {
+    if target.compares() {
+        for id in 0..target.settings().streams {
+            let target = Arc::clone(target);
+            shared.spawn(&format!("haul-t{id}"), move |_| target.reread());
+        }
+        return;
+    }
     let proving = Arc::clone(target);
     shared.spawn("haul-proof", move |_| proving.prove_claims());
 }
@@ -232,6 +252,9 @@ fn start_both(shared: &Arc<Shared>, source: &Arc<Source>, target: &Arc<Target>) 
     let (from, to) = (Arc::clone(target), Arc::clone(source));
     shared.work("haul-needs", move |_| pass_on(|| from.wait_for_messages(), |message| to.handle_peer(message)));
     start_settling(shared, target);
+    if source.compares() {
+        return start_comparison(shared, source);
+    }
     let streams = source.settings().streams;
     source.share_among(streams);
     for id in 0..streams {

@@ -138,6 +138,8 @@ impl Default for Retries {
 pub struct Options {
     /// `-r`: directories with all that is in them.
     pub recursive: bool,
+    /// Copy nothing, change nothing: compare what both ends have. Most of the options below mean nothing then.
+    pub compare: bool,
     /// `-f`: replace what exists.
     pub force: bool,
     /// `-p`: keep mode, owner and group (the modification time is always kept).
@@ -222,6 +224,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             recursive: false,
+            compare: false,
             force: false,
             preserve: false,
             symlinks: Symlinks::Keep,

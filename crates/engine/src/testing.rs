@@ -5,7 +5,10 @@ use haul_proto::ids::{JobId, JobNumber};
 use haul_proto::integrity::FrameLen;
 use haul_proto::wire::handshake::Suite;
 use haul_proto::wire::limits::REKEY_BYTES;
-use haul_proto::wire::request::SessionSettings;
+use haul_proto::wire::request::{Operand, SessionSettings, TargetRequest};
+use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// Of a session with one stream.
 pub fn settings() -> SessionSettings {
@@ -27,5 +30,29 @@ pub fn settings() -> SessionSettings {
         all_paths: false,
         ports: None,
         silence_ms: 12_000,
+    }
+}
+
+/// That these operands go to `path`, and nothing besides.
+pub fn target_request(path: &Path, operands: Vec<Operand>) -> TargetRequest {
+    TargetRequest {
+        settings: settings(),
+        path: path.as_os_str().as_bytes().to_vec(),
+        operands,
+        source_boot: [9; 16],
+        origin: [0; 32],
+        again: false,
+        own_tree: false,
+        make_directory: false,
+        force: false,
+        preserve: false,
+        verify: Verify::Wire,
+        digest_existing: false,
+        storage: StorageRequest::default(),
+        fsync: Fsync::None,
+        resume: false,
+        keep_partial: false,
+        journal_dir: Vec::new(),
+        compare: None,
     }
 }

@@ -233,7 +233,9 @@ impl Worker {
             return Ok(());
         }
         let is_both = self.source.is_some() && self.target.is_some();
-        let mut bounds = Bounds::new(if is_both { Network::None } else { Network::Streams(ports) });
+        let only_compares = self.source.as_ref().is_some_and(|source| source.compares())
+            || self.target.as_ref().is_some_and(|target| target.compares());
+        let mut bounds = Bounds::new(if is_both || only_compares { Network::None } else { Network::Streams(ports) });
         self.source.iter().for_each(|source| source.allow(&mut bounds));
         self.target.iter().for_each(|target| target.allow(&mut bounds));
         self.tell(&WorkerMessage::Confined(bounds.enforce()));

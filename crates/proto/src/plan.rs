@@ -49,6 +49,18 @@ impl<H> Clone for Piece<H> {
     }
 }
 
+impl<H> Piece<H> {
+    /// Takes from its beginning what one of `streams` streams is to have of it: at most `frames_max` frames, and fewer
+    /// towards its end.
+    pub fn split(&mut self, streams: u64, frames_max: u64) -> Self {
+        let left = self.frames.end - self.frames.start;
+        let share = (left / (2 * streams)).clamp(1, frames_max.clamp(1, PIECE_FRAMES_MAX)).min(left);
+        let start = self.frames.start;
+        self.frames.start += share;
+        Self { frames: start..start + share, ..self.clone() }
+    }
+}
+
 /// A small file.
 #[derive(Debug)]
 pub struct SmallFile<H> {
@@ -94,6 +106,8 @@ pub struct Plan<H> {
     streams: u64,
     again: VecDeque<Piece<H>>,
     compare: VecDeque<(Piece<H>, Vec<Digest>)>,
+    /// Values in it.
+    compare_frames: usize,
     small: VecDeque<SmallFile<H>>,
     small_bytes: u64,
     large: VecDeque<Large<H>>,
@@ -118,6 +132,7 @@ impl<H> Plan<H> {
             streams: u64::from(streams.max(1)),
             again: VecDeque::new(),
             compare: VecDeque::new(),
+            compare_frames: 0,
             small: VecDeque::new(),
             small_bytes: 0,
             large: VecDeque::new(),
@@ -148,8 +163,9 @@ impl<H> Plan<H> {
         }
     }
 
-    /// Adds frames of a large file that the target has, and that are to be compared.
+    /// Adds frames of a file that the target has, and that are to be compared.
     pub fn add_compare(&mut self, piece: Piece<H>, values: Vec<Digest>) {
+        self.compare_frames += values.len();
         self.compare.push_back((piece, values));
     }
 
@@ -163,6 +179,17 @@ impl<H> Plan<H> {
         self.again.len() + self.large.len()
     }
 
+    /// Frames that are to be compared and are not handed out.
+    pub fn waiting_compares(&self) -> usize {
+        self.compare_frames
+    }
+
+    /// Forgets what was to be compared of a file that is settled.
+    pub fn forget_compares(&mut self, entry: EntryId) {
+        self.compare.retain(|(piece, _)| piece.entry != entry);
+        self.compare_frames = self.compare.iter().map(|(_, values)| values.len()).sum();
+    }
+
     /// A file is settled: one more large one may begin.
     pub fn settle(&mut self, entry: EntryId) {
         self.in_flight.remove(&entry);
@@ -172,7 +199,7 @@ impl<H> Plan<H> {
     pub fn forget(&mut self, entry: EntryId) {
         self.settle(entry);
         self.again.retain(|piece| piece.entry != entry);
-        self.compare.retain(|(piece, _)| piece.entry != entry);
+        self.forget_compares(entry);
         self.large.retain(|large| large.piece.entry != entry);
     }
 
@@ -189,6 +216,7 @@ impl<H> Plan<H> {
             return Some(Work::Frames(piece));
         }
         if let Some((piece, values)) = self.compare.pop_front() {
+            self.compare_frames -= values.len();
             return Some(Work::Compare(piece, values));
         }
         let full = self.small_bytes >= u64::from(self.frame.get()) || self.small.len() >= PACK_FILES_MAX;
@@ -255,7 +283,7 @@ impl<H> Plan<H> {
         if large.in_order {
             return self.large.pop_front().map(|large| (large.piece, true));
         }
-        let piece = split(&mut large.piece, self.streams, frames_max);
+        let piece = large.piece.split(self.streams, frames_max);
         if large.piece.frames.is_empty() {
             self.large.pop_front();
         }
@@ -264,21 +292,12 @@ impl<H> Plan<H> {
 
     fn take_again(&mut self, frames_max: u64) -> Option<Piece<H>> {
         let rest = self.again.front_mut()?;
-        let piece = split(rest, self.streams, frames_max);
+        let piece = rest.split(self.streams, frames_max);
         if rest.frames.is_empty() {
             self.again.pop_front();
         }
         Some(piece)
     }
-}
-
-/// Takes from the beginning of what is left what one of `streams` streams is to have of it.
-fn split<H>(rest: &mut Piece<H>, streams: u64, frames_max: u64) -> Piece<H> {
-    let left = rest.frames.end - rest.frames.start;
-    let share = (left / (2 * streams)).clamp(1, frames_max.clamp(1, PIECE_FRAMES_MAX)).min(left);
-    let start = rest.frames.start;
-    rest.frames.start += share;
-    Piece { frames: start..start + share, ..rest.clone() }
 }
 
 #[cfg(test)]

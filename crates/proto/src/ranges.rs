@@ -52,6 +52,11 @@ impl RangeSet {
         true
     }
 
+    /// How many ranges there are.
+    pub fn runs(&self) -> usize {
+        self.ranges.len()
+    }
+
     /// The ranges, ascending.
     pub fn iter(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.ranges.iter().map(|(&start, &end)| start..end)

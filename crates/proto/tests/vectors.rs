@@ -92,6 +92,7 @@ fn source_messages() -> Vec<(&'static str, SourceMessage)> {
         ("SourceFailed", SourceMessage::SourceFailed { entry: EntryId(300), reason: "gone".into() }),
         ("OffersEnd", SourceMessage::OffersEnd),
         ("Same", SourceMessage::Same { entry: EntryId(300), frames: vec![2..3] }),
+        ("Differs", SourceMessage::Differs { entry: EntryId(300), frames: vec![3..5] }),
         ("Streams", SourceMessage::Streams { count: 64, path: PathId(1) }),
         ("Ask", SourceMessage::Ask { streams: vec![StreamId(3)], entries: vec![(EntryId(1), 1), (EntryId(300), 2)] }),
     ]
@@ -163,6 +164,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         storage: StorageRequest { direct: DirectIo::Always, cache: CacheUse::Auto },
         rate_bytes_per_s: 50 << 20,
         compression: Policy::Auto,
+        compare: false,
     };
     let operand = Operand { name: Some(name("run7")), directory: true, device: 2049, inode: 12 };
     let target = TargetRequest {
@@ -183,6 +185,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         keep_partial: true,
         journal_dir: b"/var/j".to_vec(),
         fsync: Fsync::Full,
+        compare: None,
     };
     vec![
         ("Source", ControllerMessage::Source(source)),
@@ -337,7 +340,7 @@ macro_rules! check_limits {
 #[test]
 fn limits_are_in_the_table() {
     let checked = check_limits!(
-        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX FRAME_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX LARGE_IN_FLIGHT_MAX SYMLINK_MAX TEXT_MAX PATH_MAX OPERANDS_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX BEAT_MS SILENCE_MS CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX
+        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX FRAME_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX COMPARES_MAX LARGE_IN_FLIGHT_MAX SYMLINK_MAX DIFFERENCES_MAX DIFFERING_RANGES_MAX TEXT_MAX PATH_MAX OPERANDS_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX BEAT_MS SILENCE_MS CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX
     );
     let there = LIMITS.lines().filter_map(|line| line.strip_prefix("pub const ")?.split(':').next());
     assert_eq!(there.collect::<Vec<_>>(), checked);

@@ -236,6 +236,7 @@ fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng
         keep_partial: rng.chance(500),
         journal_dir: Vec::new(),
         fsync: Fsync::Full,
+        compare: None,
     }
 }
 

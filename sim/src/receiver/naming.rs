@@ -37,14 +37,14 @@ impl Receiver {
             Todo::Finish(finish) if fails => self.fail(finish.entry, *finish.handle, storage)?,
             Todo::Name { entry, handle, .. } if fails => self.lose(entry, handle, storage)?,
             Todo::Name { entry, handle, content, modified } => self.name(entry, handle, content, modified, storage)?,
-            Todo::Finish(Finish { entry, handle, end: Some(end) }) => {
+            Todo::Finish(Finish { entry, handle, end: Some(end), .. }) => {
                 let content = self.whole(*handle, storage)?;
                 if self.settings.verify_memory && content.digest() != end.digest {
                     return Err("a file whose digest is not what its source said is called whole".into());
                 }
                 self.name(entry, *handle, content, end.modified, storage)?;
             }
-            Todo::Finish(Finish { entry, handle, end: None }) => self.finish_directory(entry, *handle)?,
+            Todo::Finish(Finish { entry, handle, end: None, .. }) => self.finish_directory(entry, *handle)?,
         }
         Ok(true)
     }
@@ -123,7 +123,7 @@ impl Receiver {
     /// Some frames of a whole file, or all, are not on the disk as they were sent: they come again, and if the file is lost
     /// then, it fails.
     fn lose_frames(&mut self, finish: Finish<usize>, storage: &mut Storage, rng: &mut Rng) -> Done<()> {
-        let Finish { entry, handle, end } = finish;
+        let Finish { entry, handle, end, .. } = finish;
         let open = &self.open[*handle];
         let end = end.filter(|_| !open.closed && open.device.is_none());
         let Some((mut end, part)) = end.zip(storage.parts.get_mut(&open.path)) else {

@@ -1,6 +1,6 @@
 //! The help, made from the table of options: one screen, or everything.
 
-use super::table::{COPY, DEMO, PARTIALS, Row, SERVE, Section, Takes};
+use super::table::{COPY, DEMO, PARTIALS, Row, SERVE, Section, Takes, VERIFY};
 
 /// What `--version` prints.
 pub const VERSION: &str = concat!("haul ", env!("CARGO_PKG_VERSION"), "\n");
@@ -10,6 +10,7 @@ pub fn short() -> String {
     let mut text = String::from(
         "haul copies files between hosts: encrypted, verified, over parallel streams\n\n\
          haul [OPTIONS] SOURCE... TARGET       each a path, or [user@]host:path\n\
+         haul verify SOURCE... TARGET          are both the same? copies nothing\n\
          haul status PATH...                   what unfinished copies have left there\n\
          haul clean PATH...                    removes that\n\
          haul serve DIR                        lets others send and fetch, without ssh\n\n",
@@ -84,8 +85,30 @@ pub fn serve() -> String {
     text
 }
 
+/// Help of a command that takes operands.
+pub fn command(command: &str) -> String {
+    if command == "verify" { verify() } else { partials(command) }
+}
+
+/// Help of `haul verify`.
+fn verify() -> String {
+    let mut text = String::from(
+        "haul verify [OPTIONS] SOURCE... TARGET\n\n\
+         Compares SOURCE with what a copy to TARGET would have made of it: both ends read\n\
+         all files, and only BLAKE3 values of their blocks travel. Nothing is written.\n\
+         Names what is missing, what is at the target alone, and what differs: files by\n\
+         block. Times are not compared; FIFOs, sockets and devices are left out.\n\n",
+    );
+    push_rows(&mut text, VERIFY.iter());
+    text.push_str(
+        "\nExit status: 0 identical, 1 differences (or files that could not be read), each\n\
+         named on standard error; 2 to 4 as of a copy.\n",
+    );
+    text
+}
+
 /// Help of `haul status` and `haul clean`.
-pub fn partials(command: &str) -> String {
+fn partials(command: &str) -> String {
     let mut text = format!("haul {command} [OPTIONS] PATH...\n\n");
     text.push_str(match command {
         "clean" => {
@@ -134,7 +157,7 @@ mod tests {
     fn the_first_screen_fits_a_screen() {
         let text = short();
         assert!(text.lines().count() <= 24, "{} lines", text.lines().count());
-        let others = [full(), demo(), serve(), partials("status"), partials("clean")];
+        let others = [full(), demo(), serve(), command("verify"), command("status"), command("clean")];
         for line in text.lines().chain(others.iter().flat_map(|help| help.lines())) {
             assert!(line.chars().count() <= 80, "too wide: {line}");
         }
@@ -154,6 +177,7 @@ mod tests {
             haul copies files between hosts: encrypted, verified, over parallel streams
 
             haul [OPTIONS] SOURCE... TARGET       each a path, or [user@]host:path
+            haul verify SOURCE... TARGET          are both the same? copies nothing
             haul status PATH...                   what unfinished copies have left there
             haul clean PATH...                    removes that
             haul demo                             a copy on this machine, to see it work
@@ -269,7 +293,7 @@ mod tests {
 
     #[test]
     fn partials_help() {
-        insta::assert_snapshot!(partials("status") + &partials("clean"), @r#"
+        insta::assert_snapshot!(command("status") + &command("clean"), @r#"
             haul status [OPTIONS] PATH...
 
             Shows what unfinished copies have left below each PATH, or of the file PATH, and
@@ -291,6 +315,50 @@ mod tests {
                   --json                one object a line
               -h, --help                this help
             "#);
+    }
+
+    #[test]
+    fn verify_help() {
+        insta::assert_snapshot!(command("verify"), @r#"
+        haul verify [OPTIONS] SOURCE... TARGET
+
+        Compares SOURCE with what a copy to TARGET would have made of it: both ends read
+        all files, and only BLAKE3 values of their blocks travel. Nothing is written.
+        Names what is missing, what is at the target alone, and what differs: files by
+        block. Times are not compared; FIFOs, sockets and devices are left out.
+
+          -r, --recursive           compare directories with all that is in them
+          -p, --preserve            compare mode, owner and group, too
+          -@, --symlinks MODE       links in directories: keep (default), follow, ignore
+          -s, --streams N           N threads at each end read, 1 to 256
+                                    (default: automatic)
+              --cpus LIST           keep both ends to these CPUs (0-7,16)
+              --frame SIZE          what is named of a file that differs: blocks of
+                                    256k, 512k (default) or 1m
+          -u, --unbuffered ENDS     O_DIRECT at the source (s), the target (t), both
+                                    (st), or off (default: what measures faster)
+              --cache HOW           keep what was read in the page cache, or drop it
+                                    (default: large files are dropped)
+          -i, --idfile KEY          ssh's identity file
+              --ssh-port PORT       ssh's port
+              --ssh-option OPTION   passed to ssh as -o OPTION; can be repeated
+          -S COMMAND                starts haul at a remote source
+          -T COMMAND                starts haul at a remote target
+          -4, --ipv4 [WHERE]        ssh over IPv4 only
+          -6, --ipv6 [WHERE]        the same with IPv6
+              --no-deploy           never put haul on a host that has none
+              --retries N           after a lost connection begin again, at most N times
+              --retry-for TIME      the same for at most TIME (90, 10m, 2h)
+              --silence TIME        a host that says nothing for TIME is lost
+          -P, --progress SECONDS    a progress line every SECONDS, in bbcp's form
+              --json                events on standard output, one object a line
+              --quiet               nothing but differences and errors
+          -v, --verbose             more about the ends
+          -h, --help                this help
+
+        Exit status: 0 identical, 1 differences (or files that could not be read), each
+        named on standard error; 2 to 4 as of a copy.
+        "#);
     }
 
     #[test]

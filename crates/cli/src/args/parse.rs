@@ -15,11 +15,11 @@ use haul_proto::path::escape;
 use super::UsageError;
 use super::nearest::nearest;
 use super::optional::complete;
-use super::table::{COPY, DEMO, PARTIALS, Row, SERVE, Takes};
+use super::table::{COPY, DEMO, PARTIALS, Row, SERVE, Takes, VERIFY};
 use super::values::Values;
 
 /// Words that are commands when they stand first.
-const COMMANDS: &[&str] = &["clean", "demo", "serve", "status", "worker"];
+const COMMANDS: &[&str] = &["clean", "demo", "serve", "status", "verify", "worker"];
 
 /// Where every option is listed.
 const HELP: &str = "haul --help all";
@@ -29,6 +29,8 @@ const HELP: &str = "haul --help all";
 pub enum Command {
     /// Copy files.
     Copy(Values, Vec<OsString>),
+    /// `haul verify`: compare what a copy would have made.
+    Verify(Values, Vec<OsString>),
     /// `haul demo`: its own options, and those of the copy.
     Demo(Values, Values),
     /// `haul status`: paths to look at.
@@ -71,6 +73,7 @@ pub fn parse(words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool) -> Result<Co
         Some("worker") => worker(&words[1..], exists),
         Some("demo") => demo(&words[1..], exists),
         Some("serve") => serve(&words[1..], exists),
+        Some("verify") => verify(&words[1..], exists),
         Some(word @ ("status" | "clean")) => partials(word, &words[1..], exists),
         _ => copy(words, exists),
     }
@@ -124,26 +127,46 @@ fn demo(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, 
     Ok(Command::Demo(Values::new(DEMO, matches), Values::new(COPY, copy)))
 }
 
-/// `haul status` and `haul clean` take paths, as a copy does: where a file has the command's name, nothing is guessed.
+/// `haul verify` takes sources and a target.
+fn verify(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+    with_operands("verify", VERIFY, words, exists, |values, operands| match operands.len() {
+        0 | 1 => Err(UsageError::new("haul verify: say what is to be compared, and with what")
+            .remedy("haul verify SOURCE... TARGET      as for the copy that made TARGET")),
+        _ => Ok(Command::Verify(values, operands)),
+    })
+}
+
+/// `haul status` and `haul clean` take paths.
 fn partials(command: &str, words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+    with_operands(command, PARTIALS, words, exists, |values, paths| match command {
+        _ if paths.is_empty() => Err(UsageError::new(format!("haul {command}: say where to look"))
+            .remedy(format!("haul {command} PATH...      . is this directory"))),
+        "clean" => Ok(Command::Clean(values, paths)),
+        _ => Ok(Command::Status(values, paths)),
+    })
+}
+
+/// A command that takes operands, as a copy does: where a file has the command's name, nothing is guessed.
+fn with_operands(
+    command: &str,
+    table: &'static [Row],
+    words: &[OsString],
+    exists: &dyn Fn(&OsStr) -> bool,
+    make: impl FnOnce(Values, Vec<OsString>) -> Result<Command, UsageError>,
+) -> Result<Command, UsageError> {
     let may_be_a_copy = exists(OsStr::new(command));
-    let matches = match matches(PARTIALS, words.to_vec(), false) {
+    let matches = match matches(table, words.to_vec(), false) {
         Err(_) if may_be_a_copy => return Err(command_or_file(command)),
         matches => matches?,
     };
     if matches.get_flag("help") {
-        return Ok(Command::Print(super::help::partials(command)));
+        return Ok(Command::Print(super::help::command(command)));
     }
-    let paths = words_of(&matches, "operands");
+    let operands = words_of(&matches, "operands");
     if may_be_a_copy {
         return Err(command_or_file(command).remedy("start it in another directory for the command"));
     }
-    if paths.is_empty() {
-        return Err(UsageError::new(format!("haul {command}: say where to look"))
-            .remedy(format!("haul {command} PATH...      . is this directory")));
-    }
-    let values = Values::new(PARTIALS, matches);
-    Ok(if command == "clean" { Command::Clean(values, paths) } else { Command::Status(values, paths) })
+    make(Values::new(table, matches), operands)
 }
 
 fn serve(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
@@ -409,6 +432,22 @@ mod tests {
             let parse = |words: &[&str]| parse(words.iter().map(OsString::from).collect(), &|_| true);
             assert!(parse(&[command, "host:"]).unwrap_err().to_string().contains(&format!("./{command}")));
             assert!(parse(&[command, "-r", "host:"]).unwrap_err().to_string().contains(&format!("./{command}")));
+        }
+    }
+
+    #[test]
+    fn verify_takes_operands_as_a_copy_does() {
+        let Ok(Command::Verify(values, operands)) = parse_words(&["verify", "-rp", "a", "--json", "h:b"]) else {
+            panic!("no comparison");
+        };
+        assert!(values.flag("recursive") && values.flag("preserve") && values.flag("json"));
+        assert_eq!(operands, ["a", "h:b"]);
+        assert!(error(&["verify", "a"]).contains("with what"));
+        assert!(error(&["verify", "-f", "a", "b"]).contains("no option"), "it replaces nothing");
+        assert!(matches!(parse_words(&["verify", "-h"]), Ok(Command::Print(_))));
+        let parse = |words: &[&str]| parse(words.iter().map(OsString::from).collect(), &|_| true);
+        for words in [&["verify", "a", "host:"][..], &["verify", "-f", "host:"]] {
+            assert!(parse(words).unwrap_err().to_string().contains("./verify"));
         }
     }
 

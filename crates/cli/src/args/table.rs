@@ -145,6 +145,73 @@ pub const COPY: &[Row] = &[
     row("help", Some('h'), Takes::Perhaps("all"), Section::Showing, "this help; --help all for every option"),
 ];
 
+/// Options of `haul verify`: those of a copy that say what is read, and how.
+pub const VERIFY: &[Row] = &[
+    row("recursive", Some('r'), Takes::Nothing, Section::Copying, "compare directories with all that is in them"),
+    row("preserve", Some('p'), Takes::Nothing, Section::Copying, "compare mode, owner and group, too"),
+    row(
+        "symlinks",
+        Some('@'),
+        Takes::One("MODE"),
+        Section::Copying,
+        "links in directories: keep (default), follow, ignore",
+    ),
+    row(
+        "streams",
+        Some('s'),
+        Takes::One("N"),
+        Section::Moving,
+        "N threads at each end read, 1 to 256\n(default: automatic)",
+    ),
+    row("cpus", None, Takes::One("LIST"), Section::Moving, "keep both ends to these CPUs (0-7,16)"),
+    row(
+        "frame",
+        None,
+        Takes::One("SIZE"),
+        Section::Moving,
+        "what is named of a file that differs: blocks of\n256k, 512k (default) or 1m",
+    ),
+    row(
+        "unbuffered",
+        Some('u'),
+        Takes::One("ENDS"),
+        Section::Moving,
+        "O_DIRECT at the source (s), the target (t), both\n(st), or off (default: what measures faster)",
+    ),
+    row(
+        "cache",
+        None,
+        Takes::One("HOW"),
+        Section::Moving,
+        "keep what was read in the page cache, or drop it\n(default: large files are dropped)",
+    ),
+    row("idfile", Some('i'), Takes::One("KEY"), Section::Reaching, "ssh's identity file"),
+    row("ssh-port", None, Takes::One("PORT"), Section::Reaching, "ssh's port"),
+    row("ssh-option", None, Takes::Each("OPTION"), Section::Reaching, "passed to ssh as -o OPTION; can be repeated"),
+    row("source-command", Some('S'), Takes::One("COMMAND"), Section::Reaching, "starts haul at a remote source")
+        .letter_only(),
+    row("target-command", Some('T'), Takes::One("COMMAND"), Section::Reaching, "starts haul at a remote target")
+        .letter_only(),
+    row("ipv4", Some('4'), PLACES, Section::Reaching, "ssh over IPv4 only"),
+    row("ipv6", Some('6'), PLACES, Section::Reaching, "the same with IPv6"),
+    row("no-deploy", None, Takes::Nothing, Section::Reaching, "never put haul on a host that has none"),
+    row("retries", None, Takes::One("N"), Section::Reaching, "after a lost connection begin again, at most N times"),
+    row("retry-for", None, Takes::One("TIME"), Section::Reaching, "the same for at most TIME (90, 10m, 2h)"),
+    row("silence", None, Takes::One("TIME"), Section::Reaching, "a host that says nothing for TIME is lost"),
+    row(
+        "progress",
+        Some('P'),
+        Takes::One("SECONDS"),
+        Section::Showing,
+        "a progress line every SECONDS, in bbcp's form",
+    ),
+    row("json", None, Takes::Nothing, Section::Showing, "events on standard output, one object a line"),
+    row("quiet", None, Takes::Nothing, Section::Showing, "nothing but differences and errors"),
+    row("verbose", Some('v'), Takes::Repeats, Section::Showing, "more about the ends"),
+    row("help", Some('h'), Takes::Nothing, Section::Showing, "this help"),
+    row("secret-file", None, Takes::One("FILE"), Section::Reaching, "the secret for haul://HOST, in FILE's first line"),
+];
+
 /// Options of `haul demo`.
 pub const DEMO: &[Row] = &[
     row("size", None, Takes::One("SIZE"), Section::Copying, "how much data to make (default: 1g)"),
@@ -240,12 +307,20 @@ mod tests {
 
     #[test]
     fn no_name_and_no_letter_stands_for_two_options() {
-        for table in [COPY, DEMO, PARTIALS, SERVE] {
+        for table in [COPY, DEMO, PARTIALS, SERVE, VERIFY] {
             let names: HashSet<_> = table.iter().map(|row| row.id).collect();
             assert_eq!(names.len(), table.len());
             let letters: Vec<_> = table.iter().filter_map(|row| row.letter).collect();
             assert_eq!(letters.iter().collect::<HashSet<_>>().len(), letters.len());
             assert!(table.iter().all(|row| row.long || row.letter.is_some()));
+        }
+    }
+
+    #[test]
+    fn an_option_of_verify_is_typed_as_that_of_a_copy() {
+        for row in VERIFY {
+            let copy = COPY.iter().find(|copy| copy.id == row.id).expect("a copy has it");
+            assert_eq!((row.letter, row.typed()), (copy.letter, copy.typed()));
         }
     }
 }

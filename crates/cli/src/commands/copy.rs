@@ -22,7 +22,11 @@ use crate::terminal;
 
 /// Copies `operands`, the last of which is the target.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
-    let plan = plan(values, operands, terminal::stderr_is_terminal())?;
+    carry_out(plan(values, operands, terminal::stderr_is_terminal())?)
+}
+
+/// The same for a job that is planned.
+pub fn carry_out(plan: Plan) -> anyhow::Result<Exit> {
     let cancel = Cancel::new();
     let rate = RateHandle::new();
     let watch = Watch::start(cancel.clone(), rate.clone()).context("signals cannot be caught")?;

@@ -6,6 +6,7 @@ pub mod demo;
 mod places;
 pub mod serve;
 pub mod status;
+pub mod verify;
 pub mod worker;
 
 use std::ffi::OsString;
@@ -22,6 +23,7 @@ pub fn run(words: Vec<OsString>) -> u8 {
     let exists = |name: &std::ffi::OsStr| std::fs::symlink_metadata(name).is_ok();
     let done = match parse(words, &exists) {
         Ok(Command::Copy(values, operands)) => copy::run(&values, &operands),
+        Ok(Command::Verify(values, operands)) => verify::run(&values, &operands),
         Ok(Command::Demo(own, copy)) => demo::run(&own, &copy),
         Ok(Command::Status(values, paths)) => status::run(&values, &paths),
         Ok(Command::Clean(values, paths)) => clean::run(&values, &paths),

@@ -42,7 +42,8 @@ impl Bar {
 
     fn draw(&mut self, progress: &Progress) {
         let elapsed = self.started.elapsed();
-        let rate = self.meter.update(elapsed, progress.bytes_written);
+        let moved = progress.bytes_written.saturating_add(progress.bytes_compared);
+        let rate = self.meter.update(elapsed, moved);
         if terminal::in_foreground() {
             let line = line(&self.title, progress, &figures(progress, rate, elapsed), terminal::stderr_columns());
             self.drawn.get_or_insert_with(new_bar).set_message(line);
@@ -116,7 +117,7 @@ fn cells_of(progress: &Progress, cells: usize) -> String {
 }
 
 fn done(progress: &Progress) -> u64 {
-    progress.bytes_written.saturating_add(progress.bytes_skipped)
+    [progress.bytes_written, progress.bytes_skipped, progress.bytes_compared].into_iter().fold(0, u64::saturating_add)
 }
 
 /// What stands after the bar, most important first: a narrow terminal cuts the end off.
@@ -137,7 +138,9 @@ fn figures(progress: &Progress, bytes_per_s: f64, elapsed: Duration) -> String {
         let (settled, found) = (progress.files_settled, progress.files_found);
         parts.push(format!("{} files", so_far(count(settled), (settled <= found).then(|| count(found)))));
     }
-    parts.push(counted(progress.streams.into(), "stream", "streams"));
+    if progress.streams > 0 {
+        parts.push(counted(progress.streams.into(), "stream", "streams"));
+    }
     parts.join("   ")
 }
 
@@ -182,6 +185,12 @@ mod tests {
     fn figures_in_the_middle_of_a_job() {
         let figures = figures(&at(203_400_000_000, 333_100_000_000, true), 1.17e9, Duration::from_secs(9));
         insta::assert_snapshot!(figures, @"61 %   203.4 of 333.1 GB   1.17 GB/s   1 min 51 s left   7,001 of 12,408 files   8 streams");
+    }
+
+    #[test]
+    fn what_is_compared_needs_no_stream() {
+        let progress = Progress { bytes_compared: 203_400_000_000, streams: 0, ..at(0, 333_100_000_000, true) };
+        insta::assert_snapshot!(figures(&progress, 1.17e9, Duration::from_secs(9)), @"61 %   203.4 of 333.1 GB   1.17 GB/s   1 min 51 s left   7,001 of 12,408 files");
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl Human {
     /// Whether this event gets a line.
     pub fn speaks_of(&self, event: &Event) -> bool {
         match event {
-            Event::FileFailed { .. } => true,
+            Event::FileFailed { .. } | Event::Differs { .. } => true,
             Event::Deployed { .. }
             | Event::Skipped { .. }
             | Event::Resumed { .. }
@@ -55,6 +55,9 @@ impl Observer for Human {
         }
         match event {
             Event::FileFailed { path, host, message } => self.text.failure(host, path, message),
+            Event::Differs { path, host, differences } => {
+                self.text.failure(host, path, &super::differences::words(differences));
+            }
             Event::Deployed { host, path } => self.text.notice(&format!("{host} had no haul: put it there as {path}")),
             Event::Skipped { path, reason } => {
                 self.text.notice(&format!("{}: left out: {reason}", haul_proto::path::escape(path)));
@@ -159,6 +162,7 @@ pub mod tests {
             files_settled: 7_001,
             bytes_written: 203_300_000_000,
             bytes_skipped: 100_000_000,
+            bytes_compared: 0,
             streams: 8,
         };
         let way = example().way;

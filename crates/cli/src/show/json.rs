@@ -3,14 +3,14 @@
 use std::io::{self, Write};
 
 use haul_engine::error::Outcome;
-use haul_engine::event::{Compression, Event, Observer, Path, Progress, ReadBack, Sandbox, Summary, Way};
+use haul_engine::event::{Comparison, Compression, Event, Observer, Path, Progress, ReadBack, Sandbox, Summary, Way};
 use haul_proto::path::disturbs;
 use haul_proto::wire::report::PathFigures;
 use serde_json::{Value, json};
 
 use super::human::Human;
 use super::units::bytes_per_s;
-use super::{Show, names};
+use super::{Show, differences, names};
 use crate::exit::Exit;
 
 /// Lines of JSON; what failed is said in words, too.
@@ -55,7 +55,10 @@ impl Show for Json {
     fn finish(&mut self, outcome: &Outcome) -> io::Result<()> {
         let status = Exit::of(outcome).number();
         let last = match outcome {
-            Ok(result) => summary_line(result, status),
+            Ok(result) => match &result.comparison {
+                Some(comparison) => comparison_line(result, comparison, status),
+                None => summary_line(result, status),
+            },
             Err(error) => Line::new("error").with("message", error.to_string()).with("status", status),
         };
         self.send(last, true);
@@ -87,6 +90,10 @@ fn line(event: &Event) -> Line {
         Event::FileFailed { path, host, message } => {
             Line::new("failed").path(path).with("host", host.as_str()).with("message", message.as_str())
         }
+        Event::Differs { path, host, differences } => Line::new("differs")
+            .path(path)
+            .with("host", host.as_str())
+            .with("differences", differences::json(differences)),
         Event::Skipped { path, reason } => Line::new("left_out").path(path).with("reason", reason.as_str()),
         Event::RateLimit { bytes_per_s } => Line::new("rate_limit").with("bytes_per_s", *bytes_per_s),
         Event::Again { reason, pause, attempt, attempts, left } => Line::new("again")
@@ -107,6 +114,7 @@ fn progress_line(progress: &Progress) -> Line {
         .with("files_settled", progress.files_settled)
         .with("bytes_written", progress.bytes_written)
         .with("bytes_skipped", progress.bytes_skipped)
+        .with("bytes_compared", progress.bytes_compared)
         .with("streams", progress.streams)
 }
 
@@ -141,6 +149,30 @@ fn summary_line(summary: &Summary, status: u8) -> Line {
         .with("cloned_bytes", summary.cloned_bytes)
         .with("durable", summary.durable)
         .with("read_back", summary.read_back.as_ref().map(read_back))
+        .with("source_sandbox", summary.source_sandbox.as_ref().map(sandbox))
+        .with("target_sandbox", summary.target_sandbox.as_ref().map(sandbox))
+        .with("status", status)
+}
+
+/// The last line of a job that only compared.
+fn comparison_line(summary: &Summary, comparison: &Comparison, status: u8) -> Line {
+    Line::new("summary")
+        .with("files_compared", comparison.files)
+        .with("bytes_compared", comparison.bytes)
+        .with("differences", comparison.differences)
+        .with("failed", summary.failed)
+        .with("directories", summary.directories)
+        .with("symlinks", summary.symlinks)
+        .with("left_out", summary.left_out)
+        .with("seconds", summary.elapsed.as_secs_f64())
+        .with("bytes_per_s", bytes_per_s(comparison.bytes, summary.elapsed))
+        .with("restarts", summary.restarts)
+        .with("source_cpu_s", summary.source_cpu.as_secs_f64())
+        .with("target_cpu_s", summary.target_cpu.as_secs_f64())
+        .with("source_peak_bytes", summary.source_peak_bytes)
+        .with("target_peak_bytes", summary.target_peak_bytes)
+        .with("source_direct_bytes", summary.source_direct_bytes)
+        .with("target_direct_bytes", summary.target_direct_bytes)
         .with("source_sandbox", summary.source_sandbox.as_ref().map(sandbox))
         .with("target_sandbox", summary.target_sandbox.as_ref().map(sandbox))
         .with("status", status)
@@ -269,7 +301,7 @@ mod tests {
             {"event":"deployed","host":"db1","path":"/home/me/.cache/haul/0.1.0-ab/haul"}
             {"event":"connected","way":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm"}
             {"event":"moved","way":{"from":"10.2.0.1:1","instead_of":null,"interface":null,"kind":"tcp","mbit_per_s":null,"others":[{"from":"10.1.0.1:3","interface":null,"mbit_per_s":null,"to":"10.1.0.2:4"}],"to":"10.2.0.2:2"},"message":"it carries 944 Mbit/s, and the one before it 95"}
-            {"event":"progress","files_found":12408,"bytes_found":333100000000,"walk_complete":true,"files_settled":7001,"bytes_written":203300000000,"bytes_skipped":100000000,"streams":8}
+            {"event":"progress","files_found":12408,"bytes_found":333100000000,"walk_complete":true,"files_settled":7001,"bytes_written":203300000000,"bytes_skipped":100000000,"bytes_compared":0,"streams":8}
             {"event":"file","path":"run7/a","bytes":5,"blake3":"abababababababababababababababababababababababababababababababab"}
             {"event":"file","path":"run7/�","path_hex":"72756e372fff","bytes":0,"blake3":null}
             {"event":"left_out","path":"run7/pipe","reason":"is a FIFO"}
@@ -287,6 +319,21 @@ mod tests {
         let line = Line::new("file").path(name.as_bytes()).ended();
         assert_eq!(line, "{\"event\":\"file\",\"path\":\"a\\n\\u001b[2J\\u007f\\u009b2J\\u202ecaf\u{e9}\\\\\"}\n");
         assert_eq!(serde_json::from_str::<Value>(&line).unwrap()["path"], name);
+    }
+
+    #[test]
+    fn what_differs_is_a_line_and_the_summary_counts_it() {
+        use super::super::differences::tests::every_difference;
+        let out = Paper::default();
+        let mut json =
+            Json::new(Box::new(out.clone()), Human::new(Text::new(Box::new(Paper::default()), false), Level::Errors));
+        json.event(&Event::Differs { path: b"run7/a".to_vec(), host: "db1".into(), differences: every_difference() });
+        let comparison = Some(Comparison { files: 12_408, bytes: 333_149_000_000, differences: 1 });
+        json.finish(&Ok(Summary { comparison, files_copied: 0, bytes: 0, ..example() })).unwrap();
+        insta::assert_snapshot!(out.text(), @r#"
+        {"event":"differs","path":"run7/a","host":"db1","differences":[{"kind":"directory","what":"missing"},{"kind":"symlink","what":"extra"},{"source":"directory","target":"file","what":"kind"},{"source":5,"target":6,"what":"size"},{"source":"a\n","target":"�","what":"link"},{"source":"0644","target":"4755","what":"mode"},{"source":[1000,100],"target":[0,0],"what":"owner"},{"bytes":2621440,"ranges":[[524288,1048576],[5242880,7340032]],"what":"content"}]}
+        {"event":"summary","files_compared":12408,"bytes_compared":333149000000,"differences":1,"failed":0,"directories":341,"symlinks":1,"left_out":0,"seconds":284.0,"bytes_per_s":1173059859.1549296,"restarts":0,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":1}
+        "#);
     }
 
     #[test]

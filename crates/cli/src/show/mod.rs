@@ -2,6 +2,7 @@
 
 mod bar;
 mod bbcp;
+mod differences;
 mod human;
 mod json;
 mod meter;

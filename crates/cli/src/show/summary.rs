@@ -1,6 +1,6 @@
 //! The summary: what was copied, how fast, how it travelled.
 
-use haul_engine::event::{Confinement, ReadBack, Sandbox, Summary, Way};
+use haul_engine::event::{Comparison, Confinement, ReadBack, Sandbox, Summary, Way};
 use haul_engine::spec::Cipher;
 
 use super::text::{harmless, within};
@@ -87,6 +87,9 @@ fn is_unconfined(summary: &Summary) -> bool {
 
 fn headline(summary: &Summary) -> String {
     let elapsed = duration(summary.elapsed);
+    if let Some(comparison) = &summary.comparison {
+        return comparison_headline(summary, comparison);
+    }
     if summary.files_copied == 0 && summary.files_skipped > 0 && summary.failed == 0 {
         let there = format!("{}, {}", files(summary.files_skipped), size(summary.bytes_skipped));
         return format!("nothing left to copy: {there} there already; looked through in {elapsed}");
@@ -101,6 +104,16 @@ fn headline(summary: &Summary) -> String {
         rate(bytes_per_s(summary.bytes, summary.elapsed)),
         proof(summary)
     )
+}
+
+fn comparison_headline(summary: &Summary, Comparison { files: count, bytes, differences }: &Comparison) -> String {
+    let found = match (differences, summary.failed) {
+        (0, 0) => "identical".to_owned(),
+        (0, _) => "no differences in what could be read".to_owned(),
+        (_, _) => counted(*differences, "difference", "differences"),
+    };
+    let rate = rate(bytes_per_s(*bytes, summary.elapsed));
+    format!("{}, {} compared in {}: {rate}, {found}", files(*count), size(*bytes), duration(summary.elapsed))
 }
 
 /// What was not copied was not verified either: there was nothing that could have gone wrong on its way.
@@ -132,7 +145,8 @@ fn read_back(read: &ReadBack) -> String {
 
 /// Where most bytes went past the page cache.
 fn storage(summary: &Summary) -> Option<String> {
-    let most = |direct: u64| direct > summary.bytes / 2;
+    let moved = summary.comparison.map_or(summary.bytes, |comparison| comparison.bytes);
+    let most = |direct: u64| direct > moved / 2;
     match (most(summary.source_direct_bytes), most(summary.target_direct_bytes)) {
         (true, true) => Some("O_DIRECT at both ends".to_owned()),
         (true, false) => Some("O_DIRECT at the source".to_owned()),
@@ -207,6 +221,7 @@ pub mod tests {
             read_back: None,
             source_sandbox: Some(Sandbox { confinement: Confinement::Full, reason: String::new() }),
             target_sandbox: Some(Sandbox { confinement: Confinement::Full, reason: String::new() }),
+            comparison: None,
         }
     }
 
@@ -252,6 +267,31 @@ pub mod tests {
             memory      source 41.0 MB, target 57.5 MB
             sandbox     full at both ends
             "#);
+    }
+
+    #[test]
+    fn what_was_compared_is_identical_or_not() {
+        let lines = [(0, 0), (0, 1), (1, 0), (3, 2)].map(|(differences, failed)| {
+            let comparison = Some(Comparison { files: 12_408, bytes: 333_149_000_000, differences });
+            let run =
+                Summary { comparison, failed, files_copied: 0, bytes: 0, streams: 0, durable: false, ..example() };
+            summary(&run, false)
+        });
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+        12,408 files, 333.1 GB compared in 4 min 44 s: 1.17 GB/s, identical
+        cpu         source 12.3 s, target 14.1 s
+
+        12,408 files, 333.1 GB compared in 4 min 44 s: 1.17 GB/s, no differences in what could be read
+        failed      1 entry, named above
+        cpu         source 12.3 s, target 14.1 s
+
+        12,408 files, 333.1 GB compared in 4 min 44 s: 1.17 GB/s, 1 difference
+        cpu         source 12.3 s, target 14.1 s
+
+        12,408 files, 333.1 GB compared in 4 min 44 s: 1.17 GB/s, 3 differences
+        failed      2 entries, each named above
+        cpu         source 12.3 s, target 14.1 s
+        "#);
     }
 
     #[test]

@@ -31,7 +31,7 @@ use self::workers::{Role, Workers};
 use crate::bootstrap::End;
 use crate::cancel::Cancel;
 use crate::error::{Error, GO_ON, Outcome};
-use crate::event::{Compression, Event, Observer, Progress, Summary, Way};
+use crate::event::{Comparison, Compression, Event, Observer, Progress, Summary, Way};
 use crate::shown::own_name;
 use crate::spec::{Fsync, Job, Location, Program, Verify};
 
@@ -161,6 +161,7 @@ impl Copy<'_> {
             storage: StorageRequest { direct: self.job.options.direct_source, cache: self.job.options.cache },
             rate_bytes_per_s: self.limit.bytes_per_s().unwrap_or(0),
             compression: self.job.options.compression,
+            compare: self.job.options.compare,
         };
         self.workers.send(Role::Source, &ControllerMessage::Source(source))?;
         way::listen_early(self, Role::Source)?;
@@ -197,6 +198,7 @@ impl Copy<'_> {
                 (Fsync::None, Verify::Disk) => Fsync::Data,
                 (fsync, _) => fsync,
             },
+            compare: options.compare.then(|| links(options.symlinks)),
         };
         self.workers.send(Role::Target, &ControllerMessage::Target(target))?;
         let one = self.workers.is_one();
@@ -332,7 +334,7 @@ impl Copy<'_> {
             WorkerMessage::Counters(counters) => {
                 // Of one worker that is both ends, each reporter counts what the other does not.
                 let role = if self.workers.is_one() && counters.files_found == 0 { Role::Target } else { role };
-                self.ends[role.index()] = counters;
+                self.ends[role.index()] = *counters;
             }
             WorkerMessage::Finished(last) => self.finished(role, *last)?,
             WorkerMessage::Confined(sandbox) => {
@@ -354,6 +356,10 @@ impl Copy<'_> {
             WorkerMessage::Skipped { path, text } => {
                 self.left_out += 1;
                 self.tell(Event::Skipped { path, reason: text });
+            }
+            WorkerMessage::Differs { path, differences } => {
+                let host = host();
+                self.tell(Event::Differs { path, host, differences });
             }
             WorkerMessage::Notice { text } => {
                 let text = format!("{}: {text}", host());
@@ -378,11 +384,18 @@ impl Copy<'_> {
             files_found: source.files_found,
             bytes_found: source.bytes_found,
             walk_complete: source.walk_complete,
-            files_settled: [target.files_copied, target.files_skipped, target.failed, source.failed]
-                .into_iter()
-                .fold(0, u64::saturating_add),
+            files_settled: [
+                target.files_copied,
+                target.files_skipped,
+                target.files_compared,
+                target.failed,
+                source.failed,
+            ]
+            .into_iter()
+            .fold(0, u64::saturating_add),
             bytes_written: target.bytes_written,
             bytes_skipped: target.bytes_skipped,
+            bytes_compared: source.bytes_compared,
             streams: streams(source),
         });
         self.observer.event(&event);
@@ -431,6 +444,11 @@ impl Copy<'_> {
             read_back: (self.job.options.verify == Verify::Disk).then_some(target.read_back),
             source_sandbox,
             target_sandbox,
+            comparison: self.job.options.compare.then_some(Comparison {
+                files: all.files_compared,
+                bytes: all.bytes_compared,
+                differences: all.differences,
+            }),
         }
     }
 

@@ -45,7 +45,7 @@ pub fn run(mut job: Job, program: Program, cancel: &Cancel, rate: &RateHandle, o
         if !(is_lost && is_wanted) {
             return Err(error);
         }
-        let Some(next) = retry.next(Instant::now(), &ends[1], broke) else {
+        let Some(next) = retry.next(Instant::now(), &ends[0].plus(&ends[1]), broke) else {
             return Err(given_up(error, earlier.was_under_way, retry.begun()));
         };
         totals.add(&ends);

@@ -24,7 +24,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(15);
 /// What is known of the attempts up to now.
 pub struct Retry {
     policy: Retries,
-    /// How far the best of them came: bytes and files that are at the target.
+    /// How far the best of them came: bytes and files that are at the target, or were compared.
     furthest: (u64, u64),
     /// When the first of them ended that came no further.
     stuck_since: Option<Instant>,
@@ -60,12 +60,12 @@ impl Retry {
         self.begun
     }
 
-    /// An attempt ended `now`, with these counters of its target, and had been under way or not; `None` when there is to
-    /// be no other.
-    pub fn next(&mut self, now: Instant, target: &Counters, was_under_way: bool) -> Option<Next> {
+    /// An attempt ended `now`, with these counters of both ends together, and had been under way or not; `None` when
+    /// there is to be no other.
+    pub fn next(&mut self, now: Instant, ends: &Counters, was_under_way: bool) -> Option<Next> {
         let came_to = (
-            target.bytes_written.saturating_add(target.bytes_skipped),
-            target.files_copied.saturating_add(target.files_skipped),
+            [ends.bytes_written, ends.bytes_skipped, ends.bytes_compared].into_iter().fold(0, u64::saturating_add),
+            [ends.files_copied, ends.files_skipped, ends.files_compared].into_iter().fold(0, u64::saturating_add),
         );
         if came_to.0 > self.furthest.0 || came_to.1 > self.furthest.1 {
             self.furthest = (self.furthest.0.max(came_to.0), self.furthest.1.max(came_to.1));

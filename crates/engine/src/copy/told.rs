@@ -45,6 +45,7 @@ impl<'a> Told<'a> {
                 digest.map_or(file, |digest| self.remember(("digest", path, digest)))
             }
             Event::FileFailed { path, host, message } => self.remember(("failed", path, host, message)),
+            Event::Differs { path, host, differences } => self.remember(("differs", path, host, differences)),
             Event::Skipped { path, reason } => self.remember(("skipped", path, reason)),
             Event::Notice(text) => self.remember(("notice", text)),
             Event::Deployed { .. }

@@ -18,8 +18,9 @@ const CONNECT_TIMEOUT_MS: u32 = 3000;
 /// Has the end that accepts first listen, if it is `role`, without waiting for its answer: on a long path that saves a
 /// round trip.
 pub fn listen_early(copy: &mut Copy<'_>, role: Role) -> Result<(), Error> {
+    let needs_none = copy.workers.is_one() || copy.job.options.compare;
     match copy.directions.first() {
-        Some(first) if first.acceptor == role && !first.is_empty() && !copy.workers.is_one() => {
+        Some(first) if first.acceptor == role && !first.is_empty() && !needs_none => {
             let at = first.at;
             listen(copy, role, at)
         }
@@ -59,8 +60,11 @@ impl Listening {
 }
 
 /// Makes the first data connection, and says how; the others follow by themselves. Also, how many there are at first.
-/// [`Way::None`] if everything is settled before there is one, since nothing had to move.
+/// [`Way::None`] if everything is settled before there is one, since nothing had to move, and where nothing ever will.
 pub fn find(copy: &mut Copy<'_>) -> Result<(Way, u16), Error> {
+    if copy.job.options.compare {
+        return Ok((Way::None, 0));
+    }
     if copy.workers.is_one() {
         let host = match host(copy.job, Role::Source) {
             Host::Remote { .. } | Host::Served { .. } => Some(copy.workers.label(Role::Source)),

@@ -111,23 +111,22 @@ impl Terms {
                 if self.access == Access::WriteOnly {
                     return Err("this server's directory is write-only: nothing can be fetched from it".into());
                 }
-                if request.links == Links::Follow {
-                    return Err("a server follows no symbolic links\nleave out --symlinks follow".into());
-                }
+                refuse_following(request.links)?;
                 request.operands.iter_mut().try_for_each(inside)?;
                 request.rate_bytes_per_s = self.slower(request.rate_bytes_per_s);
                 self.hold_settings(&mut request.settings);
             }
             ControllerMessage::Target(request) => {
-                if self.access == Access::ReadOnly {
+                if self.access == Access::ReadOnly && request.compare.is_none() {
                     return Err("this server's directory is read-only: nothing can be sent to it".into());
                 }
-                if self.access == Access::WriteOnly && request.digest_existing {
+                if self.access == Access::WriteOnly && (request.digest_existing || request.compare.is_some()) {
                     return Err(
-                        "this server's directory is write-only: what is there is not read\nleave out --checksums"
+                        "this server's directory is write-only: what is there is not read\ncopy without --checksums"
                             .into(),
                     );
                 }
+                request.compare.map_or(Ok(()), refuse_following)?;
                 if !request.journal_dir.is_empty() {
                     return Err(
                         "a server keeps its records of unfinished files beside them\nleave out -a's directory".into()
@@ -157,6 +156,13 @@ impl Terms {
     fn hold_settings(&self, settings: &mut SessionSettings) {
         settings.ports = self.ports;
     }
+}
+
+fn refuse_following(links: Links) -> Result<(), String> {
+    if links == Links::Follow {
+        return Err("a server follows no symbolic links\nleave out --symlinks follow".into());
+    }
+    Ok(())
 }
 
 /// Makes a path that was asked for one that begins in the working directory; or says why it does not stay there. A

@@ -123,16 +123,18 @@ impl Item {
     /// The file, open once for all streams; the error is the same for all, too. A file that is not
     /// as it was offered is an error.
     pub fn open_shared(&self) -> Result<Arc<Opened>, Trouble> {
-        let opened = self.opened.get_or_init(|| {
-            let file = self.open()?;
-            if self.look(&file)? != (self.size, self.modified) {
-                return Err(Trouble::Changed);
-            }
-            // Only advice: what it does not do, it does not break.
-            let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Sequential);
-            Ok(Arc::new(Opened::new(file, Access::Read)?))
-        });
-        opened.clone()
+        self.opened.get_or_init(|| self.open_as_offered()).clone()
+    }
+
+    /// The file, open for whoever asks, and no longer than that. A file that is not as it was offered is an error.
+    pub fn open_as_offered(&self) -> Result<Arc<Opened>, Trouble> {
+        let file = self.open()?;
+        if self.look(&file)? != (self.size, self.modified) {
+            return Err(Trouble::Changed);
+        }
+        // Only advice: what it does not do, it does not break.
+        let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Sequential);
+        Ok(Arc::new(Opened::new(file, Access::Read)?))
     }
 
     /// The path as the user would name it.
@@ -148,4 +150,4 @@ impl Item {
 /// Said of a name that is not a file's any more.
 const NO_FILE: &str = "is no longer a regular file";
 /// Said of a file that is not what it was when it was offered or begun, and of one that goes on changing.
-pub const CHANGED: &str = "it changed while it was being copied\nrun the same command again when nothing writes to it";
+pub const CHANGED: &str = "it changed while it was being read\nrun the same command again when nothing writes to it";

@@ -24,7 +24,7 @@ use haul_proto::wire::request::{Links, Operand, SourceRequest};
 use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use self::item::{Item, Trouble};
@@ -36,12 +36,14 @@ use crate::pace::Pace;
 use crate::report::Reporter;
 use crate::report::add;
 use crate::serve::Did;
+use crate::signal::Signal;
 use crate::storage::policy::Policy;
 use crate::stream::Stream;
 use crate::stream::compress::Compressing;
 
 pub use self::item::CHANGED;
 pub use self::send::{NO_VALUE, Outlet, SendError};
+use self::send::{Nowhere, ReadFrames};
 
 /// Why a file fails that the target takes from its beginning to its end only.
 const OUT_OF_ORDER: &str =
@@ -59,11 +61,11 @@ pub struct Source {
     /// How files are read.
     policy: Policy,
     /// There may be work for streams.
-    work: Condvar,
+    work: Signal,
     /// The window may have opened for the walk.
-    window: Condvar,
+    window: Signal,
     /// There may be messages for the target.
-    outbox: Condvar,
+    outbox: Signal,
     /// How fast streams may send.
     pace: Pace,
     /// Reports to the controller.
@@ -95,10 +97,11 @@ impl Source {
     /// Looks at the operands. What cannot be copied is reported at once.
     pub fn prepare(request: SourceRequest, reporter: Reporter) -> Self {
         let roots = operand::look(&request.operands, request.recursive, &reporter);
-        let machine = Machine::new(request.settings.frame, request.settings.streams);
+        let (frame, streams) = (request.settings.frame, request.settings.streams);
+        let machine = if request.compare { Machine::comparing(frame, streams) } else { Machine::new(frame, streams) };
         let state =
             Mutex::new(State { machine, stopped: false, in_use: None, given_up: HashSet::new(), double_after: None });
-        let (work, window, outbox) = (Condvar::new(), Condvar::new(), Condvar::new());
+        let (work, window, outbox) = (Signal::default(), Signal::default(), Signal::default());
         let pace = Pace::new(request.rate_bytes_per_s);
         let policy = Policy::new(request.storage);
         let walking = Cancel::new();
@@ -176,8 +179,18 @@ impl Source {
             if state.is_over() {
                 return None;
             }
-            state = self.outbox.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.outbox.wait(state);
         }
+    }
+
+    /// Whether the job only compares: then no stream is needed.
+    pub fn compares(&self) -> bool {
+        self.request.compare
+    }
+
+    /// Reads what the target has, too, and compares, until everything is settled. `id` is that of no other thread.
+    pub fn run_comparison(&self, id: StreamId) -> Result<(), SendError> {
+        send::run(self, id, &mut Nowhere)
     }
 
     /// Carries one stream: reads what is needed and hands it to `outlet`, until everything is settled.
@@ -291,9 +304,9 @@ impl Source {
                     }
                     // What can be doubled now becomes old; whatever is new wakes this thread.
                     let pause = if left.is_zero() { rest } else { left };
-                    self.work.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0
+                    self.work.wait_timeout(state, pause)
                 }
-                _ => self.work.wait(state).unwrap_or_else(PoisonError::into_inner),
+                _ => self.work.wait(state),
             };
         }
     }
@@ -318,6 +331,19 @@ impl Source {
     /// These frames were read; some were compared and are the `same` at both ends.
     fn frames_read(&self, entry: EntryId, values: &[(u64, [u8; 32])], same: &RangeSet) {
         self.lock().machine.frames_read(entry, values, same);
+        self.outbox.notify_all();
+    }
+
+    /// The same of some files at once.
+    fn all_read(&self, compared: &mut Vec<ReadFrames>) {
+        if compared.is_empty() {
+            return;
+        }
+        let mut state = self.lock();
+        for ReadFrames { entry, values, same } in compared.drain(..) {
+            state.machine.frames_read(entry, &values, &same);
+        }
+        drop(state);
         self.outbox.notify_all();
     }
 
@@ -349,7 +375,7 @@ impl Source {
         let version = (look.size > self.request.settings.frame.pack_file_max()).then(|| look.version());
         let now = Entry { place: Place::Again(entry), kind, meta: look.meta, version };
         if self.lock().machine.offer_again(entry, now, Arc::new(item)).is_some() {
-            let text = format!("{}: it changed while it was being copied: it is begun anew", escape(&path));
+            let text = format!("{}: it changed while it was being read: it is begun anew", escape(&path));
             self.reporter.send(&WorkerMessage::Notice { text });
         }
         self.notify();

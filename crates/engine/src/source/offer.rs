@@ -3,7 +3,7 @@
 use haul_proto::ids::EntryId;
 use haul_proto::manifest::{Entry, Kind, Meta, Place as EntryPlace, Stamp, Version};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::item::{Item, Place};
@@ -197,6 +197,6 @@ pub(super) fn wait_for_window(source: &Source) -> Option<MutexGuard<'_, State>> 
         }
         state.machine.flush_offers();
         source.outbox.notify_all();
-        state = source.window.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state = source.window.wait(state);
     }
 }

@@ -6,6 +6,7 @@ use haul_proto::journal::crc_value;
 use haul_proto::path::escape;
 use haul_proto::plan::{Piece, SmallFile, Stride, Work};
 use haul_proto::ranges::RangeSet;
+use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::frame::{DataFrame, Trailer};
 use haul_proto::wire::report::WorkerMessage;
 use std::ops::Range;
@@ -46,13 +47,31 @@ pub trait Outlet {
     fn end(&mut self, record: Record) -> Result<(), SendError>;
 }
 
+/// Nothing goes anywhere: in a job that only compares.
+pub struct Nowhere;
+
+impl Outlet for Nowhere {
+    fn put(&mut self, _: Record, _: &Trailer, _: &Pace) -> Result<Record, SendError> {
+        Err(ProtocolFault::Unasked("a frame where none is sent").into())
+    }
+
+    fn settle(&mut self) -> Result<(), SendError> {
+        Ok(())
+    }
+
+    fn end(&mut self, _: Record) -> Result<(), SendError> {
+        Ok(())
+    }
+}
+
 /// Why a stream could not go on.
 pub type SendError = StreamError;
 
 /// Carries one stream until everything is settled. One that breaks leaves its work to others.
 pub(super) fn run(source: &Source, id: StreamId, outlet: &mut impl Outlet) -> Result<(), SendError> {
     let reader = Reader::new(source.request.settings.frame.bytes());
-    let mut sender = Sender { source, id, outlet, reader, stride: Stride::default(), ahead: None };
+    let (stride, ahead, compared) = (Stride::default(), None, Vec::new());
+    let mut sender = Sender { source, id, outlet, reader, stride, ahead, compared };
     let mut now = None;
     let carried = carry(&mut sender, &mut now);
     if carried.is_err() {
@@ -83,6 +102,21 @@ struct Sender<'s, O> {
     stride: Stride,
     /// What it does next: taken while it still sends something else, so that the disk has work all the time.
     ahead: Option<Begun>,
+    /// What was compared, and nobody was told yet.
+    compared: Vec<ReadFrames>,
+}
+
+/// Most small files that were compared and are told of at once.
+const COMPARED_FILES: usize = 64;
+
+/// Frames of a file that were read: their values, and which of these are the same at the target.
+pub struct ReadFrames {
+    /// The file.
+    pub entry: EntryId,
+    /// Index and value of each.
+    pub values: Vec<(u64, Digest)>,
+    /// Those that are the same.
+    pub same: RangeSet,
 }
 
 /// The values of frames, and which of these are the same at the target.
@@ -118,6 +152,7 @@ impl<O: Outlet> Sender<'_, O> {
             let work = match self.source.work_at_hand(self.id, frames_max) {
                 Some(work) => work,
                 None => {
+                    self.source.all_read(&mut self.compared);
                     self.outlet.settle()?;
                     match self.source.wait_for_work(self.id, frames_max)? {
                         Some(work) => work,
@@ -150,7 +185,9 @@ impl<O: Outlet> Sender<'_, O> {
         };
         let since = Instant::now();
         let source = self.source;
-        let file = match piece.handle.open_shared() {
+        // Of files that are compared, many may be open for a moment, and none for longer.
+        let opened = if source.compares() { piece.handle.open_as_offered() } else { piece.handle.open_shared() };
+        let file = match opened {
             Ok(file) => file,
             Err(reason) => {
                 source.fail(piece.entry, &piece.handle, reason);
@@ -161,7 +198,7 @@ impl<O: Outlet> Sender<'_, O> {
         let may_share = held.is_empty() && !piece.handle.is_null() && !source.policy.is_forced();
         if may_share && self.outlet.share(&file, piece.entry, piece.size, piece.frames.clone())? {
             let values: Vec<_> = piece.frames.clone().map(|index| (index, NO_VALUE)).collect();
-            conclude(source, &piece, &file, &values, &RangeSet::new());
+            self.conclude(&piece, &file, values, RangeSet::new());
             self.done(&piece, since);
             return Ok(None);
         }
@@ -175,7 +212,7 @@ impl<O: Outlet> Sender<'_, O> {
         match self.send_frames(piece, held)? {
             Ok((values, same)) => {
                 self.reader.end();
-                conclude(self.source, piece, file, &values, &same);
+                self.conclude(piece, file, values, same);
             }
             Err(trouble) => {
                 self.reader.give_up();
@@ -199,7 +236,7 @@ impl<O: Outlet> Sender<'_, O> {
         let mut held = held.iter();
         for index in piece.frames.clone() {
             self.look_ahead()?;
-            let len = frame.frame_len(piece.size, index).unwrap_or(0);
+            let len = frame_len(source, piece.size, index);
             let record = match self.reader.next() {
                 Some(Ok(record)) if record.payload().len() == len => record,
                 Some(Ok(_)) | None => return Ok(Err(Trouble::Changed)),
@@ -211,8 +248,11 @@ impl<O: Outlet> Sender<'_, O> {
                 false => crc_value(crc),
             };
             values.push((index, value));
-            if held.next() == Some(&value) {
+            let is_same = held.next() == Some(&value);
+            if is_same {
                 same.insert(index);
+            }
+            if is_same || source.compares() {
                 self.reader.give_back(record);
                 continue;
             }
@@ -223,6 +263,28 @@ impl<O: Outlet> Sender<'_, O> {
         Ok(Ok((values, same)))
     }
 
+    /// All of a piece was handed over, but for what is the `same` at the target. It counts if the file is still what was
+    /// offered.
+    fn conclude(&mut self, piece: &Piece<Item>, file: &Opened, values: Vec<(u64, Digest)>, same: RangeSet) {
+        let (source, entry) = (self.source, piece.entry);
+        match piece.handle.look(file.fd()) {
+            Ok(now) if now != (piece.size, piece.handle.modified) => {
+                source.fail(entry, &piece.handle, Trouble::Changed);
+            }
+            Ok(_) if source.compares() => {
+                let len = |(index, _): &(u64, Digest)| frame_len(source, piece.size, *index) as u64;
+                add(&source.reporter.tally.bytes_compared, values.iter().map(len).sum());
+                let is_small = values.len() == 1;
+                self.compared.push(ReadFrames { entry, values, same });
+                if !is_small || self.compared.len() == COMPARED_FILES {
+                    source.all_read(&mut self.compared);
+                }
+            }
+            Ok(_) => source.frames_read(entry, &values, &same),
+            Err(error) => source.fail(entry, &piece.handle, error.into()),
+        }
+    }
+
     /// A piece is out of its hands.
     fn done(&mut self, piece: &Piece<Item>, since: Instant) {
         self.source.piece_done(piece.ticket);
@@ -230,16 +292,8 @@ impl<O: Outlet> Sender<'_, O> {
     }
 }
 
-/// All of a piece was handed over, but for what is the `same` at the target. It counts if the file is still what was
-/// offered.
-fn conclude(source: &Source, piece: &Piece<Item>, file: &Opened, values: &[(u64, Digest)], same: &RangeSet) {
-    match piece.handle.look(file.fd()) {
-        Ok(now) if now == (piece.size, piece.handle.modified) => {
-            source.frames_read(piece.entry, values, same);
-        }
-        Ok(_) => source.fail(piece.entry, &piece.handle, Trouble::Changed),
-        Err(error) => source.fail(piece.entry, &piece.handle, error.into()),
-    }
+fn frame_len(source: &Source, size: u64, index: u64) -> usize {
+    source.request.settings.frame.frame_len(size, index).unwrap_or(0)
 }
 
 /// Decides how the piece is read, and has the reader begin with it when it is its turn.

@@ -34,8 +34,9 @@ fn source(operands: &[PathBuf], links: Links) -> Source {
     let settings = settings();
     let operands = operands.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect();
     let (storage, compression) = (StorageRequest::default(), Policy::Off);
+    let (rate_bytes_per_s, compare) = (0, false);
     let request =
-        SourceRequest { settings, operands, recursive: true, links, rate_bytes_per_s: 0, storage, compression };
+        SourceRequest { settings, operands, recursive: true, links, rate_bytes_per_s, storage, compression, compare };
     Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false))
 }
 

@@ -72,10 +72,12 @@ impl Piece {
         let record = free.pop().unwrap_or_else(|| Record::with_capacity(frame_bytes));
         let offset = self.next;
         let frame_len = self.frame_len(offset, frame_bytes);
-        let (file, len) = match (self.way.method, self.file.direct()) {
+        // It is opened for direct I/O only where that is used.
+        let direct = if self.way.method == Method::Direct { self.file.direct() } else { None };
+        let (file, len) = match direct {
             // The last block is asked for as a whole; the file ends within it.
-            (Method::Direct, Some(direct)) => (direct, frame_len.next_multiple_of(ALIGNMENT)),
-            _ => (self.file.fd(), frame_len),
+            Some(direct) => (direct, frame_len.next_multiple_of(ALIGNMENT)),
+            None => (self.file.fd(), frame_len),
         };
         let tag = *tags;
         *tags += 1;

@@ -10,7 +10,6 @@ use haul_proto::wire::handshake::{Direction, Suite};
 use haul_proto::wire::limits::FRAME_MIN;
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
 use haul_proto::wire::request::{Operand, SessionSettings, TargetRequest};
-use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::Ordering;
@@ -19,7 +18,7 @@ use crate::link::LinkWriter;
 use crate::report::Reporter;
 use crate::stream::testing::{Said, flip, keys, receiving, sealed};
 use crate::target::Surroundings;
-use crate::testing::settings;
+use crate::testing::{settings, target_request};
 
 /// A target to which these files, by number, are offered, and which needs them.
 struct Site {
@@ -34,25 +33,9 @@ impl Site {
         let directory = tempfile::tempdir().unwrap();
         let frame = FrameLen::new(FRAME_MIN).unwrap();
         let operand = |number| Operand { name: Some(name(number)), directory: false, device: 0, inode: 0 };
-        let request = TargetRequest {
-            settings: SessionSettings { frame, ..settings() },
-            path: directory.path().as_os_str().as_bytes().to_vec(),
-            operands: (0..files.len()).map(operand).collect(),
-            source_boot: [9; 16],
-            origin: [0; 32],
-            again: false,
-            own_tree: false,
-            make_directory: false,
-            force: false,
-            preserve: false,
-            verify: Verify::Wire,
-            digest_existing: false,
-            storage: StorageRequest::default(),
-            fsync: Fsync::None,
-            resume: false,
-            keep_partial: false,
-            journal_dir: Vec::new(),
-        };
+        let operands = (0..files.len()).map(operand).collect();
+        let settings = SessionSettings { frame, ..settings() };
+        let request = TargetRequest { settings, ..target_request(directory.path(), operands) };
         let reporter = Reporter::new(LinkWriter::new(std::io::sink()), false);
         let surroundings = Surroundings { umask: 0o022, state_dir: None };
         let target = Target::prepare(request, reporter, &surroundings).map_err(|refused| refused.text).unwrap();

@@ -7,6 +7,7 @@ use haul_proto::journal::Header;
 use haul_proto::manifest::{Entry, Kind, Meta, Place};
 use haul_proto::need::{Decision, Existing, Refusal, decide};
 use haul_proto::path::Name;
+use haul_proto::plan::Piece;
 use haul_proto::session::target::{Answer, Parent};
 use haul_proto::wire::request::Operand;
 use rustix::fs::{AtFlags, FileType, Mode, RenameFlags, mkdirat, readlinkat, renameat_with, symlinkat, unlinkat};
@@ -38,42 +39,55 @@ struct Position {
 impl Target {
     /// Answers a whole Offer.
     pub(super) fn examine(&self, first: EntryId, entries: &[Entry]) {
-        let mut claims = Vec::new();
+        let (mut claims, mut pieces) = (Vec::new(), Vec::new());
         for (id, entry) in (first.0..).map(EntryId).zip(entries) {
             let answer = self.answer(entry);
-            if let Answer::Partial(item) = &answer {
-                claims.push(Claim { entry: id, item: Arc::clone(item) });
+            match (&answer, &entry.kind) {
+                (Answer::Partial(item), _) => claims.push(Claim { entry: id, item: Arc::clone(item) }),
+                (Answer::Compare(item), Kind::File { size }) => {
+                    let frames = 0..self.request.settings.frame.frames(*size);
+                    pieces.push(Piece { entry: id, handle: Arc::clone(item), size: *size, frames, ticket: 0 });
+                }
+                _ => {}
             }
             let next = self.lock().machine.answer(id, answer);
             self.finish(next);
         }
         // What is there of a file can be told once all answers were.
-        claims.into_iter().for_each(|claim| self.claims.add(claim));
+        self.claims.add(claims);
+        self.rereads.add(pieces);
     }
 
     fn answer(&self, entry: &Entry) -> Answer<Item> {
         let parent = self.lock().machine.parent(&entry.place);
+        if self.compares() {
+            return self.answer_compared(parent, entry);
+        }
         match (parent, &entry.place) {
             (Parent::Refused, _) => Answer::Refused,
             (Parent::Operand(number), _) => self.answer_operand(number, entry),
             (Parent::Open(parent), Place::Child { name, .. }) => match &*parent {
                 Item::Directory { dir, fresh, .. } => self
                     .answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: *fresh, renamed: false }, entry),
-                Item::File(_) => Answer::Refused,
+                Item::File(_) | Item::Compared(_) => Answer::Refused,
             },
             (Parent::Again(item), Place::Again(_)) => self.answer_again(&item, entry),
             (Parent::Open(_) | Parent::Again(_), _) => Answer::Refused,
         }
     }
 
+    /// The operand of this number, if that is what is offered.
+    pub(super) fn operand_asked_for(&self, number: u32, entry: &Entry) -> Option<&Operand> {
+        let operand = self.request.operands.get(number as usize)?;
+        let is_directory = entry.kind == Kind::Directory;
+        let is_it = is_directory == operand.directory && !matches!(entry.kind, Kind::Symlink { .. });
+        is_it.then_some(operand)
+    }
+
     fn answer_operand(&self, number: u32, entry: &Entry) -> Answer<Item> {
-        let Some(operand) = self.request.operands.get(number as usize) else {
+        let Some(operand) = self.operand_asked_for(number, entry) else {
             return self.refuse_operand(Refusal::NotAsked);
         };
-        let is_directory = entry.kind == Kind::Directory;
-        if is_directory != operand.directory || matches!(entry.kind, Kind::Symlink { .. }) {
-            return self.refuse_operand(Refusal::NotAsked);
-        }
         let answer =
             match (&self.landing.kind, &operand.name) {
                 (LandingKind::Contents(dir), _) | (LandingKind::Into(dir), None) if entry.kind == Kind::Directory => {
@@ -121,7 +135,7 @@ impl Target {
         }
     }
 
-    fn refuse_operand(&self, refusal: Refusal) -> Answer<Item> {
+    pub(super) fn refuse_operand(&self, refusal: Refusal) -> Answer<Item> {
         self.fail(self.landing.path(b""), refusal.text());
         Answer::Refused
     }

@@ -79,12 +79,12 @@ impl Landing {
         }
     }
 
-    /// Lets all of it be written.
-    pub fn allow(&self, bounds: &mut Bounds) {
+    /// Lets all of it be written, or whatever else these `rights` are.
+    pub fn allow(&self, bounds: &mut Bounds, rights: Rights) {
         // What cannot be opened is reported when something is to go there.
         match &self.kind {
             LandingKind::Into(dir) | LandingKind::As(dir, _) | LandingKind::Contents(dir) => {
-                drop(dir.fd().map(|fd| bounds.allow(&*fd, Rights::Land)));
+                drop(dir.fd().map(|fd| bounds.allow(&*fd, rights)));
             }
             LandingKind::Special(path) => {
                 let handle = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok();
@@ -105,6 +105,9 @@ pub fn find(request: &TargetRequest, state_dir: Option<&Path>, reporter: &Report
     }
     match rustix::fs::stat(path) {
         Ok(stat) => onto_existing(request, path, &Look::from(&stat), state_dir),
+        Err(rustix::io::Errno::NOENT) if request.compare.is_some() => {
+            Err(Refused::failed(format!("{} does not exist: there is nothing to compare with", escape(typed))))
+        }
         Err(rustix::io::Errno::NOENT) => onto_nothing(request, path, state_dir, reporter),
         Err(error) => Err(cannot(typed, &error.into())),
     }
@@ -142,8 +145,14 @@ fn onto_existing(
             "{shown} is not a directory\nseveral sources need a directory as their target"
         )));
     };
+    if operand.directory && request.compare.is_some() {
+        return Err(Refused::failed(format!("{shown} is not a directory, and the source is one")));
+    }
     if operand.directory {
         return Err(Refused::failed(format!("{shown} is not a directory, and a directory can only go into one")));
+    }
+    if look.kind != FileType::RegularFile && request.compare.is_some() {
+        return Err(Refused::failed(format!("{shown} is a device, FIFO or socket: there is nothing to compare with")));
     }
     if look.kind != FileType::RegularFile {
         return Ok(Landing {

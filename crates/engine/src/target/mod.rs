@@ -2,10 +2,12 @@
 //!
 //! [`Target`] holds the protocol's machine behind a lock. One thread answers offers ([`examine`]), one sends what the
 //! machine has to say, one for each stream delivers frames ([`deliver`]), and one has whole files put on the disk before
-//! they get their names ([`settle`]). [`landing`] says where it all goes.
+//! they get their names ([`settle`]). [`landing`] says where it all goes. In a job that only compares ([`compare`]), files
+//! are read instead ([`reread`]).
 
 mod again;
 mod checkpoint;
+mod compare;
 mod deliver;
 mod durable;
 mod examine;
@@ -13,21 +15,25 @@ pub(crate) mod file;
 pub(crate) mod journal;
 mod landing;
 mod memory;
+mod names;
 mod proof;
 mod queue;
 #[cfg(test)]
 mod race_tests;
 mod readback;
+mod reread;
 pub(crate) mod rivals;
 mod settle;
 mod share;
 pub(crate) mod temporary;
+mod waiting;
 mod whole;
 mod writer;
 
 pub use self::deliver::Direct;
 use haul_proto::ids::{PathId, StreamId};
 use haul_proto::path::escape;
+use haul_proto::plan::Piece;
 use haul_proto::session::target::{Finish, Step, Target as Machine};
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::message::SourceMessage;
@@ -37,22 +43,26 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use self::compare::Compared;
 use self::file::Incoming;
 use self::journal::Journals;
 use self::landing::Landing;
 pub use self::landing::Refused;
+use self::names::Kept;
 use self::proof::Claims;
 use self::queue::Settling;
 use self::rivals::Rivals;
 use self::share::Sharing;
 use self::temporary::Unfinished;
+use self::waiting::Waiting;
 use crate::fs::meta::apply;
 use crate::fs::{Dir, Keep, Look, describe, mode_without_preserve};
-use crate::os::confine::Bounds;
+use crate::os::confine::{Bounds, Rights};
 use crate::report::{Reporter, add};
 use crate::serve::Did;
+use crate::signal::Signal;
 use crate::storage::policy::Policy;
 use haul_proto::manifest::Meta;
 
@@ -62,12 +72,16 @@ pub struct Target {
     landing: Landing,
     umask: u16,
     state: Mutex<State>,
-    outbox: Condvar,
+    outbox: Signal,
     unfinished: Unfinished,
     rivals: Rivals,
     journals: Journals,
     /// What earlier runs left, to be proven.
     claims: Claims,
+    /// Files that are to be compared.
+    rereads: Waiting<Piece<Item>>,
+    /// The names that are remembered for that.
+    names_kept: Kept,
     /// The source is in this process.
     is_both_ends: AtomicBool,
     /// How files are written.
@@ -92,6 +106,9 @@ pub enum StreamsWish {
     Without(Vec<StreamId>),
 }
 
+/// Said of a file whose frames are not the file that the source says they are.
+const MISMATCH: &str = "what arrived is not what the source read\nrun the same command again";
+
 /// Is told what the source wants of the streams.
 type Wishes = Box<dyn Fn(StreamsWish) + Send + Sync>;
 
@@ -113,6 +130,8 @@ pub enum Item {
     },
     /// A file that is needed.
     File(Incoming),
+    /// What is there, and is only compared.
+    Compared(Compared),
 }
 
 /// What the process was started with.
@@ -150,11 +169,13 @@ impl Target {
             landing,
             umask: surroundings.umask,
             state,
-            outbox: Condvar::new(),
+            outbox: Signal::default(),
             unfinished: Unfinished::default(),
             rivals,
             journals,
             claims: Claims::default(),
+            rereads: Waiting::default(),
+            names_kept: Kept::default(),
             is_both_ends: AtomicBool::new(false),
             policy: Policy::new(storage),
             sharing: Sharing::default(),
@@ -165,9 +186,9 @@ impl Target {
         })
     }
 
-    /// What it writes to: where the data lands, where journals lie, and what remembers a tree.
+    /// What it writes to, or only reads: where the data lands, where journals lie, and what remembers a tree.
     pub fn allow(&self, bounds: &mut Bounds) {
-        self.landing.allow(bounds);
+        self.landing.allow(bounds, if self.compares() { Rights::ReadTree } else { Rights::Land });
         self.journals.allow(bounds);
     }
 
@@ -208,9 +229,10 @@ impl Target {
         self.is_both_ends.store(true, Ordering::Relaxed);
     }
 
-    /// Nothing more is to be proven: everything is settled.
+    /// Nothing more is to be proven or compared: everything is settled, or the job is stopped.
     pub fn is_over(&self) {
         self.claims.close();
+        self.rereads.close();
     }
 
     /// Whether the source tells BLAKE3 values: within one process, only where somebody asks for them.
@@ -242,7 +264,7 @@ impl Target {
                 self.settle_landing();
                 return None;
             }
-            state = self.outbox.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.outbox.wait(state);
         }
     }
 
@@ -251,7 +273,7 @@ impl Target {
         self.lock().stopped = true;
         self.outbox.notify_all();
         self.settling.stop();
-        self.claims.close();
+        self.is_over();
         self.rivals.close();
         self.unfinished.close(self.request.keep_partial);
     }
@@ -274,16 +296,16 @@ impl Target {
                 let next = self.lock().machine.abandoned(entry);
                 self.finish(next);
             }
-            Step::Mismatch(entry, item) => {
-                if let Item::File(incoming) = &*item {
+            Step::Mismatch(entry, item) => match &*item {
+                Item::Compared(Compared::File(file)) => self.compare_failed(entry, file, MISMATCH),
+                Item::File(incoming) => {
                     incoming.discard(&self.unfinished);
-                    self.fail(
-                        incoming.path(&self.landing),
-                        "what arrived is not what the source read\nrun the same command again",
-                    );
+                    self.fail(incoming.path(&self.landing), MISMATCH);
+                    self.settle(entry, false);
                 }
-                self.settle(entry, false);
-            }
+                Item::Directory { .. } | Item::Compared(_) => self.settle(entry, false),
+            },
+            Step::Differs(entry, item, differing) => self.content_differs(entry, &item, &differing),
         }
     }
 
@@ -298,11 +320,12 @@ impl Target {
         if next.is_none() {
             return;
         }
-        while let Some(Finish { entry, handle, end }) = next {
+        while let Some(Finish { entry, handle, end, complete }) = next {
             let done = match (&*handle, end) {
                 (Item::Directory { dir, fresh, meta }, _) => self.finish_directory(dir, *fresh, meta),
                 (Item::File(_), Some(end)) => return self.finish_file(entry, handle, end),
                 (Item::File(_), None) => false,
+                (Item::Compared(compared), end) => self.finish_compared(compared, end.map(|end| end.digest), complete),
             };
             next = self.lock().machine.settle(entry, done);
         }

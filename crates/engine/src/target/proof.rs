@@ -8,13 +8,13 @@ use haul_proto::path::escape;
 use haul_proto::ranges::RangeSet;
 use haul_proto::wire::limits::FRAME_RUNS_MAX;
 use haul_proto::wire::report::WorkerMessage;
-use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::file::{Incoming, Spot};
 use super::journal::{Journal, Leaf};
+use super::waiting::Waiting;
 use super::{Item, Target};
 use crate::fs::describe;
 use crate::report::add;
@@ -23,7 +23,6 @@ use crate::storage::Method;
 use crate::storage::file::Opened;
 use crate::storage::policy::Way;
 use crate::storage::read::Reader;
-use crate::worker::lock;
 
 /// Frames after which the source is told.
 const TOLD_EVERY: usize = 64;
@@ -46,39 +45,17 @@ pub struct Claim {
     pub item: Arc<Item>,
 }
 
-/// Claims that wait to be proven. As many as large files may be under way at the source, and the source's window bounds
-/// them.
-#[derive(Default)]
-pub struct Claims {
-    waiting: Mutex<(VecDeque<Claim>, bool)>,
-    wake: Condvar,
-}
+/// Claims that wait to be proven.
+pub type Claims = Waiting<Claim>;
 
-impl Claims {
-    /// One more.
-    pub fn add(&self, claim: Claim) {
-        lock(&self.waiting).0.push_back(claim);
-        self.wake.notify_one();
-    }
-
-    /// There will be no more, and what waits is forgotten.
-    pub fn close(&self) {
-        lock(&self.waiting).1 = true;
-        self.wake.notify_all();
-    }
-
-    fn next(&self) -> Option<Claim> {
-        let mut waiting = lock(&self.waiting);
-        loop {
-            if waiting.1 {
-                return None;
-            }
-            if let Some(claim) = waiting.0.pop_front() {
-                return Some(claim);
-            }
-            waiting = self.wake.wait(waiting).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
+/// Frames of a file that are here, one behind the other, and their values.
+pub struct Held {
+    /// The file.
+    pub entry: EntryId,
+    /// Index of the first frame.
+    pub first: u64,
+    /// Their values.
+    pub values: Vec<Digest>,
 }
 
 /// What was found of one file.
@@ -201,6 +178,26 @@ impl Target {
 }
 
 impl Target {
+    /// Tells the source of frames of some files that are here. Those that it is to compare wait while it has many others to
+    /// compare.
+    pub(super) fn tell_held(&self, held: Vec<Held>, compare: bool) {
+        if held.is_empty() {
+            return;
+        }
+        let mut steps = Vec::new();
+        let mut state = self.lock();
+        for Held { entry, first, values } in held {
+            while compare && !state.stopped && !state.machine.may_hold(values.len()) {
+                self.outbox.notify_all();
+                state = self.outbox.wait(state);
+            }
+            steps.push(state.machine.holds(entry, first, &values, compare));
+        }
+        drop(state);
+        steps.into_iter().for_each(|step| self.take(step));
+        self.outbox.notify_all();
+    }
+
     /// The value that a frame has in this session, if it is what was recorded.
     fn proven(&self, recorded: &journal::Record, size: u64, index: u64, payload: &[u8]) -> Option<Digest> {
         let crc = frame_crc(payload);
@@ -236,9 +233,7 @@ impl Finding {
         if values.is_empty() {
             return;
         }
-        let step = target.lock().machine.holds(self.entry, first, &values, self.compare);
-        target.take(step);
-        target.outbox.notify_all();
+        target.tell_held(vec![Held { entry: self.entry, first, values }], self.compare);
     }
 }
 

@@ -133,7 +133,7 @@ impl From<Whole> for Named {
 fn incoming(item: &Item) -> &Incoming {
     match item {
         Item::File(incoming) => incoming,
-        Item::Directory { .. } => unreachable!("directories are never whole files"),
+        Item::Directory { .. } | Item::Compared(_) => unreachable!("directories are never whole files"),
     }
 }
 

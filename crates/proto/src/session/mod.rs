@@ -10,6 +10,8 @@
 //!    +--(Nothing, Refused)+--(SourceFailed, TargetFailed)+---------------> settled
 //! ```
 //!
+//! In a job that only compares, a file is read at both ends: Holds and Same or Differs stand in the place of frames.
+//!
 //! A settled entry is forgotten; messages and frames about it that are still under way are ignored. So memory is
 //! bounded by the window of unsettled entries, never by the number of files.
 
@@ -17,5 +19,7 @@ pub mod source;
 pub mod step;
 pub mod target;
 
+#[cfg(test)]
+mod compare_tests;
 #[cfg(test)]
 mod pair_tests;

@@ -48,6 +48,8 @@ struct Pair {
     /// Entries by what became of them: kept or made at once, done, failed, refused.
     outcome: [u64; 4],
     pick: u64,
+    /// Nothing is sent, and everything compared.
+    compares: bool,
 }
 
 impl Pair {
@@ -90,6 +92,10 @@ impl Pair {
                 self.finish(finish);
             }
             Step::Finish(finish) => self.finish(Some(finish)),
+            Step::Differs(entry, handle, differing) => {
+                assert!(self.compares && !differing.is_empty());
+                self.finish(Some(Finish { entry, handle, end: None, complete: true }));
+            }
             Step::Mismatch(..) => panic!("a mismatch"),
             Step::None | Step::Connect(..) | Step::StreamsLost(_) => {}
         }
@@ -106,6 +112,14 @@ impl Pair {
             return Answer::Settled;
         }
         match entry.kind {
+            Kind::File { size: 0 } if self.compares => {
+                self.outcome[0] += 1;
+                Answer::Settled
+            }
+            Kind::File { size } if self.compares => {
+                self.parts.push((id, frame_len().frames(size)));
+                Answer::Compare(Arc::new(id.0))
+            }
             Kind::File { size } if size > frame_len().pack_file_max() && self.pick(2) == 0 => {
                 self.parts.push((id, frame_len().frames(size)));
                 Answer::Partial(Arc::new(id.0))
@@ -114,11 +128,13 @@ impl Pair {
         }
     }
 
-    /// Once an Offer is answered: of each file that an earlier run left a part of, some frames are there.
+    /// Once an Offer is answered: of each file that an earlier run left a part of, some frames are there; of one that is
+    /// compared, all.
     fn say_what_is_there(&mut self) {
         for (entry, frames) in std::mem::take(&mut self.parts) {
             for index in 0..frames {
                 let step = match self.pick(3) {
+                    _ if self.compares => self.target.holds(entry, index, &[[1; 32]], true),
                     0 => {
                         self.target.lacks(entry, &[index..index + 1]);
                         Step::None
@@ -132,8 +148,14 @@ impl Pair {
 
     /// Frames that the target has: some turn out to differ.
     fn compare(&mut self, piece: &Piece<u64>, values: &[[u8; 32]]) {
+        if self.compares && self.pick(8) == 0 {
+            self.source.fail(piece.entry, "unreadable");
+            return;
+        }
         for (index, value) in piece.frames.clone().zip(values) {
-            if self.pick(3) == 0 {
+            if self.pick(3) == 0 && self.compares {
+                self.source.frames_read(piece.entry, &[(index, [2; 32])], &RangeSet::new());
+            } else if self.pick(3) == 0 && !self.compares {
                 self.carry_frame(piece.entry, piece.size, index);
             } else {
                 let mut same = RangeSet::new();
@@ -167,7 +189,7 @@ impl Pair {
                 let admitted = self.target.admit_pack(&files).unwrap();
                 for (file, handle) in files.iter().zip(admitted) {
                     let handle = handle.filter(|handle| **handle == file.entry.0);
-                    self.finish(handle.map(|handle| Finish { entry: file.entry, handle, end: None }));
+                    self.finish(handle.map(|handle| Finish { entry: file.entry, handle, end: None, complete: true }));
                 }
             }
             Work::Compare(piece, values) => self.compare(&piece, &values),
@@ -213,9 +235,9 @@ impl Pair {
 
 proptest! {
     #[test]
-    fn both_machines_always_finish_and_agree(entries in proptest::collection::vec((0u8..8, any::<u8>()), 1..40), seed: u64) {
+    fn both_machines_always_finish_and_agree(entries in proptest::collection::vec((0u8..8, any::<u8>()), 1..40), seed: u64, compares: bool) {
         let mut pair = Pair {
-            source: Source::new(frame_len(), 2),
+            source: if compares { Source::comparing(frame_len(), 2) } else { Source::new(frame_len(), 2) },
             target: Target::new(frame_len()),
             to_target: VecDeque::new(),
             to_source: VecDeque::new(),
@@ -223,6 +245,7 @@ proptest! {
             parts: Vec::new(),
             outcome: [0; 4],
             pick: seed,
+            compares,
         };
         let mut open: Vec<EntryId> = Vec::new();
         for (kind, size) in &entries {

@@ -13,7 +13,7 @@ use crate::manifest::{Entry, Kind, Place, Stamp};
 use crate::plan::{Piece, Plan, Work};
 use crate::ranges::RangeSet;
 use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{ENTRY_WINDOW, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_MAX, RESENDS_MAX};
+use crate::wire::limits::{COMPARES_MAX, ENTRY_WINDOW, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_MAX, RESENDS_MAX};
 use crate::wire::message::{Need, SourceMessage, TargetMessage};
 
 /// An Offer is sent when its entries take about this many bytes, whatever their number.
@@ -23,6 +23,8 @@ const OFFER_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub struct Source<H> {
     frame: FrameLen,
+    /// Nothing is sent: what both ends have is compared.
+    compares: bool,
     plan: Plan<H>,
     entries: HashMap<EntryId, Tracked<H>>,
     next: u64,
@@ -62,7 +64,7 @@ struct Large {
     modified: Stamp,
     tree: FrameTree,
     ended: bool,
-    /// The target has a part of it, and may say so.
+    /// The target has a part of it, or all, and may say so.
     rest: bool,
     /// Frames that were given to streams, and not asked for again since.
     handed: RangeSet,
@@ -76,6 +78,7 @@ impl<H> Source<H> {
     pub fn new(frame: FrameLen, streams: u16) -> Self {
         Self {
             frame,
+            compares: false,
             plan: Plan::new(frame, streams),
             entries: HashMap::new(),
             next: 0,
@@ -88,6 +91,11 @@ impl<H> Source<H> {
             open_directories: 0,
             offers_ended: false,
         }
+    }
+
+    /// The same for a job that only compares what both ends have.
+    pub fn comparing(frame: FrameLen, threads: u16) -> Self {
+        Self { compares: true, ..Self::new(frame, threads) }
     }
 
     /// So many streams share the work from now on.
@@ -265,19 +273,24 @@ impl<H> Source<H> {
     }
 
     /// These frames of a file were read and have these BLAKE3 values; the file is still what was offered. Those that are
-    /// the `same` at the target were compared, and the others were given to the stream.
+    /// the `same` at the target were compared, and the others were given to the stream, unless the job only compares.
     pub fn frames_read(&mut self, entry: EntryId, values: &[(u64, Digest)], same: &RangeSet) {
         let Some(Tracked { state: State::Large(large), .. }) = self.entries.get_mut(&entry) else {
             return;
         };
+        let mut differ = RangeSet::new();
         for (index, value) in values {
             large.tree.insert(*index, *value);
+            let others = if self.compares { &mut differ } else { &mut large.handed };
             if large.tree.contains(*index) && !same.contains(*index) && !large.in_order {
-                large.handed.insert(*index);
+                others.insert(*index);
             }
         }
         if !same.is_empty() {
             self.outbox.push_back(SourceMessage::Same { entry, frames: same.iter().collect() });
+        }
+        if !differ.is_empty() {
+            self.outbox.push_back(SourceMessage::Differs { entry, frames: differ.iter().collect() });
         }
         self.end_if_read(entry);
     }
@@ -343,7 +356,7 @@ impl<H> Source<H> {
                         self.settle(entry);
                     }
                 }
-                Need::Nothing | Need::InOrder | Need::Rest => {
+                Need::Nothing | Need::InOrder | Need::Rest | Need::Compare => {
                     return Err(ProtocolFault::Invalid("a need that a directory cannot have"));
                 }
             },
@@ -351,10 +364,16 @@ impl<H> Source<H> {
                 (Need::Nothing | Need::Refused, ..) => {
                     self.settle(entry);
                 }
+                (need, ..) if (need == Need::Compare) != self.compares => {
+                    return Err(ProtocolFault::Invalid("a need that is not this job's"));
+                }
                 (Need::Rest, Kind::File { size }, _) if size <= self.frame.pack_file_max() => {
                     return Err(ProtocolFault::Invalid("a need that a small file cannot have"));
                 }
-                (Need::All | Need::InOrder | Need::Rest, Kind::File { size }, modified) => {
+                (Need::Compare, Kind::File { size: 0 }, _) => {
+                    return Err(ProtocolFault::Invalid("a need that an empty file cannot have"));
+                }
+                (Need::All | Need::InOrder | Need::Rest | Need::Compare, Kind::File { size }, modified) => {
                     self.need_file(entry, size, modified, need);
                 }
                 _ => return Err(ProtocolFault::Invalid("a need that a link cannot have")),
@@ -366,16 +385,16 @@ impl<H> Source<H> {
 
     fn need_file(&mut self, entry: EntryId, size: u64, modified: Stamp, need: Need) {
         let Some(tracked) = self.entries.get_mut(&entry) else { return };
-        tracked.state = if size <= self.frame.pack_file_max() {
+        tracked.state = if size <= self.frame.pack_file_max() && need != Need::Compare {
             State::Small { size, handed: false }
         } else {
             let tree = FrameTree::new(self.frame.frames(size));
-            let (rest, in_order) = (need == Need::Rest, need == Need::InOrder);
+            let (rest, in_order) = (matches!(need, Need::Rest | Need::Compare), need == Need::InOrder);
             let handed = RangeSet::new();
             State::Large(Large { size, modified, tree, ended: false, rest, handed, in_order, carrier: None })
         };
-        // Of the rest, the target says what it is.
-        if need != Need::Rest {
+        // Of the rest, and of what is to be compared, the target says what it is.
+        if !matches!(need, Need::Rest | Need::Compare) {
             self.plan.add(entry, Arc::clone(&tracked.handle), size, need == Need::InOrder);
         }
     }
@@ -400,6 +419,9 @@ impl<H> Source<H> {
         let State::Large(Large { size, handed, .. }) = state else {
             return Err(ProtocolFault::Unasked("frames of what has none"));
         };
+        if self.compares {
+            return Err(ProtocolFault::Unasked("frames that are only compared"));
+        }
         if self.plan.waiting_runs() + frames.len() > RESENDS_MAX {
             return Err(ProtocolFault::OverLimit("frames to be sent again"));
         }
@@ -426,9 +448,15 @@ impl<H> Source<H> {
         let frames = first..first.saturating_add(values.len() as u64);
         check_frames(self.frame, large.size, &frames)?;
         if compare {
+            if self.plan.waiting_compares() + values.len() > COMPARES_MAX {
+                return Err(ProtocolFault::OverLimit("frames to be compared"));
+            }
             let (handle, size) = (Arc::clone(handle), large.size);
             self.plan.add_compare(Piece { entry, handle, size, frames, ticket: 0 }, values);
             return Ok(());
+        }
+        if self.compares {
+            return Err(ProtocolFault::Unasked("frames that are not compared"));
         }
         for (index, value) in frames.zip(values) {
             if !large.tree.insert(index, value) {
@@ -462,10 +490,14 @@ impl<H> Source<H> {
         if let Some(Tracked { state: State::Directory { ended: false, refused }, .. }) = self.entries.get_mut(&entry) {
             return !std::mem::replace(refused, true);
         }
-        let known = self.entries.remove(&entry).is_some();
+        let known = self.entries.remove(&entry);
         self.plan.settle(entry);
-        self.in_window -= usize::from(known);
-        known
+        // The target counts what it asked about this file no more.
+        if let Some(Tracked { state: State::Large(Large { rest: true, ended: false, .. }), .. }) = known {
+            self.plan.forget_compares(entry);
+        }
+        self.in_window -= usize::from(known.is_some());
+        known.is_some()
     }
 }
 

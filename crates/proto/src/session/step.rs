@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::ids::{EntryId, PathId, StreamId};
 use crate::integrity::{Digest, FrameTree};
 use crate::manifest::{Entry, Stamp};
+use crate::session::target::Differing;
 
 /// What a directory is to its children.
 #[derive(Debug)]
@@ -29,6 +30,9 @@ pub enum Answer<H> {
     /// A large file: an earlier run left a part of it. What is proven of it, and what is lacking, follows by
     /// [`super::target::Target::holds`] and [`super::target::Target::lacks`].
     Partial(Arc<H>),
+    /// A file that is not empty: one of its size is here, and frame by frame it is to be compared. Nothing of it is sent.
+    /// Their values follow by [`super::target::Target::holds`].
+    Compare(Arc<H>),
     /// A file: send it from its beginning to its end.
     NeededInOrder(Arc<H>),
     /// It cannot be taken; the engine has reported it, unless a directory above it was.
@@ -53,6 +57,9 @@ pub enum Step<H> {
     StreamsLost(Vec<StreamId>),
     /// The frames are not the file that the source says they are: report, remove, then call [`super::target::Target::settle`].
     Mismatch(EntryId, Arc<H>),
+    /// A file that was answered by [`Answer::Compare`] is not the same in these frames: report, then call
+    /// [`super::target::Target::settle`].
+    Differs(EntryId, Arc<H>, Differing),
 }
 
 /// An entry that is whole.
@@ -64,6 +71,8 @@ pub struct Finish<H> {
     pub handle: Arc<H>,
     /// For a file that came in frames.
     pub end: Option<Box<End>>,
+    /// For a directory: whether all that is in it was offered, or left out on purpose.
+    pub complete: bool,
 }
 
 /// What is known of a file that came in frames, when all have come.

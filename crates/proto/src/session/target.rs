@@ -6,9 +6,10 @@
 //! [`ProtocolFault`]. What is merely late (about an entry that is settled) is discarded.
 
 mod again;
+mod compare;
 mod loss;
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -18,9 +19,11 @@ use crate::manifest::{Entry, Kind, Place, Stamp};
 use crate::ranges::RangeSet;
 use crate::wire::fault::ProtocolFault;
 use crate::wire::frame::PackedFile;
-use crate::wire::limits::{ENTRY_WINDOW, FRAME_RUNS_MAX, HELD_VALUES_MAX, OPEN_DIRECTORIES_MAX};
+use crate::wire::limits::{ENTRY_WINDOW, FRAME_RUNS_MAX, OPEN_DIRECTORIES_MAX};
 use crate::wire::message::{Need, SourceMessage, TargetMessage};
 
+pub use self::compare::Differing;
+use self::compare::{Unsure, comparing};
 pub use super::step::{Answer, End, Finish, Lost, Parent, Step};
 
 /// Most runs in one Done message.
@@ -49,6 +52,8 @@ pub struct Target<H> {
     outbox_resends: usize,
     /// The source has asked what has not come, and not all of the answer was taken.
     answering: bool,
+    /// Frames that the source is to compare.
+    unsure: Unsure,
     in_window: usize,
     open_directories: usize,
     offers_ended: bool,
@@ -76,7 +81,7 @@ enum State<H> {
     /// Whole; the engine gives it its name. Next: settled; Small or Large, once, if it is not on the disk as it was sent.
     Finishing,
     /// A directory. Next: Finishing, once it has ended and all children are settled.
-    Directory { handle: Option<Arc<H>>, children: u64, ended: bool },
+    Directory { handle: Option<Arc<H>>, children: u64, ended: bool, complete: bool },
 }
 
 #[derive(Debug)]
@@ -88,8 +93,8 @@ struct Large<H> {
     /// file that is whole. At most one for each stream.
     in_hand: HashSet<u64>,
     end: Option<(Stamp, Digest)>,
-    /// Frames that an earlier run left, and that the source is to compare.
-    unsure: BTreeMap<u64, Digest>,
+    /// Of a file that is only compared, what differs.
+    differing: Option<Differing>,
     /// The next frame, where only that one may come.
     in_order: Option<u64>,
 }
@@ -108,6 +113,7 @@ impl<H> Target<H> {
             outbox: VecDeque::new(),
             outbox_resends: 0,
             answering: false,
+            unsure: Unsure::default(),
             in_window: 0,
             open_directories: 0,
             offers_ended: false,
@@ -131,10 +137,11 @@ impl<H> Target<H> {
         }
         match message {
             SourceMessage::Offer { first, entries } => self.handle_offer(first, entries),
-            SourceMessage::DirectoryEnd { entry, .. } => self.handle_directory_end(entry),
+            SourceMessage::DirectoryEnd { entry, complete } => self.handle_directory_end(entry, complete),
             SourceMessage::FileEnd { entry, modified, digest } => self.handle_file_end(entry, modified, digest),
             SourceMessage::SourceFailed { entry, reason } => self.handle_source_failed(entry, reason),
             SourceMessage::Same { entry, frames } => self.handle_same(entry, &frames),
+            SourceMessage::Differs { entry, frames } => self.handle_differs(entry, &frames),
             SourceMessage::OffersEnd => {
                 if self.open_directories > 0 {
                     return Err(ProtocolFault::OutOfTurn("the end of all offers"));
@@ -181,6 +188,7 @@ impl<H> Target<H> {
             Answer::Settled => Need::Nothing,
             Answer::Needed(_) => Need::All,
             Answer::Partial(_) => Need::Rest,
+            Answer::Compare(_) => Need::Compare,
             Answer::NeededInOrder(_) => Need::InOrder,
             Answer::Refused => Need::Refused,
         };
@@ -196,6 +204,9 @@ impl<H> Target<H> {
             (Answer::Refused, State::Directory { .. }) => {}
             (Answer::Needed(handle) | Answer::Partial(handle), State::Examining { kind: Kind::File { size } }) => {
                 tracked.state = receiving(frame, handle, *size, None, keeps);
+            }
+            (Answer::Compare(handle), State::Examining { kind: Kind::File { size } }) if *size > 0 => {
+                tracked.state = comparing(frame, handle, *size);
             }
             (Answer::NeededInOrder(handle), State::Examining { kind: Kind::File { size } }) => {
                 tracked.state = receiving(frame, handle, *size, Some(0), keeps);
@@ -215,7 +226,7 @@ impl<H> Target<H> {
         self.tracked(entry)?;
         let Some(tracked) = self.entries.get_mut(&entry) else { return Ok(None) };
         match &mut tracked.state {
-            State::Large(large) => {
+            State::Large(large) if large.differing.is_none() => {
                 let index = frame.index_of(large.size, offset, len)?;
                 if large.in_order.is_some_and(|next| next != index) {
                     return Err(ProtocolFault::OutOfTurn("a frame"));
@@ -224,7 +235,7 @@ impl<H> Target<H> {
                 Ok(is_new.then(|| Arc::clone(&large.handle)))
             }
             State::Finishing => Ok(None),
-            State::Examining { .. } | State::Small { .. } | State::Directory { .. } => {
+            State::Examining { .. } | State::Small { .. } | State::Directory { .. } | State::Large(_) => {
                 Err(ProtocolFault::Unasked("a frame of what needs none"))
             }
         }
@@ -236,7 +247,7 @@ impl<H> Target<H> {
         if let Some(Tracked { state: State::Large(large), .. }) = self.entries.get_mut(&entry) {
             let index = offset / frame;
             large.in_hand.remove(&index);
-            large.unsure.remove(&index);
+            self.unsure.remove(entry, index);
             large.tree.insert(index, value);
             large.in_order = large.in_order.map(|_| index + 1);
         }
@@ -266,23 +277,6 @@ impl<H> Target<H> {
             // It was settled while the frame was on its way.
             _ => true,
         }
-    }
-
-    /// Frames of a file that was answered by [`Answer::Partial`] are here: read again, they have these values. With
-    /// `compare`, the source is to read them, too. To be called after the whole Offer was answered.
-    pub fn holds(&mut self, entry: EntryId, first: u64, values: &[Digest], compare: bool) -> Step<H> {
-        let Some(Tracked { state: State::Large(large), .. }) = self.entries.get_mut(&entry) else { return Step::None };
-        for (index, value) in (first..).zip(values) {
-            if compare {
-                large.unsure.insert(index, *value);
-            } else {
-                large.tree.insert(index, *value);
-            }
-        }
-        for (first, values) in (first..).step_by(HELD_VALUES_MAX).zip(values.chunks(HELD_VALUES_MAX)) {
-            self.outbox.push_back(TargetMessage::Holds { entry, first, values: values.to_vec(), compare });
-        }
-        self.finish_if_whole(entry)
     }
 
     /// These frames of a file have to be sent, or sent again.
@@ -384,7 +378,7 @@ impl<H> Target<H> {
             self.check_window()?;
             let state = match directory {
                 // Its children may stand in the same Offer.
-                true => State::Directory { handle: None, children: 0, ended: false },
+                true => State::Directory { handle: None, children: 0, ended: false, complete: false },
                 false => State::Examining { kind: entry.kind.clone() },
             };
             self.entries.insert(id, Tracked { parent, state, released: false, again: false });
@@ -438,9 +432,11 @@ impl<H> Target<H> {
         Ok(())
     }
 
-    fn handle_directory_end(&mut self, entry: EntryId) -> Result<Step<H>, ProtocolFault> {
+    fn handle_directory_end(&mut self, entry: EntryId, is_complete: bool) -> Result<Step<H>, ProtocolFault> {
         match self.entries.get_mut(&entry) {
-            Some(Tracked { state: State::Directory { ended: ended @ false, .. }, .. }) => *ended = true,
+            Some(Tracked { state: State::Directory { ended: ended @ false, complete, .. }, .. }) => {
+                (*ended, *complete) = (true, is_complete);
+            }
             _ => return Err(ProtocolFault::OutOfTurn("the end of a directory")),
         }
         self.open_directories -= 1;
@@ -457,27 +453,6 @@ impl<H> Target<H> {
                 large.end = Some((modified, digest))
             }
             _ => return Err(ProtocolFault::OutOfTurn("the end of a file")),
-        }
-        Ok(self.finish_if_whole(entry))
-    }
-
-    /// What the source finds the same at both ends is proven.
-    fn handle_same(&mut self, entry: EntryId, frames: &[Range<u64>]) -> Result<Step<H>, ProtocolFault> {
-        self.tracked(entry)?;
-        let large = match self.entries.get_mut(&entry).map(|tracked| &mut tracked.state) {
-            Some(State::Large(large)) => large,
-            Some(State::Finishing) | None => return Ok(Step::None),
-            Some(_) => return Err(ProtocolFault::OutOfTurn("a comparison")),
-        };
-        for frames in frames {
-            let same: Vec<_> = large.unsure.range(frames.clone()).map(|(index, value)| (*index, *value)).collect();
-            if same.len() as u64 != frames.end - frames.start {
-                return Err(ProtocolFault::Unasked("a comparison of other frames"));
-            }
-            for (index, value) in same {
-                large.unsure.remove(&index);
-                large.tree.insert(index, value);
-            }
         }
         Ok(self.finish_if_whole(entry))
     }
@@ -508,13 +483,19 @@ impl<H> Target<H> {
 
     fn finish_if_whole(&mut self, entry: EntryId) -> Step<H> {
         let Some(tracked) = self.entries.get_mut(&entry) else { return Step::None };
-        let State::Large(large) = &tracked.state else { return Step::None };
-        let (Some(end), Some(digest)) = (large.end, large.tree.digest()) else { return Step::None };
+        let State::Large(large) = &mut tracked.state else { return Step::None };
+        let Some(end) = large.end else { return Step::None };
+        if let Some(differing) = large.take_differences(self.frame.frames(large.size)) {
+            let handle = Arc::clone(&large.handle);
+            tracked.state = State::Finishing;
+            return Step::Differs(entry, handle, differing);
+        }
+        let Some(digest) = large.tree.digest() else { return Step::None };
         let State::Large(large) = std::mem::replace(&mut tracked.state, State::Finishing) else { return Step::None };
         let Large { handle, tree, .. } = *large;
         if digest == end.1 {
             let end = Box::new(End { modified: end.0, digest, tree });
-            Step::Finish(Finish { entry, handle, end: Some(end) })
+            Step::Finish(Finish { entry, handle, end: Some(end), complete: true })
         } else {
             Step::Mismatch(entry, handle)
         }
@@ -523,11 +504,12 @@ impl<H> Target<H> {
     /// Finishes a directory that has ended and whose children are all settled; forgets it if it was refused.
     fn directory_step(&mut self, entry: EntryId) -> Option<Finish<H>> {
         let tracked = self.entries.get_mut(&entry)?;
-        let State::Directory { handle, children: 0, ended: true } = &mut tracked.state else { return None };
+        let State::Directory { handle, children: 0, ended: true, complete } = &mut tracked.state else { return None };
+        let complete = *complete;
         match handle.take() {
             Some(handle) => {
                 tracked.state = State::Finishing;
-                Some(Finish { entry, handle, end: None })
+                Some(Finish { entry, handle, end: None, complete })
             }
             None => self.forget(entry),
         }
@@ -536,12 +518,13 @@ impl<H> Target<H> {
     /// Forgets an entry and tells its parent.
     fn forget(&mut self, entry: EntryId) -> Option<Finish<H>> {
         let tracked = self.entries.remove(&entry)?;
+        self.unsure.forget(entry);
         self.in_window -= usize::from(!tracked.released);
         let mut parent = tracked.parent?;
         // A loop, not a recursion: a chain of refused directories may be as deep as the limit allows.
         loop {
             let tracked = self.entries.get_mut(&parent)?;
-            let State::Directory { handle, children, ended } = &mut tracked.state else { return None };
+            let State::Directory { handle, children, ended, .. } = &mut tracked.state else { return None };
             *children -= 1;
             if *children > 0 || !*ended {
                 return None;
@@ -597,15 +580,7 @@ fn receiving<H>(frame: FrameLen, handle: Arc<H>, size: u64, in_order: Option<u64
     }
     let frames = frame.frames(size);
     let tree = if keeps_values { FrameTree::keeping(frames) } else { FrameTree::new(frames) };
-    State::Large(Box::new(Large {
-        handle,
-        size,
-        tree,
-        in_hand: HashSet::new(),
-        end: None,
-        unsure: BTreeMap::new(),
-        in_order,
-    }))
+    State::Large(Box::new(Large { handle, size, tree, in_hand: HashSet::new(), end: None, differing: None, in_order }))
 }
 
 #[cfg(test)]

@@ -37,6 +37,12 @@ pub struct Counters {
     pub bytes_carried: u64,
     /// Bytes of the records in which it sent them.
     pub bytes_on_wire: u64,
+    /// Files that were held against the target's, in a job that only compares: the target counts them.
+    pub files_compared: u64,
+    /// Bytes that both ends read and compared: the source counts them.
+    pub bytes_compared: u64,
+    /// Entries that are not the same at both ends: the target counts them.
+    pub differences: u64,
 }
 
 /// Bytes that a target has read back, where it was asked to verify the disk, by where they came from.
@@ -91,7 +97,7 @@ pub struct PathFigures {
 }
 
 impl Counters {
-    fn fields(&self) -> [u64; 14] {
+    fn fields(&self) -> [u64; 17] {
         [
             self.files_found,
             self.bytes_found,
@@ -107,6 +113,9 @@ impl Counters {
             self.streams,
             self.bytes_carried,
             self.bytes_on_wire,
+            self.files_compared,
+            self.bytes_compared,
+            self.differences,
         ]
     }
 
@@ -136,6 +145,9 @@ impl Counters {
             streams: field()?,
             bytes_carried: field()?,
             bytes_on_wire: field()?,
+            files_compared: field()?,
+            bytes_compared: field()?,
+            differences: field()?,
         })
     }
 
@@ -158,6 +170,9 @@ impl Counters {
             streams: self.streams.max(other.streams),
             bytes_carried: self.bytes_carried.saturating_add(other.bytes_carried),
             bytes_on_wire: self.bytes_on_wire.saturating_add(other.bytes_on_wire),
+            files_compared: self.files_compared.saturating_add(other.files_compared),
+            bytes_compared: self.bytes_compared.saturating_add(other.bytes_compared),
+            differences: self.differences.saturating_add(other.differences),
         }
     }
 }

@@ -23,11 +23,17 @@ pub const FRAME_RUNS_MAX: usize = 4096;
 pub const HELD_VALUES_MAX: usize = 2048;
 /// Most runs of frames that were asked for and are not under way yet: more were never in flight.
 pub const RESENDS_MAX: usize = 1 << 16;
+/// Most frames that a target holds and a source was told to compare, and has not: so many values are in memory.
+pub const COMPARES_MAX: usize = 1 << 14;
 /// Most files that travel in frames and are begun and not settled: each is open at both ends. At 1,024 descriptors,
 /// which a process has unless it is given more, directories and streams still have theirs.
 pub const LARGE_IN_FLIGHT_MAX: usize = 256;
 /// Most bytes that a symbolic link holds (Linux: PATH_MAX less its NUL).
 pub const SYMLINK_MAX: usize = 4095;
+/// Most ways in which an entry differs that are told of it.
+pub const DIFFERENCES_MAX: usize = 8;
+/// Most ranges of bytes that are told of a file that differs.
+pub const DIFFERING_RANGES_MAX: usize = 64;
 /// Most bytes in a text meant for a person.
 pub const TEXT_MAX: usize = 4096;
 /// Most bytes in a path that a person typed, or that one is shown.

@@ -57,6 +57,14 @@ pub enum SourceMessage {
         /// Indices of the frames.
         frames: Vec<Range<u64>>,
     },
+    /// These frames, which the target asked about, are not what the source has; in a job that only compares, they are
+    /// not sent.
+    Differs {
+        /// The file.
+        entry: EntryId,
+        /// Indices of the frames.
+        frames: Vec<Range<u64>>,
+    },
     /// To a target that makes the data connections: so many more are wanted.
     Streams {
         /// At most the session's `streams_max`.
@@ -100,7 +108,7 @@ pub enum TargetMessage {
         /// Indices of the frames.
         frames: Vec<Range<u64>>,
     },
-    /// These frames of a file are here, left and recorded by an earlier run, and were read and hashed again.
+    /// These frames of a file are here, and were read and hashed: left and recorded by an earlier run, or to be compared.
     Holds {
         /// The file.
         entry: EntryId,
@@ -108,7 +116,7 @@ pub enum TargetMessage {
         first: u64,
         /// Their BLAKE3 values.
         values: Vec<Digest>,
-        /// Whether the source may have changed since, so that it is to read them, too, and compare.
+        /// Whether the source is to read them, too, and compare: it may have changed since, or the job is to compare.
         compare: bool,
     },
     /// These small files are to be sent again: what arrived was not what was sent, or the source asked and they have not
@@ -139,6 +147,8 @@ pub enum Need {
     InOrder,
     /// What is said to be lacking, in any order: an earlier run left a part of it here.
     Rest,
+    /// None of it: a file of that size is here, and is to be compared.
+    Compare,
     /// The target will not take it (and has told the user why, if that was not already told of a directory above).
     Refused,
 }
@@ -152,6 +162,7 @@ mod kind {
     pub const STREAMS: u8 = 6;
     pub const SAME: u8 = 7;
     pub const ASK: u8 = 8;
+    pub const DIFFERS: u8 = 9;
     pub const NEEDS: u8 = 16;
     pub const DONE: u8 = 17;
     pub const TARGET_FAILED: u8 = 18;
@@ -195,6 +206,9 @@ impl SourceMessage {
             SourceMessage::Same { entry, frames } => {
                 encode_runs(opening(&mut out, kind::SAME, job).varint(entry.0), frames);
             }
+            SourceMessage::Differs { entry, frames } => {
+                encode_runs(opening(&mut out, kind::DIFFERS, job).varint(entry.0), frames);
+            }
             SourceMessage::Streams { count, path } => {
                 opening(&mut out, kind::STREAMS, job).u16(*count).u16(path.0);
             }
@@ -233,6 +247,9 @@ impl SourceMessage {
             },
             kind::OFFERS_END => SourceMessage::OffersEnd,
             kind::SAME => SourceMessage::Same { entry: EntryId(reader.varint()?), frames: decode_runs(&mut reader)? },
+            kind::DIFFERS => {
+                SourceMessage::Differs { entry: EntryId(reader.varint()?), frames: decode_runs(&mut reader)? }
+            }
             kind::STREAMS => SourceMessage::Streams { count: reader.u16()?, path: PathId(reader.u16()?) },
             kind::ASK => {
                 let count = reader.count(STREAMS_MAX.into(), "streams that are gone")?;
@@ -328,6 +345,7 @@ impl Need {
             Need::InOrder => 2,
             Need::Refused => 3,
             Need::Rest => 4,
+            Need::Compare => 5,
         }
     }
 
@@ -338,6 +356,7 @@ impl Need {
             2 => Ok(Need::InOrder),
             3 => Ok(Need::Refused),
             4 => Ok(Need::Rest),
+            5 => Ok(Need::Compare),
             value => Err(ProtocolFault::Unknown { what: "kind of need", value: value.into() }),
         }
     }

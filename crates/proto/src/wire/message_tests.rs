@@ -39,7 +39,14 @@ fn entry() -> impl Strategy<Value = Entry> {
 }
 
 fn need() -> impl Strategy<Value = Need> {
-    prop_oneof![Just(Need::Nothing), Just(Need::All), Just(Need::InOrder), Just(Need::Refused), Just(Need::Rest)]
+    prop_oneof![
+        Just(Need::Nothing),
+        Just(Need::All),
+        Just(Need::InOrder),
+        Just(Need::Refused),
+        Just(Need::Rest),
+        Just(Need::Compare)
+    ]
 }
 
 proptest! {

@@ -3,6 +3,7 @@
 pub mod address;
 pub mod compressed;
 pub mod counters;
+pub mod difference;
 pub mod fault;
 pub mod feature;
 pub mod frame;

@@ -2,6 +2,7 @@
 
 use super::address::{self, LocalAddress};
 pub use super::counters::{Counters, Final, PathFigures, ReadBack};
+pub use super::difference::{Difference, What};
 use super::fault::ProtocolFault;
 use super::feature::Features;
 use super::limits::{LINKS_MAX, OPERANDS_MAX, PATH_MAX, TEXT_MAX};
@@ -60,7 +61,7 @@ pub enum WorkerMessage {
         text: String,
     },
     /// How far this end is.
-    Counters(Counters),
+    Counters(Box<Counters>),
     /// A file is whole, proven, and under its final name.
     FileDone {
         /// Path from the operand down.
@@ -96,6 +97,13 @@ pub enum WorkerMessage {
         path: Vec<u8>,
         /// Why.
         text: String,
+    },
+    /// An entry is not the same at both ends: in a job that only compares.
+    Differs {
+        /// Path from the operand down.
+        path: Vec<u8>,
+        /// How.
+        differences: Vec<Difference>,
     },
     /// From now on, data takes these paths.
     Paths {
@@ -168,6 +176,7 @@ mod kind {
     pub const RESUMED: u8 = 15;
     pub const CONFINED: u8 = 16;
     pub const PATHS: u8 = 17;
+    pub const DIFFERS: u8 = 18;
 }
 
 impl WorkerMessage {
@@ -211,6 +220,9 @@ impl WorkerMessage {
             Self::Skipped { path, text } => {
                 out.u8(kind::SKIPPED).bytes(cut(path)).text(text, TEXT_MAX);
             }
+            Self::Differs { path, differences } => {
+                Difference::encode_all(differences, out.u8(kind::DIFFERS).bytes(cut(path)));
+            }
             Self::Paths { in_use, because } => {
                 out.u8(kind::PATHS).count(in_use.len());
                 in_use.iter().for_each(|(from, to)| {
@@ -253,7 +265,7 @@ impl WorkerMessage {
                 Self::Connected { from: text(&mut reader)?, to: text(&mut reader)?, streams: reader.u16()? }
             }
             kind::CANNOT_CONNECT => Self::CannotConnect { text: text(&mut reader)? },
-            kind::COUNTERS => Self::Counters(Counters::decode(&mut reader)?),
+            kind::COUNTERS => Self::Counters(Box::new(Counters::decode(&mut reader)?)),
             kind::FILE_DONE => {
                 let (path, size) = (path(&mut reader)?, reader.varint()?);
                 let digest = if reader.bool()? { Some(reader.array()?) } else { None };
@@ -268,6 +280,9 @@ impl WorkerMessage {
             },
             kind::FILE_FAILED => Self::FileFailed { path: path(&mut reader)?, text: text(&mut reader)? },
             kind::SKIPPED => Self::Skipped { path: path(&mut reader)?, text: text(&mut reader)? },
+            kind::DIFFERS => {
+                Self::Differs { path: path(&mut reader)?, differences: Difference::decode_all(&mut reader)? }
+            }
             kind::PATHS => {
                 let count = reader.count(LINKS_MAX, "paths")?;
                 let path = |_| Ok((text(&mut reader)?, text(&mut reader)?));
@@ -360,11 +375,12 @@ mod tests {
             WorkerMessage::Listening { port: 5031 },
             WorkerMessage::Connected { from: "a".into(), to: "b".into(), streams: 8 },
             WorkerMessage::CannotConnect { text: "timed out".into() },
-            WorkerMessage::Counters(counters),
+            WorkerMessage::Counters(Box::new(counters)),
             WorkerMessage::FileDone { path: b"a\xff".to_vec(), size: 1 << 40, digest: Some([4; 32]) },
             WorkerMessage::Resumed { path: b"a".to_vec(), size: 9, held: 8, damaged: 1, compared: true },
             WorkerMessage::FileFailed { path: b"a".to_vec(), text: "no space".into() },
             WorkerMessage::Skipped { path: b"a".to_vec(), text: "is a FIFO".into() },
+            WorkerMessage::Differs { path: b"a".to_vec(), differences: vec![Difference::Missing(What::File)] },
             WorkerMessage::Finished(Box::new(Final {
                 counters,
                 cpu_us: 5,

@@ -106,6 +106,8 @@ pub struct SourceRequest {
     pub storage: StorageRequest,
     /// What may be done to payloads before they are sealed.
     pub compression: Policy,
+    /// Nothing is sent: what both ends have is compared.
+    pub compare: bool,
 }
 
 /// What becomes of symbolic links below an operand.
@@ -156,6 +158,8 @@ pub struct TargetRequest {
     pub journal_dir: Vec<u8>,
     /// What is waited for before a file counts as copied.
     pub fsync: Fsync,
+    /// Nothing is written: what is there is compared with a source that does this with symbolic links.
+    pub compare: Option<Links>,
 }
 
 /// An operand, as the target needs to know it.
@@ -197,6 +201,7 @@ impl ControllerMessage {
                 out.bool(request.recursive).u8(request.links.number()).u64(request.rate_bytes_per_s);
                 request.storage.encode(&mut out);
                 request.compression.encode(&mut out);
+                out.bool(request.compare);
             }
             Self::Target(request) => {
                 out.u8(kind::TARGET);
@@ -260,6 +265,7 @@ fn decode_source(reader: &mut Reader<'_>) -> Decoded<SourceRequest> {
         rate_bytes_per_s: reader.u64()?,
         storage: StorageRequest::decode(reader)?,
         compression: Policy::decode(reader)?,
+        compare: reader.bool()?,
     })
 }
 
@@ -294,6 +300,10 @@ impl TargetRequest {
         self.storage.encode(out);
         out.bool(self.resume).bool(self.keep_partial).bytes(&self.journal_dir);
         self.fsync.encode(out);
+        out.bool(self.compare.is_some());
+        self.compare.iter().for_each(|links| {
+            out.u8(links.number());
+        });
     }
 
     fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
@@ -319,6 +329,7 @@ impl TargetRequest {
             keep_partial: reader.bool()?,
             journal_dir: reader.bytes(PATH_MAX, "a path")?.to_vec(),
             fsync: Fsync::decode(reader)?,
+            compare: if reader.bool()? { Some(Links::from_number(reader.u8()?)?) } else { None },
         })
     }
 }
@@ -424,6 +435,7 @@ mod tests {
                 storage: StorageRequest::default(),
                 rate_bytes_per_s: u64::MAX,
                 compression: Policy::Auto,
+                compare: true,
             }),
             ControllerMessage::Target(TargetRequest {
                 settings: settings(),
@@ -443,6 +455,7 @@ mod tests {
                 keep_partial: false,
                 journal_dir: b"/j".to_vec(),
                 fsync: Fsync::Data,
+                compare: Some(Links::Follow),
             }),
             ControllerMessage::Listen { address: None },
             ControllerMessage::Listen { address: Some(IpAddr::from([10, 0, 0, 1])) },

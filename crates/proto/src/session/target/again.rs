@@ -1,7 +1,7 @@
 //! Whole files that are not on the disk as they were sent: their write-back has failed, or the disk returns other bytes.
 //! What is wrong of them is asked for again, once.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use super::{Large, Lost, State, Target, Tracked};
 use crate::ids::EntryId;
@@ -33,7 +33,7 @@ impl<H> Target<H> {
                 end: Some((end.modified, end.digest)),
                 tree: end.tree,
                 in_hand: HashSet::new(),
-                unsure: BTreeMap::new(),
+                differing: None,
                 in_order: None,
             }));
             self.lacks(entry, &lacking);

@@ -1,0 +1,13 @@
+//! `haul verify SOURCE... TARGET`: compares, and copies nothing.
+
+use std::ffi::OsString;
+
+use crate::args::values::Values;
+use crate::exit::Exit;
+use crate::resolve::comparison;
+use crate::terminal;
+
+/// Compares `operands`, the last of which is the target.
+pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
+    super::copy::carry_out(comparison(values, operands, terminal::stderr_is_terminal())?)
+}

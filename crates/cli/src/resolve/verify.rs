@@ -1,0 +1,59 @@
+//! `haul verify`: a job that only compares.
+
+use std::ffi::OsString;
+
+use haul_engine::spec::{Job, Options};
+
+use super::{CPUS_END, Mode, Plan, access, cache, display, ends, frame, progress_every, streams, symlinks, unbuffered};
+use crate::args::UsageError;
+use crate::args::values::Values;
+
+/// The plan for a comparison of `operands`, the last of which is the target.
+pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {
+    let display = display(values, stderr_is_terminal)?;
+    let (sources, target) = ends(values, operands)?;
+    let defaults = Options::default();
+    let (direct_source, direct_target) = unbuffered(values)?;
+    let options = Options {
+        compare: true,
+        recursive: values.flag("recursive"),
+        preserve: values.flag("preserve"),
+        symlinks: symlinks(values)?.unwrap_or(defaults.symlinks),
+        streams: streams(values)?,
+        direct_source,
+        direct_target,
+        cache: cache(values)?,
+        frame_bytes: frame(values)?,
+        cpus: values.numbers("cpus", CPUS_END)?,
+        report_files: display.mode == Mode::Json,
+        progress_every: progress_every(values, display)?,
+        // Nothing is begun that could be gone on with, and nothing written that a disk could be waited for.
+        resume: false,
+        fsync: haul_engine::spec::Fsync::None,
+        ..defaults
+    };
+    let job = Job { sources, target, options, access: access(values, stderr_is_terminal)? };
+    Ok(Plan { job, display, checksums: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::parse::{Command, parse};
+
+    fn planned(words: &[&str]) -> Result<Plan, UsageError> {
+        let words = ["verify"].iter().chain(words).map(OsString::from).collect();
+        match parse(words, &|_| false) {
+            Ok(Command::Verify(values, operands)) => comparison(&values, &operands, false),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn it_compares_and_writes_nothing() {
+        let Plan { job, checksums, .. } = planned(&["-r", "-s3", "a", "h:b"]).unwrap();
+        assert!(job.options.compare && job.options.recursive && !job.options.force && !job.options.make_directory);
+        assert!(!job.options.resume && job.options.journal_dir.is_none() && checksums.is_none());
+        assert_eq!(job.options.streams, Some(3));
+    }
+}

@@ -1,0 +1,138 @@
+//! What differs between two trees, in words and for programs.
+
+use std::ops::Range;
+
+use haul_engine::event::{Difference, What};
+use haul_proto::path::escape;
+use serde_json::{Value, json};
+
+/// Most ranges of bytes that are named in words.
+const RANGES_SHOWN: usize = 8;
+
+/// How an entry at the target differs, to follow its path.
+pub fn words(differences: &[Difference]) -> String {
+    differences.iter().map(phrase).collect::<Vec<_>>().join("; ")
+}
+
+fn phrase(difference: &Difference) -> String {
+    match difference {
+        Difference::Missing(what) => format!("is missing{}", if_no_file(*what)),
+        Difference::Extra(what) => format!("is at the target alone{}", if_no_file(*what)),
+        Difference::Kind { source, target } => format!("is {}, and at the source {}", a(*target), a(*source)),
+        Difference::Size { source, target } => format!("has {target} bytes, and at the source {source}"),
+        Difference::Link { source, target } => {
+            format!("leads to {}, and at the source to {}", escape(target), escape(source))
+        }
+        Difference::Mode { source, target } => format!("has mode {target:04o}, and at the source {source:04o}"),
+        Difference::Owner { source: (uid, gid), target: (other_uid, other_gid) } => {
+            format!("belongs to {other_uid}:{other_gid}, and at the source to {uid}:{gid}")
+        }
+        Difference::Content { ranges, bytes } => format!("differs in bytes {}", in_bytes(ranges, *bytes)),
+    }
+}
+
+/// `0-524287, 1048576-1572863`: the first and the last byte of each block that differs.
+fn in_bytes(ranges: &[Range<u64>], bytes: u64) -> String {
+    let shown = &ranges[..ranges.len().min(RANGES_SHOWN)];
+    let mut words: Vec<_> = shown.iter().map(|range| format!("{}-{}", range.start, range.end - 1)).collect();
+    let said = shown.iter().map(|range| range.end - range.start).fold(0, u64::saturating_add);
+    if said < bytes {
+        words.push(format!("and in {} elsewhere", bytes - said));
+    }
+    words.join(", ")
+}
+
+fn if_no_file(what: What) -> &'static str {
+    match what {
+        What::File => "",
+        What::Directory => " (a directory, with all that is in it)",
+        What::Symlink => " (a symbolic link)",
+        What::Special => " (a device, FIFO or socket)",
+    }
+}
+
+fn a(what: What) -> &'static str {
+    match what {
+        What::File => "a file",
+        What::Directory => "a directory",
+        What::Symlink => "a symbolic link",
+        What::Special => "a device, FIFO or socket",
+    }
+}
+
+fn name(what: What) -> &'static str {
+    match what {
+        What::File => "file",
+        What::Directory => "directory",
+        What::Symlink => "symlink",
+        What::Special => "special",
+    }
+}
+
+/// The same for programs.
+pub fn json(differences: &[Difference]) -> Value {
+    let link = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let one = |difference: &Difference| match difference {
+        Difference::Missing(what) => json!({"what": "missing", "kind": name(*what)}),
+        Difference::Extra(what) => json!({"what": "extra", "kind": name(*what)}),
+        Difference::Kind { source, target } => {
+            json!({"what": "kind", "source": name(*source), "target": name(*target)})
+        }
+        Difference::Size { source, target } => json!({"what": "size", "source": source, "target": target}),
+        Difference::Link { source, target } => json!({"what": "link", "source": link(source), "target": link(target)}),
+        Difference::Mode { source, target } => {
+            json!({"what": "mode", "source": format!("{source:04o}"), "target": format!("{target:04o}")})
+        }
+        Difference::Owner { source, target } => json!({"what": "owner", "source": source, "target": target}),
+        Difference::Content { ranges, bytes } => {
+            let ranges: Vec<_> = ranges.iter().map(|range| [range.start, range.end]).collect();
+            json!({"what": "content", "bytes": bytes, "ranges": ranges})
+        }
+    };
+    differences.iter().map(one).collect()
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// One of each kind.
+    pub fn every_difference() -> Vec<Difference> {
+        vec![
+            Difference::Missing(What::Directory),
+            Difference::Extra(What::Symlink),
+            Difference::Kind { source: What::Directory, target: What::File },
+            Difference::Size { source: 5, target: 6 },
+            Difference::Link { source: b"a\n".to_vec(), target: b"\xff".to_vec() },
+            Difference::Mode { source: 0o644, target: 0o4755 },
+            Difference::Owner { source: (1000, 100), target: (0, 0) },
+            Difference::Content { ranges: vec![MIB / 2..MIB, 5 * MIB..7 * MIB], bytes: 5 * MIB / 2 },
+        ]
+    }
+
+    #[test]
+    fn each_in_words() {
+        let lines: Vec<_> = every_difference().iter().map(phrase).collect();
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+        is missing (a directory, with all that is in it)
+        is at the target alone (a symbolic link)
+        is a file, and at the source a directory
+        has 6 bytes, and at the source 5
+        leads to \xff, and at the source to a\n
+        has mode 4755, and at the source 0644
+        belongs to 0:0, and at the source to 1000:100
+        differs in bytes 524288-1048575, 5242880-7340031
+        "#);
+    }
+
+    #[test]
+    fn of_many_ranges_the_first_are_named_and_the_others_counted() {
+        let ranges: Vec<_> = (0..20).map(|i| 2 * i * MIB..(2 * i + 1) * MIB).collect();
+        let shown = in_bytes(&ranges, 30 * MIB);
+        assert!(shown.starts_with("0-1048575, 2097152-3145727, "), "{shown}");
+        assert!(shown.ends_with(&format!(", 14680064-15728639, and in {} elsewhere", 22 * MIB)), "{shown}");
+        assert_eq!(in_bytes(&[], 5), "and in 5 elsewhere");
+    }
+}

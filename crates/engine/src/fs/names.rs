@@ -1,0 +1,58 @@
+//! The names in a directory, without a look at what they stand for where the directory says that itself.
+
+use std::io;
+
+use haul_proto::path::Name;
+use rustix::fs::FileType;
+
+use super::Dir;
+use super::listing::{ListingBuffer, Rest};
+use super::meta::{Links, Look};
+
+/// Calls `tell` with each name in a directory and what it stands for. Nobody else may read the listing of this [`Dir`]
+/// meanwhile. What has vanished since it was listed is left out.
+pub fn each_name(dir: &Dir, mut tell: impl FnMut(&Name, FileType)) -> io::Result<()> {
+    let mut buffer = ListingBuffer::new();
+    let mut rest = Some(Rest::beginning());
+    while let Some(from) = rest {
+        let mut piece = from.read(dir, &mut buffer)?;
+        while let Some(listed) = piece.take() {
+            let name = Name::new(piece.name(&listed)).map_err(io::Error::other)?;
+            match kind_of(dir, &name, listed.kind) {
+                Ok(kind) => tell(&name, kind),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        rest = piece.rest;
+    }
+    Ok(())
+}
+
+fn kind_of(dir: &Dir, name: &Name, listed: FileType) -> io::Result<FileType> {
+    match listed {
+        FileType::Unknown => Ok(Look::at_name(&*dir.fd()?, name, Links::Itself)?.kind),
+        known => Ok(known),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{make_dir, write_file};
+    use super::*;
+
+    #[test]
+    fn all_names_are_told_with_what_they_are() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = Dir::open_root(temp.path()).unwrap();
+        (0..1_000).for_each(|i| write_file(&dir, format!("file{i}"), b""));
+        make_dir(&dir, "dir");
+        std::os::unix::fs::symlink("file1", temp.path().join("link")).unwrap();
+        let mut found = Vec::new();
+        each_name(&dir, |name, kind| found.push((name.clone(), kind))).unwrap();
+        assert_eq!(found.len(), 1_002);
+        let kind_of = |wanted: &str| found.iter().find(|(name, _)| name.as_bytes() == wanted.as_bytes()).unwrap().1;
+        let kinds = [kind_of("file7"), kind_of("dir"), kind_of("link")];
+        assert_eq!(kinds, [FileType::RegularFile, FileType::Directory, FileType::Symlink]);
+    }
+}

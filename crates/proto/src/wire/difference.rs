@@ -1,0 +1,205 @@
+//! How an entry at the target differs from the source's, as a target that compares tells its controller.
+
+use std::ops::Range;
+
+use super::fault::ProtocolFault;
+use super::limits::{DIFFERENCES_MAX, DIFFERING_RANGES_MAX, SYMLINK_MAX};
+use crate::codec::{Decoded, Reader, Writer};
+use crate::manifest::Kind;
+
+/// One way in which both differ.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Difference {
+    /// It is not at the target: this.
+    Missing(What),
+    /// It is at the target alone: this.
+    Extra(What),
+    /// They are not the same kind of thing.
+    Kind {
+        /// What the source has.
+        source: What,
+        /// What the target has.
+        target: What,
+    },
+    /// Files of different lengths, in bytes.
+    Size {
+        /// The source's.
+        source: u64,
+        /// The target's.
+        target: u64,
+    },
+    /// Symbolic links that hold something else.
+    Link {
+        /// What the source's holds.
+        source: Vec<u8>,
+        /// What the target's holds.
+        target: Vec<u8>,
+    },
+    /// Permission bits.
+    Mode {
+        /// The source's.
+        source: u16,
+        /// The target's.
+        target: u16,
+    },
+    /// Numbers of owner and group.
+    Owner {
+        /// The source's.
+        source: (u32, u32),
+        /// The target's.
+        target: (u32, u32),
+    },
+    /// What is in files of one length.
+    Content {
+        /// Where, in bytes, ascending: whole frames, the first ones of those that differ.
+        ranges: Vec<Range<u64>>,
+        /// Bytes of all frames that differ.
+        bytes: u64,
+    },
+}
+
+/// What a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum What {
+    /// A directory.
+    Directory,
+    /// A regular file.
+    File,
+    /// A symbolic link.
+    Symlink,
+    /// A device, FIFO or socket.
+    Special,
+}
+
+impl From<&Kind> for What {
+    fn from(kind: &Kind) -> Self {
+        match kind {
+            Kind::Directory => Self::Directory,
+            Kind::File { .. } => Self::File,
+            Kind::Symlink { .. } => Self::Symlink,
+        }
+    }
+}
+
+mod kind {
+    pub const MISSING: u8 = 1;
+    pub const EXTRA: u8 = 2;
+    pub const KIND: u8 = 3;
+    pub const SIZE: u8 = 4;
+    pub const LINK: u8 = 5;
+    pub const MODE: u8 = 6;
+    pub const OWNER: u8 = 7;
+    pub const CONTENT: u8 = 8;
+}
+
+impl Difference {
+    /// Writes those of one entry.
+    pub(super) fn encode_all(differences: &[Self], out: &mut Writer) {
+        out.count(differences.len());
+        differences.iter().for_each(|difference| difference.encode(out));
+    }
+
+    /// Reads those of one entry.
+    pub(super) fn decode_all(reader: &mut Reader<'_>) -> Decoded<Vec<Self>> {
+        let count = reader.count(DIFFERENCES_MAX, "differences")?;
+        (0..count).map(|_| Self::decode(reader)).collect()
+    }
+
+    fn encode(&self, out: &mut Writer) {
+        match self {
+            Self::Missing(what) => out.u8(kind::MISSING).u8(what.number()),
+            Self::Extra(what) => out.u8(kind::EXTRA).u8(what.number()),
+            Self::Kind { source, target } => out.u8(kind::KIND).u8(source.number()).u8(target.number()),
+            Self::Size { source, target } => out.u8(kind::SIZE).varint(*source).varint(*target),
+            Self::Link { source, target } => out.u8(kind::LINK).bytes(source).bytes(target),
+            Self::Mode { source, target } => out.u8(kind::MODE).u16(*source).u16(*target),
+            Self::Owner { source, target } => {
+                out.u8(kind::OWNER).u32(source.0).u32(source.1).u32(target.0).u32(target.1)
+            }
+            Self::Content { ranges, bytes } => {
+                out.u8(kind::CONTENT).varint(*bytes).count(ranges.len());
+                ranges.iter().for_each(|range| {
+                    out.varint(range.start).varint(range.end);
+                });
+                out
+            }
+        };
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        Ok(match reader.u8()? {
+            kind::MISSING => Self::Missing(What::decode(reader)?),
+            kind::EXTRA => Self::Extra(What::decode(reader)?),
+            kind::KIND => Self::Kind { source: What::decode(reader)?, target: What::decode(reader)? },
+            kind::SIZE => Self::Size { source: reader.varint()?, target: reader.varint()? },
+            kind::LINK => {
+                let mut link = || -> Decoded<Vec<u8>> { Ok(reader.bytes(SYMLINK_MAX, "a symbolic link")?.to_vec()) };
+                Self::Link { source: link()?, target: link()? }
+            }
+            kind::MODE => Self::Mode { source: reader.u16()?, target: reader.u16()? },
+            kind::OWNER => {
+                Self::Owner { source: (reader.u32()?, reader.u32()?), target: (reader.u32()?, reader.u32()?) }
+            }
+            kind::CONTENT => {
+                let bytes = reader.varint()?;
+                let count = reader.count(DIFFERING_RANGES_MAX, "ranges of bytes")?;
+                Self::Content { ranges: (0..count).map(|_| decode_range(reader)).collect::<Decoded<_>>()?, bytes }
+            }
+            value => return Err(ProtocolFault::Unknown { what: "difference", value: value.into() }),
+        })
+    }
+}
+
+fn decode_range(reader: &mut Reader<'_>) -> Decoded<Range<u64>> {
+    let range = reader.varint()?..reader.varint()?;
+    if range.is_empty() { Err(ProtocolFault::Invalid("a range of bytes")) } else { Ok(range) }
+}
+
+impl What {
+    fn number(self) -> u8 {
+        match self {
+            Self::Directory => 1,
+            Self::File => 2,
+            Self::Symlink => 3,
+            Self::Special => 4,
+        }
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        match reader.u8()? {
+            1 => Ok(Self::Directory),
+            2 => Ok(Self::File),
+            3 => Ok(Self::Symlink),
+            4 => Ok(Self::Special),
+            value => Err(ProtocolFault::Unknown { what: "kind of thing", value: value.into() }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_comes_back_and_others_are_faults() {
+        let all = vec![
+            Difference::Missing(What::Symlink),
+            Difference::Extra(What::Special),
+            Difference::Kind { source: What::Directory, target: What::Symlink },
+            Difference::Size { source: 0, target: u64::MAX },
+            Difference::Link { source: b"a".to_vec(), target: vec![0xff; SYMLINK_MAX] },
+            Difference::Mode { source: 0o644, target: 0o4755 },
+            Difference::Owner { source: (0, 1), target: (u32::MAX, 2) },
+            Difference::Content { ranges: vec![0..5, 7..9], bytes: 1 << 40 },
+        ];
+        assert_eq!(all.len(), DIFFERENCES_MAX, "one of each");
+        let mut out = Writer::new();
+        Difference::encode_all(&all, &mut out);
+        let bytes = out.into_bytes();
+        assert_eq!(Difference::decode_all(&mut Reader::new(&bytes)), Ok(all));
+        assert!((0..bytes.len()).all(|cut| Difference::decode_all(&mut Reader::new(&bytes[..cut])).is_err()));
+        for unknown in [&[9, 1][..], &[1, 0], &[1, 9], &[1, 2, 0], &[1, 2, 5], &[1, 8, 4, 1, 7, 7]] {
+            assert!(Difference::decode_all(&mut Reader::new(unknown)).is_err(), "{unknown:?}");
+        }
+    }
+}
