@@ -67,15 +67,15 @@ pub fn serve() -> String {
     let mut text = String::from(
         "haul serve [OPTIONS] DIR\n\
          haul serve [OPTIONS] --config FILE\n\n\
-         Prints a line, haul://HOST:PORT/#SECRET. Whoever has it can send to DIR and fetch\n\
-         from it, without ssh, encrypted and proven by the secret at both ends:\n\n\
+         Prints a line, haul://HOST:PORT/#SECRET. Whoever has it can send to DIR and\n\
+         fetch from it, without ssh, encrypted and proven at both ends:\n\n\
          haul -r run7 LINE      sends; haul -r LINE:run7 .  fetches\n\n\
-         It serves until Ctrl-C, and tells on standard error who came for what. Nothing\n\
+         It serves until Ctrl-C, and logs on standard error who came for what. Nothing\n\
          outside of DIR can be reached, nor through symbolic links in it.\n\n",
     );
     push_rows(&mut text, SERVE.iter());
     text.push_str(
-        "\nWith --config, clients name a directory: haul://HOST/incoming/PATH (on port 5031,\n\
+        "\nWith --config, clients name a directory: haul://HOST/incoming/PATH (port 5031,\n\
          unless --port says otherwise). FILE has for each of them:\n\n\
          \x20 [incoming]\n\
          \x20 path = \"/srv/incoming\"\n\
@@ -180,7 +180,7 @@ mod tests {
             haul verify SOURCE... TARGET          are both the same? copies nothing
             haul status PATH...                   what unfinished copies have left there
             haul clean PATH...                    removes that
-            haul demo                             a copy on this machine, to see it work
+            haul serve DIR                        lets others send and fetch, without ssh
 
               -r, --recursive           copy directories with all that is in them
               -f, --force               replace files that exist and differ
@@ -257,6 +257,7 @@ mod tests {
               -Z, --port P[:Q]          accept data on a port from P to Q (default: any)
                   --paths HOW           best (default): of several links the one that
                                         carries most; all: several links at once
+                  --secret-file FILE    the secret for haul://HOST, in FILE's first line
                   --no-deploy           never put haul on a host that has none
                   --retries N           after a lost connection begin again, at most N
                                         times in a row without coming further; 0: never
@@ -355,6 +356,7 @@ mod tests {
               --quiet               nothing but differences and errors
           -v, --verbose             more about the ends
           -h, --help                this help
+              --secret-file FILE    the secret for haul://HOST, in FILE's first line
 
         Exit status: 0 identical, 1 differences (or files that could not be read), each
         named on standard error; 2 to 4 as of a copy.
