@@ -44,8 +44,11 @@ fn parse(rest: &[u8]) -> Result<Location, UsageError> {
     Ok(Location { host, path: PathBuf::from(OsStr::from_bytes(path)) })
 }
 
+/// What stands before `#`, the secret, and what stands behind it.
+type Parts<'a> = (&'a [u8], Option<Secret>, &'a [u8]);
+
 /// What stands before `#`, the secret behind it, and the path behind that.
-fn split_secret(rest: &[u8]) -> Result<(&[u8], Option<Secret>, &[u8]), UsageError> {
+fn split_secret(rest: &[u8]) -> Result<Parts<'_>, UsageError> {
     let Some(hash) = rest.iter().position(|&byte| byte == b'#') else { return Ok((rest, None, b"")) };
     let (place, after) = (&rest[..hash], &rest[hash + 1..]);
     let (digits, path) = match after.iter().position(|&byte| byte == b':') {
