@@ -8,8 +8,10 @@ mod exit;
 mod network;
 mod pipes;
 mod resolve;
+mod secret;
 mod show;
 mod signals;
+mod standing;
 mod terminal;
 
 use std::process::ExitCode;

@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use haul_engine::bootstrap::served_label;
 use haul_engine::spec::{
     Access, CacheUse, Cipher, DirectIo, Fsync, Host, Job, LeaveOut, Location, Method, NULL_TARGET, Options, Policy,
     Retries, SILENCE_MIN, Symlinks, Verify, is_null,
@@ -23,6 +24,7 @@ use crate::args::values::Values;
 use crate::args::{Dialect, UsageError, habits};
 use crate::network::{family, network};
 use crate::pipes::{locations, pipes};
+use crate::secret;
 
 pub use self::verify::comparison;
 
@@ -31,7 +33,7 @@ const JSON_PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// Most streams.
 pub const MAX_STREAMS: u32 = 256;
 /// Highest rate that `-x` takes, in bytes a second.
-const MAX_RATE: u64 = 1 << 40;
+pub const MAX_RATE: u64 = 1 << 40;
 /// Most times that a job is begun again without coming further.
 const MAX_RETRIES: u32 = 1_000_000;
 /// Longest time for which that is tried: 30 days.
@@ -111,6 +113,7 @@ pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) ->
     let (mut sources, mut target) = ends(locations(values, operands)?)?;
     settings.options.base = base(values, &mut sources)?;
     check_hosts(&sources)?;
+    complete_secrets(values, sources.iter_mut().chain([&mut target]))?;
     if is_null(&target.path) {
         target.path = NULL_TARGET.into();
     }
@@ -127,6 +130,28 @@ pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) ->
 fn ends(mut sources: Vec<Location>) -> Result<(Vec<Location>, Location), UsageError> {
     let target = sources.pop().ok_or_else(|| UsageError::new("nothing to copy"))?;
     Ok((sources, target))
+}
+
+/// Where no secret was typed, it is the one in `--secret-file`.
+fn complete_secrets<'l>(values: &Values, locations: impl Iterator<Item = &'l mut Location>) -> Result<(), UsageError> {
+    let mut is_wanted = false;
+    let in_file = values.last("secret-file").map(secret::read).transpose()?;
+    for Location { host, .. } in locations {
+        let shown = shown(host);
+        let Host::Served { secret, .. } = host else { continue };
+        is_wanted |= secret.is_none();
+        *secret = secret.take().or_else(|| in_file.clone());
+        if secret.is_none() {
+            return Err(UsageError::new(format!("{shown}: its secret is missing"))
+                .remedy("give the whole line that haul serve printed, or --secret-file FILE"));
+        }
+    }
+    match (in_file, is_wanted) {
+        (Some(_), false) => {
+            Err(UsageError::new("--secret-file is for operands haul://HOST without a secret").remedy("leave it out"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What the options of a copy say.
@@ -424,6 +449,7 @@ pub fn shown(host: &Host) -> String {
         Host::Local => "this machine".to_owned(),
         Host::Remote { user: Some(user), name } => escape(format!("{user}@{name}").as_bytes()),
         Host::Remote { user: None, name } => escape(name.as_bytes()),
+        Host::Served { name, port, directory, .. } => served_label(name, *port, directory),
     }
 }
 

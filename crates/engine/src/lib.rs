@@ -26,6 +26,7 @@ mod program;
 pub mod rate;
 mod report;
 mod run;
+pub mod serve;
 mod shown;
 mod signal;
 mod silence;

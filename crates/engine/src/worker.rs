@@ -28,6 +28,7 @@ use crate::os::{affinity, handed, interfaces, machine, open_files, tcp_info};
 use crate::program::keeper;
 use crate::report::Reporter;
 use crate::run::{Ends, Running, Streams, panicked};
+use crate::serve::{Did, Terms as ServedTerms};
 use crate::source::Source;
 use crate::stream::accept::{Place, listen};
 use crate::stream::connect::{Connected, Terms, connect};
@@ -51,6 +52,8 @@ pub struct Environment {
     pub policy: Vec<PathBuf>,
     /// The file mode creation mask.
     pub umask: u16,
+    /// What a server holds it to, where one started it.
+    pub served: Option<ServedTerms>,
 }
 
 /// Descriptors that whoever started the worker left it: the standard input and output of the command.
@@ -88,14 +91,14 @@ pub enum Ended {
 }
 
 /// Runs until the controller closes the link or is not heard any more, or until `stop` can be read or its other end is
-/// closed.
-pub fn run(input: OwnedFd, output: OwnedFd, stop: OwnedFd, handed: Handed, environment: &Environment) -> Ended {
+/// closed. Also says what was done, once there was something to do.
+pub fn run(input: OwnedFd, output: OwnedFd, stop: OwnedFd, handed: Handed, environment: &Environment) -> (Ended, Option<Did>) {
     open_files::raise_limit();
-    let Ok(watched) = output.try_clone() else { return Ended::Undone };
+    let Ok(watched) = output.try_clone() else { return (Ended::Undone, None) };
     let lifeline = Arc::new(Lifeline::new(input, watched, stop));
     let mut output = File::from(output);
     if output.write_all(greeting_line().as_bytes()).is_err() {
-        return Ended::Undone;
+        return (Ended::Undone, None);
     }
     let link = LinkWriter::new(output);
     let hello = hello(environment);
@@ -114,7 +117,7 @@ pub fn run(input: OwnedFd, output: OwnedFd, stop: OwnedFd, handed: Handed, envir
     };
     worker.tell(&WorkerMessage::Hello(hello));
     if worker.link.keep_alive().is_err() {
-        return Ended::Undone;
+        return (Ended::Undone, None);
     }
     let mut reader = LinkReader::new(BufReader::with_capacity(256 << 10, Input(Arc::clone(&lifeline))));
     let failed = loop {
@@ -181,7 +184,11 @@ impl Worker {
                 }
             }
             Channel::Controller => {
-                let message = ControllerMessage::decode(content).map_err(|fault| fault.to_string())?;
+                let mut message = ControllerMessage::decode(content).map_err(|fault| fault.to_string())?;
+                if let Some(Err(text)) = self.environment.served.as_ref().map(|terms| terms.hold(&mut message)) {
+                    self.refuse(true, text);
+                    return Ok(true);
+                }
                 return self.obey(message);
             }
         }
@@ -230,6 +237,9 @@ impl Worker {
                 }
             }
             ControllerMessage::Listen { address } => self.listen(address)?,
+            ControllerMessage::Connect { .. } if self.environment.served.is_some() => {
+                self.tell(&WorkerMessage::CannotConnect { text: "a server makes no connections".into() });
+            }
             ControllerMessage::Connect { routes, timeout_ms } => self.connect(routes, timeout_ms)?,
             ControllerMessage::Tunnel { connector } => self.open_tunnel(connector)?,
             ControllerMessage::Begin { skip } => self.begin(skip)?,
@@ -365,12 +375,14 @@ impl Worker {
         let _ = self.link.send(Channel::Controller, &message.encode());
     }
 
-    fn end(self) -> Ended {
-        match self.running.is_some_and(Running::end) {
+    fn end(self) -> (Ended, Option<Did>) {
+        let ended = match self.running.is_some_and(Running::end) {
             true => Ended::Done,
             false if self.lifeline.is_unheard() => Ended::Unheard,
             false => Ended::Undone,
-        }
+        };
+        let received = self.target.as_ref().map(|target| target.did());
+        (ended, received.or_else(|| self.source.as_ref().map(|source| source.did())))
     }
 }
 

@@ -2,17 +2,19 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
+use haul_engine::serve::{Access, Terms};
 use haul_proto::path::escape;
 
 use super::nearest::nearest;
 use super::scan::{Grammar, Scanned, scan};
-use super::table::{COPY, DEMO, PARTIALS, Row, VERIFY};
+use super::table::{COPY, DEMO, PARTIALS, Row, SERVE, VERIFY};
 use super::values::Values;
 use super::{Dialect, UsageError, habits, help};
 
 /// Words that are commands when they stand first.
-pub const COMMANDS: &[&str] = &["clean", "demo", "help", "status", "verify", "worker"];
+pub const COMMANDS: &[&str] = &["clean", "demo", "help", "serve", "status", "verify", "worker"];
 
 /// What the user wants.
 #[derive(Debug)]
@@ -27,6 +29,8 @@ pub enum Command {
     Status(Values, Vec<OsString>),
     /// `haul clean`: paths to look at.
     Clean(Values, Vec<OsString>),
+    /// `haul serve`: the directory, unless a file names several.
+    Serve(Values, Option<OsString>),
     /// `haul worker`: started by a controller, never by a person.
     Worker(Worker),
     /// Text that was asked for.
@@ -41,6 +45,17 @@ pub enum Worker {
     Run { input: Option<i32>, output: Option<i32> },
     /// Keep a program, given by the first word's end and a line of shell.
     Keep(String, OsString),
+    /// Stand in the place of ssh: carry what is said to a server and back.
+    Dial {
+        /// Name or address.
+        host: String,
+        /// Its port.
+        port: u16,
+        /// The directory there.
+        directory: String,
+    },
+    /// Work for a server: in this directory, held to this.
+    Served(Terms, PathBuf),
     /// Say which version this is.
     Identify,
     /// Say whether this executable has this BLAKE3 value (64 hexadecimal digits).
@@ -59,6 +74,7 @@ pub fn parse(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> 
         Some("worker") => worker(&words, exists),
         Some("demo") => demo(&words[1..], exists),
         Some("help") => about(&words[1..], exists),
+        Some("serve") => serve(&words[1..], exists),
         Some("verify") => verify(&words[1..], exists),
         Some(word @ ("status" | "clean")) => partials(word, &words[1..], exists),
         _ => copy(dialect, words, exists),
@@ -193,6 +209,36 @@ fn about(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command,
     }
 }
 
+/// `haul serve` takes one directory, or a file that names several.
+fn serve(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+    with_operands("serve", SERVE, words, exists, |values, directories| {
+        let is_standing = values.last("config").is_some();
+        match &directories[..] {
+            [directory] if !is_standing => Ok(Command::Serve(values, Some(directory.clone()))),
+            [] if is_standing => Ok(Command::Serve(values, None)),
+            [directory, ..] if is_standing => Err(UsageError::new(format!(
+                "{}: with --config, the directories are those in its file",
+                shown(directory)
+            ))),
+            [] => Err(UsageError::new("haul serve: say which directory").remedy("haul serve DIR      . is this one")),
+            [.., last] => Err(UsageError::new(format!("{}: haul serve takes one directory", shown(last)))
+                .remedy("or several in a file: haul serve --config FILE")),
+        }
+    })
+}
+
+/// What a server tells its worker: `ACCESS RATE FIRST LAST DIRECTORY`, with 0 for no rate and for any port.
+fn served(words: &[&str], directory: &OsStr) -> Option<Worker> {
+    let [access, rate, first, last, _] = words else { return None };
+    let (rate, first, last) = (rate.parse().ok()?, first.parse().ok()?, last.parse().ok()?);
+    let terms = Terms {
+        access: Access::from_word(access)?,
+        rate: (rate > 0).then_some(rate),
+        ports: (first > 0).then_some((first, last)),
+    };
+    Some(Worker::Served(terms, PathBuf::from(directory)))
+}
+
 fn worker(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
     match asked_of_a_worker(words) {
         Some(worker) => Ok(Command::Worker(worker)),
@@ -208,9 +254,19 @@ fn asked_of_a_worker(words: &[OsString]) -> Option<Worker> {
     {
         return Some(Worker::Keep(word.to_owned(), command.clone()));
     }
+    let last = words.last();
     let words: Vec<_> = words.iter().map(|word| word.to_str().unwrap_or_default()).collect();
+    if let (["worker", "--served", rest @ ..], Some(last)) = (&words[..], last)
+        && let Some(served) = served(rest, last)
+    {
+        return Some(served);
+    }
     match words.as_slice() {
         ["worker"] => Some(Worker::Run { input: None, output: None }),
+        ["worker", "--dial", host, port, directory] => {
+            let port = port.parse().ok()?;
+            Some(Worker::Dial { host: (*host).to_owned(), port, directory: (*directory).to_owned() })
+        }
         ["worker", "--identify"] => Some(Worker::Identify),
         ["worker", "--verify", hex] => Some(Worker::Verify((*hex).to_owned())),
         ["worker", words @ ..]

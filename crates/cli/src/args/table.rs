@@ -174,6 +174,7 @@ pub const COPY: &[Row] = &[
     row("reverse", Some('z'), Takes::Nothing, Section::Reaching, "the target connects to the source, if it can").bbcp(3),
     row("port", Some('Z'), Takes::One("P[:Q]"), Section::Reaching, "accept data on a port from P to Q (default: any)").bbcp(4),
     row("paths", None, Takes::One("HOW"), Section::Reaching, "best (default): of several links the one that\ncarries most; all: several links at once"),
+    row("secret-file", None, Takes::One("FILE"), Section::Reaching, "the secret for haul://HOST, in FILE's first line"),
     row("no-deploy", None, Takes::Nothing, Section::Reaching, "never put haul on a host that has none"),
     row("retries", None, Takes::One("N"), Section::Reaching, "after a lost connection begin again, at most N\ntimes in a row without coming further; 0: never"),
     row("retry-for", None, Takes::One("TIME"), Section::Reaching, "the same for at most TIME (90, 10m, 2h) without\ncoming further (default: 10m)"),
@@ -279,6 +280,7 @@ pub const VERIFY: &[Row] = &[
     ),
     row("timelimit", Some('t'), Takes::One("TIME"), Section::Showing, "give up after TIME (90, 10m, 2h)"),
     row("help", Some('h'), Takes::Nothing, Section::Showing, "this help"),
+    row("secret-file", None, Takes::One("FILE"), Section::Reaching, "the secret for haul://HOST, in FILE's first line"),
 ];
 
 /// Options of `haul demo`.
@@ -293,6 +295,47 @@ pub const DEMO: &[Row] = &[
 pub const PARTIALS: &[Row] = &[
     row("append", Some('a'), Takes::One("DIR"), Section::Copying, "the DIR of the copies' -a, where their records lie"),
     row("json", None, Takes::Nothing, Section::Showing, "one object a line"),
+    row("help", Some('h'), Takes::Nothing, Section::Showing, "this help"),
+];
+
+/// Options of `haul serve`.
+pub const SERVE: &[Row] = &[
+    row("once", None, Takes::Nothing, Section::Reaching, "end after the first copy that is whole"),
+    row("for", None, Takes::One("TIME"), Section::Reaching, "take no more clients after TIME (90, 10m, 2h)"),
+    row("read-only", None, Takes::Nothing, Section::Copying, "nothing can be sent here"),
+    row("write-only", None, Takes::Nothing, Section::Copying, "nothing can be fetched from here"),
+    row(
+        "secret-file",
+        None,
+        Takes::One("FILE"),
+        Section::Reaching,
+        "the secret is in FILE's first line, and is not\nprinted (default: a new one each time)",
+    ),
+    row(
+        "config",
+        Some('C'),
+        Takes::One("FILE"),
+        Section::Copying,
+        "several directories, under the names that FILE has\nfor them; in the place of DIR",
+    ),
+    row("bind", None, Takes::One("ADDRESS"), Section::Reaching, "answer at this address of this machine only"),
+    row(
+        "port",
+        Some('Z'),
+        Takes::One("P[:Q]"),
+        Section::Reaching,
+        "answer on port P; take data on those after it, up\nto Q (default: any)",
+    ),
+    row("clients", None, Takes::One("N"), Section::Reaching, "at most N clients at a time (default: 16)"),
+    row("xfrrate", Some('x'), Takes::One("RATE"), Section::Moving, "send each client at most RATE (a SIZE) a second"),
+    row(
+        "grace",
+        None,
+        Takes::One("TIME"),
+        Section::Reaching,
+        "copies that run may take TIME more once this is told\nto end (default: 30s)",
+    ),
+    row("json", None, Takes::Nothing, Section::Showing, "the log as one object a line"),
     row("help", Some('h'), Takes::Nothing, Section::Showing, "this help"),
 ];
 
@@ -384,7 +427,7 @@ impl Row {
 /// # Panics
 /// If no row has that id: a mistake in this program.
 pub fn typed(id: &str) -> String {
-    COPY.iter().chain(DEMO).find(|row| row.id == id).map(Row::typed).expect("every option is in the table")
+    COPY.iter().chain(DEMO).chain(SERVE).find(|row| row.id == id).map(Row::typed).expect("every option is in the table")
 }
 
 #[cfg(test)]
@@ -394,7 +437,7 @@ mod tests {
 
     #[test]
     fn no_name_and_no_letter_stands_for_two_options() {
-        for table in [COPY, DEMO, PARTIALS, VERIFY] {
+        for table in [COPY, DEMO, PARTIALS, SERVE, VERIFY] {
             let ids: HashSet<_> = table.iter().map(|row| row.id).collect();
             assert_eq!(ids.len(), table.len());
             let names: Vec<_> = table.iter().flat_map(Row::long_forms).collect();

@@ -4,6 +4,7 @@ pub mod clean;
 pub mod copy;
 pub mod demo;
 mod places;
+pub mod serve;
 pub mod status;
 pub mod verify;
 pub mod worker;
@@ -28,6 +29,7 @@ pub fn run(program: &OsStr, words: Vec<OsString>) -> u8 {
         Ok(Command::Demo(own, copy)) => demo::run(&own, &copy),
         Ok(Command::Status(values, paths)) => status::run(&values, &paths),
         Ok(Command::Clean(values, paths)) => clean::run(&values, &paths),
+        Ok(Command::Serve(values, directory)) => serve::run(&values, directory.as_deref()),
         Ok(Command::Worker(what)) => return worker::run(&what),
         Ok(Command::Print(text)) => {
             print(&text);

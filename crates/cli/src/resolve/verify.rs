@@ -15,8 +15,9 @@ use crate::args::values::Values;
 /// The plan for a comparison of `operands`, the last of which is the target.
 pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {
     let display = display(values, stderr_is_terminal)?;
-    let (sources, target) = ends(operands.iter().map(|operand| parse_operand(operand)).collect::<Result<_, _>>()?)?;
+    let (mut sources, mut target) = ends(operands.iter().map(|operand| parse_operand(operand)).collect::<Result<_, _>>()?)?;
     check_hosts(&sources)?;
+    complete_secrets(values, sources.iter_mut().chain([&mut target]))?;
     let defaults = Options::default();
     let (direct_source, direct_target) = unbuffered(values)?;
     let options = Options {

@@ -9,6 +9,7 @@ mod meter;
 mod names;
 pub mod partials;
 mod paths;
+pub mod served;
 mod summary;
 pub mod text;
 pub mod units;

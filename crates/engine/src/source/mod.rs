@@ -40,6 +40,7 @@ use crate::os::confine::Bounds;
 use crate::pace::Pace;
 use crate::report::Reporter;
 use crate::report::add;
+use crate::serve::Did;
 use crate::signal::Signal;
 use crate::storage::policy::Policy;
 use crate::stream::Stream;
@@ -151,6 +152,14 @@ impl Source {
     /// `stream` as this source is to use it.
     pub fn outlet<'s>(&'s self, stream: &'s mut Stream) -> Compressing<'s> {
         Compressing::new(stream, self.request.compression, &self.reporter.tally)
+    }
+
+    /// What it has done, for a server's log.
+    pub fn did(&self) -> Did {
+        let counters = self.reporter.tally.counters();
+        let path = self.request.operands.first().map(|path| escape(path)).unwrap_or_default();
+        let (files, bytes, failed) = (counters.files_found, counters.bytes_carried, counters.failed);
+        Did { sent: true, files, bytes, failed, path }
     }
 
     /// What both ends agreed on.

@@ -67,6 +67,7 @@ use self::waiting::Waiting;
 use crate::fs::{Dir, Look, describe, mode_without_preserve};
 use crate::os::confine::{Bounds, Rights};
 use crate::report::{Reporter, add};
+use crate::serve::Did;
 use crate::signal::Signal;
 use crate::storage::policy::Policy;
 use crate::storage::read::Reader;
@@ -212,6 +213,13 @@ impl Target {
     pub fn allow(&self, bounds: &mut Bounds) {
         self.landing.allow(bounds, if self.compares() { Rights::ReadTree } else { Rights::Land });
         self.journals.allow(bounds);
+    }
+
+    /// What it has done, for a server's log.
+    pub fn did(&self) -> Did {
+        let counters = self.reporter.tally.counters();
+        let (files, bytes, failed) = (counters.files_copied, counters.bytes_written, counters.failed);
+        Did { sent: false, files, bytes, failed, path: escape(&self.request.path) }
     }
 
     /// What both ends agreed on.

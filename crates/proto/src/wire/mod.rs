@@ -17,4 +17,5 @@ pub mod request;
 pub mod route;
 pub mod rules;
 pub mod sandbox;
+pub mod serve;
 pub mod storage;

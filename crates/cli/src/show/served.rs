@@ -1,0 +1,65 @@
+//! What a server logs: a line for each client that comes and goes, for people or as JSON.
+
+use haul_engine::serve::{Did, Served};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::units::size;
+
+/// For people.
+pub fn line(served: &Served) -> String {
+    let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
+    match served {
+        Served::Began { peer, directory } => format!("{now} {peer} {} connected", name(directory)),
+        Served::Refused { peer, directory, why } => {
+            format!("{now} {peer} {} refused: {}", name(directory), why.lines().next().unwrap_or_default())
+        }
+        Served::Ended { peer, directory, did, whole, took } => {
+            let how = if *whole { "done" } else { "not finished" };
+            let seconds = took.as_secs_f64();
+            let what = match did {
+                Some(Did { sent, files, bytes: count, failed, path }) => {
+                    let verb = if *sent { "sent" } else { "received" };
+                    format!("{verb} {path}: {files} files, {}, {failed} failed, ", size(*count))
+                }
+                None => String::new(),
+            };
+            format!("{now} {peer} {} {what}{seconds:.1} s, {how}", name(directory))
+        }
+    }
+}
+
+/// As JSON, one object a line.
+pub fn object(served: &Served) -> String {
+    let at = |event: &str, peer: &std::net::SocketAddr, directory: &str, rest: Value| {
+        let mut object = json!({
+            "event": event,
+            "time": Timestamp::now().to_string(),
+            "peer": peer.to_string(),
+            "directory": directory,
+        });
+        if let (Value::Object(all), Value::Object(rest)) = (&mut object, rest) {
+            all.extend(rest);
+        }
+        object.to_string()
+    };
+    match served {
+        Served::Began { peer, directory } => at("connected", peer, directory, json!({})),
+        Served::Refused { peer, directory, why } => at("refused", peer, directory, json!({ "reason": why })),
+        Served::Ended { peer, directory, did, whole, took } => {
+            let mut rest = json!({ "seconds": took.as_secs_f64(), "complete": whole });
+            if let (Value::Object(rest), Some(did)) = (&mut rest, did) {
+                rest.insert("direction".into(), if did.sent { "sent" } else { "received" }.into());
+                rest.insert("path".into(), did.path.clone().into());
+                rest.insert("files".into(), did.files.into());
+                rest.insert("bytes".into(), did.bytes.into());
+                rest.insert("failed".into(), did.failed.into());
+            }
+            at("ended", peer, directory, rest)
+        }
+    }
+}
+
+fn name(directory: &str) -> &str {
+    if directory.is_empty() { "/" } else { directory }
+}
