@@ -143,23 +143,12 @@ impl FrameTree {
         let is_true = self.frames == OPEN && self.seen.end() <= frames;
         if is_true {
             self.frames = frames;
-            self.merge_leftmost();
+            // The first frame's value was merged with none, as long as that could have been the root.
+            if let Some(value) = self.nodes.remove(&(0, 0)) {
+                self.put(0, value);
+            }
         }
         is_true
-    }
-
-    /// Merges what may have been the root as long as the tree was open.
-    fn merge_leftmost(&mut self) {
-        let mut level = 0;
-        while self.may_merge(level, 0)
-            && let (Some(left), Some(right)) = (self.nodes.get(&(level, 0)), self.nodes.get(&(level, 1)))
-        {
-            let value = merge(left, right);
-            self.nodes.remove(&(level, 0));
-            self.nodes.remove(&(level, 1));
-            level += 1;
-            self.nodes.insert((level, 0), value);
-        }
     }
 
     /// The frames whose values it has.
@@ -172,7 +161,13 @@ impl FrameTree {
         if index >= self.frames || !self.seen.insert(index) {
             return false;
         }
-        let (mut level, mut index, mut value) = (0, index, value);
+        self.put(index, value);
+        true
+    }
+
+    /// Keeps a frame's value, merged with whatever it can be merged with.
+    fn put(&mut self, mut index: u64, mut value: ChainingValue) {
+        let mut level = 0;
         while self.may_merge(level, index) {
             let Some(sibling) = self.nodes.remove(&(level, index ^ 1)) else { break };
             value = if index & 1 == 0 { merge(&value, &sibling) } else { merge(&sibling, &value) };
@@ -180,7 +175,6 @@ impl FrameTree {
             index /= 2;
         }
         self.nodes.insert((level, index), value);
-        true
     }
 
     /// Whether frame `index` was added.

@@ -102,7 +102,7 @@ fn frame_again(scene: &mut Scene, rng: &mut Rng) -> Expect {
             tree.insert(index, send_right(scene, large, index));
         }
     }
-    scene.say(&raw::file_end(large, tree.digest().expect("whole")));
+    scene.say(&raw::file_end(large, LARGE, tree.digest().expect("whole")));
     let settled = scene.wait_for(|message| match message {
         TargetMessage::Done { runs } => Some(runs),
         TargetMessage::TargetFailed { .. } => Some(Vec::new()),

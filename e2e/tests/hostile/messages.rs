@@ -49,9 +49,21 @@ fn wrong_directory_end(scene: &mut Scene, rng: &mut Rng) -> Expect {
 
 fn wrong_file_end(scene: &mut Scene, rng: &mut Rng) -> Expect {
     let directory = some_entries(scene);
-    scene.say(&raw::file_end(directory + 2, [1; 32]));
-    let entry = rng.pick(&[directory, directory + 1, directory + 2, directory + 3, u64::MAX]);
-    scene.say(&raw::file_end(entry, [1; 32]));
+    let large = SMALL_MAX + 1;
+    let (entry, size) = rng.pick(&[
+        (directory, large),
+        (directory + 1, large),
+        (directory + 2, large),
+        (directory + 3, large),
+        (u64::MAX, large),
+        (directory + 2, large - 1),
+        (directory + 2, 0),
+        (directory + 2, u64::MAX),
+    ]);
+    if size == large {
+        scene.say(&raw::file_end(directory + 2, large, [1; 32]));
+    }
+    scene.say(&raw::file_end(entry, size, [1; 32]));
     Expect::Fault
 }
 
@@ -143,7 +155,7 @@ fn wrong_digest(scene: &mut Scene, _: &mut Rng) -> Expect {
     let file = some_entries(scene) + 2;
     let payload = vec![b'h'; usize::try_from(SMALL_MAX).expect("small") + 1];
     scene.record(&payload, &raw::data(file, 0, haul_proto::integrity::frame_crc(&payload), [0; 32]));
-    scene.say(&raw::file_end(file, [1; 32]));
+    scene.say(&raw::file_end(file, SMALL_MAX + 1, [1; 32]));
     let failed =
         scene.wait_for(|message| (message == TargetMessage::TargetFailed { entry: EntryId(file) }).then_some(()));
     assert_eq!((failed, scene.landing().join("tree/large").exists()), (Ok(()), false));

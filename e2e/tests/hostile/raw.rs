@@ -92,9 +92,9 @@ pub fn directory_end(entry: u64) -> Vec<u8> {
     })
 }
 
-pub fn file_end(entry: u64, digest: [u8; 32]) -> Vec<u8> {
+pub fn file_end(entry: u64, size: u64, digest: [u8; 32]) -> Vec<u8> {
     message(3, |out| {
-        out.varint(entry).i64(1_000_000_000).u32(5).raw(&digest);
+        out.varint(entry).varint(size).i64(1_000_000_000).u32(5).raw(&digest);
     })
 }
 

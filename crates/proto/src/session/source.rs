@@ -320,10 +320,6 @@ impl<H> Source<H> {
         }
     }
 
-    fn set_state(&mut self, entry: EntryId, state: State) {
-        self.entries.entry(entry).and_modify(|tracked| tracked.state = state);
-    }
-
     /// A small file did not fit into its pack, since one of them has grown: it goes with a later one, as `size` bytes.
     pub fn put_back(&mut self, entry: EntryId, size: u64) {
         let most = self.frame.pack_file_max();
@@ -394,8 +390,7 @@ impl<H> Source<H> {
                     return Err(ProtocolFault::Invalid("a need that a small file cannot have"));
                 }
                 (Need::All | Need::InOrder, Kind::Stream, _) => {
-                    let flow = self.begin_flow(entry);
-                    self.set_state(entry, flow);
+                    self.begin_flow(entry);
                 }
                 (Need::Compare, Kind::File { size: 0 }, _) => {
                     return Err(ProtocolFault::Invalid("a need that an empty file cannot have"));
@@ -417,8 +412,7 @@ impl<H> Source<H> {
         tracked.state = if size <= self.frame.pack_file_max() && need != Need::Compare {
             State::Small { size, handed: false }
         } else if need == Need::InOrder {
-            let flow = self.begin_flow(entry);
-            return self.set_state(entry, flow);
+            return self.begin_flow(entry);
         } else {
             let tree = FrameTree::new(self.frame.frames(size));
             let rest = matches!(need, Need::Rest | Need::Compare);

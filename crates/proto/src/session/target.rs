@@ -101,6 +101,13 @@ struct Large<H> {
     flow: Option<Progress>,
 }
 
+impl<H> Large<H> {
+    /// Nothing is in hand, and its end has not come.
+    fn new(handle: Arc<H>, extent: Extent, tree: FrameTree) -> Self {
+        Self { handle, extent, tree, in_hand: HashSet::new(), end: None, differing: None, flow: None }
+    }
+}
+
 impl<H> Target<H> {
     /// A job with nothing offered yet.
     pub fn new(frame: FrameLen) -> Self {
@@ -607,15 +614,7 @@ fn receiving_large<H>(
     flow: Option<Progress>,
     keeps_values: bool,
 ) -> State<H> {
-    State::Large(Box::new(Large {
-        handle,
-        extent,
-        tree: tree_of(frame, extent, keeps_values),
-        in_hand: HashSet::new(),
-        end: None,
-        differing: None,
-        flow,
-    }))
+    State::Large(Box::new(Large { flow, ..Large::new(handle, extent, tree_of(frame, extent, keeps_values)) }))
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ pub(super) fn decode_all(reader: &mut Reader<'_>) -> Decoded<Vec<LocalAddress>> 
 }
 
 /// Writes an address: 4 or 6, and its bytes.
-pub(super) fn encode_address(address: &IpAddr, out: &mut Writer) {
+fn encode_address(address: &IpAddr, out: &mut Writer) {
     match address {
         IpAddr::V4(address) => out.u8(4).raw(&address.octets()),
         IpAddr::V6(address) => out.u8(6).raw(&address.octets()),
@@ -77,12 +77,23 @@ pub(super) fn encode_address(address: &IpAddr, out: &mut Writer) {
 }
 
 /// Reads it.
-pub(super) fn decode_address(reader: &mut Reader<'_>) -> Decoded<IpAddr> {
+fn decode_address(reader: &mut Reader<'_>) -> Decoded<IpAddr> {
     match reader.u8()? {
         4 => Ok(IpAddr::from(reader.array::<4>()?)),
         6 => Ok(IpAddr::from(reader.array::<16>()?)),
         value => Err(ProtocolFault::Unknown { what: "kind of address", value: value.into() }),
     }
+}
+
+/// Writes an address that may be missing.
+pub(super) fn encode_optional(address: Option<&IpAddr>, out: &mut Writer) {
+    out.bool(address.is_some());
+    address.iter().for_each(|address| encode_address(address, out));
+}
+
+/// Reads it.
+pub(super) fn decode_optional(reader: &mut Reader<'_>) -> Decoded<Option<IpAddr>> {
+    if reader.bool()? { decode_address(reader).map(Some) } else { Ok(None) }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 
+use super::address;
 use super::fault::ProtocolFault;
 use super::handshake::Suite;
 use super::limits::{CONGESTION_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX};
@@ -222,7 +223,7 @@ impl ControllerMessage {
                 out.u8(kind::TARGET);
                 request.encode(&mut out);
             }
-            Self::Listen { address } => route::encode_optional(address.as_ref(), out.u8(kind::LISTEN)),
+            Self::Listen { address } => address::encode_optional(address.as_ref(), out.u8(kind::LISTEN)),
             Self::Connect { routes, timeout_ms } => route::encode_all(routes, out.u8(kind::CONNECT).u32(*timeout_ms)),
             Self::Tunnel { connector } => {
                 out.u8(kind::TUNNEL).bool(*connector);
@@ -249,7 +250,7 @@ impl ControllerMessage {
         let message = match reader.u8()? {
             kind::SOURCE => Self::Source(decode_source(&mut reader)?),
             kind::TARGET => Self::Target(TargetRequest::decode(&mut reader)?),
-            kind::LISTEN => Self::Listen { address: route::decode_optional(&mut reader)? },
+            kind::LISTEN => Self::Listen { address: address::decode_optional(&mut reader)? },
             kind::CONNECT => {
                 let timeout_ms = reader.u32()?;
                 Self::Connect { routes: route::decode_all(&mut reader)?, timeout_ms }

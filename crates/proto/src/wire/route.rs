@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::address::{decode_address, encode_address};
+use super::address::{decode_optional, encode_optional};
 use super::limits::{ADDRESSES_MAX, INTERFACE_MAX, TEXT_MAX};
 use crate::codec::{Decoded, Reader, Writer};
 
@@ -38,17 +38,6 @@ impl Route {
             link: reader.u16()?,
         })
     }
-}
-
-/// Writes an address that may be missing.
-pub(super) fn encode_optional(address: Option<&IpAddr>, out: &mut Writer) {
-    out.bool(address.is_some());
-    address.iter().for_each(|address| encode_address(address, out));
-}
-
-/// Reads it.
-pub(super) fn decode_optional(reader: &mut Reader<'_>) -> Decoded<Option<IpAddr>> {
-    if reader.bool()? { decode_address(reader).map(Some) } else { Ok(None) }
 }
 
 /// Writes a list of routes.

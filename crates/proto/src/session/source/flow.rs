@@ -80,9 +80,9 @@ impl<H> Source<H> {
         matches!(self.entries.get(&entry), Some(Tracked { state: State::Flow(_), .. }))
     }
 
-    pub(super) fn begin_flow(&mut self, entry: EntryId) -> State {
+    pub(super) fn begin_flow(&mut self, entry: EntryId) {
         self.flows.unread.push_back(entry);
-        State::Flow(Flow::new())
+        self.entries.entry(entry).and_modify(|tracked| tracked.state = State::Flow(Flow::new()));
     }
 
     /// What there is to be done for a flow now. What has to come again goes first: the target may be waiting for it.

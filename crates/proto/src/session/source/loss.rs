@@ -62,14 +62,11 @@ impl<H> Source<H> {
             }
             // Those that differ count as handed out when all were compared, and those of flows when they were read.
             Work::Compare(..) | Work::Next(_) | Work::Kept(_) => {}
-            Work::Pack(files) => files.iter().for_each(|file| self.set_handed(file.entry, true)),
-        }
-    }
-
-    /// Whether a small file was given to a stream, and not asked for again since.
-    pub(super) fn set_handed(&mut self, entry: EntryId, is_handed: bool) {
-        if let Some(Tracked { state: State::Small { handed, .. }, .. }) = self.entries.get_mut(&entry) {
-            *handed = is_handed;
+            Work::Pack(files) => files.iter().for_each(|file| {
+                if let Some(Tracked { state: State::Small { handed, .. }, .. }) = self.entries.get_mut(&file.entry) {
+                    *handed = true;
+                }
+            }),
         }
     }
 

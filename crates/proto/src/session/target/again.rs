@@ -1,8 +1,6 @@
 //! Whole files that are not on the disk as they were sent: their write-back has failed, or the disk returns other bytes.
 //! What is wrong of them is asked for again, once.
 
-use std::collections::HashSet;
-
 use super::flow::Extent;
 use super::{Large, Lost, State, Target, Tracked};
 use crate::ids::EntryId;
@@ -28,15 +26,8 @@ impl<H> Target<H> {
                 continue;
             };
             let lacking: Vec<_> = end.tree.seen().gaps(end.tree.frames()).collect();
-            tracked.state = State::Large(Box::new(Large {
-                handle,
-                extent: Extent::Known(size),
-                end: Some((end.modified, end.digest)),
-                tree: end.tree,
-                in_hand: HashSet::new(),
-                differing: None,
-                flow: None,
-            }));
+            let large = Large::new(handle, Extent::Known(size), end.tree);
+            tracked.state = State::Large(Box::new(Large { end: Some((end.modified, end.digest)), ..large }));
             self.lacks(entry, &lacking);
         }
         self.resend_small(&packed);

@@ -1,7 +1,7 @@
 //! Frames that the target has, and that the source is to hold against its own: what an earlier run left of a file that
 //! may have changed since, and, in a job that only compares, all there is.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -156,15 +156,7 @@ impl<H> Target<H> {
 pub(super) fn comparing<H>(frame: FrameLen, handle: Arc<H>, size: u64) -> State<H> {
     let tree = FrameTree::new(frame.frames(size));
     let differing = Some(Differing::default());
-    State::Large(Box::new(Large {
-        handle,
-        extent: Extent::Known(size),
-        tree,
-        in_hand: HashSet::new(),
-        end: None,
-        differing,
-        flow: None,
-    }))
+    State::Large(Box::new(Large { differing, ..Large::new(handle, Extent::Known(size), tree) }))
 }
 
 impl<H> Large<H> {
