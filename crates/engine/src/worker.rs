@@ -92,7 +92,13 @@ pub enum Ended {
 
 /// Runs until the controller closes the link or is not heard any more, or until `stop` can be read or its other end is
 /// closed. Also says what was done, once there was something to do.
-pub fn run(input: OwnedFd, output: OwnedFd, stop: OwnedFd, handed: Handed, environment: &Environment) -> (Ended, Option<Did>) {
+pub fn run(
+    input: OwnedFd,
+    output: OwnedFd,
+    stop: OwnedFd,
+    handed: Handed,
+    environment: &Environment,
+) -> (Ended, Option<Did>) {
     open_files::raise_limit();
     let Ok(watched) = output.try_clone() else { return (Ended::Undone, None) };
     let lifeline = Arc::new(Lifeline::new(input, watched, stop));
