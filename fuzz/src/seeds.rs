@@ -213,6 +213,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
                 },
                 LocalAddress { address: IpAddr::from([0xfd; 16]), prefix: 128, interface: "ib0".into(), mbit_per_s: 0 },
             ],
+            rate_bytes_per_s: 0,
             windows: Windows { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 },
         }),
         WorkerMessage::SourceReady { operands: vec![None, Some(operand())], origin: [2; 32] },

@@ -24,7 +24,6 @@ use crate::args::values::Values;
 use crate::args::{Dialect, UsageError, habits};
 use crate::network::{family, network};
 use crate::pipes::{locations, pipes};
-use crate::secret;
 
 pub use self::verify::comparison;
 
@@ -113,7 +112,7 @@ pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) ->
     let (mut sources, mut target) = ends(locations(values, operands)?)?;
     settings.options.base = base(values, &mut sources)?;
     check_hosts(&sources)?;
-    complete_secrets(values, sources.iter_mut().chain([&mut target]))?;
+    crate::secret::complete(values, sources.iter_mut().chain([&mut target]))?;
     if is_null(&target.path) {
         target.path = NULL_TARGET.into();
     }
@@ -130,28 +129,6 @@ pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) ->
 fn ends(mut sources: Vec<Location>) -> Result<(Vec<Location>, Location), UsageError> {
     let target = sources.pop().ok_or_else(|| UsageError::new("nothing to copy"))?;
     Ok((sources, target))
-}
-
-/// Where no secret was typed, it is the one in `--secret-file`.
-fn complete_secrets<'l>(values: &Values, locations: impl Iterator<Item = &'l mut Location>) -> Result<(), UsageError> {
-    let mut is_wanted = false;
-    let in_file = values.last("secret-file").map(secret::read).transpose()?;
-    for Location { host, .. } in locations {
-        let shown = shown(host);
-        let Host::Served { secret, .. } = host else { continue };
-        is_wanted |= secret.is_none();
-        *secret = secret.take().or_else(|| in_file.clone());
-        if secret.is_none() {
-            return Err(UsageError::new(format!("{shown}: its secret is missing"))
-                .remedy("give the whole line that haul serve printed, or --secret-file FILE"));
-        }
-    }
-    match (in_file, is_wanted) {
-        (Some(_), false) => {
-            Err(UsageError::new("--secret-file is for operands haul://HOST without a secret").remedy("leave it out"))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// What the options of a copy say.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use haul_proto::wire::limits::SILENCE_MS;
 
 pub use crate::network::{Callback, Family, Network};
-pub use crate::serve::Secret;
+pub use crate::serve::{Pass, PrivateKey, PublicKey, Secret};
 pub use crate::storage::null::{NOTHING as NULL_TARGET, is_null, names_null};
 pub use haul_proto::compression::{Method, Policy};
 pub use haul_proto::need::InTheWay;
@@ -58,8 +58,8 @@ pub enum Host {
         port: u16,
         /// Which of its directories; empty where it has but one.
         directory: String,
-        /// What proves that this one may. `None` where it is still to be read.
-        secret: Option<Secret>,
+        /// What proves that this one may.
+        pass: Pass,
     },
 }
 

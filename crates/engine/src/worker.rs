@@ -3,6 +3,7 @@
 //! It greets, says Hello, and then lives by what comes over its link: first a Request and the making of data
 //! connections, then the copy itself. When the link ends, so does the worker, and what was not finished is removed.
 
+use haul_proto::path::escape;
 use haul_proto::wire::feature::{Features, PROTOCOL_VERSION};
 use haul_proto::wire::link::Channel;
 use haul_proto::wire::report::{Hello, WorkerMessage};
@@ -28,7 +29,7 @@ use crate::os::{affinity, handed, interfaces, machine, open_files, tcp_info};
 use crate::program::keeper;
 use crate::report::Reporter;
 use crate::run::{Ends, Running, Streams, panicked};
-use crate::serve::{Did, Terms as ServedTerms};
+use crate::serve::{Account, Terms as ServedTerms};
 use crate::source::Source;
 use crate::stream::accept::{Place, listen};
 use crate::stream::connect::{Connected, Terms, connect};
@@ -91,20 +92,20 @@ pub enum Ended {
 }
 
 /// Runs until the controller closes the link or is not heard any more, or until `stop` can be read or its other end is
-/// closed. Also says what was done, once there was something to do.
+/// closed. Also gives an account of it.
 pub fn run(
     input: OwnedFd,
     output: OwnedFd,
     stop: OwnedFd,
     handed: Handed,
     environment: &Environment,
-) -> (Ended, Option<Did>) {
+) -> (Ended, Account) {
     open_files::raise_limit();
-    let Ok(watched) = output.try_clone() else { return (Ended::Undone, None) };
+    let Ok(watched) = output.try_clone() else { return (Ended::Undone, Account::default()) };
     let lifeline = Arc::new(Lifeline::new(input, watched, stop));
     let mut output = File::from(output);
     if output.write_all(greeting_line().as_bytes()).is_err() {
-        return (Ended::Undone, None);
+        return (Ended::Undone, Account::default());
     }
     let link = LinkWriter::new(output);
     let hello = hello(environment);
@@ -115,7 +116,7 @@ pub fn run(
         source: None,
         target: None,
         confined: false,
-        refused: false,
+        refused: None,
         arrivals: None,
         tunnel: None,
         running: None,
@@ -123,7 +124,7 @@ pub fn run(
     };
     worker.tell(&WorkerMessage::Hello(hello));
     if worker.link.keep_alive().is_err() {
-        return (Ended::Undone, None);
+        return (Ended::Undone, Account::default());
     }
     let mut reader = LinkReader::new(BufReader::with_capacity(256 << 10, Input(Arc::clone(&lifeline))));
     let failed = loop {
@@ -139,12 +140,18 @@ pub fn run(
     };
     // Told to stop, or without a controller, it does so at once: nobody may be listening.
     if let Some(text) = failed.filter(|_| !lifeline.is_stopped() && !lifeline.is_unheard()) {
-        worker.tell(&WorkerMessage::Fatal { text });
+        worker.tell(&WorkerMessage::Fatal { text: text.clone() });
+        worker.refused = Some(text);
     }
     worker.end()
 }
 
 fn hello(environment: &Environment) -> Hello {
+    let served = environment.served.as_ref();
+    let mut addresses = interfaces::addresses();
+    if let Some(only) = served.and_then(|terms| terms.address) {
+        addresses.retain(|local| local.address == only);
+    }
     Hello {
         protocol: PROTOCOL_VERSION,
         features: Features::ALL,
@@ -152,7 +159,8 @@ fn hello(environment: &Environment) -> Hello {
         aes: machine::has_aes(),
         boot: machine::boot_id(),
         ssh_connection: environment.ssh_connection.clone(),
-        addresses: interfaces::addresses(),
+        addresses,
+        rate_bytes_per_s: served.and_then(|terms| terms.rate).unwrap_or(0),
         windows: tcp_info::windows(),
     }
 }
@@ -165,8 +173,8 @@ struct Worker {
     target: Option<Arc<Target>>,
     /// It has confined itself, and takes no other Request.
     confined: bool,
-    /// The Request could not be carried out: what came after it, before the controller knew, is void.
-    refused: bool,
+    /// Why the Request could not be carried out: what came after it, before the controller knew, is void.
+    refused: Option<String>,
     /// Streams that are accepted before it is told to begin.
     arrivals: Option<Arrivals>,
     tunnel: Option<Arc<Tunnel>>,
@@ -204,7 +212,7 @@ impl Worker {
     fn obey(&mut self, message: ControllerMessage) -> Result<bool, String> {
         match message {
             ControllerMessage::Cancel => return Ok(false),
-            _ if self.refused => {}
+            _ if self.refused.is_some() => {}
             ControllerMessage::Source(_) | ControllerMessage::Target(_) if self.confined => {
                 return Err("a request came after the work had begun".into());
             }
@@ -229,8 +237,11 @@ impl Worker {
                 if self.source.is_none() {
                     affinity::keep_to(&request.settings.cpus, &reporter);
                 }
+                let served = self.environment.served.as_ref();
                 let surroundings = Surroundings {
                     umask: self.environment.umask & 0o777,
+                    rate: served.and_then(|terms| terms.rate),
+                    size: served.and_then(|terms| terms.size),
                     state_dir: self.environment.state_dir.clone(),
                     policy: self.environment.policy.clone(),
                 };
@@ -257,8 +268,8 @@ impl Worker {
     }
 
     fn refuse(&mut self, usage: bool, text: String) {
-        self.refused = true;
-        self.tell(&WorkerMessage::Refused { usage, text });
+        self.tell(&WorkerMessage::Refused { usage, text: text.clone() });
+        self.refused = Some(text);
     }
 
     /// Gives up all that its Requests do not need. A thread passes its bounds on to those that it starts and to no
@@ -381,14 +392,15 @@ impl Worker {
         let _ = self.link.send(Channel::Controller, &message.encode());
     }
 
-    fn end(self) -> (Ended, Option<Did>) {
+    fn end(self) -> (Ended, Account) {
         let ended = match self.running.is_some_and(Running::end) {
             true => Ended::Done,
             false if self.lifeline.is_unheard() => Ended::Unheard,
             false => Ended::Undone,
         };
         let received = self.target.as_ref().map(|target| target.did());
-        (ended, received.or_else(|| self.source.as_ref().map(|source| source.did())))
+        let did = received.or_else(|| self.source.as_ref().map(|source| source.did()));
+        (ended, Account { did, why: self.refused.map(|why| escape(why.lines().next().unwrap_or_default().as_bytes())) })
     }
 }
 
@@ -433,7 +445,7 @@ fn no_port(Place { address, ports }: Place, error: &io::Error) -> String {
 }
 
 fn no_such_congestion(name: &str) -> String {
-    let name = haul_proto::path::escape(name.as_bytes());
+    let name = escape(name.as_bytes());
     let there = tcp_info::congestion_controls();
     format!(
         "the congestion control '{name}' cannot be used here\nthis kernel has: {there}; others are loaded with modprobe tcp_NAME"

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use haul_engine::serve::{Access, Terms};
+use haul_engine::serve::Terms;
 use haul_proto::path::escape;
 
 use super::nearest::nearest;
@@ -213,6 +213,9 @@ fn about(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command,
 fn serve(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
     with_operands("serve", SERVE, words, exists, |values, directories| {
         let is_standing = values.last("config").is_some();
+        if values.last("new-key").is_some() && directories.is_empty() {
+            return Ok(Command::Serve(values, None));
+        }
         match &directories[..] {
             [directory] if !is_standing => Ok(Command::Serve(values, Some(directory.clone()))),
             [] if is_standing => Ok(Command::Serve(values, None)),
@@ -225,18 +228,6 @@ fn serve(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command,
                 .remedy("or several in a file: haul serve --config FILE")),
         }
     })
-}
-
-/// What a server tells its worker: `ACCESS RATE FIRST LAST DIRECTORY`, with 0 for no rate and for any port.
-fn served(words: &[&str], directory: &OsStr) -> Option<Worker> {
-    let [access, rate, first, last, _] = words else { return None };
-    let (rate, first, last) = (rate.parse().ok()?, first.parse().ok()?, last.parse().ok()?);
-    let terms = Terms {
-        access: Access::from_word(access)?,
-        rate: (rate > 0).then_some(rate),
-        ports: (first > 0).then_some((first, last)),
-    };
-    Some(Worker::Served(terms, PathBuf::from(directory)))
 }
 
 fn worker(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
@@ -256,10 +247,10 @@ fn asked_of_a_worker(words: &[OsString]) -> Option<Worker> {
     }
     let last = words.last();
     let words: Vec<_> = words.iter().map(|word| word.to_str().unwrap_or_default()).collect();
-    if let (["worker", "--served", rest @ ..], Some(last)) = (&words[..], last)
-        && let Some(served) = served(rest, last)
+    if let (["worker", "--served", terms @ .., _], Some(directory)) = (&words[..], last)
+        && let Some(terms) = Terms::from_words(terms)
     {
-        return Some(served);
+        return Some(Worker::Served(terms, PathBuf::from(directory)));
     }
     match words.as_slice() {
         ["worker"] => Some(Worker::Run { input: None, output: None }),

@@ -1,12 +1,13 @@
-//! Operands at a server: `haul://HOST[:PORT]/[DIRECTORY[/PATH]][#SECRET[:PATH]]`.
+//! Operands at a server: `haul://HOST[:PORT]/[DIRECTORY[/PATH]][#PASS[:PATH]]`. PASS is a secret, or the server's public
+//! key.
 //!
-//! The secret is of a fixed form, so that what `haul serve` printed can be pasted, and a colon and a path put behind it.
+//! It is of a fixed form, so that what `haul serve` printed can be pasted, and a colon and a path put behind it.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use haul_engine::spec::{Host, Location, Secret};
+use haul_engine::spec::{Host, Location, Pass, PublicKey, Secret};
 use haul_proto::path::escape;
 use haul_proto::wire::serve::is_directory_name;
 
@@ -23,7 +24,7 @@ pub fn parse_served(operand: &OsStr) -> Option<Result<Location, UsageError>> {
 }
 
 fn parse(rest: &[u8]) -> Result<Location, UsageError> {
-    let (place, secret, behind) = split_secret(rest)?;
+    let (place, pass, behind) = split_pass(rest)?;
     let slash = place.iter().position(|&byte| byte == b'/').unwrap_or(place.len());
     let (host, path) = (&place[..slash], place.get(slash + 1..).unwrap_or_default());
     let (name, port) = host_and_port(host).ok_or_else(|| refused(host, "this is no host and port"))?;
@@ -40,25 +41,23 @@ fn parse(rest: &[u8]) -> Result<Location, UsageError> {
         _ => return Err(refused(place, "there is a path before the secret and one behind it")),
     };
     let path = if path.is_empty() { &b"."[..] } else { path };
-    let host = Host::Served { name, port, directory: directory.to_owned(), secret };
+    let host = Host::Served { name, port, directory: directory.to_owned(), pass };
     Ok(Location { host, path: PathBuf::from(OsStr::from_bytes(path)) })
 }
 
-/// What stands before `#`, the secret, and what stands behind it.
-type Parts<'a> = (&'a [u8], Option<Secret>, &'a [u8]);
-
-/// What stands before `#`, the secret behind it, and the path behind that.
-fn split_secret(rest: &[u8]) -> Result<Parts<'_>, UsageError> {
-    let Some(hash) = rest.iter().position(|&byte| byte == b'#') else { return Ok((rest, None, b"")) };
+/// What stands before `#`, the secret or key behind it, and the path behind that.
+fn split_pass(rest: &[u8]) -> Result<(&[u8], Pass, &[u8]), UsageError> {
+    let Some(hash) = rest.iter().position(|&byte| byte == b'#') else { return Ok((rest, Pass::Missing, b"")) };
     let (place, after) = (&rest[..hash], &rest[hash + 1..]);
     let (digits, path) = match after.iter().position(|&byte| byte == b':') {
         Some(colon) => (&after[..colon], &after[colon + 1..]),
         None => (after, &after[after.len()..]),
     };
-    let secret = std::str::from_utf8(digits).ok().and_then(Secret::parse);
+    let text = std::str::from_utf8(digits).unwrap_or_default();
+    let pass = Secret::parse(text).map(Pass::Secret).or_else(|| PublicKey::parse(text).map(Pass::Server));
     // What was typed there is not shown: it may be nearly a secret.
-    let secret = secret.ok_or_else(|| refused(place, "what stands behind # is no secret (32 hexadecimal digits)"))?;
-    Ok((place, Some(secret), path))
+    let none = "what stands behind # is no secret (32 hexadecimal digits) and no public key (haul-public-...)";
+    Ok((place, pass.ok_or_else(|| refused(place, none))?, path))
 }
 
 fn host_and_port(text: &[u8]) -> Option<(String, u16)> {
@@ -86,8 +85,8 @@ mod tests {
 
     fn parsed(operand: &str) -> Result<(String, u16, String, bool, String), String> {
         let location = parse_served(OsStr::new(operand)).unwrap().map_err(|error| error.to_string())?;
-        let Host::Served { name, port, directory, secret } = location.host else { panic!("another host") };
-        Ok((name, port, directory, secret.is_some(), location.path.to_str().unwrap().to_owned()))
+        let Host::Served { name, port, directory, pass } = location.host else { panic!("another host") };
+        Ok((name, port, directory, pass.line().is_some(), location.path.to_str().unwrap().to_owned()))
     }
 
     #[test]

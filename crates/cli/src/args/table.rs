@@ -312,6 +312,13 @@ pub const SERVE: &[Row] = &[
         "the secret is in FILE's first line, and is not\nprinted (default: a new one each time)",
     ),
     row(
+        "new-key",
+        None,
+        Takes::One("FILE"),
+        Section::Reaching,
+        "make a private key in FILE, print the public one,\nand end",
+    ),
+    row(
         "config",
         Some('C'),
         Takes::One("FILE"),
@@ -327,7 +334,21 @@ pub const SERVE: &[Row] = &[
         "answer on port P; take data on those after it, up\nto Q (default: any)",
     ),
     row("clients", None, Takes::One("N"), Section::Reaching, "at most N clients at a time (default: 16)"),
-    row("xfrrate", Some('x'), Takes::One("RATE"), Section::Moving, "send each client at most RATE (a SIZE) a second"),
+    row(
+        "xfrrate",
+        Some('x'),
+        Takes::One("RATE"),
+        Section::Moving,
+        "send each client, and take from each, at most RATE\n(a SIZE) a second",
+    ),
+    row("max-size", None, Takes::One("SIZE"), Section::Moving, "take at most SIZE bytes of files in one copy"),
+    row(
+        "require-sandbox",
+        None,
+        Takes::Nothing,
+        Section::Reaching,
+        "do not serve where the kernel cannot hold this to DIR\n(Landlock; default: say so)",
+    ),
     row(
         "grace",
         None,

@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use haul_engine::bootstrap;
-use haul_engine::serve::{Secret, Terms};
+use haul_engine::serve::{Account, Pass, Terms};
 use haul_engine::worker::{Ended, Environment, Handed};
-use haul_proto::wire::sandbox::Confinement;
-use haul_proto::wire::serve::SECRET_LEN;
 
 use crate::args::parse::Worker;
 use crate::exit::Exit;
 use crate::{show, signals};
+
+/// The line with what proves who it is is shorter.
+const PASS_MAX: usize = 512;
 
 /// Does what the controller asks for.
 pub fn run(what: &Worker) -> u8 {
@@ -53,14 +54,14 @@ fn could_not_start(error: io::Error) -> u8 {
     Exit::Failed.number()
 }
 
-/// Stands in the place of ssh. The secret is the first line of what it is told.
+/// Stands in the place of ssh. What proves who it is comes in the first line of what it is told.
 fn dial((host, port): (&str, u16), directory: &str) -> u8 {
     let carry = || -> Result<(), String> {
         signals::leave_all_but_termination().map_err(|error| error.to_string())?;
         let stdin = io::stdin().as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
         let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
-        let secret = read_secret(&stdin).ok_or("no secret was given")?;
-        haul_engine::serve::dial((host, port), directory, &secret, stdin, stdout)
+        let pass = read_pass(&stdin).ok_or("nothing was given to prove itself with")?;
+        haul_engine::serve::dial((host, port), directory, &pass, stdin, stdout)
     };
     carry().map_or_else(
         |text| {
@@ -72,19 +73,24 @@ fn dial((host, port): (&str, u16), directory: &str) -> u8 {
 }
 
 /// Byte by byte: what follows is not for this.
-fn read_secret(stdin: &OwnedFd) -> Option<Secret> {
-    let mut digits = [0; 2 * SECRET_LEN + 1];
-    for byte in &mut digits {
-        rustix::io::read(stdin, std::slice::from_mut(byte)).ok().filter(|read| *read == 1)?;
+fn read_pass(stdin: &OwnedFd) -> Option<Pass> {
+    let mut line = Vec::new();
+    while line.len() < PASS_MAX {
+        let mut byte = [0];
+        rustix::io::read(stdin, &mut byte).ok().filter(|read| *read == 1)?;
+        match byte {
+            [b'\n'] => return Pass::from_line(std::str::from_utf8(&line).ok()?),
+            [byte] => line.push(byte),
+        }
     }
-    Secret::parse(std::str::from_utf8(&digits).ok()?.strip_suffix('\n')?)
+    None
 }
 
 /// Works for a server, which reads what was done from standard error.
 fn serve(terms: &Terms, directory: &Path) -> io::Result<u8> {
-    let sandbox = terms.enter(directory, state_dir().as_deref())?;
-    if sandbox.confinement == Confinement::None {
-        eprintln!("not confined: {}", sandbox.reason);
+    if let Err(error) = terms.enter(directory, state_dir().as_deref()) {
+        tell(&Account { did: None, why: Some(error.to_string()) });
+        return Err(error);
     }
     work(None, None, Some(terms.clone()))
 }
@@ -95,20 +101,27 @@ fn work(input: Option<i32>, output: Option<i32>, served: Option<Terms>) -> io::R
     let stdin = io::stdin().as_fd().try_clone_to_owned()?;
     let stdout = io::stdout().as_fd().try_clone_to_owned()?;
     let is_served = served.is_some();
-    let (ended, did) = haul_engine::worker::run(stdin, stdout, termination.stop, handed, &environment(served));
+    let (ended, mut account) = haul_engine::worker::run(stdin, stdout, termination.stop, handed, &environment(served));
     // The controller shows it, if it can.
     if termination.came.load(Ordering::Acquire) {
         show::stderr().error("the worker was told to end (SIGTERM)");
+        account.why = Some("it was told to end".into());
     } else if ended == Ended::Unheard {
         show::stderr().error("the worker heard nothing from its controller any more, and ended");
+        account.why = Some("nothing was heard from the client any more".into());
     }
-    if let Some(did) = did.filter(|_| is_served) {
-        eprintln!("{}", did.line());
+    if is_served {
+        tell(&account);
     }
     Ok(match ended {
         Ended::Done => Exit::Done.number(),
         Ended::Undone | Ended::Unheard => Exit::Failed.number(),
     })
+}
+
+/// To the server, on standard error.
+fn tell(account: &Account) {
+    account.lines().iter().for_each(|line| eprintln!("{line}"));
 }
 
 fn environment(served: Option<Terms>) -> Environment {

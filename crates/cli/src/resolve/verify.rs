@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use haul_engine::spec::{Job, Options};
 
 use super::{
-    CPUS_END, Mode, Plan, access, cache, check_hosts, complete_secrets, display, ends, frame, progress_every, streams,
-    symlinks, time_limit, unbuffered,
+    CPUS_END, Mode, Plan, access, cache, check_hosts, display, ends, frame, progress_every, streams, symlinks,
+    time_limit, unbuffered,
 };
 use crate::args::UsageError;
 use crate::args::operand::parse_operand;
@@ -18,7 +18,7 @@ pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bo
     let (mut sources, mut target) =
         ends(operands.iter().map(|operand| parse_operand(operand)).collect::<Result<_, _>>()?)?;
     check_hosts(&sources)?;
-    complete_secrets(values, sources.iter_mut().chain([&mut target]))?;
+    crate::secret::complete(values, sources.iter_mut().chain([&mut target]))?;
     let defaults = Options::default();
     let (direct_source, direct_target) = unbuffered(values)?;
     let options = Options {

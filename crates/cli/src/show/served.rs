@@ -1,6 +1,6 @@
 //! What a server logs: a line for each client that comes and goes, for people or as JSON.
 
-use haul_engine::serve::{Did, Served};
+use haul_engine::serve::{Account, Did, Served};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -10,21 +10,29 @@ use super::units::size;
 pub fn line(served: &Served) -> String {
     let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
     match served {
-        Served::Began { peer, directory } => format!("{now} {peer} {} connected", name(directory)),
+        Served::Began { peer, directory, key } => {
+            let key = key.map(|key| format!(" with {key}")).unwrap_or_default();
+            format!("{now} {peer} {} connected{key}", name(directory))
+        }
+        Served::Stranger { peer, why, others } => {
+            let others = if *others == 0 { String::new() } else { format!(", and {others} before it") };
+            format!("{now} {peer} not let in: {why}{others}")
+        }
         Served::Refused { peer, directory, why } => {
             format!("{now} {peer} {} refused: {}", name(directory), why.lines().next().unwrap_or_default())
         }
-        Served::Ended { peer, directory, did, whole, took } => {
+        Served::Ended { peer, directory, account: Account { did, why }, whole, took } => {
             let how = if *whole { "done" } else { "not finished" };
+            let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
             let seconds = took.as_secs_f64();
             let what = match did {
-                Some(Did { sent, files, bytes: count, failed, path }) => {
-                    let verb = if *sent { "sent" } else { "received" };
+                Some(Did { what, files, bytes: count, failed, path }) => {
+                    let verb = what.word();
                     format!("{verb} {path}: {files} files, {}, {failed} failed, ", size(*count))
                 }
                 None => String::new(),
             };
-            format!("{now} {peer} {} {what}{seconds:.1} s, {how}", name(directory))
+            format!("{now} {peer} {} {what}{seconds:.1} s, {how}{why}", name(directory))
         }
     }
 }
@@ -44,12 +52,15 @@ pub fn object(served: &Served) -> String {
         object.to_string()
     };
     match served {
-        Served::Began { peer, directory } => at("connected", peer, directory, json!({})),
+        Served::Began { peer, directory, key } => {
+            at("connected", peer, directory, json!({ "key": key.map(|key| key.to_string()) }))
+        }
+        Served::Stranger { peer, why, others } => at("stranger", peer, "", json!({ "reason": why, "others": others })),
         Served::Refused { peer, directory, why } => at("refused", peer, directory, json!({ "reason": why })),
-        Served::Ended { peer, directory, did, whole, took } => {
-            let mut rest = json!({ "seconds": took.as_secs_f64(), "complete": whole });
+        Served::Ended { peer, directory, account: Account { did, why }, whole, took } => {
+            let mut rest = json!({ "seconds": took.as_secs_f64(), "complete": whole, "reason": why });
             if let (Value::Object(rest), Some(did)) = (&mut rest, did) {
-                rest.insert("direction".into(), if did.sent { "sent" } else { "received" }.into());
+                rest.insert("direction".into(), did.what.word().into());
                 rest.insert("path".into(), did.path.clone().into());
                 rest.insert("files".into(), did.files.into());
                 rest.insert("bytes".into(), did.bytes.into());

@@ -1,5 +1,5 @@
 //! Starts a worker behind `haul serve`: a process of haul's own stands in the place of ssh ([`crate::serve::dial`]).
-//! The secret goes to it over its standard input, before all else.
+//! The secret or the key goes to it over its standard input, before all else.
 
 use std::io::Write;
 use std::process::Command;
@@ -22,7 +22,10 @@ const GREETING_WAIT: Duration = Duration::from_secs(45);
 /// Starts a worker on `host`, which is served. Blocks until it has greeted, at most 45 s, or until `cancel` is set;
 /// whatever the error, no process is left.
 pub fn start_served(host: &Host, end: End, program: &Program, cancel: &Cancel) -> Result<Started, Error> {
-    let Host::Served { name, port, directory, secret: Some(secret) } = host else {
+    let Host::Served { name, port, directory, pass } = host else {
+        return Err(Error::Usage(format!("the {} is not served", end_word(end))));
+    };
+    let Some(proof) = pass.line() else {
         return Err(Error::Usage(format!(
             "the secret of the {} is missing\ngive it with --secret-file",
             end_word(end)
@@ -34,7 +37,7 @@ pub fn start_served(host: &Host, end: End, program: &Program, cancel: &Cancel) -
     let mut spawned =
         spawn(&mut command).map_err(|error| Error::Failed(format!("{label}: no process could be started: {error}")))?;
     // One that has ended says why itself.
-    let _ = spawned.stdin.write_all(format!("{}\n", secret.reveal()).as_bytes());
+    let _ = spawned.stdin.write_all(format!("{}\n", proof).as_bytes());
     let mut child = spawned.guard;
     let mut listener = Listener::new(spawned.stdout, Some(Instant::now() + GREETING_WAIT), cancel.clone());
     match listener.greeting() {

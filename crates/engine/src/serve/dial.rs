@@ -1,4 +1,4 @@
-//! The client's process in the place of ssh: reaches a server, proves the secret, and carries what its controller says
+//! The client's process in the place of ssh: reaches a server, proves itself, and carries what its controller says
 //! over its standard input and output.
 
 use haul_proto::wire::limits::GREETING_DEADLINE_MS;
@@ -9,8 +9,9 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::Secret;
-use super::proof::{Bounded, as_client};
+use super::bounded::Bounded;
+use super::pass::Pass;
+use super::proof::as_client;
 use super::relay::relay;
 use super::tls;
 
@@ -24,7 +25,7 @@ const ANSWER_MAX: usize = 64 << 10;
 pub fn dial(
     (host, port): (&str, u16),
     directory: &str,
-    secret: &Secret,
+    pass: &Pass,
     input: OwnedFd,
     output: OwnedFd,
 ) -> Result<(), String> {
@@ -33,10 +34,10 @@ pub fn dial(
     let _ = socket.set_nodelay(true);
     let mut connection = tls::connect().map_err(|error| error.to_string())?;
     let mut bounded = Bounded::new(&socket, Duration::from_millis(GREETING_DEADLINE_MS), ANSWER_MAX);
-    match as_client(&mut connection, &mut bounded, secret, directory) {
+    match as_client(&mut connection, &mut bounded, pass, directory) {
         Ok(Ok(())) => {}
         Ok(Err(refusal)) => return Err(refusal),
-        Err(error) => return Err(unproven(&error)),
+        Err(error) => return Err(unproven(&error, pass)),
     }
     relay(&mut Connection::from(connection), &socket, input, output, &AtomicBool::new(false))
         .map_err(|error| error.to_string())
@@ -53,13 +54,17 @@ fn reach(host: &str, port: u16) -> io::Result<TcpStream> {
     Err(failed)
 }
 
-/// A server that hears a wrong secret says nothing and hangs up.
-fn unproven(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
+/// A server that hears a wrong proof says nothing and hangs up.
+fn unproven(error: &io::Error, pass: &Pass) -> String {
+    match (error.kind(), pass) {
+        (
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe,
+            Pass::Keys { .. },
+        ) => "the server hung up: it does not know this key, or no haul serve answers there".into(),
+        (io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe, _) => {
             "the server hung up: the secret is not the right one, or no haul serve answers there".into()
         }
-        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => "no haul serve answers there".into(),
+        (io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock, _) => "no haul serve answers there".into(),
         _ => error.to_string(),
     }
 }

@@ -1,87 +1,40 @@
-//! Both ends prove to each other that they know the secret, over bytes that TLS gives to the two ends of one connection
-//! and to nobody else: so a proof is worth nothing in another connection, and nobody stands in between.
+//! Both ends prove to each other who they are: that they know the secret, or have a key that the other one knows. They do
+//! so over bytes that TLS gives to the two ends of one connection and to nobody else: a proof is worth nothing in another
+//! connection, and nobody stands in between.
 //!
 //! The client goes first, and hears nothing if it is wrong. It says nothing but its proof before the server has proven
 //! itself, too.
 
 use aws_lc_rs::hmac;
 use haul_proto::wire::serve::{
-    CLIENT_LABEL, DIRECTORY_MAX, EXPORTER_LABEL, PROOF_LEN, REASON_MAX, SERVER_LABEL, decode_directory,
+    CLIENT_LABEL, ClientProof, DIRECTORY_MAX, EXPORTED_LEN, EXPORTER_LABEL, REASON_MAX, SERVER_LABEL, SIGNATURE_LEN,
+    TAG_LEN, decode_directory, proven_over,
 };
 use rustls::{ClientConnection, ConnectionCommon, ServerConnection, SideData, Stream};
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
-use std::time::{Duration, Instant};
 
-use super::Secret;
+use super::bounded::Bounded;
+use super::pass::{Known, Pass, PrivateKey, Secret};
 
-type Exported = [u8; 32];
+type Exported = [u8; EXPORTED_LEN];
 
-/// A socket that has to have done its part by a certain time, and of which no more than so many bytes are read.
-pub(super) struct Bounded<'a> {
-    socket: &'a TcpStream,
-    until: Instant,
-    left: usize,
-}
-
-impl<'a> Bounded<'a> {
-    /// `socket`, for `time` and `bytes`.
-    pub(super) fn new(socket: &'a TcpStream, time: Duration, bytes: usize) -> Self {
-        Self { socket, until: Instant::now() + time, left: bytes }
-    }
-
-    /// So many more bytes may come now.
-    pub(super) fn allow(&mut self, bytes: usize) {
-        self.left += bytes;
-    }
-
-    fn remaining(&self) -> io::Result<Option<Duration>> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
-    }
-}
-
-impl Read for Bounded<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.left == 0 {
-            return Err(io::Error::other("more came than belongs there"));
-        }
-        self.socket.set_read_timeout(self.remaining()?)?;
-        let room = buffer.len().min(self.left);
-        let read = self.socket.read(&mut buffer[..room])?;
-        self.left -= read;
-        Ok(read)
-    }
-}
-
-impl Write for Bounded<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.socket.set_write_timeout(self.remaining()?)?;
-        self.socket.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// The client's part: proves `secret`, has the server prove it, names `directory`. The inner error is the server's
-/// reason to refuse it.
+/// The client's part: proves itself, has the server do so, names `directory`. The inner error is the server's reason to
+/// refuse it.
 pub(super) fn as_client(
     connection: &mut ClientConnection,
     socket: &mut Bounded<'_>,
-    secret: &Secret,
+    pass: &Pass,
     directory: &str,
 ) -> io::Result<Result<(), String>> {
     finish_handshake(connection, socket)?;
     let exported = export(connection)?;
     let mut stream = Stream::new(connection, socket);
-    stream.write_all(prove(secret, CLIENT_LABEL, &exported).as_ref())?;
+    stream.write_all(&prove_client(pass, &exported)?.encode())?;
     stream.flush()?;
-    let mut proof = [0; PROOF_LEN];
+    let mut proof = vec![0; if matches!(pass, Pass::Secret(_)) { TAG_LEN } else { SIGNATURE_LEN }];
     stream.read_exact(&mut proof)?;
-    if !is_proven(secret, SERVER_LABEL, &exported, &proof) {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "what answers there does not know the secret"));
+    if !is_the_server(pass, &exported, &proof) {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, NOT_THE_SERVER));
     }
     let length = u8::try_from(directory.len()).map_err(io::Error::other)?;
     stream.write_all(&[&[length], directory.as_bytes()].concat())?;
@@ -90,25 +43,35 @@ pub(super) fn as_client(
     stream.read_exact(&mut length)?;
     let mut reason = vec![0; usize::from(u16::from_le_bytes(length)).min(REASON_MAX)];
     stream.read_exact(&mut reason)?;
-    Ok(if reason.is_empty() { Ok(()) } else { Err(haul_proto::path::escape(&reason)) })
+    let lines: Vec<_> = reason.split(|byte| *byte == b'\n').map(haul_proto::path::escape).collect();
+    Ok(if reason.is_empty() { Ok(()) } else { Err(lines.join("\n")) })
 }
 
-/// The server's part, up to the name of the directory: which of `secrets` the client knows, and what it wants. `None`
-/// where it has proven nothing, and then it was told nothing.
-pub(super) fn as_server<'s>(
+/// Said by a client whose server did not prove itself.
+const NOT_THE_SERVER: &str = "what answers there is not the server that it should be: it has proven nothing";
+
+/// The server's part, up to the name of the directory: by which of `known` the client is let in, and what it wants. `own`
+/// is the server's key. `None` where the client has proven nothing, and then it was told nothing.
+pub(super) fn as_server<'k>(
     connection: &mut ServerConnection,
     socket: &mut Bounded<'_>,
-    secrets: impl Iterator<Item = &'s Secret>,
-) -> io::Result<Option<(&'s Secret, String)>> {
+    own: Option<&PrivateKey>,
+    known: impl Iterator<Item = &'k Known>,
+) -> io::Result<Option<(&'k Known, String)>> {
     finish_handshake(connection, socket)?;
     let exported = export(connection)?;
     let mut stream = Stream::new(connection, socket);
-    let mut proof = [0; PROOF_LEN];
+    let mut proof = vec![0];
     stream.read_exact(&mut proof)?;
+    proof.resize(1 + ClientProof::rest_len(proof[0]).map_err(io::Error::other)?, 0);
+    stream.read_exact(&mut proof[1..])?;
+    let proof = ClientProof::decode(&proof).map_err(io::Error::other)?;
     // All are tried, so that the time tells nothing of which it was.
-    let proven = secrets.filter(|secret| is_proven(secret, CLIENT_LABEL, &exported, &proof)).last();
-    let Some(secret) = proven else { return Ok(None) };
-    stream.write_all(prove(secret, SERVER_LABEL, &exported).as_ref())?;
+    let proven = known.filter(|known| is_client(known, &exported, &proof)).last();
+    let Some((known, answer)) = proven.and_then(|known| Some((known, prove_server(known, own, &exported)?))) else {
+        return Ok(None);
+    };
+    stream.write_all(&answer)?;
     stream.flush()?;
     stream.sock.allow(DIRECTORY_MAX + REASON_MAX);
     let mut length = [0];
@@ -116,7 +79,7 @@ pub(super) fn as_server<'s>(
     let mut name = vec![0; usize::from(length[0])];
     stream.read_exact(&mut name)?;
     let name = decode_directory(&name).map_err(io::Error::other)?;
-    Ok(Some((secret, name.to_owned())))
+    Ok(Some((known, name.to_owned())))
 }
 
 /// The server's answer: welcome, or a reason why not.
@@ -144,84 +107,58 @@ fn finish_handshake<S: SideData>(connection: &mut ConnectionCommon<S>, socket: &
 }
 
 fn export<S: SideData>(connection: &ConnectionCommon<S>) -> io::Result<Exported> {
-    connection.export_keying_material([0; 32], EXPORTER_LABEL, Some(b"")).map_err(io::Error::other)
+    connection.export_keying_material([0; EXPORTED_LEN], EXPORTER_LABEL, Some(b"")).map_err(io::Error::other)
 }
 
-fn prove(secret: &Secret, label: &[u8], exported: &Exported) -> hmac::Tag {
-    hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &secret.0), &[label, exported].concat())
+fn prove_client(pass: &Pass, exported: &Exported) -> io::Result<ClientProof> {
+    match pass {
+        Pass::Secret(secret) => Ok(ClientProof::Secret(tag(secret, CLIENT_LABEL, exported))),
+        Pass::Keys { own, .. } => {
+            let signature = own.sign(&proven_over(CLIENT_LABEL, exported))?;
+            Ok(ClientProof::Key { key: own.public()?.0, signature })
+        }
+        Pass::Missing | Pass::Server(_) => Err(io::Error::other("there is nothing to prove it with")),
+    }
 }
 
-fn is_proven(secret: &Secret, label: &[u8], exported: &Exported, proof: &[u8]) -> bool {
+fn is_client(known: &Known, exported: &Exported, proof: &ClientProof) -> bool {
+    match (known, proof) {
+        (Known::Secret(secret), ClientProof::Secret(tag)) => is_tag(secret, CLIENT_LABEL, exported, tag),
+        (Known::Key(known), ClientProof::Key { key, signature }) => {
+            known.0 == *key && known.has_signed(&proven_over(CLIENT_LABEL, exported), signature)
+        }
+        _ => false,
+    }
+}
+
+/// By what the client was let in: its secret, or the server's key. `None` where the server has none.
+fn prove_server(known: &Known, own: Option<&PrivateKey>, exported: &Exported) -> Option<Vec<u8>> {
+    match known {
+        Known::Secret(secret) => Some(tag(secret, SERVER_LABEL, exported).to_vec()),
+        Known::Key(_) => Some(own?.sign(&proven_over(SERVER_LABEL, exported)).ok()?.to_vec()),
+    }
+}
+
+fn is_the_server(pass: &Pass, exported: &Exported, proof: &[u8]) -> bool {
+    match pass {
+        Pass::Secret(secret) => is_tag(secret, SERVER_LABEL, exported, proof),
+        Pass::Keys { server, .. } => server.has_signed(&proven_over(SERVER_LABEL, exported), proof),
+        Pass::Missing | Pass::Server(_) => false,
+    }
+}
+
+fn tag(secret: &Secret, label: &[u8], exported: &Exported) -> [u8; TAG_LEN] {
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &secret.0), &proven_over(label, exported));
+    let mut bytes = [0; TAG_LEN];
+    bytes.copy_from_slice(tag.as_ref());
+    bytes
+}
+
+fn is_tag(secret: &Secret, label: &[u8], exported: &Exported, tag: &[u8]) -> bool {
     let key = hmac::Key::new(hmac::HMAC_SHA256, &secret.0);
-    hmac::verify(&key, &[label, exported].concat(), proof).is_ok()
+    hmac::verify(&key, &proven_over(label, exported), tag).is_ok()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::tls;
-    use super::*;
-    use std::net::TcpListener;
-
-    const LIMIT: Duration = Duration::from_secs(10);
-
-    fn secret(byte: u8) -> Secret {
-        Secret([byte; 16])
-    }
-
-    /// A client with one secret meets a server with several: what each of them made of it.
-    fn meet(own: &Secret, known: &[Secret]) -> (io::Result<Result<(), String>>, io::Result<Option<String>>) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        std::thread::scope(|scope| {
-            let serving = scope.spawn(|| {
-                let (socket, _) = listener.accept().unwrap();
-                let mut connection = tls::accept(&tls::server().unwrap()).unwrap();
-                let mut bounded = Bounded::new(&socket, LIMIT, haul_proto::wire::serve::UNPROVEN_MAX);
-                let proven = as_server(&mut connection, &mut bounded, known.iter())?;
-                let Some((_, name)) = proven else { return Ok(None) };
-                answer(&mut connection, &mut bounded, (name == "busy").then_some("come later"))?;
-                Ok(Some(name))
-            });
-            let socket = TcpStream::connect(address).unwrap();
-            let mut connection = tls::connect().unwrap();
-            let name = if own.0[0] == 9 { "busy" } else { "incoming" };
-            let client = as_client(&mut connection, &mut Bounded::new(&socket, LIMIT, 1 << 16), own, name);
-            (client, serving.join().unwrap())
-        })
-    }
-
-    #[test]
-    fn who_knows_the_secret_gets_in_and_hears_why_not() {
-        let (client, server) = meet(&secret(2), &[secret(1), secret(2)]);
-        assert_eq!((client.unwrap(), server.unwrap().as_deref()), (Ok(()), Some("incoming")));
-        let (client, _) = meet(&secret(9), &[secret(9)]);
-        assert_eq!(client.unwrap(), Err("come later".into()));
-    }
-
-    #[test]
-    fn who_does_not_hears_nothing_at_all() {
-        let (client, server) = meet(&secret(3), &[secret(1), secret(2)]);
-        assert!(client.is_err() && server.unwrap().is_none());
-    }
-
-    #[test]
-    fn a_proof_is_worth_nothing_elsewhere() {
-        let (here, there) = ([1; 32], [2; 32]);
-        let proof = prove(&secret(1), CLIENT_LABEL, &here);
-        assert!(is_proven(&secret(1), CLIENT_LABEL, &here, proof.as_ref()));
-        assert!(!is_proven(&secret(1), CLIENT_LABEL, &there, proof.as_ref()), "another connection");
-        assert!(!is_proven(&secret(1), SERVER_LABEL, &here, proof.as_ref()), "the other direction");
-        assert!(!is_proven(&secret(2), CLIENT_LABEL, &here, proof.as_ref()), "another secret");
-    }
-
-    #[test]
-    fn more_than_a_greeting_is_not_read() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut stranger = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        stranger.write_all(&[b'x'; 4096]).unwrap();
-        let (socket, _) = listener.accept().unwrap();
-        let mut bounded = Bounded::new(&socket, LIMIT, 100);
-        let mut all = Vec::new();
-        assert!(bounded.read_to_end(&mut all).is_err() && all.len() == 100);
-    }
-}
+#[path = "proof_tests.rs"]
+mod tests;

@@ -1,5 +1,6 @@
 //! A server: listens, and gives each client a thread ([`super::session`]) until it is to end.
 
+use haul_proto::path::escape;
 use haul_proto::wire::limits::PENDING_CONNECTIONS_MAX;
 use rustls::ServerConfig;
 use std::io;
@@ -10,8 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::session::{Held, serve};
-use super::{Access, Did, Secret, tls};
+use super::session::{Held, Limits, serve};
+use super::strangers::Strangers;
+use super::{Access, Account, Known, PrivateKey, PublicKey, tls};
 use crate::spec::Program;
 use crate::stream::accept::{Place, bind, pause_after};
 use crate::stream::socket::SocketSettings;
@@ -31,7 +33,13 @@ pub struct Directory {
     /// What may be done with it.
     pub access: Access,
     /// Each of these opens it.
-    pub secrets: Vec<Secret>,
+    pub known: Vec<Known>,
+    /// Most clients in it at a time; `None`: as many as the server takes.
+    pub clients_max: Option<usize>,
+    /// At most so many bytes a second from and to each of its clients; `None`: what the server says.
+    pub rate: Option<u64>,
+    /// At most so many bytes in one copy to it; `None` for no limit.
+    pub size: Option<u64>,
 }
 
 /// What a server offers, and to how many.
@@ -39,10 +47,16 @@ pub struct Directory {
 pub struct Offer {
     /// Where files are.
     pub directories: Vec<Directory>,
+    /// What it proves itself with to clients that have keys.
+    pub key: Option<PrivateKey>,
     /// Most clients at a time.
     pub clients_max: usize,
-    /// At most so many bytes a second to each of them; `None` for no limit.
+    /// At most so many bytes a second from and to each of them; `None` for no limit.
     pub rate: Option<u64>,
+    /// Nobody is served where the kernel cannot hold a worker to its directory.
+    pub sandboxed: bool,
+    /// Where data is taken; `None`: at any address.
+    pub address: Option<IpAddr>,
     /// The ports for data, the first and the last; `None`: any that the system chooses.
     pub data_ports: Option<(u16, u16)>,
     /// What workers are started from.
@@ -69,6 +83,17 @@ pub enum Served {
         peer: SocketAddr,
         /// The directory that it wants.
         directory: String,
+        /// The key that it has proven, where it has one.
+        key: Option<PublicKey>,
+    },
+    /// One connected who did not prove itself.
+    Stranger {
+        /// Where it is.
+        peer: SocketAddr,
+        /// Why it was not let in.
+        why: String,
+        /// How many there were before it, since the last that was told of.
+        others: u64,
     },
     /// It proved itself, and was turned away.
     Refused {
@@ -85,8 +110,8 @@ pub enum Served {
         peer: SocketAddr,
         /// The directory that it had.
         directory: String,
-        /// What its worker has done, if that could still say so.
-        did: Option<Did>,
+        /// What its worker says, if it could still say so.
+        account: Account,
         /// The copy came to its end.
         whole: bool,
         /// How long it was there.
@@ -103,7 +128,9 @@ pub(super) struct Shared {
     pub config: Arc<ServerConfig>,
     pending: AtomicUsize,
     /// Those that have proven themselves.
-    pub clients: AtomicUsize,
+    pub clients: Limits,
+    /// Those that have not.
+    pub strangers: Strangers,
     /// A copy came to its end.
     pub copied: AtomicBool,
     /// All workers are to end now.
@@ -115,6 +142,18 @@ impl Shared {
     pub fn log(&self, served: &Served) {
         (self.log)(served);
     }
+
+    /// One who goes away, or proves nothing, is nobody's loss.
+    fn stranger(&self, peer: SocketAddr, error: &io::Error) {
+        if let Some(others) = self.strangers.one_more(Instant::now()) {
+            let why = match error.kind() {
+                io::ErrorKind::UnexpectedEof => "it hung up".into(),
+                io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => "it took too long".into(),
+                _ => escape(error.to_string().as_bytes()),
+            };
+            self.log(&Served::Stranger { peer, why, others });
+        }
+    }
 }
 
 /// A server that listens.
@@ -124,16 +163,17 @@ pub struct Server {
 }
 
 impl Server {
-    /// Begins to listen: at `address` only, if there is one, on the first free one of `ports`, or on one that the system
-    /// chooses.
-    pub fn bind(address: Option<IpAddr>, ports: Option<(u16, u16)>, offer: Offer, log: Box<Log>) -> io::Result<Self> {
-        let listener = bind(Place { address, ports }, &SocketSettings::default())?;
+    /// Begins to listen on the first free one of `ports`, or on one that the system chooses.
+    pub fn bind(ports: Option<(u16, u16)>, offer: Offer, log: Box<Log>) -> io::Result<Self> {
+        let listener = bind(Place { address: offer.address, ports }, &SocketSettings::default())?;
         listener.set_nonblocking(true)?;
+        let clients = Limits::new(&offer);
         let shared = Shared {
             offer,
             config: tls::server()?,
             pending: AtomicUsize::default(),
-            clients: AtomicUsize::default(),
+            clients,
+            strangers: Strangers::default(),
             copied: AtomicBool::default(),
             hang_up: AtomicBool::default(),
             log,
@@ -156,12 +196,12 @@ impl Server {
         };
         while !is_over() {
             match listener.accept() {
-                Ok((socket, _)) => take(&shared, socket),
+                Ok((socket, peer)) => take(&shared, socket, peer),
                 Err(error) => pause_after(&error, &listener),
             }
         }
         drop(listener);
-        let none_left = || shared.clients.load(Ordering::SeqCst) == 0;
+        let none_left = || shared.clients.are_none();
         wait_until(|| none_left() || stop.load(Ordering::SeqCst), None);
         wait_until(none_left, Some(until.grace));
         shared.hang_up.store(true, Ordering::SeqCst);
@@ -171,13 +211,18 @@ impl Server {
 }
 
 /// Gives a connection a thread, unless too many have not proven themselves.
-fn take(shared: &Arc<Shared>, socket: TcpStream) {
+fn take(shared: &Arc<Shared>, socket: TcpStream, peer: SocketAddr) {
+    let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
     let shared = Arc::clone(shared);
     // Where no thread can be had, whoever has connected tries again.
     let _ = thread::Builder::new().name("haul-client".into()).spawn(move || {
-        let Some(pending) = Held::take(&shared.pending, PENDING_CONNECTIONS_MAX) else { return };
-        // One who goes away, or proves nothing, is nobody's loss.
-        let _ = socket.set_nonblocking(false).and_then(|()| serve(&shared, &socket, pending));
+        let served = Held::take(&shared.pending, PENDING_CONNECTIONS_MAX)
+            .ok_or_else(|| io::Error::other("too many have not proven themselves"))
+            .and_then(|pending| socket.set_nonblocking(false).map(|()| pending))
+            .and_then(|pending| serve(&shared, &socket, peer, pending));
+        if let Err(error) = served {
+            shared.stranger(peer, &error);
+        }
     });
 }
 

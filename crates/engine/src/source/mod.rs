@@ -40,7 +40,7 @@ use crate::os::confine::Bounds;
 use crate::pace::Pace;
 use crate::report::Reporter;
 use crate::report::add;
-use crate::serve::Did;
+use crate::serve::{Did, What};
 use crate::signal::Signal;
 use crate::storage::policy::Policy;
 use crate::stream::Stream;
@@ -158,8 +158,11 @@ impl Source {
     pub fn did(&self) -> Did {
         let counters = self.reporter.tally.counters();
         let path = self.request.operands.first().map(|path| escape(path)).unwrap_or_default();
-        let (files, bytes, failed) = (counters.files_found, counters.bytes_carried, counters.failed);
-        Did { sent: true, files, bytes, failed, path }
+        let (what, bytes) = match self.compares() {
+            true => (What::Compared, counters.bytes_found),
+            false => (What::Sent, counters.bytes_carried),
+        };
+        Did { what, files: counters.files_found, bytes, failed: counters.failed, path }
     }
 
     /// What both ends agreed on.
