@@ -4,46 +4,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use haul_e2e::{RUN_LIMIT, Run, Running, Sandbox, cases, compare, count, eventually, hidden_or_partial, pid, within};
+use haul_e2e::{RUN_LIMIT, Run, Sandbox, Serving, cases, compare, count, eventually, hidden_or_partial, pid, within};
 use rustix::process::{Signal, kill_process};
-
-/// A server of the directory `shared`.
-struct Serving {
-    running: Running,
-    /// What it printed.
-    line: String,
-}
-
-impl Serving {
-    fn start(sandbox: &Sandbox, options: &[&str]) -> Self {
-        sandbox.dir("shared");
-        let running = sandbox.haul(["serve", "--bind", "127.0.0.1", "--json"]).args(options).arg("shared").start();
-        eventually("it listens", || running.stdout_so_far().ends_with('\n'));
-        let line = running.stdout_so_far().trim_end().to_owned();
-        Self { running, line }
-    }
-
-    /// The operand for what is at `path` there.
-    fn at(&self, path: &str) -> String {
-        format!("{}:{path}", self.line)
-    }
-
-    fn address(&self) -> String {
-        let after = self.line.strip_prefix("haul://").expect("a line");
-        after.split('/').next().expect("a host").to_owned()
-    }
-
-    /// What it has logged of this kind.
-    fn logged(&self, event: &str) -> usize {
-        self.running.stderr_so_far().lines().filter(|line| line.contains(&format!(r#""event":"{event}""#))).count()
-    }
-
-    /// Tells it to end.
-    fn end(self) -> Run {
-        self.running.signal(Signal::TERM);
-        Run::of(self.running)
-    }
-}
 
 #[test]
 fn what_is_sent_there_can_be_fetched_from_there() {
@@ -256,11 +218,7 @@ fn a_standing_server_has_several_directories_each_with_its_secrets() {
     let config = "[public]\npath = \"data/public\"\naccess = \"read-only\"\nsecrets = [\"ann\", \"bob\"]\n\
                   [in]\npath = \"data/in\"\naccess = \"write-only\"\nsecrets = [\"ann\"]\n";
     sandbox.file("serve.toml", config);
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
-    let options = ["serve", "--json", "--bind", "127.0.0.1", "-Z", &port, "--config", "serve.toml"];
-    let running = sandbox.haul(options).start();
-    eventually("it listens", || running.stdout_so_far().ends_with('\n'));
-    let server = Serving { line: running.stdout_so_far().trim_end().to_owned(), running };
+    let server = Serving::standing(&sandbox, "serve.toml");
     let at = |path: &str| format!("{}{path}", server.line);
     let as_who = |who: &str, from: &str, to: &str| sandbox.haul(["--secret-file", who, from, to]).run();
     as_who("bob", &at("public/file"), "back").succeeds();

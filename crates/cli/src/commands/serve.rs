@@ -22,7 +22,7 @@ use crate::exit::Exit;
 use crate::network::ports;
 use crate::resolve::{MAX_RATE, contradiction};
 use crate::secret::Own;
-use crate::show::served::{line, object};
+use crate::show::served::{line, object, unconfined};
 use crate::standing::{Standing, absolute};
 use crate::{secret, show, standing};
 
@@ -49,11 +49,11 @@ pub fn run(values: &Values, directory: Option<&OsStr>) -> anyhow::Result<Exit> {
     let sandbox = sandbox();
     let sandboxed = values.flag("require-sandbox");
     if sandbox.confinement != Confinement::Full {
-        let text = format!("the kernel cannot hold this server to its directories: {}", sandbox.reason);
         if sandboxed && sandbox.confinement == Confinement::None {
+            let text = format!("the kernel cannot hold this server to its directories: {}", sandbox.reason);
             return Err(anyhow::anyhow!("{text}\nleave out --require-sandbox, or use a kernel with Landlock"));
         }
-        show::stderr().plain(&text);
+        eprintln!("{}", unconfined(&sandbox.reason, values.flag("json")));
     }
     let until = Until {
         once: values.flag("once"),

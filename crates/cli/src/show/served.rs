@@ -71,6 +71,18 @@ pub fn object(served: &Served) -> String {
     }
 }
 
+/// That the kernel does not hold the server's workers to their directories, or not in all.
+pub fn unconfined(reason: &str, is_json: bool) -> String {
+    let now = Timestamp::now();
+    match is_json {
+        true => json!({ "event": "unconfined", "time": now.to_string(), "reason": reason }).to_string(),
+        false => {
+            let now = now.strftime("%Y-%m-%dT%H:%M:%SZ");
+            format!("{now} the kernel does not hold this server to its directories, or not in all: {reason}")
+        }
+    }
+}
+
 fn name(directory: &str) -> &str {
     if directory.is_empty() { "/" } else { directory }
 }
