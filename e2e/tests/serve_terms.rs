@@ -128,13 +128,13 @@ fn what_is_there_can_be_compared_where_it_can_be_read() {
     sandbox.haul(["verify", "-r", &server.at("tree"), "tree"]).run().ends(2).says(["write-only"]);
     server.end().succeeds();
     let server = Serving::start(&sandbox, &["--read-only"]);
-    for ends in [["tree/", &server.at("tree")], [&server.at("tree/"), "tree"]] {
+    for ends in [["tree", server.line.as_str()], ["tree/.", &server.at("tree")], [&server.at("tree/."), "tree"]] {
         sandbox.haul(["verify", "-r"]).args(ends).run().succeeds();
     }
-    eventually("it is logged", || server.log("ended").len() == 2);
+    eventually("it is logged", || server.logged("ended") == 3);
     assert!(server.log("ended").iter().all(|event| event["direction"] == "compared"), "{:?}", server.log("ended"));
     sandbox.file("shared/tree/new", "only there");
-    sandbox.haul(["verify", "-r", "tree/", &server.at("tree")]).run().ends(1).says(["new"]);
+    sandbox.haul(["verify", "-r", "tree", &server.line]).run().ends(1).says(["new"]);
     compare(&tree, &sandbox.path("tree")).unwrap();
     server.end().succeeds();
 }
