@@ -49,6 +49,8 @@ const AIMS: &[Aim] = &[
     Aim { workload: "big", ours: "haul", figure: Figure::CpuPerGb, limit: 1.25 },
     Aim { workload: "null", ours: "haul", figure: Figure::Time(GRIDFTP), limit: 0.95 },
     Aim { workload: "null", ours: "haul-no-encrypt", figure: Figure::Time(GRIDFTP), limit: 0.85 },
+    Aim { workload: "null", ours: "haul-pipe", figure: Figure::Time(&["haul"]), limit: 1.11 },
+    Aim { workload: "big", ours: "haul-third-party", figure: Figure::Time(&["haul"]), limit: 1.05 },
     Aim { workload: "disk", ours: "haul", figure: Figure::Time(&["gridftp-p1", "bbcp", "rsync-daemon", "nc", "scp"]), limit: 0.95 },
     Aim { workload: "disk", ours: "haul", figure: Figure::Cpu(&["bbcp"]), limit: 0.50 },
     Aim { workload: "small", ours: "haul", figure: Figure::Time(&["tar-nc"]), limit: 1.00 },

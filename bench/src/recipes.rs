@@ -1,6 +1,7 @@
 //! How each tool is told to copy. Every recipe has the same outcome: the source, under its own name, in the target
 //! directory (or its bytes in `/dev/null`). None preserves attributes. None syncs: where that is part of the time, it is done alike for all.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -40,12 +41,29 @@ pub fn haul_direct(site: &Site, workload: &Workload) -> Result<Recipe> {
     haul_with(site, Host::Usual, workload, &["-u", "st"])
 }
 
+/// haul that reads a pipe.
+pub fn haul_pipe(site: &Site, workload: &Workload) -> Result<Recipe> {
+    let Recipe { client: haul, server } = haul_from(site, Host::Usual, workload, &[], "-".as_ref())?;
+    let mut client = shell("cat \"$0\" | \"$@\"");
+    client.arg(&workload.source).arg(haul.get_program()).args(haul.get_args());
+    Ok(Recipe { client, server })
+}
+
+/// haul between two other hosts, which are one here.
+pub fn haul_third_party(site: &Site, workload: &Workload) -> Result<Recipe> {
+    haul_from(site, Host::Usual, workload, &[], &site.sshd.location(&workload.source))
+}
+
 fn haul_with(site: &Site, host: Host, workload: &Workload, options: &[&str]) -> Result<Recipe> {
+    haul_from(site, host, workload, options, workload.source.as_os_str())
+}
+
+fn haul_from(site: &Site, host: Host, workload: &Workload, options: &[&str], source: &OsStr) -> Result<Recipe> {
     let installed = site.installed(host).context("there is no such haul")?;
     let mut client = Command::new(installed.program);
     client.args(options).args(&workload.options);
     if workload.kind.place() == Place::Local {
-        client.args(recursive(workload)).arg(&workload.source).arg(site.target(workload));
+        client.args(recursive(workload)).arg(source).arg(site.target(workload));
         return Ok(Recipe { client, server: Server::None });
     }
     client.args(installed.sshd.haul_args());
@@ -53,7 +71,7 @@ fn haul_with(site: &Site, host: Host, workload: &Workload, options: &[&str]) -> 
         Place::Null => client.arg("-f"),
         _ => client.args(recursive(workload)),
     };
-    client.arg(&workload.source).arg(installed.sshd.location(&into(site, workload)));
+    client.arg(source).arg(installed.sshd.location(&into(site, workload)));
     Ok(Recipe { client, server: Server::Sshd(host) })
 }
 

@@ -81,11 +81,13 @@ const BY_XTASK: &str = "run cargo xtask bench, or haul-bench itself";
 
 /// All tools, in the order of the tables.
 #[rustfmt::skip]
-pub const ALL: [Tool; 25] = [
+pub const ALL: [Tool; 27] = [
     Tool { name: "haul", about: "defaults", needs: &["haul"], remedy: BUILD_HAUL, kinds: &Kind::ALL, recipe: recipes::haul },
     Tool { name: "haul-before", about: "defaults, the haul named by --beside", needs: &["haul-before"], remedy: "--beside PATH", kinds: &Kind::ALL, recipe: recipes::haul_before },
     Tool { name: "haul-no-encrypt", about: "--no-encrypt", needs: &["haul"], remedy: BUILD_HAUL, kinds: FILES_AND_TREES, recipe: recipes::haul_no_encrypt },
     Tool { name: "haul-direct", about: "-u st", needs: &["haul", "haul: -u,"], remedy: "a haul with -u", kinds: &[Kind::Disk], recipe: recipes::haul_direct },
+    Tool { name: "haul-pipe", about: "cat | haul -", needs: &["haul", "cat"], remedy: BUILD_HAUL, kinds: &[Kind::Null], recipe: recipes::haul_pipe },
+    Tool { name: "haul-third-party", about: "between two hosts, from here", needs: &["haul"], remedy: BUILD_HAUL, kinds: &[Kind::Big], recipe: recipes::haul_third_party },
     Tool { name: "haul-old-cpu", about: "told by CPUID that there is no AVX2, AVX-512, VAES or VPCLMULQDQ", needs: &["haul", "haul-old-cpu"], remedy: "x86-64, objdump (binutils), and cargo xtask bench or haul-bench itself", kinds: &[Kind::OldCpu], recipe: recipes::haul_old_cpu },
     Tool { name: "ssh-true", about: "ssh HOST true: the login alone", needs: &["ssh"], remedy: INSTALL, kinds: LOGIN, recipe: recipes::ssh_true },
     Tool { name: "bare-loop-1", about: "read, BLAKE3, AES-256-GCM, send; receive, open, write; one stream, no login", needs: &["bare-loop"], remedy: BY_XTASK, kinds: FILES, recipe: recipes::bare_loop_1 },
@@ -182,7 +184,10 @@ mod tests {
     fn families_are_called_by_their_first_word() {
         let called =
             |name: &str| ALL.iter().filter(|tool| tool.is_called(name)).map(|tool| tool.name).collect::<Vec<_>>();
-        assert_eq!(called("haul"), ["haul", "haul-before", "haul-no-encrypt", "haul-direct", "haul-old-cpu"]);
+        assert_eq!(
+            called("haul"),
+            ["haul", "haul-before", "haul-no-encrypt", "haul-direct", "haul-pipe", "haul-third-party", "haul-old-cpu"]
+        );
         assert_eq!(called("gridftp"), ["gridftp-p1", "gridftp-p2", "gridftp-pp", "gridftp-pp-p2"]);
         assert_eq!(called("nc"), ["nc"]);
         assert_eq!(called("rsync-ssh"), ["rsync-ssh"]);

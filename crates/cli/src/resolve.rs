@@ -3,6 +3,7 @@
 //! Everything that the engine and the display need is decided here, once.
 //! Nothing is looked up on disk or on the network.
 
+mod details;
 mod verify;
 
 use std::ffi::{OsStr, OsString};
@@ -25,6 +26,10 @@ use crate::args::{Dialect, UsageError, habits};
 use crate::network::{family, network};
 use crate::pipes::{locations, pipes};
 
+use self::details::{
+    Shell, base, buffer_size, buffers, bwlimit, in_the_way, log, modes, refuse_contradictions, shell, traffic_class,
+    window,
+};
 pub use self::verify::comparison;
 
 /// Progress as events, unless `-P` says otherwise.
@@ -429,13 +434,6 @@ pub fn shown(host: &Host) -> String {
         Host::Served { name, port, directory, .. } => served_label(name, *port, directory),
     }
 }
-
-mod details;
-
-use details::{
-    Shell, base, buffer_size, buffers, bwlimit, in_the_way, log, modes, refuse_contradictions, shell, traffic_class,
-    window,
-};
 
 #[cfg(test)]
 #[path = "resolve_tests.rs"]

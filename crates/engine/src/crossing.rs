@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::os::tcp_info::TcpInfo;
+use crate::os::usage::micros;
 
 /// What is to be done about streams.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -176,10 +177,6 @@ impl Crossing {
             repair.moved = Some(Moved::Faster(of(path), of(main)));
         }
     }
-}
-
-fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -133,6 +133,18 @@ pub struct Progress {
     pub streams: u16,
 }
 
+impl Progress {
+    /// Bytes that this attempt has read at both ends: written there, or compared.
+    pub fn moved(&self) -> u64 {
+        self.bytes_written.saturating_add(self.bytes_compared)
+    }
+
+    /// Bytes that nothing is left to be done for.
+    pub fn done(&self) -> u64 {
+        self.moved().saturating_add(self.bytes_skipped)
+    }
+}
+
 /// How data travels.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Way {

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use crate::crossing::{Crossing, Repair, SeenPath};
 use crate::os::tcp_info::{TcpInfo, tcp_info};
+use crate::os::usage::micros;
 use crate::stream::connector::Connector;
 use crate::stream::socket::{abandon, bears_loss, names};
 use crate::stream::{Ids, Stream};
@@ -270,15 +271,14 @@ fn count(figures: &mut PathFigures, info: &TcpInfo) {
     if info.segments == 0 {
         return;
     }
-    let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-    let round_trip_us = us(info.round_trip_min);
+    let round_trip_us = micros(info.round_trip_min);
     let is_first = figures.segments == 0;
     figures.round_trip_us = if is_first { round_trip_us } else { figures.round_trip_us.min(round_trip_us) };
     figures.segments += info.segments;
     figures.retransmitted += info.retransmitted;
-    figures.busy_us += us(info.busy);
-    figures.receiver_limited_us += us(info.receiver_limited);
-    figures.buffer_limited_us += us(info.buffer_limited);
+    figures.busy_us += micros(info.busy);
+    figures.receiver_limited_us += micros(info.receiver_limited);
+    figures.buffer_limited_us += micros(info.buffer_limited);
 }
 
 impl Lane {
@@ -304,7 +304,7 @@ impl Snapshot {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let network_permille = if all > 0.0 { (1000.0 * waited / all) as u32 } else { 0 };
         Look {
-            elapsed_us: u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX),
+            elapsed_us: micros(elapsed),
             acknowledged_bytes: self.acknowledged_bytes.saturating_sub(earlier.acknowledged_bytes),
             network_permille,
         }

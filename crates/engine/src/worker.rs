@@ -39,9 +39,6 @@ use crate::stream::tunnel::{Tunnel, prove};
 use crate::stream::{Arrivals, Ids};
 use crate::target::{Surroundings, Target};
 
-/// What is wrong with a controller that wants connections made too early.
-const TOO_EARLY: &str = "told to connect before it began";
-
 /// What the process was started with, as far as a worker needs it. The library reads no environment itself.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
@@ -347,14 +344,18 @@ impl Worker {
         })
     }
 
+    /// The streams of the job that runs.
+    fn streams(&self) -> Result<Streams, String> {
+        self.running.as_ref().map(Running::streams).ok_or_else(|| "told to connect before it began".to_owned())
+    }
+
     fn ids(&self) -> Result<Ids, String> {
-        self.running.as_ref().map(|running| running.streams().ids()).ok_or_else(|| TOO_EARLY.to_owned())
+        Ok(self.streams()?.ids())
     }
 
     /// Makes streams in a thread of their own, so that the link goes on being read. `make` says what came of it.
     fn make_streams(&mut self, make: impl FnOnce(&Streams) -> WorkerMessage + Send + 'static) -> Result<(), String> {
-        let Some(running) = &self.running else { return Err(TOO_EARLY.into()) };
-        let (streams, link) = (running.streams(), self.link.clone());
+        let (streams, link) = (self.streams()?, self.link.clone());
         let spawned = thread::Builder::new().name("haul-connect".into()).spawn(move || {
             let said = catch_unwind(AssertUnwindSafe(|| make(&streams)));
             let said = said.unwrap_or_else(|panic| WorkerMessage::Fatal { text: panicked("haul-connect", &*panic) });

@@ -8,11 +8,6 @@ fn rows() -> impl Iterator<Item = &'static Row> {
     COPY.iter().filter(|row| row.section != Section::Unlisted)
 }
 
-/// Commands that are for people.
-fn commands() -> Vec<&'static str> {
-    COMMANDS.iter().copied().filter(|command| *command != "worker").collect()
-}
-
 /// Whether an option cannot do without an argument.
 fn needs_argument(row: &Row) -> bool {
     matches!(row.takes, Takes::One(_) | Takes::Each(_))
@@ -59,7 +54,7 @@ pub fn bash() -> String {
          }}\n\
          complete -o default -F _haul haul\n",
         long.join(" "),
-        commands().join(" "),
+        COMMANDS.join(" "),
     )
 }
 
@@ -83,7 +78,7 @@ pub fn zsh() -> String {
             specs.push_str(&format!("    '*{}[{about}]{argument}' \\\n", quoted(&typed)));
         }
     }
-    let first = format!("{{_alternative \"files:file:_files\" \"commands:command:({})\"}}", commands().join(" "));
+    let first = format!("{{_alternative \"files:file:_files\" \"commands:command:({})\"}}", COMMANDS.join(" "));
     format!(
         "#compdef haul\n# Completion of haul for zsh(1).\n_arguments \\\n{specs}    '1:source or command:{first}' \\\n    \
          '*:file:_files'\n"
@@ -95,7 +90,7 @@ pub fn fish() -> String {
     let quoted = |text: &str| text.replace('\\', "\\\\").replace('\'', "\\'");
     let mut script = format!(
         "# Completion of haul for fish(1).\ncomplete -c haul -n __fish_is_first_token -a '{}'\n",
-        commands().join(" ")
+        COMMANDS.join(" ")
     );
     for row in rows() {
         let mut line = String::from("complete -c haul");
@@ -124,7 +119,7 @@ mod tests {
                     assert!(script.contains(name), "--{name}");
                 }
             }
-            assert!(commands().iter().all(|command| script.contains(command)));
+            assert!(COMMANDS.iter().all(|command| script.contains(command)));
             assert!(!script.contains("worker") && !script.contains("dry-run"), "{script}");
         }
     }

@@ -44,7 +44,7 @@ pub fn on(dialect: Dialect, topic: &OsStr) -> Result<String, UsageError> {
         }
         Named::None(near) => {
             let unknown = UsageError::new(format!("there is no option and no command {}", escape(topic.as_bytes())));
-            let near = nearest(text, COMMANDS).filter(|command| *command != "worker").or(near);
+            let near = nearest(text, COMMANDS).or(near);
             Err(match near {
                 Some(near) => unknown.remedy(format!("did you mean haul help {near}?")),
                 None => unknown,

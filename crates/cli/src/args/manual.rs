@@ -30,7 +30,8 @@ block by block; everything is encrypted and compared, and a damaged block is sen
 are kept (under the name bbcp ignored); options that exclude each other are refused. docs/BBCP.md in
 the sources has every option.";
 
-const COMMANDS: [(&str, &str); 4] = [
+const COMMANDS: [(&str, &str); 5] = [
+    ("haul verify SOURCE... TARGET", "whether both ends have the same; nothing is written"),
     ("haul status PATH...", "what unfinished copies have left there, and how far it is"),
     ("haul clean PATH...", "removes that, but nothing that a running copy writes"),
     ("haul demo", "a copy on this machine through the real path, to see it work"),

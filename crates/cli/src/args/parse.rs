@@ -13,8 +13,8 @@ use super::table::{COPY, DEMO, PARTIALS, Row, SERVE, VERIFY};
 use super::values::Values;
 use super::{Dialect, UsageError, habits, help};
 
-/// Words that are commands when they stand first.
-pub const COMMANDS: &[&str] = &["clean", "demo", "help", "serve", "status", "verify", "worker"];
+/// Words that are commands when they stand first. `worker` is one, too, but only haul itself gives it.
+pub const COMMANDS: &[&str] = &["clean", "demo", "help", "serve", "status", "verify"];
 
 /// What the user wants.
 #[derive(Debug)]
@@ -284,7 +284,7 @@ fn one_operand(dialect: Dialect, operand: &OsStr, exists: &dyn Fn(&OsStr) -> boo
     let text = operand.to_str().unwrap_or_default();
     if dialect == Dialect::Haul
         && !exists(operand)
-        && let Some(command) = nearest(text, COMMANDS).filter(|command| *command != "worker")
+        && let Some(command) = nearest(text, COMMANDS)
     {
         return UsageError::new(format!("{}: no command and no file of that name", shown(operand)))
             .remedy(format!("did you mean haul {command}?"));

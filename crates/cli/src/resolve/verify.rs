@@ -9,14 +9,13 @@ use super::{
     time_limit, unbuffered,
 };
 use crate::args::UsageError;
-use crate::args::operand::parse_operand;
 use crate::args::values::Values;
+use crate::pipes::locations;
 
 /// The plan for a comparison of `operands`, the last of which is the target.
 pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {
     let display = display(values, stderr_is_terminal)?;
-    let (mut sources, mut target) =
-        ends(operands.iter().map(|operand| parse_operand(operand)).collect::<Result<_, _>>()?)?;
+    let (mut sources, mut target) = ends(locations(values, operands)?)?;
     check_hosts(&sources)?;
     crate::secret::complete(values, sources.iter_mut().chain([&mut target]))?;
     let defaults = Options::default();

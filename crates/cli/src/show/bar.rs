@@ -42,7 +42,7 @@ impl Bar {
 
     fn draw(&mut self, progress: &Progress) {
         let elapsed = self.started.elapsed();
-        let moved = progress.bytes_written.saturating_add(progress.bytes_compared);
+        let moved = progress.moved();
         let rate = self.meter.update(elapsed, moved);
         if terminal::in_foreground() {
             let line = line(&self.title, progress, &figures(progress, rate, elapsed), terminal::stderr_columns());
@@ -110,19 +110,15 @@ fn line(title: &str, progress: &Progress, figures: &str, columns: usize) -> Stri
 
 /// `=====>     `; empty while nobody knows how much there is.
 fn cells_of(progress: &Progress, cells: usize) -> String {
-    let share = if progress.walk_complete { percent(done(progress), progress.bytes_found) } else { 0 };
+    let share = if progress.walk_complete { percent(progress.done(), progress.bytes_found) } else { 0 };
     let full = cells * usize::try_from(share).unwrap_or(0) / 100;
     let head = if (1..cells).contains(&full) { ">" } else { "" };
     format!("{:<cells$}", format!("{}{head}", "=".repeat(full)))
 }
 
-fn done(progress: &Progress) -> u64 {
-    [progress.bytes_written, progress.bytes_skipped, progress.bytes_compared].into_iter().fold(0, u64::saturating_add)
-}
-
 /// What stands after the bar, most important first: a narrow terminal cuts the end off.
 fn figures(progress: &Progress, bytes_per_s: f64, elapsed: Duration) -> String {
-    let (done, found) = (done(progress), progress.bytes_found);
+    let (done, found) = (progress.done(), progress.bytes_found);
     let mut parts = Vec::new();
     if progress.walk_complete {
         parts.push(format!("{:>2} %", percent(done, found)));

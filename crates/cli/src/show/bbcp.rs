@@ -46,11 +46,11 @@ impl Lines {
 
     fn progress(&mut self, progress: &Progress) {
         let now = self.started.elapsed();
-        let moved = progress.bytes_written.saturating_add(progress.bytes_compared);
+        let moved = progress.moved();
         let (then, before) = std::mem::replace(&mut self.last, (now, moved));
         let current = bytes_per_s(moved.saturating_sub(before), now.saturating_sub(then));
         let average = self.style.average.then(|| bytes_per_s(moved, now));
-        let done = moved.saturating_add(progress.bytes_skipped);
+        let done = progress.done();
         let stamp = jiff::Zoned::now().strftime("%y%m%d %H:%M:%S").to_string();
         self.text.plain(&progress_line(&stamp, percent(done, progress.bytes_found), current, average));
     }

@@ -9,7 +9,12 @@ pub fn cpu_us() -> u64 {
     let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     let seconds = u64::try_from(used.tv_sec).unwrap_or(0);
     let nanoseconds = u32::try_from(used.tv_nsec).unwrap_or(0);
-    u64::try_from(Duration::new(seconds, nanoseconds).as_micros()).unwrap_or(u64::MAX)
+    micros(Duration::new(seconds, nanoseconds))
+}
+
+/// A time in microseconds, as it travels.
+pub fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// The system's account of this process (proc(5), `status`), open: a process that has confined itself cannot open it.

@@ -86,6 +86,16 @@ struct Kept {
     free: Vec<Vec<u8>>,
 }
 
+impl Kept {
+    /// Forgets the frames before `written`. Room for another one: what was used last, which is in the CPU's cache.
+    fn room(&mut self, written: u64) -> Vec<u8> {
+        let rest = self.frames.split_off(&written);
+        let done = std::mem::replace(&mut self.frames, rest);
+        self.free.extend(done.into_values().map(|frame| frame.bytes));
+        self.free.pop().unwrap_or_default()
+    }
+}
+
 struct KeptFrame {
     bytes: Vec<u8>,
     is_only: bool,
@@ -157,14 +167,10 @@ impl Feed {
 
     /// Keeps a frame, and forgets those before `written`.
     pub fn keep(&self, index: u64, payload: &[u8], is_only: bool, written: u64) {
-        let mut kept = lock(&self.kept);
-        let rest = kept.frames.split_off(&written);
-        let done = std::mem::replace(&mut kept.frames, rest);
-        kept.free.extend(done.into_values().map(|frame| frame.bytes));
-        let mut bytes = kept.free.pop().unwrap_or_default();
+        let mut bytes = lock(&self.kept).room(written);
         bytes.clear();
         bytes.extend_from_slice(payload);
-        kept.frames.insert(index, KeptFrame { bytes, is_only });
+        lock(&self.kept).frames.insert(index, KeptFrame { bytes, is_only });
     }
 
     /// Copies a frame that was kept into `room`: its length, and whether it is the only one. `None` where it is not kept.
