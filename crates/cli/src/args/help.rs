@@ -171,7 +171,15 @@ fn serve() -> String {
          \x20 [incoming]\n\
          \x20 path = \"/srv/incoming\"\n\
          \x20 access = \"write-only\"        (or read-only, or both)\n\
-         \x20 secrets = [\"/etc/haul/partner.secret\"]\n",
+         \x20 secrets = [\"/etc/haul/partner.secret\"]\n\
+         \x20 keys = [\"haul-public-...\"]  (what --new-key printed for a client)\n\
+         \x20 clients = 4                  (at a time)\n\
+         \x20 rate = \"50m\"                (bytes a second, from and to each client)\n\
+         \x20 size = \"100g\"               (in one copy to it)\n\n\
+         Clients with a key know the server by its own, which stands above all tables:\n\n\
+         \x20 key = \"/etc/haul/serve.key\"\n\n\
+         The line then has the server's public key, and the client's private one is given\n\
+         with --secret-file: haul --secret-file my.key FILE LINE\n",
     );
     text
 }

@@ -347,7 +347,7 @@ pub const SERVE: &[Row] = &[
         None,
         Takes::Nothing,
         Section::Reaching,
-        "do not serve where the kernel cannot hold this to DIR\n(Landlock; default: say so)",
+        "do not serve where the kernel cannot hold this to\nDIR (Landlock; default: say so)",
     ),
     row(
         "grace",
