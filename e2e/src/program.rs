@@ -10,7 +10,8 @@ use haul_lab::{Cgroup, Netns, Running, run_with_timeout, start};
 use crate::{RUN_LIMIT, Sandbox};
 
 /// Variables of whoever runs the tests that could change what haul or ssh does.
-const FOREIGN: [&str; 8] = [
+const FOREIGN: [&str; 9] = [
+    "bbcp_CONFIGFN",
     "XDG_CACHE_HOME",
     "XDG_CONFIG_HOME",
     "XDG_STATE_HOME",

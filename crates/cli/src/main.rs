@@ -4,6 +4,7 @@
 mod args;
 mod checksums;
 mod commands;
+mod config;
 mod exit;
 mod network;
 mod pipes;

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use haul_engine::bootstrap::served_label;
 use haul_engine::spec::{
-    Access, CacheUse, Cipher, DirectIo, Fsync, Host, Job, LeaveOut, Location, Method, NULL_TARGET, Options, Policy,
-    Retries, SILENCE_MIN, Symlinks, Verify, is_null,
+    Access, CacheUse, Cipher, DirectIo, Fsync, Host, Job, LeaveOut, Location, Login, Method, NULL_TARGET, Options,
+    Policy, Retries, SILENCE_MIN, Symlinks, Verify, is_null,
 };
 use haul_proto::compression::{LEVEL_DEFAULT, LEVEL_MAX};
 use haul_proto::path::escape;
@@ -128,6 +128,26 @@ pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) ->
     let options = Options { source_pipe: pipes.source, target_pipe: pipes.target, ..options };
     let job = Job { sources, target, options, access };
     Ok(Plan { job, display, checksums, time_limit, notes })
+}
+
+/// The names of the hosts at both ends, without users; none is this machine.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Hosts {
+    /// That of the sources.
+    pub source: Option<String>,
+    /// That of the target.
+    pub target: Option<String>,
+}
+
+/// Between which hosts `operands` are copied.
+pub fn hosts(values: &Values, operands: &[OsString]) -> Result<Hosts, UsageError> {
+    let (mut sources, target) = ends(locations(values, operands)?)?;
+    base(values, &mut sources)?;
+    let name = |place: &Location| match &place.host {
+        Host::Local => None,
+        Host::Remote { name, .. } | Host::Served { name, .. } => Some(name.clone()),
+    };
+    Ok(Hosts { source: sources.first().and_then(name), target: name(&target) })
 }
 
 /// The sources and the target.
@@ -309,27 +329,39 @@ fn verify(values: &Values) -> Result<Verify, UsageError> {
 }
 
 fn access(values: &Values, in_turn: bool) -> Result<Access, UsageError> {
+    let Login { identity, port, ssh_options, deploy } = login(values)?;
+    Ok(Access {
+        identity,
+        port,
+        ssh_options,
+        family: family(values, "c")?,
+        source_command: command(values, "source-command")?,
+        target_command: command(values, "target-command")?,
+        deploy,
+        target_login: values.at_target().map(login).transpose()?,
+        in_turn,
+        silence: silence(values)?,
+        connect_timeout: None,
+        retries: retries(values)?,
+    })
+}
+
+/// What is about one host. `--rsh` is on no line but the typed one: what it says goes before the others.
+fn login(values: &Values) -> Result<Login, UsageError> {
     let Shell { port: shells_port, identity, options } = shell(values)?;
-    let port = values.number("ssh-port", 1..=u16::MAX.into())?.or(shells_port);
-    let ssh_options = [values.texts("ssh-option")?, options].concat();
+    let port = shells_port.or(values.number("ssh-port", 1..=u16::MAX.into())?);
+    let ssh_options = [options, values.texts("ssh-option")?].concat();
     if let Some(option) =
         ssh_options.iter().find(|option| option.trim().is_empty() || option.contains(char::is_control))
     {
         return Err(UsageError::new(format!("--ssh-option {}: not an option of ssh", escape(option.as_bytes())))
             .remedy("write it as ssh's -o takes it: --ssh-option ConnectTimeout=10"));
     }
-    Ok(Access {
-        identity: values.last("idfile").map(PathBuf::from).or(identity),
+    Ok(Login {
+        identity: identity.or(values.last("idfile").map(PathBuf::from)),
         port: port.and_then(|port| u16::try_from(port).ok()),
         ssh_options,
-        family: family(values, "c")?,
-        source_command: command(values, "source-command")?,
-        target_command: command(values, "target-command")?,
         deploy: !values.flag("no-deploy"),
-        in_turn,
-        silence: silence(values)?,
-        connect_timeout: None,
-        retries: retries(values)?,
     })
 }
 

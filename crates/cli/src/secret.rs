@@ -51,21 +51,27 @@ pub fn make_key(file: &OsStr) -> Result<PublicKey, UsageError> {
 
 /// What was not typed of what clients prove themselves with is in `--secret-file`.
 pub fn complete<'l>(values: &Values, locations: impl Iterator<Item = &'l mut Location>) -> Result<(), UsageError> {
-    let own = values.last("secret-file").map(read).transpose()?;
-    let mut is_wanted = false;
+    let mut wanting = Vec::new();
     for Location { host, .. } in locations {
         let shown = shown(host);
-        let Host::Served { pass, .. } = host else { continue };
-        is_wanted |= pass.line().is_none();
+        if let Host::Served { pass, .. } = host
+            && pass.line().is_none()
+        {
+            wanting.push((shown, pass));
+        }
+    }
+    if wanting.is_empty() && values.is_typed("secret-file") {
+        return Err(
+            UsageError::new("--secret-file is for operands haul://HOST without a secret").remedy("leave it out")
+        );
+    }
+    let file = values.last("secret-file").filter(|_| !wanting.is_empty());
+    let own = file.map(read).transpose()?;
+    for (shown, pass) in wanting {
         *pass = completed(std::mem::replace(pass, Pass::Missing), own.as_ref())
             .map_err(|(what, remedy)| UsageError::new(format!("{shown}: {what}")).remedy(remedy))?;
     }
-    match (own, is_wanted) {
-        (Some(_), false) => {
-            Err(UsageError::new("--secret-file is for operands haul://HOST without a secret").remedy("leave it out"))
-        }
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 fn completed(pass: Pass, own: Option<&Own>) -> Result<Pass, (&'static str, &'static str)> {

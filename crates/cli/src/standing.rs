@@ -22,7 +22,7 @@ use haul_engine::serve::{Access, Directory, Known, PrivateKey, PublicKey};
 use haul_proto::path::escape;
 use haul_proto::wire::limits::RATE_MIN;
 use haul_proto::wire::serve::is_directory_name;
-use toml::{Table, Value};
+use toml::de::{DeTable, DeValue};
 
 use crate::args::UsageError;
 use crate::args::nearest::nearest;
@@ -92,27 +92,27 @@ struct Written {
 
 /// The name of the file with the server's key, and the directories.
 fn parse(text: &str) -> Result<(Option<String>, Vec<Written>), String> {
-    let mut all: Table = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
-    let key = all.get(OWN_KEY).and_then(Value::as_str).map(str::to_owned);
-    if key.is_some() {
-        all.remove(OWN_KEY);
-    }
-    let directories = all.iter().map(|(name, value)| written(name, value).map_err(|why| format!("[{name}]: {why}")));
+    let all = DeTable::parse(text).map_err(|error| error.to_string().trim_end().to_owned())?.into_inner();
+    let key = all.get(OWN_KEY).and_then(|value| value.get_ref().as_str()).map(str::to_owned);
+    let has_key = key.is_some();
+    let tables = all.iter().filter(|(name, _)| !has_key || name.get_ref() != OWN_KEY);
+    let tables = tables.map(|(name, value)| (&**name.get_ref(), value.get_ref()));
+    let directories = tables.map(|(name, value)| written(name, value).map_err(|why| format!("[{name}]: {why}")));
     Ok((key, directories.collect::<Result<_, _>>()?))
 }
 
-fn written(name: &str, value: &Value) -> Result<Written, String> {
+fn written(name: &str, value: &DeValue<'_>) -> Result<Written, String> {
     if name.is_empty() || !is_directory_name(name) {
         return Err("a name has letters, digits, '.', '_' and '-', at most 64, and does not begin with '.'".into());
     }
     let table = value.as_table().ok_or("this is no table")?;
-    if let Some(unknown) = table.keys().find(|key| !KEYS.contains(&key.as_str())) {
+    if let Some(unknown) = table.keys().map(|key| &**key.get_ref()).find(|key| !KEYS.contains(key)) {
         let meant = nearest(unknown, &KEYS).map(|key| format!("\ndid you mean {key}?"));
         return Err(format!("there is no key {unknown}{}", meant.unwrap_or_default()));
     }
     let text = |key: &str| match table.get(key) {
         None => Ok(None),
-        Some(value) => value.as_str().map(Some).ok_or_else(|| format!("{key} needs a text in quotes")),
+        Some(value) => value.get_ref().as_str().map(Some).ok_or_else(|| format!("{key} needs a text in quotes")),
     };
     let access = match text("access")? {
         None => Access::Both,
@@ -122,7 +122,8 @@ fn written(name: &str, value: &Value) -> Result<Written, String> {
     let list = |key: &str| match table.get(key) {
         None => Ok(Vec::new()),
         Some(value) => {
-            let texts = value.as_array().map(|list| list.iter().map(|text| text.as_str().map(str::to_owned)).collect());
+            let text = |text: &toml::Spanned<DeValue<'_>>| text.get_ref().as_str().map(str::to_owned);
+            let texts = value.get_ref().as_array().map(|list| list.iter().map(text).collect());
             texts.flatten().ok_or_else(|| format!("{key} needs a list of texts in quotes"))
         }
     };
@@ -135,7 +136,7 @@ fn written(name: &str, value: &Value) -> Result<Written, String> {
     }
     let keys = keys.iter().map(|text| PublicKey::parse(text).ok_or_else(|| format!("{text}: no public key")));
     let clients = table.get("clients").map(|value| {
-        let number = value.as_integer().and_then(|number| u32::try_from(number).ok());
+        let number = value.get_ref().as_integer().and_then(|number| number.as_str().parse::<u32>().ok());
         let number =
             number.filter(|number| (1..=CLIENTS_MAX).contains(number)).and_then(|number| number.try_into().ok());
         number.ok_or_else(|| format!("clients needs a number from 1 to {CLIENTS_MAX}"))

@@ -80,6 +80,8 @@ pub struct Access {
     pub target_command: Option<String>,
     /// Whether haul may put a copy of itself on a host that has none.
     pub deploy: bool,
+    /// How to log in at a remote target, where that is not as at a remote source.
+    pub target_login: Option<Login>,
     /// Somebody may be asked for passwords: where there are two hosts, for one after the other.
     pub in_turn: bool,
     /// `--silence`: an end from which nothing is heard for so long is gone. At least [`SILENCE_MIN`].
@@ -88,6 +90,31 @@ pub struct Access {
     pub connect_timeout: Option<Duration>,
     /// When a job whose connection was lost is begun again.
     pub retries: Retries,
+}
+
+/// What of [`Access`] is about one host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Login {
+    /// As [`Access::identity`].
+    pub identity: Option<PathBuf>,
+    /// As [`Access::port`].
+    pub port: Option<u16>,
+    /// As [`Access::ssh_options`].
+    pub ssh_options: Vec<String>,
+    /// As [`Access::deploy`].
+    pub deploy: bool,
+}
+
+impl Access {
+    /// What holds for the target.
+    pub fn of_target(&self) -> Self {
+        match self.target_login.clone() {
+            Some(Login { identity, port, ssh_options, deploy }) => {
+                Self { identity, port, ssh_options, deploy, target_login: None, ..self.clone() }
+            }
+            None => self.clone(),
+        }
+    }
 }
 
 /// An end beats three times in this time.
@@ -103,6 +130,7 @@ impl Default for Access {
             source_command: None,
             target_command: None,
             deploy: false,
+            target_login: None,
             in_turn: false,
             silence: Duration::from_millis(SILENCE_MS),
             connect_timeout: None,

@@ -39,6 +39,9 @@ const FOREIGN: &[(&str, &str)] = &[
 /// Ciphers by the names that ssh has for them begin or end like this.
 const SSH_CIPHERS: [&str; 4] = ["-ctr", "-cbc", "-gcm@openssh.com", "-poly1305@openssh.com"];
 
+/// Where a file of options is none, perhaps this was meant.
+pub const SCPS_COMPRESSION: &str = "scp's -C is what haul does anyway where it pays: leave it out";
+
 /// What to type instead of an option that haul does not have.
 pub fn meant_by(shown: &str) -> Option<&'static str> {
     FOREIGN.iter().find(|(option, _)| *option == shown).map(|(_, instead)| *instead)
@@ -90,10 +93,6 @@ pub fn refuse_words(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Resu
             ("-B", operand) if is_operand(operand) => {
                 meant(&format!("-B {operand}: needs a size"), "scp's -B is --ssh-option BatchMode=yes")
             }
-            ("-C", operand) if is_operand(operand) => meant(
-                &format!("-C {operand}: -C is a file of options, and not there yet"),
-                "scp's -C is what haul does anyway where it pays: leave it out",
-            ),
             _ => continue,
         };
         return Err(error);
@@ -107,6 +106,15 @@ pub fn refuse_operands(
     operands: &[OsString],
     exists: &dyn Fn(&OsStr) -> bool,
 ) -> Result<(), UsageError> {
+    if let (Some(file), ..=1) = (values.last("config"), operands.len()) {
+        return Err(meant(
+            &format!(
+                "-C {}: -C is a file of options, and what is to be copied where is missing",
+                escape(file.as_bytes())
+            ),
+            SCPS_COMPRESSION,
+        ));
+    }
     let is_config =
         |word: &&OsString| word.as_bytes().ends_with(b"ssh_config") || word.as_bytes().ends_with(b".ssh/config");
     match operands.first().filter(is_config) {
@@ -127,13 +135,14 @@ pub fn refuse_operands(
 pub fn notes(values: &Values, is_remote: bool) -> Vec<String> {
     let mut notes = Vec::new();
     let seconds = values.last("progress").and_then(|seconds| seconds.to_str()?.parse::<u32>().ok());
+    let seconds = seconds.filter(|_| values.is_typed("progress"));
     if let Some(seconds) = seconds.filter(|seconds| is_remote && (*seconds == 22 || *seconds >= 1024)) {
         notes.push(format!("progress is shown every {seconds} seconds; ssh's port, scp's -P, is --ssh-port {seconds}"));
     }
-    if values.flag("reverse") {
+    if values.is_typed("reverse") {
         notes.push("-z is bbcp's: the target connects to the source; compression (rsync's -z) is automatic".to_owned());
     }
-    if values.flag("nodns") {
+    if values.is_typed("nodns") {
         notes
             .push("-n is bbcp's: no names are looked up, and files are copied; it is not rsync's --dry-run".to_owned());
     }

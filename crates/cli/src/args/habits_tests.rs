@@ -81,7 +81,7 @@ fn every_line_works_or_names_what_to_type_instead() {
         works
 
         $ haul -C file db1:
-        -C file: -C is a file of options, and not there yet
+        -C file: -C is a file of options, and what is to be copied where is missing
         scp's -C is what haul does anyway where it pays: leave it out
 
         $ haul -l 8192 file db1:

@@ -34,7 +34,7 @@ pub fn on(dialect: Dialect, topic: &OsStr) -> Result<String, UsageError> {
         (_, "zsh") => return Ok(completions::zsh()),
         (_, "fish") => return Ok(completions::fish()),
         (_, "demo") => return Ok(demo()),
-        (_, "status" | "clean" | "serve" | "verify") => return Ok(command(text)),
+        (_, "status" | "clean" | "serve" | "verify" | "config") => return Ok(command(text)),
         _ => {}
     }
     match option(text) {
@@ -103,7 +103,8 @@ pub fn short() -> String {
          haul verify SOURCE... TARGET          are both the same? copies nothing\n\
          haul status PATH...                   what unfinished copies have left there\n\
          haul clean PATH...                    removes that\n\
-         haul serve DIR                        lets others send and fetch, without ssh\n\n",
+         haul serve DIR                        lets others send and fetch, without ssh\n\
+         haul config [HOST]                    options in force, and where they come from\n\n",
     );
     push_rows(&mut text, COPY.iter().filter(|row| row.essential));
     text.push_str(
@@ -189,8 +190,40 @@ pub fn command(command: &str) -> String {
     match command {
         "serve" => serve(),
         "verify" => verify(),
+        "config" => config(),
         _ => partials(command),
     }
+}
+
+/// Help of `haul config`.
+fn config() -> String {
+    let mut text = String::from(
+        "haul config [--json] [OPTIONS OF A COPY] [HOST]\n\n\
+         Shows which options are in force for a copy from or to HOST, or within this\n\
+         machine, and where each comes from: the default, a file, the command line.\n\n\
+         haul reads ~/.config/haul/config.toml (or $XDG_CONFIG_HOME/haul/config.toml) and\n\
+         /etc/haul/config.toml; with -C FILE only that. A file has long names of options:\n\n\
+         \x20   streams = 8\n\
+         \x20   no-deploy = true\n\n\
+         \x20   [host.\"db*\"]\n\
+         \x20   xfrrate = \"50m\"\n\
+         \x20   ssh-option = [\"ProxyJump=gate\"]\n\n\
+         The command line goes before your file, that before the system's; in a file a\n\
+         host's name before a pattern (* and ?), that before what is for all hosts.\n\
+         --OPTION=default is as if nothing had said OPTION. These cannot be in a file:\n\n",
+    );
+    let rows = COPY.iter().filter(|row| row.of_one_job && row.section != Section::Unlisted);
+    let names: Vec<_> = rows.map(|row| row.id).collect();
+    let mut line = String::new();
+    for name in names {
+        if line.len() + name.len() > 74 {
+            text.push_str(&format!(" {line}\n"));
+            line.clear();
+        }
+        line.push_str(&format!(" {name}"));
+    }
+    text.push_str(&format!(" {line}\n"));
+    text
 }
 
 /// Help of `haul verify`.
@@ -262,7 +295,9 @@ mod tests {
     fn the_first_screen_fits_a_screen() {
         let text = short();
         assert!(text.lines().count() <= 24, "{} lines", text.lines().count());
-        let others = [full(), demo(), serve(), command("verify"), command("status"), command("clean")];
+        let others = [full(), demo(), serve()];
+        let others = others.into_iter().chain(["verify", "status", "clean", "config"].map(command));
+        let others: Vec<_> = others.collect();
         for line in text.lines().chain(others.iter().flat_map(|help| help.lines())) {
             assert!(line.chars().count() <= 80, "too wide: {line}");
         }
@@ -286,6 +321,7 @@ mod tests {
             haul status PATH...                   what unfinished copies have left there
             haul clean PATH...                    removes that
             haul serve DIR                        lets others send and fetch, without ssh
+            haul config [HOST]                    options in force, and where they come from
 
               -r, --recursive           copy directories with all that is in them
               -f, --force               replace files that exist and differ
@@ -343,6 +379,8 @@ mod tests {
               -F, --nofschk             begin files for which there is no room, too
               -t, --timelimit TIME      give up after TIME (90, 10m, 2h); the same command
                                         goes on
+              -C, --config FILE         options from FILE, and not from the configuration of
+                                        user and system (haul help config)
                   --archive             rsync's word for -r -p
 
             Moving data:
@@ -450,6 +488,8 @@ mod tests {
 
               -a, --append DIR          the DIR of the copies' -a, where their records lie
                   --json                one object a line
+              -C, --config FILE         options from FILE, and not from the configuration of
+                                        user and system (haul help config)
               -h, --help                this help
             haul clean [OPTIONS] PATH...
 
@@ -460,6 +500,8 @@ mod tests {
 
               -a, --append DIR          the DIR of the copies' -a, where their records lie
                   --json                one object a line
+              -C, --config FILE         options from FILE, and not from the configuration of
+                                        user and system (haul help config)
               -h, --help                this help
             "#);
     }
@@ -506,12 +548,41 @@ mod tests {
           -D, --debug               the same as -vvv
           -l, --logfile FILE        add to FILE what would be shown on standard error
           -t, --timelimit TIME      give up after TIME (90, 10m, 2h)
+          -C, --config FILE         options from FILE, and not from the configuration of
+                                    user and system (haul help config)
           -h, --help                this help
               --secret-file FILE    the secret for haul://HOST, in FILE's first line
 
         Exit status: 0 identical, 1 differences (or files that could not be read), each
         named on standard error; 2 to 4 as of a copy.
         "#);
+    }
+
+    #[test]
+    fn config_help() {
+        insta::assert_snapshot!(command("config"), @r#"
+            haul config [--json] [OPTIONS OF A COPY] [HOST]
+
+            Shows which options are in force for a copy from or to HOST, or within this
+            machine, and where each comes from: the default, a file, the command line.
+
+            haul reads ~/.config/haul/config.toml (or $XDG_CONFIG_HOME/haul/config.toml) and
+            /etc/haul/config.toml; with -C FILE only that. A file has long names of options:
+
+                streams = 8
+                no-deploy = true
+
+                [host."db*"]
+                xfrrate = "50m"
+                ssh-option = ["ProxyJump=gate"]
+
+            The command line goes before your file, that before the system's; in a file a
+            host's name before a pattern (* and ?), that before what is for all hosts.
+            --OPTION=default is as if nothing had said OPTION. These cannot be in a file:
+
+              force omit dirbase pipe realtime config rsh checksums vverbose debug
+              version license help
+            "#);
     }
 
     #[test]

@@ -36,11 +36,12 @@ has the line sends with haul -r run7 LINE and fetches with haul -r LINE:run7 ., 
 and proven at both ends. With --config FILE, several directories are served under names, with secrets
 and keys of their own: haul://HOST/NAME/PATH; haul serve --help shows such a file. Its options:";
 
-const COMMANDS: [(&str, &str); 6] = [
+const COMMANDS: [(&str, &str); 7] = [
     ("haul serve DIR", "lets others send and fetch, without ssh"),
     ("haul verify SOURCE... TARGET", "whether both ends have the same; nothing is written"),
     ("haul status PATH...", "what unfinished copies have left there, and how far it is"),
     ("haul clean PATH...", "removes that, but nothing that a running copy writes"),
+    ("haul config [HOST]", "which options are in force for a copy from or to HOST, and where each comes from"),
     ("haul demo", "a copy on this machine through the real path, to see it work"),
     ("haul help WHAT", "about one option or command; man, bash, zsh and fish print this page and completions"),
 ];
@@ -51,6 +52,21 @@ const STATUS: [(&str, &str); 5] = [
     ("2", "the command line, or what it asks for, makes no sense"),
     ("3", "the other host could not be reached"),
     ("4", "interrupted, or a connection broke and trying again was in vain: the same command goes on"),
+];
+
+const FILES: [(&str, &str); 4] = [
+    (
+        "~/.config/haul/config.toml (or $XDG_CONFIG_HOME/haul/config.toml)",
+        "options by their long names, for all hosts or in sections for some: streams = 8, [host.\"db*\"].
+The command line goes before it; --OPTION=default is as if no file had said OPTION. It is read only if nobody
+else can write it. haul help config says more",
+    ),
+    ("/etc/haul/config.toml", "the same of all users; the user's file goes before it"),
+    ("/etc/haul/policy, ~/.config/haul/policy", "programs = no: no programs (-N) may be started here for others"),
+    (
+        "~/.bbcp.cf",
+        "under the name bbcp, bbcp's file of options, unless bbcp_CONFIGFN names another one; no other file is read then",
+    ),
 ];
 
 const EXAMPLES: [(&str, &str); 4] = [
@@ -82,6 +98,7 @@ pub fn page() -> String {
     section(&mut page, "SERVER", SERVER);
     SERVE.iter().for_each(|row| option(&mut page, row));
     list(&mut page, "EXIT STATUS", &STATUS);
+    list(&mut page, "FILES", &FILES);
     list(&mut page, "EXAMPLES", &EXAMPLES);
     section(&mut page, "SEE ALSO", "ssh(1), b3sum(1)");
     page

@@ -10,7 +10,7 @@ mod names;
 pub mod nearest;
 pub mod operand;
 pub mod parse;
-mod scan;
+pub mod scan;
 pub mod served;
 pub mod size;
 pub mod table;
@@ -64,6 +64,11 @@ impl UsageError {
     /// An error that names the word that is wrong.
     pub fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), remedies: Vec::new() }
+    }
+
+    /// The same with where that word stands in front.
+    pub fn at(self, place: &str) -> Self {
+        Self { what: format!("{place}: {}", self.what), ..self }
     }
 
     /// Adds a line that says what to write instead.

@@ -5,16 +5,18 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use haul_engine::serve::Terms;
+use haul_engine::spec::Host;
 use haul_proto::path::escape;
 
 use super::nearest::nearest;
+use super::operand::parse_operand;
 use super::scan::{Grammar, Scanned, scan};
 use super::table::{COPY, DEMO, PARTIALS, Row, SERVE, VERIFY};
 use super::values::Values;
 use super::{Dialect, UsageError, habits, help};
 
 /// Words that are commands when they stand first. `worker` is one, too, but only haul itself gives it.
-pub const COMMANDS: &[&str] = &["clean", "demo", "help", "serve", "status", "verify"];
+pub const COMMANDS: &[&str] = &["clean", "config", "demo", "help", "serve", "status", "verify"];
 
 /// What the user wants.
 #[derive(Debug)]
@@ -31,6 +33,8 @@ pub enum Command {
     Clean(Values, Vec<OsString>),
     /// `haul serve`: the directory, unless a file names several.
     Serve(Values, Option<OsString>),
+    /// `haul config`: options of a copy, whether JSON is wanted, and the host.
+    Config(Values, bool, Option<OsString>),
     /// `haul worker`: started by a controller, never by a person.
     Worker(Worker),
     /// Text that was asked for.
@@ -75,6 +79,7 @@ pub fn parse(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> 
         Some("demo") => demo(&words[1..], exists),
         Some("help") => about(&words[1..], exists),
         Some("serve") => serve(&words[1..], exists),
+        Some("config") => config(&words[1..], exists),
         Some("verify") => verify(&words[1..], exists),
         Some(word @ ("status" | "clean")) => partials(word, &words[1..], exists),
         _ => copy(dialect, words, exists),
@@ -119,7 +124,7 @@ fn copy(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool)
 }
 
 /// An option that is known and cannot be had.
-fn refused(row: &Row, why: &str) -> UsageError {
+pub fn refused(row: &Row, why: &str) -> UsageError {
     let mut lines = why.lines();
     let error = UsageError::new(format!("{}: {}", row.typed(), lines.next().unwrap_or_default()));
     lines.fold(error, UsageError::remedy)
@@ -160,6 +165,26 @@ fn verify(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command
             .remedy("haul verify SOURCE... TARGET      as for the copy that made TARGET")),
         _ => Ok(Command::Verify(values, operands)),
     })
+}
+
+/// `haul config` takes a host, and what a copy would be given. `--json` is about its own lines.
+fn config(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+    let (json, words): (Vec<_>, Vec<_>) = words.iter().cloned().partition(|word| word == "--json");
+    with_operands("config", COPY, &words, exists, |values, mut operands| match operands.len() {
+        0 | 1 => Ok(Command::Config(values, !json.is_empty(), operands.pop())),
+        _ => Err(UsageError::new("haul config takes one host, or none").remedy("haul config [OPTIONS] [HOST]")),
+    })
+}
+
+/// The name of the host that a command was given, without a user.
+pub fn command_host(word: &OsStr) -> Result<String, UsageError> {
+    let bytes = word.as_bytes();
+    let operand = if bytes.ends_with(b":") { bytes.to_vec() } else { [bytes, b":"].concat() };
+    match parse_operand(OsStr::from_bytes(&operand))?.host {
+        Host::Remote { name, .. } | Host::Served { name, .. } => Ok(name),
+        Host::Local => Err(UsageError::new(format!("{}: not a host", shown(word)))
+            .remedy("write it as before the colon of a path: haul config db1")),
+    }
 }
 
 /// `haul status` and `haul clean` take paths.

@@ -21,6 +21,9 @@ use super::{Dialect, UsageError};
 /// Where every option is listed.
 const HELP: &str = "haul --help all";
 
+/// `--OPTION=default` is as if nothing had said that option: no word before it, and no file.
+pub const DEFAULT: &[u8] = b"default";
+
 /// How words are read.
 #[derive(Clone, Copy)]
 pub struct Grammar {
@@ -50,6 +53,7 @@ pub fn scan(table: &'static [Row], words: Vec<OsString>, grammar: Grammar) -> Re
         grammar,
         words: words.into_iter().peekable(),
         given: Vec::new(),
+        undone: Vec::new(),
         found: Vec::new(),
         rest: Vec::new(),
     };
@@ -69,6 +73,8 @@ struct Scan {
     grammar: Grammar,
     words: Peekable<IntoIter<OsString>>,
     given: Vec<(&'static Row, Option<OsString>)>,
+    /// Options that are to be as if nothing before had said them, and how many stood before.
+    undone: Vec<(usize, &'static Row)>,
     found: Vec<Found>,
     rest: Vec<OsString>,
 }
@@ -135,6 +141,10 @@ impl Scan {
             Named::None(near) => return Err(self.unknown(&shown, near)),
         };
         match (row.takes, attached) {
+            (_, Some(DEFAULT)) if self.grammar.dialect == Dialect::Haul => {
+                self.undone.push((self.given.len(), row));
+                Ok(())
+            }
             (Takes::Nothing | Takes::Repeats, Some(_)) => {
                 Err(UsageError::new(format!("{} takes no argument", row.typed())))
             }
@@ -152,6 +162,11 @@ impl Scan {
             let Some(row) = names::letter(self.table, self.grammar.dialect, char::from(byte)) else {
                 return Err(self.unknown(&format!("-{}", escape(&[byte])), None));
             };
+            let undoes = bytes[at + 1..].strip_prefix(b"=") == Some(DEFAULT);
+            if undoes && self.grammar.dialect == Dialect::Haul {
+                self.undone.push((self.given.len(), row));
+                return Ok(());
+            }
             match self.attached(row, &bytes[at + 1..]) {
                 Some(argument) => {
                     self.given.push((row, Some(OsStr::from_bytes(argument).to_owned())));
@@ -229,7 +244,7 @@ impl Scan {
 
     /// Gives options the words that they may have, as long as there are operands enough.
     fn decide(self) -> Scanned {
-        let Self { grammar, mut given, found, rest, table, .. } = self;
+        let Self { grammar, mut given, undone, found, rest, table, .. } = self;
         let mut left = found.len();
         let mut operands = Vec::new();
         for Found { word, follows } in found {
@@ -242,7 +257,11 @@ impl Scan {
                 _ => operands.push(word),
             }
         }
-        Scanned { values: Values::new(table, grammar.dialect, given), operands, rest }
+        let is_undone =
+            |at: usize, row: &Row| undone.iter().any(|(before, undone)| at < *before && undone.id == row.id);
+        let left = given.into_iter().enumerate().filter(|(at, (row, _))| !is_undone(*at, row)).map(|(_, given)| given);
+        let values = Values::new(table, grammar.dialect, left.collect());
+        Scanned { values: values.undoing(undone.into_iter().map(|(_, row)| row).collect()), operands, rest }
     }
 }
 

@@ -27,6 +27,8 @@ pub struct Row {
     pub section: Section,
     /// Whether it is one of the few on the first screen of help.
     pub essential: bool,
+    /// Whether it says what one job does: it has no place in a configuration file.
+    pub of_one_job: bool,
     /// It is known and cannot be had: why, and on a second line what to do instead.
     pub refusal: Option<&'static str>,
 }
@@ -124,26 +126,37 @@ const PLACES: Takes = Takes::Word {
     absent: "cst",
 };
 
+/// Of every command that a configuration file has a say in.
+const CONFIG: Row = row(
+    "config",
+    Some('C'),
+    Takes::One("FILE"),
+    Section::Copying,
+    "options from FILE, and not from the configuration of\nuser and system (haul help config)",
+)
+.of_one_job();
+
 /// Options of a copy.
 pub const COPY: &[Row] = &[
     row("recursive", Some('r'), Takes::Nothing, Section::Copying, "copy directories with all that is in them").bbcp(1).essential(),
-    row("force", Some('f'), Takes::Nothing, Section::Copying, "replace files that exist and differ").bbcp(1).essential(),
-    row("omit", Some('O'), Takes::Nothing, Section::Copying, "leave out files that exist, whatever is in them").bbcp(4),
+    row("force", Some('f'), Takes::Nothing, Section::Copying, "replace files that exist and differ").bbcp(1).essential().of_one_job(),
+    row("omit", Some('O'), Takes::Nothing, Section::Copying, "leave out files that exist, whatever is in them").bbcp(4).of_one_job(),
     row("preserve", Some('p'), Takes::Nothing, Section::Copying, "keep mode, owner, group (times are always kept)").bbcp(1).essential(),
     row("mode", Some('m'), Takes::One("[DIRS/][FILES]"), Section::Copying, "octal modes of what is made, such as 750/640").bbcp(1),
     row("mkdir", Some('A'), Takes::Nothing, Section::Copying, "make the target directory if it is missing").bbcp(2),
-    row("dirbase", Some('d'), Takes::One("BASE"), Section::Copying, "relative sources are below BASE, and come to lie in\nthe same directories below the target").bbcp(3),
+    row("dirbase", Some('d'), Takes::One("BASE"), Section::Copying, "relative sources are below BASE, and come to lie in\nthe same directories below the target").bbcp(3).of_one_job(),
     row("symlinks", Some('@'), Takes::One("MODE"), Section::Copying, "links in directories: keep (default), follow, ignore").bbcp(2),
     row("readable", Some('+'), Takes::Nothing, Section::Copying, "leave out what cannot be read in directories").bbcp(3),
     row("no-empty-dirs", Some('^'), Takes::Nothing, Section::Copying, "leave out directories with nothing in them").bbcp_letter(),
     row("order", Some('o'), Takes::Nothing, Section::Copying, "write in ascending order: one stream, through the\npage cache").bbcp(1),
-    row("pipe", Some('N'), Takes::One("ENDS"), Section::Copying, "the source (i), the target (o) or both (io) are\nprograms, for the host's shell, or FIFOs").bbcp(4),
-    row("realtime", Some('R'), Takes::Time { name: "TIME", absent: "10s" }, Section::Copying, "follow a file that grows, until it has not grown for\nTIME (default: 10s)").bbcp(4),
+    row("pipe", Some('N'), Takes::One("ENDS"), Section::Copying, "the source (i), the target (o) or both (io) are\nprograms, for the host's shell, or FIFOs").bbcp(4).of_one_job(),
+    row("realtime", Some('R'), Takes::Time { name: "TIME", absent: "10s" }, Section::Copying, "follow a file that grows, until it has not grown for\nTIME (default: 10s)").bbcp(4).of_one_job(),
     row("append", Some('a'), Takes::Place("DIR"), Section::Copying, "where the target records what is in unfinished\nfiles (default: beside them)").bbcp(1),
     row("no-resume", None, Takes::Nothing, Section::Copying, "begin anew, and record nothing of unfinished files"),
     row("no-keep", None, Takes::Nothing, Section::Copying, "remove unfinished files when the copy fails"),
     row("nofschk", Some('F'), Takes::Nothing, Section::Copying, "begin files for which there is no room, too").bbcp(4),
     row("timelimit", Some('t'), Takes::One("TIME"), Section::Copying, "give up after TIME (90, 10m, 2h); the same command\ngoes on").bbcp(1),
+    CONFIG.bbcp(6),
     row("archive", None, Takes::Nothing, Section::Copying, "rsync's word for -r -p"),
     row("streams", Some('s'), Takes::One("N"), Section::Moving, "parallel streams, 1 to 256 (default: automatic)").bbcp(1).essential(),
     row("congestion", None, Takes::One("NAME"), Section::Moving, "congestion control (default: by the path)"),
@@ -164,7 +177,7 @@ pub const COPY: &[Row] = &[
     row("idfile", Some('i'), Takes::One("KEY"), Section::Reaching, "ssh's identity file").bbcp(1).essential(),
     row("ssh-port", None, Takes::One("PORT"), Section::Reaching, "ssh's port").essential(),
     row("ssh-option", None, Takes::Each("OPTION"), Section::Reaching, "passed to ssh as -o OPTION; can be repeated"),
-    row("rsh", None, Takes::One("COMMAND"), Section::Reaching, "rsync's: 'ssh -p PORT -i KEY -o OPTION'"),
+    row("rsh", None, Takes::One("COMMAND"), Section::Reaching, "rsync's: 'ssh -p PORT -i KEY -o OPTION'").of_one_job(),
     row("source-command", Some('S'), Takes::One("COMMAND"), Section::Reaching, "starts haul at a remote source (see -T)").letter_only().bbcp_letter(),
     row("target-command", Some('T'), Takes::One("COMMAND"), Section::Reaching, "starts haul at a remote target, for example\n'ssh %I -l %U %H /opt/bin/haul'; %I is -i KEY,\n%U the user, %H the host, %4 nothing or -4").letter_only().bbcp_letter(),
     row("callback", Some('H'), Takes::One("HOST"), Section::Reaching, "connect to HOST or HOST:PORT for the data, and to\nnothing else: an address of the end that accepts").bbcp(2),
@@ -181,28 +194,27 @@ pub const COPY: &[Row] = &[
     row("silence", None, Takes::One("TIME"), Section::Reaching, "a host that says nothing for TIME is lost\n(default: 13s)"),
     row("verify", None, Takes::One("HOW"), Section::Verifying, "memory: the target hashes what it writes, too;\ndisk: it reads back what it has written, past the\npage cache, and has sent again what differs"),
     row("fsync", Some('y'), FSYNC, Section::Verifying, "full (default): files and their names are on the\ndisk when haul is done; data: only what is in them;\nnone; d and dd are bbcp's data and full").or("sync").bbcp_as("sync", 4),
-    row("checksums", None, Takes::One("FILE"), Section::Verifying, "lines for b3sum --check (-: standard output)").essential(),
+    row("checksums", None, Takes::One("FILE"), Section::Verifying, "lines for b3sum --check (-: standard output)").essential().of_one_job(),
     row("progress", Some('P'), Takes::One("SECONDS"), Section::Showing, "a progress line every SECONDS, in bbcp's form").bbcp(4).essential(),
     row("json", None, Takes::Nothing, Section::Showing, "events on standard output, one object a line").essential(),
     row("quiet", None, Takes::Nothing, Section::Showing, "nothing but errors").essential(),
     row("verbose", Some('v'), Takes::Repeats, Section::Showing, "more about the connection and the ends; -vv about\nthe path, -vvv each file").bbcp(1),
-    row("vverbose", Some('V'), Takes::Nothing, Section::Showing, "the same as -vv").bbcp(2),
-    row("debug", Some('D'), Takes::Nothing, Section::Showing, "the same as -vvv").bbcp(5),
+    row("vverbose", Some('V'), Takes::Nothing, Section::Showing, "the same as -vv").bbcp(2).of_one_job(),
+    row("debug", Some('D'), Takes::Nothing, Section::Showing, "the same as -vvv").bbcp(5).of_one_job(),
     row("logfile", Some('l'), Takes::One("FILE"), Section::Showing, "add to FILE what would be shown on standard error").bbcp(1),
-    row("version", Some('#'), Takes::Nothing, Section::Showing, "the version of haul").bbcp(7),
-    row("license", Some('$'), Takes::Nothing, Section::Showing, "the license of haul").bbcp(7),
-    row("help", Some('h'), Takes::Perhaps("WHAT"), Section::Showing, "this help; --help all for every option, or the name\nof an option or a command").bbcp(1),
+    row("version", Some('#'), Takes::Nothing, Section::Showing, "the version of haul").bbcp(7).of_one_job(),
+    row("license", Some('$'), Takes::Nothing, Section::Showing, "the license of haul").bbcp(7).of_one_job(),
+    row("help", Some('h'), Takes::Perhaps("WHAT"), Section::Showing, "this help; --help all for every option, or the name\nof an option or a command").bbcp(1).of_one_job(),
     row("keep", Some('k'), Takes::Nothing, Section::Accepted, "unfinished files are always kept").or("partial").bbcp(1),
     row("ptime", Some('~'), Takes::Nothing, Section::Accepted, "times are always kept").bbcp(2),
     row("error-check", Some('e'), Takes::Nothing, Section::Accepted, "every frame is always checked").letter_only().bbcp_letter(),
     row("gross", Some('g'), Takes::Nothing, Section::Accepted, "empty directories are copied").bbcp(1),
     row("truncate", Some('K'), Takes::Nothing, Section::Accepted, "with -f: what is replaced stays until the new file\nis whole").letter_only().bbcp_letter(),
     row("nodns", Some('n'), Takes::Nothing, Section::Accepted, "addresses are never looked up").bbcp(1),
-    row("netlogger", Some('L'), Takes::One("OPTIONS"), Section::Unlisted, "NetLogger").letter_only().bbcp_letter().refused("haul does not write NetLogger's events\n--json gives the events of a copy, one object a line"),
-    row("dry-run", None, Takes::Nothing, Section::Unlisted, "show what would be copied").refused("haul cannot show what it would copy without copying it yet\nhaul status PATH shows what earlier copies have left unfinished"),
-    row("checksum", Some('E'), Takes::One("ALGORITHM"), Section::Unlisted, "digests").bbcp(5).refused("other digests than BLAKE3 are not there yet\n--checksums FILE writes BLAKE3, which every copy is compared with"),
-    row("config", Some('C'), Takes::One("FILE"), Section::Unlisted, "options from a file").bbcp(6).refused("a configuration file is not there yet\nwrite the options on the command line; compression (scp's and rsync's -C, -z) is automatic"),
-    row("infiles", Some('I'), Takes::One("FILE"), Section::Unlisted, "sources from a file").bbcp(2).refused("lists of sources are not there yet\nxargs -a FILE sh -c 'haul \"$@\" TARGET' haul does the same"),
+    row("netlogger", Some('L'), Takes::One("OPTIONS"), Section::Unlisted, "NetLogger").letter_only().bbcp_letter().refused("haul does not write NetLogger's events\n--json gives the events of a copy, one object a line").of_one_job(),
+    row("dry-run", None, Takes::Nothing, Section::Unlisted, "show what would be copied").refused("haul cannot show what it would copy without copying it yet\nhaul status PATH shows what earlier copies have left unfinished").of_one_job(),
+    row("checksum", Some('E'), Takes::One("ALGORITHM"), Section::Unlisted, "digests").bbcp(5).refused("other digests than BLAKE3 are not there yet\n--checksums FILE writes BLAKE3, which every copy is compared with").of_one_job(),
+    row("infiles", Some('I'), Takes::One("FILE"), Section::Unlisted, "sources from a file").bbcp(2).refused("lists of sources are not there yet\nxargs -a FILE sh -c 'haul \"$@\" TARGET' haul does the same").of_one_job(),
 ];
 
 /// Options of `haul verify`: those of a copy that say what is read, and how.
@@ -279,6 +291,7 @@ pub const VERIFY: &[Row] = &[
         "add to FILE what would be shown on standard error",
     ),
     row("timelimit", Some('t'), Takes::One("TIME"), Section::Showing, "give up after TIME (90, 10m, 2h)"),
+    CONFIG,
     row("help", Some('h'), Takes::Nothing, Section::Showing, "this help"),
     row("secret-file", None, Takes::One("FILE"), Section::Reaching, "the secret for haul://HOST, in FILE's first line"),
 ];
@@ -295,6 +308,7 @@ pub const DEMO: &[Row] = &[
 pub const PARTIALS: &[Row] = &[
     row("append", Some('a'), Takes::One("DIR"), Section::Copying, "the DIR of the copies' -a, where their records lie"),
     row("json", None, Takes::Nothing, Section::Showing, "one object a line"),
+    CONFIG,
     row("help", Some('h'), Takes::Nothing, Section::Showing, "this help"),
 ];
 
@@ -372,6 +386,7 @@ const fn row(id: &'static str, letter: Option<char>, takes: Takes, section: Sect
         help,
         section,
         essential: false,
+        of_one_job: false,
         refusal: None,
     }
 }
@@ -419,9 +434,19 @@ impl Row {
         self
     }
 
+    const fn of_one_job(mut self) -> Self {
+        self.of_one_job = true;
+        self
+    }
+
     const fn refused(mut self, why: &'static str) -> Self {
         self.refusal = Some(why);
         self
+    }
+
+    /// Whether it is of this name in a configuration file, where each has one.
+    pub fn has_key(&self, key: &str) -> bool {
+        self.id == key || self.alias == Some(key)
     }
 
     /// How a person types it, without its argument: `--streams`, or `-S` where there is no long form.

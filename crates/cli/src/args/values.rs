@@ -22,6 +22,12 @@ pub struct Values {
     table: &'static [Row],
     dialect: Dialect,
     given: Vec<(&'static Row, Option<OsString>)>,
+    /// So many of those, the first ones, were typed; the others come from a file.
+    typed: usize,
+    /// Options for which the default was asked for.
+    undone: Vec<&'static Row>,
+    /// What holds for logging in at a remote target, where that is not the same as at a remote source.
+    at_target: Option<Box<Values>>,
 }
 
 impl fmt::Debug for Values {
@@ -33,7 +39,43 @@ impl fmt::Debug for Values {
 impl Values {
     /// Those of `table` that were found, in their order.
     pub fn new(table: &'static [Row], dialect: Dialect, given: Vec<(&'static Row, Option<OsString>)>) -> Self {
-        Self { table, dialect, given }
+        Self { table, dialect, typed: given.len(), given, undone: Vec::new(), at_target: None }
+    }
+
+    /// Where `rows` are to be as if nothing had said them, whatever a file says.
+    pub fn undoing(self, rows: Vec<&'static Row>) -> Self {
+        Self { undone: rows, ..self }
+    }
+
+    /// The same with what a file says.
+    pub fn and(mut self, more: Vec<(&'static Row, Option<OsString>)>) -> Self {
+        self.given.extend(more);
+        self
+    }
+
+    /// The same where other options hold for logging in at the target.
+    pub fn logging_in_at_target_as(self, target: Self) -> Self {
+        Self { at_target: Some(Box::new(target)), ..self }
+    }
+
+    /// The options that hold for logging in at the target, where they are not these.
+    pub fn at_target(&self) -> Option<&Self> {
+        self.at_target.as_deref()
+    }
+
+    /// The options that there are.
+    pub fn table(&self) -> &'static [Row] {
+        self.table
+    }
+
+    /// Options for which the default was asked for.
+    pub fn undone(&self) -> &[&'static Row] {
+        &self.undone
+    }
+
+    /// Whether somebody typed this option: a file said nothing of it.
+    pub fn is_typed(&self, id: &str) -> bool {
+        self.given.iter().take(self.typed).any(|(row, _)| row.id == id)
     }
 
     /// Whose way of writing it was.
@@ -41,7 +83,7 @@ impl Values {
         self.dialect
     }
 
-    /// All options that were typed, in their order.
+    /// All options that were given, in their order.
     pub fn given(&self) -> &[(&'static Row, Option<OsString>)] {
         &self.given
     }

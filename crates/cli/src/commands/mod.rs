@@ -1,6 +1,7 @@
 //! The commands: one file each. Each returns an exit status.
 
 pub mod clean;
+pub mod config;
 pub mod copy;
 pub mod demo;
 mod places;
@@ -16,19 +17,32 @@ use haul_engine::spec::Program;
 
 use crate::args::Dialect;
 use crate::args::parse::{Command, parse};
+use crate::args::values::Values;
 use crate::exit::Exit;
+use crate::resolve::{Hosts, hosts};
 use crate::show;
 
 /// Does what the words after the program's name ask for; `program` is that name.
 pub fn run(program: &OsStr, words: Vec<OsString>) -> u8 {
     let dialect = Dialect::of(program);
     let exists = |name: &OsStr| std::fs::symlink_metadata(name).is_ok();
+    let with_files = |values, hosts: &Hosts| crate::config::complete(values, hosts).map_err(anyhow::Error::from);
+    let between = |values: Values, operands: &[OsString]| {
+        let hosts = hosts(&values, operands)?;
+        with_files(values, &hosts)
+    };
+    let here = |values| with_files(values, &Hosts::default());
     let done = match parse(dialect, words, &exists) {
-        Ok(Command::Copy(values, operands)) => copy::run(&values, &operands),
-        Ok(Command::Verify(values, operands)) => verify::run(&values, &operands),
-        Ok(Command::Demo(own, copy)) => demo::run(&own, &copy),
-        Ok(Command::Status(values, paths)) => status::run(&values, &paths),
-        Ok(Command::Clean(values, paths)) => clean::run(&values, &paths),
+        Ok(Command::Copy(values, operands)) => {
+            between(values, &operands).and_then(|values| copy::run(&values, &operands))
+        }
+        Ok(Command::Verify(values, operands)) => {
+            between(values, &operands).and_then(|values| verify::run(&values, &operands))
+        }
+        Ok(Command::Demo(own, copy)) => here(copy).and_then(|copy| demo::run(&own, &copy)),
+        Ok(Command::Status(values, paths)) => here(values).and_then(|values| status::run(&values, &paths)),
+        Ok(Command::Clean(values, paths)) => here(values).and_then(|values| clean::run(&values, &paths)),
+        Ok(Command::Config(values, as_json, host)) => config::run(&values, as_json, host.as_ref()),
         Ok(Command::Serve(values, directory)) => serve::run(&values, directory.as_deref()),
         Ok(Command::Worker(what)) => return worker::run(&what),
         Ok(Command::Print(text)) => {

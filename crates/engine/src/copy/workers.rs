@@ -338,7 +338,8 @@ fn start_one(
     stop: &Cancel,
     sender: &Sender<(usize, Result<Greeted, Error>)>,
 ) -> Result<thread::JoinHandle<()>, Error> {
-    let (host, access, program) = (host.clone(), job.access.clone(), program.clone());
+    let access = if role == Role::Target { job.access.of_target() } else { job.access.clone() };
+    let (host, program) = (host.clone(), program.clone());
     let (stop, sender) = (stop.clone(), sender.clone());
     let standard = Standard::of(&job.options);
     let spawned = thread::Builder::new().name(START_THREAD.into()).spawn(move || {

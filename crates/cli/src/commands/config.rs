@@ -1,0 +1,155 @@
+//! `haul config [HOST]`: which options are in force for a copy from or to a host, and where each of them comes from.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
+use haul_proto::path::escape;
+use serde_json::{Value, json};
+
+use crate::args::parse::command_host;
+use crate::args::table::{COPY, Row, Section, Takes};
+use crate::args::values::Values;
+use crate::config::{self, Loaded, Place, Said, Setting};
+use crate::exit::Exit;
+use crate::resolve::Hosts;
+
+/// What an option is set to, and by whom.
+struct Line<'a> {
+    row: &'static Row,
+    arguments: Vec<Option<OsString>>,
+    origin: Origin<'a>,
+}
+
+enum Origin<'a> {
+    Default,
+    CommandLine,
+    File(&'a Place),
+}
+
+/// Shows what is in force for a copy from or to `host`, or within this machine.
+pub fn run(values: &Values, as_json: bool, host: Option<&OsString>) -> anyhow::Result<Exit> {
+    let host = host.map(|host| command_host(host)).transpose()?;
+    let hosts = Hosts { source: host.clone(), target: host };
+    config::check(values.given().to_vec())?;
+    let files = config::load(values)?;
+    let Said { chosen, left_out } = config::said(values, &files, &hosts);
+    let rows = COPY.iter().filter(|row| !row.of_one_job && row.section != Section::Accepted);
+    let lines: Vec<_> = rows.flat_map(|row| lines(row, values, &chosen)).collect();
+    let text = match as_json {
+        true => lines.iter().map(|line| format!("{}\n", line.json())).collect(),
+        false => words(&files, &lines, &left_out),
+    };
+    super::print(&text);
+    Ok(Exit::Done)
+}
+
+/// An option may have several lines, where several places say something of it.
+fn lines<'a>(row: &'static Row, values: &Values, chosen: &'a [Setting]) -> Vec<Line<'a>> {
+    let typed = values.given().iter().filter(|(given, _)| given.id == row.id).map(|(_, argument)| argument.clone());
+    let typed = Line { row, arguments: typed.collect(), origin: Origin::CommandLine };
+    let is_undone = values.undone().iter().any(|undone| undone.id == row.id);
+    let from_files = chosen.iter().filter(|setting| setting.row.id == row.id);
+    let from_files = from_files.map(|Setting { arguments, place, .. }| Line {
+        row,
+        arguments: arguments.clone(),
+        origin: Origin::File(place),
+    });
+    let all = Some(typed).filter(|line| is_undone || !line.arguments.is_empty()).into_iter().chain(from_files);
+    let mut all: Vec<_> = all.collect();
+    if all.is_empty() {
+        all.push(Line { row, arguments: Vec::new(), origin: Origin::Default });
+    }
+    all
+}
+
+fn words(files: &[Loaded], lines: &[Line<'_>], left_out: &[(Setting, crate::args::UsageError)]) -> String {
+    let mut text = String::new();
+    for file in files {
+        text.push_str(&format!("{}{}\n", file.shown, if file.is_there() { "" } else { " (not there)" }));
+    }
+    text.push('\n');
+    for line in lines {
+        text.push_str(&format!("{:<16} {:<20} {}\n", line.row.id, line.value(), line.origin.words()));
+    }
+    for (setting, why) in left_out {
+        let why = why.to_string();
+        let why = why.lines().next().unwrap_or_default();
+        text.push_str(&format!("\nleft out: {}: {why}\n", Origin::File(&setting.place).words()));
+    }
+    text
+}
+
+impl Origin<'_> {
+    fn words(&self) -> String {
+        match self {
+            Self::Default => "default".to_owned(),
+            Self::CommandLine => "command line".to_owned(),
+            Self::File(Place { file, line, host: None }) => format!("{file}:{line}"),
+            Self::File(Place { file, line, host: Some(host) }) => {
+                format!("{file}:{line} [host.\"{}\"]", escape(host.as_bytes()))
+            }
+        }
+    }
+}
+
+/// What the help names as the default: `(default: 13s)`, or `auto (default)`.
+fn default(row: &Row) -> Option<String> {
+    let help = row.help.lines().collect::<Vec<_>>().join(" ");
+    if let Some((_, rest)) = help.split_once("(default: ") {
+        return rest.split(')').next().map(str::to_owned);
+    }
+    let (before, _) = help.split_once(" (default)")?;
+    before.rsplit(' ').next().map(str::to_owned)
+}
+
+impl Line<'_> {
+    /// As it would be typed; for the default what the help says of it.
+    fn value(&self) -> String {
+        let is_flag = matches!(self.row.takes, Takes::Nothing);
+        let shown =
+            |argument: &Option<OsString>| argument.as_ref().map_or_else(String::new, |text| escape(text.as_bytes()));
+        match self.arguments.as_slice() {
+            [] if is_flag => "off".to_owned(),
+            [] => default(self.row).unwrap_or_else(|| "-".to_owned()),
+            [..] if is_flag => "on".to_owned(),
+            [None, ..] if self.row.takes == Takes::Repeats => self.arguments.len().to_string(),
+            [None] => "on".to_owned(),
+            several => several.iter().map(shown).collect::<Vec<_>>().join(", "),
+        }
+    }
+
+    fn json(&self) -> Value {
+        let argument = |argument: &Option<OsString>| match argument {
+            Some(text) => Value::from(text.to_string_lossy()),
+            None => Value::Bool(true),
+        };
+        let value: Vec<_> = self.arguments.iter().map(argument).collect();
+        let (origin, place) = match self.origin {
+            Origin::Default => ("default", None),
+            Origin::CommandLine => ("command line", None),
+            Origin::File(place) => ("file", Some(place)),
+        };
+        let mut line = json!({ "option": self.row.id, "values": value, "origin": origin });
+        if let Some(Place { file, line: number, host }) = place {
+            line["file"] = json!(**file);
+            line["line"] = json!(number);
+            line["host"] = json!(host.as_deref());
+        }
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_those_of_the_help() {
+        let of = |id| COPY.iter().find(|row| row.id == id).and_then(default);
+        assert_eq!(of("silence").as_deref(), Some("13s"));
+        assert_eq!(of("compress").as_deref(), Some("auto"));
+        assert_eq!(of("symlinks").as_deref(), Some("keep"));
+        assert_eq!(of("windowsz").as_deref(), Some("the kernel's tuning"));
+        assert_eq!(of("idfile"), None);
+    }
+}

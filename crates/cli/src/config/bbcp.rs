@@ -1,0 +1,171 @@
+//! bbcp's files of options, under its name: `-C FILE`, and what `bbcp_CONFIGFN` names, else `~/.bbcp.cf`.
+//!
+//! Each line has an option as on the command line, and the rest of the line is its argument, spaces and all. A file counts
+//! where it is named: what comes later on the command line goes before it.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use super::{Given, file};
+use crate::args::parse::refused;
+use crate::args::scan::{Grammar, Scanned, scan};
+use crate::args::table::COPY;
+use crate::args::values::Values;
+use crate::args::{Dialect, UsageError};
+use crate::resolve::settings;
+
+/// How many files may name each other.
+const DEPTH_MAX: usize = 4;
+
+/// What was typed, with what is in files.
+pub fn complete(values: &Values) -> Result<Values, UsageError> {
+    let mut given = Vec::new();
+    if let Some(path) = everybodys() {
+        add(&mut given, &path, 0)?;
+    }
+    for (row, argument) in values.given() {
+        match argument {
+            Some(path) if row.id == "config" => add(&mut given, Path::new(path), 0)?,
+            _ => given.push((*row, argument.clone())),
+        }
+    }
+    Ok(Values::new(values.table(), Dialect::Bbcp, given))
+}
+
+/// The file that is read without being named on the command line.
+fn everybodys() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let at_home = || variable("HOME").map(|home| home.join(".bbcp.cf")).filter(|path| path.exists());
+    variable("bbcp_CONFIGFN").or_else(at_home)
+}
+
+/// Adds what a file says.
+fn add(given: &mut Vec<Given>, path: &Path, depth: usize) -> Result<(), UsageError> {
+    let shown = file::shown(path);
+    let text = file::read(path)?.ok_or_else(|| UsageError::new(format!("{shown}: there is no such file")))?;
+    if depth == DEPTH_MAX {
+        return Err(UsageError::new(format!("{shown}: files of options name each other")).remedy("leave out one -C"));
+    }
+    for (at, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let here = |error: UsageError| error.at(&format!("{shown}:{}", at + 1));
+        for (row, argument) in options(line).map_err(here)? {
+            match argument {
+                Some(path) if row.id == "config" => add(given, Path::new(&path), depth + 1)?,
+                argument => given.push((row, argument)),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The options of a line, each understood.
+fn options(line: &str) -> Result<Vec<Given>, UsageError> {
+    let (option, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let words = [option, argument.trim_start()].into_iter().filter(|word| !word.is_empty());
+    let grammar = Grammar { dialect: Dialect::Bbcp, operands: 0, has_rest: false };
+    let Scanned { values, operands, .. } = scan(COPY, words.map(OsString::from).collect(), grammar)?;
+    if !option.starts_with('-') {
+        return Err(UsageError::new(format!("{}: is not an option", file::shown(Path::new(line)))));
+    }
+    let one_a_line = |error: UsageError| error.remedy("a line has one option, and the rest of it is its argument");
+    if let Some(word) = operands.first() {
+        let word = file::shown(Path::new(OsStr::new(word)));
+        return Err(one_a_line(UsageError::new(format!("{word}: is not an argument of {option}"))));
+    }
+    for (row, argument) in values.given() {
+        if let Some(why) = row.refusal {
+            return Err(refused(row, why));
+        }
+        if ["help", "version", "license"].contains(&row.id) {
+            return Err(UsageError::new(format!("{}: can only stand on the command line", row.typed())));
+        }
+        settings(&Values::new(COPY, Dialect::Bbcp, vec![(row, argument.clone())]), false)
+            .map_err(|error| if argument.is_some() { one_a_line(error) } else { error })?;
+    }
+    Ok(values.given().to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(lines: &str) -> Result<Vec<String>, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("options");
+        std::fs::write(&path, lines.replace("HERE", &dir.path().to_string_lossy())).unwrap();
+        let mut given = Vec::new();
+        let here = dir.path().to_string_lossy().into_owned();
+        add(&mut given, &path, 0).map_err(|error| error.to_string().replace(&here, ""))?;
+        let shown = |(row, argument): Given| match argument {
+            Some(argument) => format!("{} {}", row.id, argument.to_string_lossy()),
+            None => row.id.to_owned(),
+        };
+        Ok(given.into_iter().map(shown).collect())
+    }
+
+    #[test]
+    fn each_line_has_an_option_and_the_rest_of_it_is_its_argument() {
+        let lines = "# ours\n\n-S ssh -x -a %I -l %U %H bin/bbcp\n-rf\n-w 8m  \n--streams 4\n-4\n-c 3\n";
+        let expected = [
+            "source-command ssh -x -a %I -l %U %H bin/bbcp",
+            "recursive",
+            "force",
+            "windowsz 8m",
+            "streams 4",
+            "ipv4",
+            "compress 3",
+        ];
+        assert_eq!(said(lines).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        let all = [
+            "-r\n-s 999",
+            "-P 2 -V",
+            "-r x",
+            "streams = 4",
+            "--json",
+            "-h",
+            "-L x",
+            "-C HERE/options",
+            "-s",
+            "-C /absent/file",
+        ];
+        let said = all.map(|lines| format!("{lines}\n    {}", said(lines).unwrap_err().replace('\n', "\n    ")));
+        insta::assert_snapshot!(said.join("\n"), @r#"
+        -r
+        -s 999
+            /options:2: --streams 999: needs a whole number from 1 to 256
+            a line has one option, and the rest of it is its argument
+        -P 2 -V
+            /options:1: --progress 2 -V: needs a whole number from 1 to 86400
+            a line has one option, and the rest of it is its argument
+        -r x
+            /options:1: x: is not an argument of -r
+            a line has one option, and the rest of it is its argument
+        streams = 4
+            /options:1: streams = 4: is not an option
+        --json
+            /options:1: bbcp has no option --json
+            bbcp -h lists them; under its own name haul has more
+        -h
+            /options:1: --help: can only stand on the command line
+        -L x
+            /options:1: -L: haul does not write NetLogger's events
+            --json gives the events of a copy, one object a line
+        -C HERE/options
+            /options: files of options name each other
+            leave out one -C
+        -s
+            /options:1: --streams needs an argument
+            -s, --streams N: parallel streams, 1 to 256 (default: automatic)
+        -C /absent/file
+            /absent/file: there is no such file
+        "#);
+    }
+}

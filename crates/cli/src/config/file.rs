@@ -1,0 +1,120 @@
+//! The files that haul is configured by: where they are, and what may be read.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use haul_engine::fs::describe;
+use haul_proto::path::escape;
+
+use crate::args::UsageError;
+
+/// Most that one of them may hold, in bytes.
+pub const CONFIG_MAX: usize = 256 << 10;
+/// Of all users of this machine.
+const SYSTEM: &str = "/etc/haul/config.toml";
+/// Bits of a mode that let others write.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+
+/// Where configuration lies, the more important file first. What is not there says nothing.
+pub fn places() -> Vec<PathBuf> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let config = variable("XDG_CONFIG_HOME").filter(|dir| dir.is_absolute());
+    let users = config.or_else(|| variable("HOME").map(|home| home.join(".config")));
+    users.map(|dir| dir.join("haul/config.toml")).into_iter().chain([PathBuf::from(SYSTEM)]).collect()
+}
+
+/// A path as messages name it.
+pub fn shown(path: &Path) -> String {
+    escape(path.as_os_str().as_bytes())
+}
+
+/// What is in a file; `None` where there is none. What others than its user and root could have written is not read: it can
+/// name commands.
+pub fn read(path: &Path) -> Result<Option<String>, UsageError> {
+    let failed = |error: &std::io::Error| UsageError::new(format!("{}: {}", shown(path), describe(error)));
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
+        // A home directory that is closed is somebody else's, as where sudo keeps HOME.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied && path.symlink_metadata().is_err() => {
+            return Ok(None);
+        }
+        Err(error) => return Err(failed(&error)),
+    };
+    let metadata = file.metadata().map_err(|error| failed(&error))?;
+    // The null device is everybody's, and says nothing.
+    if !metadata.file_type().is_char_device() {
+        refuse_what_others_write(path, metadata.uid(), metadata.mode())?;
+    }
+    let mut bytes = Vec::new();
+    file.take(CONFIG_MAX as u64 + 1).read_to_end(&mut bytes).map_err(|error| failed(&error))?;
+    if bytes.len() > CONFIG_MAX {
+        return Err(UsageError::new(format!("{}: is no configuration: it is larger than 256 KiB", shown(path))));
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(Some(text)),
+        Err(_) => Err(UsageError::new(format!("{}: is no configuration: it is not UTF-8 text", shown(path)))),
+    }
+}
+
+fn refuse_what_others_write(path: &Path, owner: u32, mode: u32) -> Result<(), UsageError> {
+    let shown = shown(path);
+    let is_ours = owner == 0 || owner == rustix::process::geteuid().as_raw();
+    if !is_ours {
+        return Err(UsageError::new(format!("{shown}: belongs to another user, who could have commands started"))
+            .remedy("haul reads what belongs to you or to root; -C FILE names another file, -C /dev/null none"));
+    }
+    if mode & WRITABLE_BY_OTHERS != 0 {
+        return Err(UsageError::new(format!("{shown}: others can write it, and could have commands started"))
+            .remedy(format!("chmod go-w {shown}")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{Permissions, set_permissions, write};
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn what_others_can_write_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("config.toml");
+        write(&file, "streams = 2\n").unwrap();
+        let said = |mode| {
+            set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+            read(&file).map_err(|error| error.to_string().replace(&*dir.path().to_string_lossy(), ""))
+        };
+        assert_eq!(said(0o644), Ok(Some("streams = 2\n".into())));
+        let remedy = "/config.toml: others can write it, and could have commands started\nchmod go-w /config.toml";
+        assert_eq!([said(0o664), said(0o646)], [Err(remedy.into()), Err(remedy.into())]);
+        let other = rustix::process::geteuid().as_raw() + 1;
+        assert!(refuse_what_others_write(&file, other, 0o600).unwrap_err().to_string().contains("another user"));
+        assert!(refuse_what_others_write(&file, 0, 0o644).is_ok());
+    }
+
+    #[test]
+    fn what_is_not_there_says_nothing_and_neither_does_the_null_device() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(read(&dir.path().join("absent/config.toml")), Ok(None));
+        assert_eq!(read(Path::new("/dev/null")), Ok(Some(String::new())));
+        assert!(read(dir.path()).is_err(), "a directory");
+    }
+
+    #[test]
+    fn what_is_too_large_or_no_text_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        write(&file, vec![b'#'; CONFIG_MAX]).unwrap();
+        assert!(read(&file).is_ok());
+        write(&file, vec![b'#'; CONFIG_MAX + 1]).unwrap();
+        assert!(read(&file).unwrap_err().to_string().contains("larger than 256 KiB"));
+        write(&file, b"a = \"\xff\"").unwrap();
+        assert!(read(&file).unwrap_err().to_string().contains("not UTF-8"));
+        assert!(read(Path::new("/dev/zero")).is_err());
+    }
+}

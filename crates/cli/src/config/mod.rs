@@ -1,0 +1,173 @@
+//! Configuration: options of a copy that a file says, for all hosts or for those that a job is about.
+//!
+//! The command line goes before the user's file, that before the system's, and in a file the more particular section before
+//! the more general one. An option that cannot stand beside one that goes before it is left out: who types `--bwlimit` need
+//! not know of the `xfrrate` in a file. Nothing but the command of a person reads these files: no worker, and no library.
+
+mod bbcp;
+mod file;
+mod pattern;
+mod profile;
+
+use std::cmp::Reverse;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::args::table::Row;
+use crate::args::values::Values;
+use crate::args::{Dialect, UsageError, habits};
+use crate::resolve::Hosts;
+
+pub use self::profile::{Place, Setting, check};
+use self::profile::{Section, parse};
+
+/// What is about one host, and not about the job: each end has its own.
+const OF_A_LOGIN: [&str; 4] = ["idfile", "ssh-port", "ssh-option", "no-deploy"];
+/// What several sections say of it holds together, the more particular first: ssh takes the first that it reads.
+const ADDED_UP: &str = "ssh-option";
+
+/// An end of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Source,
+    Target,
+}
+
+/// A file that was looked for.
+#[derive(Debug)]
+pub struct Loaded {
+    /// Its path, as messages name it.
+    pub shown: String,
+    /// What it says; `None` where there is no such file.
+    sections: Option<Vec<Section>>,
+}
+
+impl Loaded {
+    /// Whether there is such a file.
+    pub fn is_there(&self) -> bool {
+        self.sections.is_some()
+    }
+}
+
+/// What files say to a job.
+#[derive(Debug, Default)]
+pub struct Said {
+    /// What is in force.
+    pub chosen: Vec<Setting>,
+    /// What is not, since it cannot stand beside what goes before it; and why.
+    pub left_out: Vec<(Setting, UsageError)>,
+}
+
+/// What was typed, with what files say of it, for a job between these hosts.
+pub fn complete(values: Values, hosts: &Hosts) -> Result<Values, UsageError> {
+    if values.dialect() == Dialect::Bbcp {
+        return bbcp::complete(&values);
+    }
+    let files = load(&values)?;
+    Ok(with_files(values, &files, hosts))
+}
+
+fn with_files(values: Values, files: &[Loaded], hosts: &Hosts) -> Values {
+    let given = |said: Said| said.chosen.iter().flat_map(Setting::given).collect();
+    if hosts.source.is_none() || hosts.target.is_none() {
+        let more = given(said(&values, files, hosts));
+        return values.and(more);
+    }
+    let [at_source, at_target] = [End::Source, End::Target].map(|end| given(said_at(&values, files, hosts, end)));
+    let typed = Values::new(values.table(), values.dialect(), values.given().to_vec());
+    values.and(at_source).logging_in_at_target_as(typed.and(at_target))
+}
+
+/// The files that are there to be read, the more important one first: `-C`, or the user's and the system's.
+pub fn load(values: &Values) -> Result<Vec<Loaded>, UsageError> {
+    let load = |path: &Path| {
+        let shown = file::shown(path);
+        let sections = file::read(path)?.map(|text| parse(&shown, &text)).transpose()?;
+        Ok(Loaded { shown, sections })
+    };
+    let Some(named) = values.last("config") else { return file::places().iter().map(|path| load(path)).collect() };
+    // Whoever knows scp may have meant something else.
+    let is_ours = named.as_bytes().ends_with(b".toml");
+    let perhaps = |error: UsageError| if is_ours { error } else { error.remedy(habits::SCPS_COMPRESSION) };
+    match load(Path::new(named)).map_err(perhaps)? {
+        Loaded { shown, sections: None } => Err(perhaps(UsageError::new(format!("-C {shown}: there is no such file")))),
+        loaded => Ok(vec![loaded]),
+    }
+}
+
+/// What files say to a job between these hosts. Of what is about a login, that at the first remote end.
+pub fn said(values: &Values, files: &[Loaded], hosts: &Hosts) -> Said {
+    let end = if hosts.source.is_none() && hosts.target.is_some() { End::Target } else { End::Source };
+    said_at(values, files, hosts, end)
+}
+
+fn said_at(values: &Values, files: &[Loaded], hosts: &Hosts, login: End) -> Said {
+    let mut said = Said::default();
+    let mut given = values.given().to_vec();
+    let mut closed: Vec<_> = values.undone().iter().map(|row| row.id).collect();
+    closed.extend(given.iter().map(|(row, _)| row.id).filter(|id| *id != ADDED_UP));
+    for (section, at) in files.iter().flat_map(|file| in_turn(file, hosts)) {
+        for setting in &section.settings {
+            let Setting { row, arguments, .. } = setting;
+            let is_there = values.table().iter().any(|known| known.id == row.id);
+            if !is_there || closed.contains(&row.id) || !is_about(row, at, login) {
+                continue;
+            }
+            if row.id != ADDED_UP || arguments.is_empty() {
+                closed.push(row.id);
+            }
+            let with_it: Vec<_> = given.iter().cloned().chain(setting.given()).collect();
+            match check(with_it.clone()) {
+                Ok(()) => {
+                    given = with_it;
+                    said.chosen.push(setting.clone());
+                }
+                Err(error) => said.left_out.push((setting.clone(), error)),
+            }
+        }
+    }
+    said
+}
+
+/// The ends that a section is for.
+#[derive(Debug, Clone, Copy)]
+struct Ends {
+    source: bool,
+    target: bool,
+}
+
+/// The sections of a file that are for this job, the more particular first; of two that are equally so, the target's.
+fn in_turn<'f>(file: &'f Loaded, hosts: &Hosts) -> Vec<(&'f Section, Ends)> {
+    let ends = |section: &Section| match &section.host {
+        None => Ends { source: true, target: true },
+        Some(pattern) => {
+            let is_for = |host: &Option<String>| host.as_ref().is_some_and(|host| pattern::matches(pattern, host));
+            Ends { source: is_for(&hosts.source), target: is_for(&hosts.target) }
+        }
+    };
+    let all = file.sections.iter().flatten().map(|section| (section, ends(section)));
+    let mut found: Vec<_> = all.filter(|(_, at)| at.source || at.target).collect();
+    found.sort_by_key(|(section, at)| Reverse((section.host.as_deref().map(pattern::rank), at.target)));
+    found
+}
+
+/// Whether what a section for these ends says of an option means this job.
+fn is_about(row: &Row, at: Ends, login: End) -> bool {
+    match row.id {
+        "source-command" => at.source,
+        "target-command" => at.target,
+        id if OF_A_LOGIN.contains(&id) => match login {
+            End::Source => at.source,
+            End::Target => at.target,
+        },
+        _ => true,
+    }
+}
+
+/// An option as it was given, perhaps with an argument.
+type Given = (&'static Row, Option<OsString>);
+
+#[cfg(test)]
+#[path = "config_tests.rs"]
+mod tests;

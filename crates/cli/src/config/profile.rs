@@ -1,0 +1,243 @@
+//! What is in a configuration file: options of a copy by their long names, for all hosts or for some.
+//!
+//! The values are those of the command line, and are tried with what reads that: a file in which anything is wrong is
+//! refused as a whole, also where the host at hand would not need it.
+
+use std::ffi::OsString;
+use std::ops::Range;
+use std::rc::Rc;
+
+use haul_proto::path::escape;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::pattern;
+use crate::args::nearest::nearest;
+use crate::args::scan::DEFAULT;
+use crate::args::table::{COPY, Row, Takes};
+use crate::args::values::Values;
+use crate::args::{Dialect, UsageError};
+use crate::resolve::settings;
+
+/// The table that has a table for each pattern of hosts.
+const HOST: &str = "host";
+/// Most times that `verbose` can be given.
+const VERBOSE_MAX: usize = 3;
+
+/// One thing that a file says.
+#[derive(Debug, Clone)]
+pub struct Setting {
+    /// The option.
+    pub row: &'static Row,
+    /// Its arguments, one for each time that it is given; none at all where its default is asked for.
+    pub arguments: Vec<Option<OsString>>,
+    /// Where it stands.
+    pub place: Place,
+}
+
+/// A line of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The file, as messages name it.
+    pub file: Rc<str>,
+    /// The line, from 1.
+    pub line: usize,
+    /// The pattern whose table it stands in.
+    pub host: Option<Rc<str>>,
+}
+
+/// What holds for the same hosts.
+#[derive(Debug)]
+pub struct Section {
+    /// The pattern of their names; `None` for every job.
+    pub host: Option<Rc<str>>,
+    /// In the order of the lines.
+    pub settings: Vec<Setting>,
+}
+
+impl Setting {
+    /// The option as often as it is given.
+    pub fn given(&self) -> impl Iterator<Item = (&'static Row, Option<OsString>)> {
+        self.arguments.iter().map(|argument| (self.row, argument.clone()))
+    }
+}
+
+/// The sections of a file's text, the more particular ones first; of two that are equally so, the later one.
+pub fn parse(file: &str, text: &str) -> Result<Vec<Section>, UsageError> {
+    let reader = Reader { file: file.into(), text };
+    let document = DeTable::parse(text).map_err(|error| {
+        let wrong = reader.wrong(error.span().unwrap_or_default(), error.message());
+        wrong.remedy(match text.lines().any(|line| line.starts_with('-')) {
+            true => "haul's own files have lines such as streams = 8; bbcp's are read under the name bbcp",
+            false => "a line is an option and its value, text in quotes: haul help config",
+        })
+    })?;
+    let mut general = Section { host: None, settings: Vec::new() };
+    let mut sections = Vec::new();
+    for (key, value) in in_order(document.get_ref()) {
+        match (&**key.get_ref(), value.get_ref()) {
+            (HOST, DeValue::Table(hosts)) => {
+                for (pattern, table) in in_order(hosts) {
+                    sections.push((pattern.span().start, reader.section(pattern, table)?));
+                }
+            }
+            (HOST, _) => return Err(reader.wrong(key.span(), "host is not an option").remedy("write [host.\"db*\"]")),
+            _ => general.settings.push(reader.setting(None, key, value)?),
+        }
+    }
+    sections.sort_by_key(|(at, section)| {
+        let rank = section.host.as_deref().map(pattern::rank);
+        std::cmp::Reverse((rank, *at))
+    });
+    let sections: Vec<_> = sections.into_iter().map(|(_, section)| section).chain([general]).collect();
+    sections.iter().try_for_each(refuse_contradictions)?;
+    Ok(sections)
+}
+
+/// What a table has, in the order of the file.
+fn in_order<'a, 't>(table: &'a DeTable<'t>) -> Vec<(&'a Spanned<toml::de::DeString<'t>>, &'a Spanned<DeValue<'t>>)> {
+    let mut entries: Vec<_> = table.iter().collect();
+    entries.sort_by_key(|(key, _)| key.span().start);
+    entries
+}
+
+/// Options that stand together and cannot: the line of the last one is named.
+fn refuse_contradictions(section: &Section) -> Result<(), UsageError> {
+    let mut given = Vec::new();
+    for setting in &section.settings {
+        given.extend(setting.given());
+        check(given.clone()).map_err(|error| setting.place.before(error))?;
+    }
+    Ok(())
+}
+
+/// What reads the command line has to understand it.
+pub fn check(given: Vec<(&'static Row, Option<OsString>)>) -> Result<(), UsageError> {
+    settings(&Values::new(COPY, Dialect::Haul, given), false).map(drop)
+}
+
+impl Place {
+    /// The error with the place in front of it.
+    pub fn before(&self, error: UsageError) -> UsageError {
+        error.at(&format!("{}:{}", self.file, self.line))
+    }
+}
+
+struct Reader<'t> {
+    file: Rc<str>,
+    text: &'t str,
+}
+
+impl Reader<'_> {
+    fn place(&self, span: &Range<usize>, host: Option<Rc<str>>) -> Place {
+        let before = self.text.as_bytes().iter().take(span.start);
+        Place { file: self.file.clone(), line: before.filter(|byte| **byte == b'\n').count() + 1, host }
+    }
+
+    fn wrong(&self, span: Range<usize>, what: &str) -> UsageError {
+        self.place(&span, None).before(UsageError::new(escape(what.as_bytes())))
+    }
+
+    fn section(
+        &self,
+        pattern: &Spanned<toml::de::DeString<'_>>,
+        table: &Spanned<DeValue<'_>>,
+    ) -> Result<Section, UsageError> {
+        let host: Rc<str> = Rc::from(&**pattern.get_ref());
+        let DeValue::Table(table) = table.get_ref() else {
+            let what = format!("host.{host} is not an option");
+            return Err(self
+                .wrong(pattern.span(), &what)
+                .remedy("write [host.\"db*\"], and its options on lines of their own"));
+        };
+        if let Some(odd) = host.chars().find(|letter| "@/".contains(*letter) || letter.is_whitespace()) {
+            let what = format!("[host.\"{host}\"]: the name of a host contains no {odd:?}");
+            return Err(self
+                .wrong(pattern.span(), &what)
+                .remedy("a pattern is a name, or one with * and ?, without user"));
+        }
+        let settings = in_order(table).into_iter().map(|(key, value)| self.setting(Some(&host), key, value));
+        Ok(Section { settings: settings.collect::<Result<_, _>>()?, host: Some(host) })
+    }
+
+    fn setting(
+        &self,
+        host: Option<&Rc<str>>,
+        key: &Spanned<toml::de::DeString<'_>>,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<Setting, UsageError> {
+        let place = self.place(&key.span(), host.cloned());
+        let row = row(key.get_ref()).map_err(|error| place.before(error))?;
+        let arguments = self.arguments(row, value).ok_or_else(|| place.before(wrong_kind(row, key.get_ref())))?;
+        let setting = Setting { row, arguments, place };
+        check(setting.given().collect()).map_err(|error| setting.place.before(error))?;
+        Ok(setting)
+    }
+
+    /// The arguments that a value stands for; `None` where the option has none of that kind.
+    fn arguments(&self, row: &Row, value: &Spanned<DeValue<'_>>) -> Option<Vec<Option<OsString>>> {
+        let takes_none = matches!(row.takes, Takes::Nothing | Takes::Repeats);
+        let may_take_none = takes_none || !matches!(row.takes, Takes::One(_) | Takes::Each(_));
+        let typed = |text: &str| Some(OsString::from(text));
+        match value.get_ref() {
+            DeValue::Boolean(false) if may_take_none => Some(Vec::new()),
+            DeValue::Boolean(true) if may_take_none => Some(vec![None]),
+            DeValue::String(text) if text.as_bytes() == DEFAULT => Some(Vec::new()),
+            DeValue::String(text) if !takes_none && !text.contains('\0') => Some(vec![typed(text)]),
+            DeValue::Integer(_) if row.takes == Takes::Repeats => {
+                let times = self.text[value.span()].parse().ok().filter(|times| *times <= VERBOSE_MAX)?;
+                Some(vec![None; times])
+            }
+            // As it stands there: what the command line does not understand as a number, a file does not, either.
+            DeValue::Integer(_) if !takes_none => Some(vec![typed(&self.text[value.span()])]),
+            DeValue::Array(several) if matches!(row.takes, Takes::Each(_)) => {
+                let each = several.iter().map(|one| match one.get_ref() {
+                    DeValue::Array(_) => None,
+                    _ => self.arguments(row, one).filter(|arguments| !arguments.is_empty()),
+                });
+                Some(each.collect::<Option<Vec<_>>>()?.concat())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The option of a name, if it may stand in a file.
+fn row(key: &str) -> Result<&'static Row, UsageError> {
+    let shown = escape(key.as_bytes());
+    match COPY.iter().find(|row| row.has_key(key)) {
+        Some(row) if row.of_one_job => Err(UsageError::new(format!("{shown}: can only stand on the command line"))
+            .remedy("haul help config says what can stand here")),
+        Some(row) => Ok(row),
+        None => {
+            let names: Vec<_> = COPY
+                .iter()
+                .filter(|row| !row.of_one_job)
+                .flat_map(|row| [Some(row.id), row.alias])
+                .flatten()
+                .chain([HOST])
+                .collect();
+            let unknown = UsageError::new(format!("there is no option {shown}"));
+            Err(match nearest(key, &names) {
+                Some(HOST) => unknown.remedy("did you mean [host.\"NAME\"]?"),
+                Some(near) => unknown.remedy(format!("did you mean {near}?")),
+                None => unknown.remedy("options have their long names here, without dashes: haul help config"),
+            })
+        }
+    }
+}
+
+fn wrong_kind(row: &Row, key: &str) -> UsageError {
+    let kind = match row.takes {
+        Takes::Nothing => "true or false",
+        Takes::Repeats => "true, false, or a number up to 3",
+        Takes::One(_) => "text in quotes or a number",
+        Takes::Each(_) => "text in quotes, or several: [\"...\", \"...\"]",
+        _ => "text in quotes, true or false",
+    };
+    UsageError::new(format!("{key}: needs {kind}"))
+}
+
+#[cfg(test)]
+#[path = "profile_tests.rs"]
+mod tests;
