@@ -1,5 +1,5 @@
-//! What a served worker is held to: what a server tells it, and what the kernel is told of that. Which Requests follow
-//! from it is in [`super::hold`].
+//! What a served worker is held to: what a server tells it, and what the kernel is told of that. Which Requests that allows
+//! is in `hold`.
 
 use haul_proto::wire::sandbox::{Confinement, Sandbox};
 use std::fs::File;
