@@ -126,6 +126,9 @@ fn what_is_there_can_be_compared_where_it_can_be_read() {
     sandbox.haul(["-r", "tree", &server.line]).run().succeeds();
     sandbox.haul(["verify", "-r", "tree", &server.at("tree")]).run().ends(2).says(["write-only"]);
     sandbox.haul(["verify", "-r", &server.at("tree"), "tree"]).run().ends(2).says(["write-only"]);
+    // Files that are there are left alone, and their digests would be told.
+    sandbox.haul(["-r", "-O", "-E", "md5", "tree", &server.line]).run().ends(2).says(["write-only", "no digests"]);
+    sandbox.haul(["-r", "-E", "%md5", "tree", &server.line]).run().succeeds();
     server.end().succeeds();
     let server = Serving::start(&sandbox, &["--read-only"]);
     for ends in [["tree", server.line.as_str()], ["tree/.", &server.at("tree")], [&server.at("tree/."), "tree"]] {

@@ -7,9 +7,11 @@
 
 pub mod advice;
 pub mod candidates;
+pub mod checksum;
 pub mod codec;
 pub mod compression;
 pub mod cpus;
+pub mod expected;
 pub mod group;
 pub mod ids;
 pub mod integrity;

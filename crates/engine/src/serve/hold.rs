@@ -34,6 +34,8 @@ impl Terms {
             }
             // The worker answers that it does not.
             ControllerMessage::Connect { routes: _, timeout_ms: _ } => Ok(()),
+            // Of lines that it has not asked for in its Request, the target takes none.
+            ControllerMessage::Expected(_) => Ok(()),
             ControllerMessage::Tunnel { connector: _ } | ControllerMessage::Begin { skip: _ } => Ok(()),
             ControllerMessage::Cancel => Ok(()),
         }
@@ -94,10 +96,8 @@ impl Terms {
             (Access::WriteOnly, Some(_)) => {
                 return Err("this server's directory is write-only: what is there is not compared".into());
             }
-            (Access::WriteOnly, None) if *digest_existing => {
-                return Err(
-                    "this server's directory is write-only: what is there is not read\nleave out --checksums".into()
-                );
+            (Access::WriteOnly, None) if *digest_existing || has_digests_of_target(settings) => {
+                return Err("this server's directory is write-only: no digests are told of what is there\nleave out --checksums, -E and --expect".into());
             }
             _ => {}
         }
@@ -139,6 +139,8 @@ impl Terms {
             all_paths: _,
             ports,
             silence_ms,
+            // Where nothing may be read, hold_target has looked at it.
+            checksum: _,
         } = settings;
         *cpus = haul_proto::cpus::Cpus::default();
         *ports = self.ports;
@@ -157,6 +159,11 @@ impl Terms {
 
 /// Programs are for those who could start them anyway.
 const NO_PIPES: &str = "a server starts no programs, and opens no pipes\nleave out -N";
+
+/// A target computes them of files that are there already, too.
+fn has_digests_of_target(settings: &SessionSettings) -> bool {
+    settings.checksum.as_ref().is_some_and(|checksum| !checksum.at_source)
+}
 
 fn refuse_following(links: Links) -> Result<(), String> {
     match links {

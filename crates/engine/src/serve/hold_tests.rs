@@ -1,7 +1,9 @@
 use super::*;
+use haul_proto::checksum::Algorithm;
 use haul_proto::cpus::Cpus;
 use haul_proto::ids::{JobId, JobNumber};
 use haul_proto::integrity::FrameLen;
+use haul_proto::wire::checksum::{Against, Checksum};
 use haul_proto::wire::handshake::Suite;
 use haul_proto::wire::limits::REKEY_BYTES;
 use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
@@ -35,6 +37,7 @@ fn settings() -> SessionSettings {
         all_paths: true,
         ports: Some((22, 22)),
         silence_ms: u32::MAX,
+        checksum: None,
     }
 }
 
@@ -94,6 +97,8 @@ fn of_target(access: Access, change: impl FnOnce(&mut TargetRequest)) -> Result<
 fn access_says_what_is_read_and_what_is_written() {
     let compares = |request: &mut TargetRequest| request.compare = Some(Links::Keep);
     let digests = |request: &mut TargetRequest| request.digest_existing = true;
+    let checksum = |at_source| Some(Checksum { algorithm: Algorithm::Md5, at_source, against: Against::Nothing });
+    let sums = |at_source| move |request: &mut TargetRequest| request.settings.checksum = checksum(at_source);
     for (access, reads, writes) in
         [(Access::ReadOnly, true, false), (Access::WriteOnly, false, true), (Access::Both, true, true)]
     {
@@ -102,6 +107,8 @@ fn access_says_what_is_read_and_what_is_written() {
         assert_eq!(of_target(access, |_| {}).is_ok(), writes, "{access:?}");
         assert_eq!(of_target(access, compares).is_ok(), reads, "{access:?}");
         assert_eq!(of_target(access, digests).is_ok(), reads && writes, "{access:?}");
+        assert_eq!(of_target(access, sums(false)).is_ok(), reads && writes, "{access:?}");
+        assert_eq!(of_target(access, sums(true)).is_ok(), writes, "{access:?}");
     }
 }
 
