@@ -154,6 +154,10 @@ fn pipes_are_the_clients_and_programs_nobodys() {
     for arguments in programs {
         sandbox.haul(arguments).run().ends(2).says(["starts no programs"]);
     }
+    sandbox.file("list", "tree\n");
+    sandbox.haul(["-I", "list", &server.at(".")]).run().succeeds();
+    sandbox.file("list", format!("{}\n", server.at("tree")));
+    sandbox.haul(["-I", "list", "back"]).run().ends(2).says(["sends no lists"]);
     sandbox.haul(["-p", "tree", &server.line]).run().ends(2).says(["leave out -p"]);
     sandbox.haul(["-m", "4755", "tree", &server.line]).run().ends(2).says(["no set-id"]);
     sandbox.haul(["-m", "666", "tree", &server.at("open")]).run().succeeds();

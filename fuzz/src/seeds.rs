@@ -20,6 +20,7 @@ use haul_proto::wire::feature::Features;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer};
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
 use haul_proto::wire::link::{Channel, encode_header};
+use haul_proto::wire::listed::{self, Listed, ListedKinds, Paths, Places};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::{
@@ -92,6 +93,7 @@ fn source_messages() -> Vec<SourceMessage> {
         SourceMessage::Differs { entry: EntryId(6), frames: vec![3..4, 7..1 << 33] },
         SourceMessage::Streams { count: 64, path: PathId(1) },
         SourceMessage::Ask { streams: vec![StreamId(3)], entries: vec![(EntryId(6), 2), (EntryId(9), 1)] },
+        SourceMessage::Passed { before: 512 },
     ]
 }
 
@@ -139,6 +141,15 @@ fn operand() -> Operand {
     Operand { name: Name::new(b"run7").ok(), directory: true, device: 1, inode: 2 }
 }
 
+fn listed_places() -> Vec<listed::Place> {
+    let name = |text: &str| Name::new(text.as_bytes()).ok();
+    let place = |below: &[&str], at| listed::Place {
+        below: below.iter().filter_map(|text| name(text)).collect(),
+        name: name(at),
+    };
+    vec![place(&["a", "b"], "c"), place(&[], "")]
+}
+
 fn rules() -> Rules {
     let modes = Modes { file: Some(0o640), directory: None, less_umask: true };
     let below = vec![Name::new(b"a").into_iter().collect(), Vec::new()];
@@ -150,6 +161,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
         ControllerMessage::Source(SourceRequest {
             settings: settings(),
             operands: vec![b"/a".to_vec(), b"b\xff".to_vec()],
+            listed: Listed::Below(b"/data".to_vec()),
             recursive: true,
             links: Links::Follow,
             leave_out: LeaveOut { unreadable: true, empty_directories: true },
@@ -163,6 +175,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             settings: settings(),
             path: b"/archive/".to_vec(),
             operands: vec![operand(), Operand { name: None, ..operand() }],
+            listed: ListedKinds::Files,
             source_boot: [5; 16],
             origin: [6; 32],
             again: false,
@@ -180,6 +193,12 @@ fn controller_messages() -> Vec<ControllerMessage> {
             pipe: Pipe::No,
             compare: Some(Links::Ignore),
         }),
+        ControllerMessage::ListedPaths(Paths {
+            first: 512,
+            paths: vec![b"a/b".to_vec(), b"\xff".to_vec()],
+            last: true,
+        }),
+        ControllerMessage::ListedPlaces(Places { first: 512, places: listed_places() }),
         ControllerMessage::Listen { address: None },
         ControllerMessage::Listen { address: Some(IpAddr::from([0xfd; 16])) },
         ControllerMessage::Connect {
@@ -240,6 +259,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::Skipped { path: b"a".to_vec(), text: text() },
         WorkerMessage::Checksum { path: b"a".to_vec(), digest: vec![7; 64] },
         WorkerMessage::Differs { path: b"a".to_vec(), differences: differences() },
+        WorkerMessage::Passed { before: 512 },
         WorkerMessage::Finished(Box::new(Final {
             counters,
             cpu_us: 5,

@@ -18,6 +18,7 @@ pub mod fs;
 mod lanes;
 mod lifeline;
 mod link;
+mod list;
 mod mending;
 mod network;
 pub mod os;

@@ -6,6 +6,7 @@
 //! kernel holds the worker to its directory.
 
 use haul_proto::path::escape;
+use haul_proto::wire::listed::Listed;
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::request::{ControllerMessage, Links, SessionSettings, SourceRequest, TargetRequest};
 use haul_proto::wire::rules::{Modes, Rules};
@@ -34,8 +35,9 @@ impl Terms {
             }
             // The worker answers that it does not.
             ControllerMessage::Connect { routes: _, timeout_ms: _ } => Ok(()),
-            // Of lines that it has not asked for in its Request, the target takes none.
+            // What its Request has said nothing of, the worker takes none of.
             ControllerMessage::Expected(_) => Ok(()),
+            ControllerMessage::ListedPaths(_) | ControllerMessage::ListedPlaces(_) => Ok(()),
             ControllerMessage::Tunnel { connector: _ } | ControllerMessage::Begin { skip: _ } => Ok(()),
             ControllerMessage::Cancel => Ok(()),
         }
@@ -45,6 +47,7 @@ impl Terms {
         let SourceRequest {
             settings,
             operands,
+            listed,
             recursive: _,
             links,
             leave_out: _,
@@ -59,6 +62,9 @@ impl Terms {
         }
         self.hold_settings(settings);
         operands.iter_mut().try_for_each(inside)?;
+        if *listed != Listed::No {
+            return Err("a server sends no lists of files\nname them, or a directory with -r".into());
+        }
         refuse_following(*links)?;
         *rate_bytes_per_s = self.slower(*rate_bytes_per_s);
         match pipe {
@@ -72,6 +78,8 @@ impl Terms {
             settings,
             path,
             operands: _,
+            // Names, as those of operands and of what is below them.
+            listed: _,
             source_boot: _,
             origin: _,
             again: _,

@@ -45,6 +45,7 @@ fn source() -> SourceRequest {
     SourceRequest {
         settings: settings(),
         operands: vec![b"a".to_vec()],
+        listed: Listed::No,
         recursive: true,
         links: Links::Keep,
         leave_out: Default::default(),
@@ -61,6 +62,7 @@ fn target() -> TargetRequest {
         settings: settings(),
         path: b"a".to_vec(),
         operands: Vec::new(),
+        listed: Default::default(),
         source_boot: [0; 16],
         origin: [0; 32],
         again: false,
@@ -120,6 +122,9 @@ fn nobody_starts_programs_or_sets_what_is_the_servers() {
     assert!(of_source(Access::Both, |request| request.pipe = Pipe::Growing(1)).is_ok());
     for pipe in [Pipe::Standard, Pipe::Named, Pipe::Growing(1)] {
         assert!(of_target(Access::Both, |request| request.pipe = pipe).is_err());
+    }
+    for listed in [Listed::Anywhere, Listed::Below(b"a".to_vec())] {
+        assert!(of_source(Access::Both, |request| request.listed = listed).is_err());
     }
     assert!(of_source(Access::Both, |request| request.links = Links::Follow).is_err());
     assert!(of_target(Access::Both, |request| request.compare = Some(Links::Follow)).is_err());
