@@ -1,5 +1,8 @@
 //! What a running job tells its caller. The library never prints; whoever runs a job observes these.
 
+pub use haul_proto::diagnose::watch::Now;
+pub use haul_proto::diagnose::{Candidate, Detail, Fact, Figure, Limit, Unit, Verdict};
+pub use haul_proto::wire::load::{Load, Stage, StreamFigures};
 use haul_proto::wire::report::PathFigures;
 pub use haul_proto::wire::report::{Difference, ReadBack, What};
 pub use haul_proto::wire::sandbox::{Confinement, Sandbox};
@@ -124,7 +127,7 @@ pub enum Event {
 }
 
 /// Figures of a running job.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Progress {
     /// Files found at the source so far.
     pub files_found: u64,
@@ -142,6 +145,8 @@ pub struct Progress {
     pub bytes_compared: u64,
     /// Streams in use.
     pub streams: u16,
+    /// What limits at present; `None` where that is not known, or nothing stands out.
+    pub limited_by: Option<Now>,
 }
 
 impl Progress {
@@ -230,6 +235,15 @@ impl Compression {
     }
 }
 
+/// Something that could be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advised {
+    /// What, and why: one line, with the host as the user named it where it is to be done at one.
+    pub text: String,
+    /// The command or the option that does it, where there is one.
+    pub command: Option<String>,
+}
+
 /// The result of a job that ran to its end.
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
@@ -265,8 +279,14 @@ pub struct Summary {
     pub digests: bool,
     /// What the path was like, as the source's kernel saw it; all zero where no TCP was used.
     pub path: PathFigures,
-    /// What could be changed at a host so that the next transfer is faster: one line each.
-    pub hints: Vec<String>,
+    /// What limited it; `None` in a job that only compared.
+    pub verdict: Option<Verdict>,
+    /// Where the time of source and target went; within one process, twice the same.
+    pub loads: [Load; 2],
+    /// What each stream did, as source and target say. Within one process, there is the source's word alone.
+    pub streams_at: [Vec<StreamFigures>; 2],
+    /// What could be done so that the next transfer is faster.
+    pub advice: Vec<Advised>,
     /// The limit on the rate that was set at the end, bytes a second.
     pub rate_limit_bytes_per_s: Option<u64>,
     /// Frames sent again because what arrived was not what was sent.

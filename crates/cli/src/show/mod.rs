@@ -5,14 +5,17 @@ mod bbcp;
 mod differences;
 mod human;
 mod json;
+mod load;
 mod meter;
 mod names;
 pub mod partials;
 mod paths;
 pub mod served;
+mod streams;
 mod summary;
 pub mod text;
 pub mod units;
+mod verdict;
 
 use std::fs::OpenOptions;
 use std::io::{self, BufWriter};

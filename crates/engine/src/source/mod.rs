@@ -23,6 +23,7 @@ use haul_proto::ranges::RangeSet;
 use haul_proto::session::source::Source as Machine;
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::listed::{self as list, Paths};
+use haul_proto::wire::load::Stage;
 use haul_proto::wire::message::TargetMessage;
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::WorkerMessage;
@@ -46,6 +47,7 @@ use crate::report::Reporter;
 use crate::report::add;
 use crate::serve::{Did, What};
 use crate::signal::Signal;
+use crate::stages::during;
 use crate::storage::policy::Policy;
 use crate::stream::Stream;
 use crate::stream::compress::Compressing;
@@ -202,6 +204,11 @@ impl Source {
         Ok(())
     }
 
+    /// The device that the first of its operands is on; 0 where there is none.
+    pub fn device(&self) -> u64 {
+        self.roots.iter().flatten().map(|root| root.operand().device).next().unwrap_or(0)
+    }
+
     /// Waits for messages for the target; `None` when there will be no more.
     pub fn wait_for_messages(&self) -> Option<Vec<Vec<u8>>> {
         let mut state = self.lock();
@@ -330,6 +337,7 @@ impl Source {
             if work.is_some() {
                 return Ok(work);
             }
+            let stage = if state.is_in_use(id) { Stage::Idle } else { Stage::Rest };
             state = match state.double_after {
                 Some(rest) if state.is_in_use(id) => {
                     let left = rest.saturating_sub(since.elapsed());
@@ -341,9 +349,9 @@ impl Source {
                     }
                     // What can be doubled now becomes old; whatever is new wakes this thread.
                     let pause = if left.is_zero() { rest } else { left };
-                    self.work.wait_timeout(state, pause)
+                    during(stage, || self.work.wait_timeout(state, pause))
                 }
-                _ => self.work.wait(state),
+                _ => during(stage, || self.work.wait(state)),
             };
         }
     }

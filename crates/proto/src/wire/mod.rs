@@ -12,6 +12,7 @@ pub mod handshake;
 pub mod limits;
 pub mod link;
 pub mod listed;
+pub mod load;
 pub mod message;
 pub mod pipe;
 pub mod report;

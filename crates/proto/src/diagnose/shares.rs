@@ -1,0 +1,224 @@
+//! How the time of streams is divided among the parts of a transfer.
+//!
+//! A call that reads, writes, sends or receives may compute or wait. What it waits for is the disk's or the network's share, and
+//! what it computes the processor's: whoever copies from memory to memory has no slow disk, however long reading takes. How much of a
+//! stage is computing is known from samples; waiting for a processor that others have is part of it.
+
+use super::network::{Path, full_of_interrupts, path};
+use super::{Candidate, Case, Detail, Limit};
+use crate::wire::load::{Load, Processors, Stage};
+
+/// Files of less than this on average are small: they travel packed.
+const SMALL_FILE_BYTES: f64 = 128.0 * 1024.0;
+/// With fewer, what each of them takes is not worth a word.
+const SMALL_FILES_MIN: u64 = 32;
+/// From this share on, processors that are busy count as all busy: the rest is what a kernel's clock does not see.
+const MACHINE_BUSY: f64 = 0.9;
+/// Of a busy machine's time, what its own workers have to have for it to be they who lack processors.
+const OWN_MIN: f64 = 0.6;
+/// Of the periods of a quota, so many used up are more than a burst.
+const QUOTA_SPENT_MIN: f64 = 0.3;
+
+/// Each part's share, 0 to 1.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Shares {
+    pub read: f64,
+    pub source_cpu: f64,
+    pub source_files: f64,
+    pub pace: f64,
+    pub source_pipe: f64,
+    pub network: f64,
+    pub write: f64,
+    pub target_cpu: f64,
+    pub target_files: f64,
+    pub target_pipe: f64,
+    source_detail: Option<Detail>,
+    target_detail: Option<Detail>,
+    /// Handling packets, by one processor for all.
+    pub interrupts: f64,
+    path: Path,
+}
+
+impl Shares {
+    pub fn of(case: &Case) -> Self {
+        let (source, target) = (End::new(&case.source), End::new(&case.target));
+        let elapsed = (case.seconds() * 1e6).max(1.0);
+        let beside = |end: &End<'_>, stage| part(end.wall(stage), elapsed);
+        let pipes = part(source.waiting(Stage::ReadPipe), elapsed).max(part(target.waiting(Stage::WritePipe), elapsed));
+        let helpers =
+            [beside(&source, Stage::Walk), beside(&target, Stage::Examine), beside(&target, Stage::Sync), pipes];
+        // Streams without work wait for one of these; else there is no more, and others of them finish what there was.
+        let because = helpers.into_iter().fold(0.0, f64::max);
+        let idle_all = source.wall(Stage::Idle);
+        let idle_for_something = idle_all.min(because * source.all);
+        let out = source.wall(Stage::Rest) + idle_all - idle_for_something;
+        let of_source = (source.all - out).max(1.0);
+        // A stream that is out of work at the source waits at the target.
+        let received = (target.waiting(Stage::Receive) - out).max(0.0);
+        let of_target = if case.is_one_worker {
+            of_source
+        } else {
+            (target.all - out.min(target.waiting(Stage::Receive))).max(1.0)
+        };
+        let idle = part(idle_for_something, of_source);
+        let beside = |end: &End<'_>, stage| beside(end, stage).min(idle);
+        let is_small = case.files >= SMALL_FILES_MIN && (case.bytes as f64) < SMALL_FILE_BYTES * case.files as f64;
+        let sync = beside(&target, Stage::Sync) + part(target.wall(Stage::Room), of_target);
+        let create = part(target.wall(Stage::Create), of_target) + beside(&target, Stage::Examine);
+        let received = part(received, of_target);
+        let turn = target.wall(Stage::Turn);
+        // Whoever waits for its turn waits for what the other one does.
+        let writing = part(target.waiting(Stage::Write), target.wall(Stage::Write));
+        let activity = part(of_source, elapsed);
+        let mut shares = Self {
+            read: part(source.waiting(Stage::Read), of_source),
+            source_cpu: part(
+                [Stage::Read, Stage::Prepare, Stage::Send].iter().map(|stage| source.computing(*stage)).sum(),
+                of_source,
+            ),
+            source_files: part(source.wall(Stage::Open), of_source) + beside(&source, Stage::Walk),
+            pace: part(source.wall(Stage::Pace), of_source),
+            source_pipe: part(source.waiting(Stage::ReadPipe), elapsed),
+            network: if case.is_one_worker { 0.0 } else { part(source.waiting(Stage::Send), of_source).min(received) },
+            write: part(target.waiting(Stage::Write) + turn * writing, of_target) + if is_small { 0.0 } else { sync },
+            target_cpu: part(
+                [Stage::Receive, Stage::Check, Stage::Write].iter().map(|stage| target.computing(*stage)).sum::<f64>()
+                    + turn * (1.0 - writing),
+                of_target,
+            ),
+            target_files: create + if is_small { sync } else { 0.0 },
+            target_pipe: part(target.waiting(Stage::WritePipe), elapsed),
+            source_detail: None,
+            target_detail: None,
+            interrupts: match case.is_one_worker {
+                true => 0.0,
+                false => full_of_interrupts(&case.source).max(full_of_interrupts(&case.target)),
+            },
+            path: path(case),
+        };
+        shares.weaken(activity);
+        shares.look_at_processors(case, elapsed);
+        if case.is_one_worker {
+            shares.join_processors();
+        }
+        shares
+    }
+
+    /// Where not even one stream had work all the time, shares of what they did are shares of less.
+    fn weaken(&mut self, activity: f64) {
+        for share in [
+            &mut self.read,
+            &mut self.source_cpu,
+            &mut self.source_files,
+            &mut self.pace,
+            &mut self.network,
+            &mut self.interrupts,
+            &mut self.write,
+            &mut self.target_cpu,
+            &mut self.target_files,
+        ] {
+            *share *= activity;
+        }
+    }
+
+    /// Says what kind of lack of processors it is, and sees those that threads do not feel by themselves: of a quota that
+    /// is used up, and of a machine that both ends share.
+    fn look_at_processors(&mut self, case: &Case, elapsed: f64) {
+        let own = |case: &Case| (case.source.processors.own_us, case.target.processors.own_us);
+        let (source_own, target_own) = own(case);
+        let all_own = if case.is_one_worker { source_own } else { source_own.saturating_add(target_own) };
+        for (load, share, detail) in [
+            (&case.source, &mut self.source_cpu, &mut self.source_detail),
+            (&case.target, &mut self.target_cpu, &mut self.target_detail),
+        ] {
+            let own = if case.is_one_machine { all_own } else { load.processors.own_us };
+            let busy = part(load.processors.busy_us as f64, load.processors.all_us as f64);
+            let spent = quota_spent(load, elapsed);
+            *detail = Some(match () {
+                () if spent > 0.0 => Detail::Quota,
+                () if busy >= MACHINE_BUSY => Detail::Machine,
+                () => Detail::Thread,
+            });
+            *share = share.max(spent);
+            if case.is_one_worker {
+                continue;
+            }
+            let is_own = own as f64 >= OWN_MIN * load.processors.busy_us as f64;
+            let has_part = load.processors.own_us >= all_own / 2 || !case.is_one_machine;
+            if busy >= MACHINE_BUSY && is_own && has_part && spent == 0.0 {
+                *share = share.max(busy);
+            }
+        }
+    }
+
+    /// Where each stream has one thread for both ends, what it computes for one keeps it from computing for the other.
+    fn join_processors(&mut self) {
+        let all = (self.source_cpu + self.target_cpu).min(1.0);
+        (self.source_cpu, self.target_cpu) = if self.source_cpu >= self.target_cpu { (all, 0.0) } else { (0.0, all) };
+    }
+
+    /// All that could be the limit.
+    pub fn candidates(&self) -> Vec<Candidate> {
+        let candidate = |limit, detail, share: f64| Candidate { limit, detail, share: share.clamp(0.0, 1.0) };
+        let mut all = vec![
+            candidate(Limit::SourceDisk, None, self.read),
+            candidate(Limit::SourceCpu, self.source_detail, self.source_cpu),
+            candidate(Limit::RateLimit, Some(Detail::Own), self.pace),
+            candidate(Limit::SourceProgram, None, self.source_pipe),
+            candidate(Limit::TargetDisk, None, self.write),
+            candidate(Limit::TargetCpu, self.target_detail, self.target_cpu),
+            candidate(Limit::TargetProgram, None, self.target_pipe),
+            candidate(Limit::Interrupts, None, self.interrupts),
+            candidate(Limit::SmallFiles, Some(Detail::Source), self.source_files),
+            candidate(Limit::SmallFiles, Some(Detail::Target), self.target_files),
+        ];
+        let Path { receiver, buffer, rest } = self.path;
+        all.push(candidate(Limit::ReceiverWindow, None, self.network * receiver));
+        all.push(candidate(Limit::SenderBuffer, None, self.network * buffer));
+        if let Some((limit, detail)) = rest {
+            all.push(candidate(limit, detail, self.network * (1.0 - receiver - buffer)));
+        }
+        all
+    }
+}
+
+/// The streams of an end.
+struct End<'l> {
+    load: &'l Load,
+    /// Time of all its streams, in microseconds.
+    all: f64,
+}
+
+impl<'l> End<'l> {
+    fn new(load: &'l Load) -> Self {
+        let all = Stage::ALL.iter().filter(|stage| stage.is_of_stream()).map(|stage| load.spent(*stage).wall_us as f64);
+        Self { load, all: all.sum() }
+    }
+
+    fn wall(&self, stage: Stage) -> f64 {
+        self.load.spent(stage).wall_us as f64
+    }
+
+    fn computing(&self, stage: Stage) -> f64 {
+        let spent = self.load.spent(stage);
+        self.wall(stage) * part(spent.computed_us as f64, spent.looked_us as f64)
+    }
+
+    fn waiting(&self, stage: Stage) -> f64 {
+        self.wall(stage) - self.computing(stage)
+    }
+}
+
+/// Of the periods of a quota, how many were used up by this worker; 0 where that is no more than a burst, or others did
+/// it.
+fn quota_spent(load: &Load, elapsed: f64) -> f64 {
+    let Processors { quota_periods, quota_spent, own_us, .. } = load.processors;
+    let spent = part(quota_spent as f64, quota_periods as f64);
+    let allowed = elapsed * f64::from(load.present.quota_permille) / 1000.0;
+    if spent >= QUOTA_SPENT_MIN && own_us as f64 >= OWN_MIN * allowed { spent } else { 0.0 }
+}
+
+/// 0 of nothing.
+pub fn part(part: f64, all: f64) -> f64 {
+    if all > 0.0 { (part / all).clamp(0.0, 1.0) } else { 0.0 }
+}
