@@ -10,6 +10,7 @@ mod files;
 mod program;
 mod remote;
 mod sandbox;
+mod serving;
 mod stream;
 mod trio;
 mod two_links;
@@ -27,6 +28,7 @@ pub use haul_lab::{
 pub use program::{Haul, Run, haul_binary, shell, strace_arguments};
 pub use remote::{Pair, Remote};
 pub use sandbox::{Mount, Sandbox};
+pub use serving::Serving;
 pub use stream::{RawStream, SUITE};
 pub use trio::{Link, Trio};
 pub use two_links::TwoLinks;

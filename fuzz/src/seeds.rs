@@ -31,6 +31,7 @@ use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettin
 use haul_proto::wire::route::Route;
 use haul_proto::wire::rules::{LeaveOut, Modes, Rules};
 use haul_proto::wire::sandbox::{Confinement, Sandbox};
+use haul_proto::wire::serve::{ClientProof, TAG_LEN};
 use haul_proto::wire::slow::SlowFile;
 use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
 
@@ -48,6 +49,11 @@ pub fn of(target: &str) -> Vec<Vec<u8>> {
         "handshake" => vec![handshake()],
         "journal" => journals(),
         "link_header" => link_headers(),
+        "serve" => {
+            let proofs = [ClientProof::Secret([1; TAG_LEN]), ClientProof::Key { key: [2; 32], signature: [3; 64] }];
+            let proofs = proofs.map(|proof| [&[0][..], &proof.encode()].concat());
+            proofs.into_iter().chain([b"\x01incoming", b"\x01../up..."].map(Vec::from)).collect()
+        }
         "name" => {
             [&b"a"[..], b"..", b"a/b", b"caf\xc3\xa9\n\xff\\", b"\xe2\x80\xaegpj", &[b'x'; 256]].map(Vec::from).into()
         }
@@ -238,6 +244,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
                 },
                 LocalAddress { address: IpAddr::from([0xfd; 16]), prefix: 128, interface: "ib0".into(), mbit_per_s: 0 },
             ],
+            rate_bytes_per_s: 50 << 20,
             windows: Windows { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 },
         }),
         WorkerMessage::SourceReady { operands: vec![None, Some(operand())], origin: [2; 32] },

@@ -13,8 +13,10 @@ mod pending;
 mod pipes;
 mod report;
 mod resolve;
+mod secret;
 mod show;
 mod signals;
+mod standing;
 mod sweep;
 mod terminal;
 

@@ -13,6 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use haul_engine::bootstrap::served_label;
 use haul_engine::spec::{
     Access, CacheUse, Cipher, DirectIo, Fsync, Host, Job, LeaveOut, Location, Login, Method, NULL_TARGET, Options,
     Policy, Retries, SILENCE_MIN, Symlinks, Verify, is_null,
@@ -43,7 +44,7 @@ const JSON_PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// Most streams.
 pub const MAX_STREAMS: u32 = 256;
 /// Highest rate that `-x` takes, in bytes a second.
-const MAX_RATE: u64 = 1 << 40;
+pub const MAX_RATE: u64 = 1 << 40;
 /// Most times that a job is begun again without coming further.
 const MAX_RETRIES: u32 = 1_000_000;
 /// Longest time for which that is tried: 30 days.
@@ -130,6 +131,7 @@ pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) ->
     let mut settings = settings(values, stderr_is_terminal)?;
     let Ends { mut sources, mut target, base } = ends(values, operands)?;
     check_hosts(&sources)?;
+    crate::secret::complete(values, sources.iter_mut().chain([&mut target]))?;
     if is_null(&target.path) {
         target.path = NULL_TARGET.into();
     }
@@ -158,7 +160,7 @@ pub fn hosts(values: &Values, operands: &[OsString]) -> Result<Hosts, UsageError
     let Ends { sources, target, base } = ends(values, operands)?;
     let name = |place: &Location| match &place.host {
         Host::Local => None,
-        Host::Remote { name, .. } => Some(name.clone()),
+        Host::Remote { name, .. } | Host::Served { name, .. } => Some(name.clone()),
     };
     // Of a list, the base alone says it before the list is read.
     Ok(Hosts { source: sources.first().or(base.as_ref()).and_then(name), target: name(&target) })
@@ -505,6 +507,7 @@ pub fn shown(host: &Host) -> String {
         Host::Local => "this machine".to_owned(),
         Host::Remote { user: Some(user), name } => escape(format!("{user}@{name}").as_bytes()),
         Host::Remote { user: None, name } => escape(name.as_bytes()),
+        Host::Served { name, port, directory, .. } => served_label(name, *port, directory),
     }
 }
 

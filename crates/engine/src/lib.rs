@@ -30,6 +30,7 @@ pub mod rate;
 mod report;
 mod run;
 pub mod scratch;
+pub mod serve;
 mod shown;
 mod signal;
 mod silence;

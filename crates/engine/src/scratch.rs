@@ -44,6 +44,7 @@ impl Scratch {
                 _ => Err(error.to_string()),
             }),
             Host::Remote { user, name } => self.remove_there(user.as_deref(), name, access),
+            Host::Served { .. } => Err("who serves a directory lets nobody remove anything".to_owned()),
         };
         removed.map_err(|why| format!("{} could not be removed: {why}", escape(self.0.path.as_os_str().as_bytes())))
     }

@@ -10,6 +10,7 @@ use haul_proto::wire::limits::SILENCE_MS;
 
 pub use crate::list::{Line, Lines, List};
 pub use crate::network::{Callback, Family, Network};
+pub use crate::serve::{Pass, PrivateKey, PublicKey, Secret};
 pub use crate::storage::null::{NOTHING as NULL_TARGET, is_null, names_null};
 pub use haul_proto::checksum::Algorithm;
 pub use haul_proto::compression::{Method, Policy};
@@ -63,6 +64,17 @@ pub enum Host {
         user: Option<String>,
         /// Name or address as ssh takes it (an IPv6 address without brackets).
         name: String,
+    },
+    /// One where `haul serve` answers.
+    Served {
+        /// Name or address (an IPv6 address without brackets).
+        name: String,
+        /// Its port.
+        port: u16,
+        /// Which of its directories; empty where it has but one.
+        directory: String,
+        /// What proves that this one may.
+        pass: Pass,
     },
 }
 

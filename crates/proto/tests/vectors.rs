@@ -252,6 +252,7 @@ fn hello() -> WorkerMessage {
         boot: [0xbb; 16],
         ssh_connection: Some("::1 40000 ::1 22".into()),
         addresses: vec![LocalAddress { address: ADDRESS, prefix: 24, interface: "eth1".into(), mbit_per_s: 10_000 }],
+        rate_bytes_per_s: 0,
         windows: Windows { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 },
     })
 }

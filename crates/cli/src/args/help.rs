@@ -8,7 +8,7 @@ use haul_proto::path::escape;
 use super::names::{self, Named};
 use super::nearest::nearest;
 use super::parse::COMMANDS;
-use super::table::{COPY, DEMO, PARTIALS, Row, SWEEP, Section, Takes, VERIFY};
+use super::table::{COPY, DEMO, PARTIALS, Row, SERVE, SWEEP, Section, Takes, VERIFY};
 use super::{Dialect, UsageError, completions, manual};
 
 /// What `--version` prints.
@@ -34,7 +34,7 @@ pub fn on(dialect: Dialect, topic: &OsStr) -> Result<String, UsageError> {
         (_, "zsh") => return Ok(completions::zsh()),
         (_, "fish") => return Ok(completions::fish()),
         (_, "demo") => return Ok(demo()),
-        (_, "status" | "clean" | "verify" | "config" | "sweep") => return Ok(command(text)),
+        (_, "status" | "clean" | "serve" | "verify" | "config" | "sweep") => return Ok(command(text)),
         _ => {}
     }
     match option(text) {
@@ -103,8 +103,8 @@ pub fn short() -> String {
          haul verify SOURCE... TARGET          are both the same? copies nothing\n\
          haul status PATH...                   what unfinished copies have left there\n\
          haul clean PATH...                    removes that\n\
-         haul config [HOST]                    options in force, and where they come from\n\
-         haul demo                             a copy on this machine, to see it work\n\n",
+         haul serve DIR                        lets others send and fetch, without ssh\n\
+         haul config [HOST]                    options in force, and where they come from\n\n",
     );
     push_rows(&mut text, COPY.iter().filter(|row| row.essential));
     text.push_str(
@@ -154,9 +154,41 @@ pub fn demo() -> String {
     text
 }
 
+/// Help of `haul serve`.
+fn serve() -> String {
+    let mut text = String::from(
+        "haul serve [OPTIONS] DIR\n\
+         haul serve [OPTIONS] --config FILE\n\n\
+         Prints a line, haul://HOST:PORT/#SECRET. Whoever has it can send to DIR and\n\
+         fetch from it, without ssh, encrypted and proven at both ends:\n\n\
+         haul -r run7 LINE      sends; haul -r LINE:run7 .  fetches\n\n\
+         It serves until Ctrl-C, and logs on standard error who came for what. Nothing\n\
+         outside of DIR can be reached, nor through symbolic links in it.\n\n",
+    );
+    push_rows(&mut text, SERVE.iter());
+    text.push_str(
+        "\nWith --config, clients name a directory: haul://HOST/incoming/PATH (port 5031,\n\
+         unless --port says otherwise). FILE has for each of them:\n\n\
+         \x20 [incoming]\n\
+         \x20 path = \"/srv/incoming\"\n\
+         \x20 access = \"write-only\"        (or read-only, or both)\n\
+         \x20 secrets = [\"/etc/haul/partner.secret\"]\n\
+         \x20 keys = [\"haul-public-...\"]  (what --new-key printed for a client)\n\
+         \x20 clients = 4                  (at a time)\n\
+         \x20 rate = \"50m\"                (bytes a second, from and to each client)\n\
+         \x20 size = \"100g\"               (in one copy to it)\n\n\
+         Clients with a key know the server by its own, which stands above all tables:\n\n\
+         \x20 key = \"/etc/haul/serve.key\"\n\n\
+         The line then has the server's public key, and the client's private one is given\n\
+         with --secret-file: haul --secret-file my.key FILE LINE\n",
+    );
+    text
+}
+
 /// Help of a command that takes operands.
 pub fn command(command: &str) -> String {
     match command {
+        "serve" => serve(),
         "verify" => verify(),
         "sweep" => sweep(),
         "config" => config(),
@@ -285,7 +317,8 @@ mod tests {
     fn the_first_screen_fits_a_screen() {
         let text = short();
         assert!(text.lines().count() <= 24, "{} lines", text.lines().count());
-        let others = ["verify", "sweep", "status", "clean", "config"].map(command).into_iter().chain([full(), demo()]);
+        let others = [full(), demo(), serve()];
+        let others = others.into_iter().chain(["verify", "sweep", "status", "clean", "config"].map(command));
         let others: Vec<_> = others.collect();
         for line in text.lines().chain(others.iter().flat_map(|help| help.lines())) {
             assert!(line.chars().count() <= 80, "too wide: {line}");
@@ -309,8 +342,8 @@ mod tests {
             haul verify SOURCE... TARGET          are both the same? copies nothing
             haul status PATH...                   what unfinished copies have left there
             haul clean PATH...                    removes that
+            haul serve DIR                        lets others send and fetch, without ssh
             haul config [HOST]                    options in force, and where they come from
-            haul demo                             a copy on this machine, to see it work
 
               -r, --recursive           copy directories with all that is in them
               -f, --force               replace files that exist and differ
@@ -418,6 +451,7 @@ mod tests {
               -Z, --port P[:Q]          accept data on a port from P to Q (default: any)
                   --paths HOW           best (default): of several links the one that
                                         carries most; all: several links at once
+                  --secret-file FILE    the secret for haul://HOST, in FILE's first line
                   --no-deploy           never put haul on a host that has none
                   --retries N           after a lost connection begin again, at most N
                                         times in a row without coming further; 0: never
@@ -558,6 +592,7 @@ mod tests {
           -C, --config FILE         options from FILE, and not from the configuration of
                                     user and system (haul help config)
           -h, --help                this help
+              --secret-file FILE    the secret for haul://HOST, in FILE's first line
 
         Exit status: 0 identical, 1 differences (or files that could not be read), each
         named on standard error; 2 to 4 as of a copy.

@@ -11,6 +11,7 @@ pub mod nearest;
 pub mod operand;
 pub mod parse;
 pub mod scan;
+pub mod served;
 pub mod size;
 mod sweep;
 pub mod table;

@@ -190,6 +190,7 @@ pub const COPY: &[Row] = &[
     row("reverse", Some('z'), Takes::Nothing, Section::Reaching, "the target connects to the source, if it can").bbcp(3),
     row("port", Some('Z'), Takes::One("P[:Q]"), Section::Reaching, "accept data on a port from P to Q (default: any)").bbcp(4),
     row("paths", None, Takes::One("HOW"), Section::Reaching, "best (default): of several links the one that\ncarries most; all: several links at once"),
+    row("secret-file", None, Takes::One("FILE"), Section::Reaching, "the secret for haul://HOST, in FILE's first line"),
     row("no-deploy", None, Takes::Nothing, Section::Reaching, "never put haul on a host that has none"),
     row("retries", None, Takes::One("N"), Section::Reaching, "after a lost connection begin again, at most N\ntimes in a row without coming further; 0: never"),
     row("retry-for", None, Takes::One("TIME"), Section::Reaching, "the same for at most TIME (90, 10m, 2h) without\ncoming further (default: 10m)"),
@@ -312,6 +313,7 @@ pub const VERIFY: &[Row] = &[
     row("timelimit", Some('t'), Takes::One("TIME"), Section::Showing, "give up after TIME (90, 10m, 2h)"),
     CONFIG,
     row("help", Some('h'), Takes::Nothing, Section::Showing, "this help"),
+    row("secret-file", None, Takes::One("FILE"), Section::Reaching, "the secret for haul://HOST, in FILE's first line"),
 ];
 
 /// Options of `haul demo`.
@@ -327,6 +329,68 @@ pub const PARTIALS: &[Row] = &[
     row("append", Some('a'), Takes::One("DIR"), Section::Copying, "the DIR of the copies' -a, where their records lie"),
     row("json", None, Takes::Nothing, Section::Showing, "one object a line"),
     CONFIG,
+    row("help", Some('h'), Takes::Nothing, Section::Showing, "this help"),
+];
+
+/// Options of `haul serve`.
+pub const SERVE: &[Row] = &[
+    row("once", None, Takes::Nothing, Section::Reaching, "end after the first copy that is whole"),
+    row("for", None, Takes::One("TIME"), Section::Reaching, "take no more clients after TIME (90, 10m, 2h)"),
+    row("read-only", None, Takes::Nothing, Section::Copying, "nothing can be sent here"),
+    row("write-only", None, Takes::Nothing, Section::Copying, "nothing can be fetched from here"),
+    row(
+        "secret-file",
+        None,
+        Takes::One("FILE"),
+        Section::Reaching,
+        "the secret is in FILE's first line, and is not\nprinted (default: a new one each time)",
+    ),
+    row(
+        "new-key",
+        None,
+        Takes::One("FILE"),
+        Section::Reaching,
+        "make a private key in FILE, print the public one,\nand end",
+    ),
+    row(
+        "config",
+        Some('C'),
+        Takes::One("FILE"),
+        Section::Copying,
+        "several directories, under the names that FILE has\nfor them; in the place of DIR",
+    ),
+    row("bind", None, Takes::One("ADDRESS"), Section::Reaching, "answer at this address of this machine only"),
+    row(
+        "port",
+        Some('Z'),
+        Takes::One("P[:Q]"),
+        Section::Reaching,
+        "answer on port P; take data on those after it, up\nto Q (default: any)",
+    ),
+    row("clients", None, Takes::One("N"), Section::Reaching, "at most N clients at a time (default: 16)"),
+    row(
+        "xfrrate",
+        Some('x'),
+        Takes::One("RATE"),
+        Section::Moving,
+        "send each client, and take from each, at most RATE\n(a SIZE) a second",
+    ),
+    row("max-size", None, Takes::One("SIZE"), Section::Moving, "take at most SIZE bytes of files in one copy"),
+    row(
+        "require-sandbox",
+        None,
+        Takes::Nothing,
+        Section::Reaching,
+        "do not serve where the kernel cannot hold this to\nDIR (Landlock; default: say so)",
+    ),
+    row(
+        "grace",
+        None,
+        Takes::One("TIME"),
+        Section::Reaching,
+        "copies that run may take TIME more once this is told\nto end (default: 30s)",
+    ),
+    row("json", None, Takes::Nothing, Section::Showing, "the log as one object a line"),
     row("help", Some('h'), Takes::Nothing, Section::Showing, "this help"),
 ];
 
@@ -458,7 +522,8 @@ impl Row {
 /// # Panics
 /// If no row has that id: a mistake in this program.
 pub fn typed(id: &str) -> String {
-    COPY.iter().chain(DEMO).chain(SWEEP).find(|row| row.id == id).map(Row::typed).expect("every option is in the table")
+    let mut all = COPY.iter().chain(DEMO).chain(SERVE).chain(SWEEP);
+    all.find(|row| row.id == id).map(Row::typed).expect("every option is in the table")
 }
 
 #[cfg(test)]
@@ -468,7 +533,7 @@ mod tests {
 
     #[test]
     fn no_name_and_no_letter_stands_for_two_options() {
-        for table in [COPY, DEMO, PARTIALS, VERIFY] {
+        for table in [COPY, DEMO, PARTIALS, SERVE, VERIFY] {
             let ids: HashSet<_> = table.iter().map(|row| row.id).collect();
             assert_eq!(ids.len(), table.len());
             let names: Vec<_> = table.iter().flat_map(Row::long_forms).collect();

@@ -43,6 +43,10 @@ pub fn list(values: &Values, sources: &mut Vec<Location>, base: Option<Location>
     let default_host = base.as_ref().map_or(Host::Local, |base| base.host.clone());
     let written = Arc::new(Written { name: name.clone(), text, end, typed: std::mem::take(sources), base });
     let host = first_host(Reader::new(Arc::clone(&written), None)).unwrap_or(default_host);
+    if let Host::Served { .. } = host {
+        return Err(UsageError::new(format!("{} {shown}: a server sends no lists of files", typed("infiles")))
+            .remedy("name them, or a directory with -r"));
+    }
     let all_on = Some(host.clone());
     let open = Arc::new(move || Box::new(Reader::new(Arc::clone(&written), all_on.clone())) as Box<dyn Lines>);
     Ok(Some(List { name, host, open }))

@@ -78,8 +78,12 @@ fn measured(options: Options, sources: &[Location], target: &Location, values: &
 
 /// What is copied has to be removed, and a command of the user's own starts a worker and nothing else.
 fn refuse_what_stays(values: &Values, target: &Location) -> Result<(), UsageError> {
-    let stays = target.host != Host::Local && !crate::sweep::is_nowhere(target) && values.flag("target-command");
-    match stays {
+    let stays = target.host != Host::Local && !crate::sweep::is_nowhere(target);
+    if stays && matches!(target.host, Host::Served { .. }) {
+        return Err(UsageError::new("a sweep cannot remove what it has sent to a served directory")
+            .remedy("sweep what is fetched from there: haul sweep haul://... null:"));
+    }
+    match stays && values.flag("target-command") {
         true => Err(UsageError::new("with -T, a sweep cannot remove what it has copied to that host")
             .remedy("let ssh reach it (--ssh-option, or ssh's configuration), or give null: as the path there")),
         false => Ok(()),

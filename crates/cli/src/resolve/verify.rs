@@ -15,8 +15,9 @@ use crate::list::list;
 /// The plan for a comparison of `operands`, the last of which is the target.
 pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {
     let display = display(values, stderr_is_terminal)?;
-    let Ends { mut sources, target, base } = ends(values, operands)?;
+    let Ends { mut sources, mut target, base } = ends(values, operands)?;
     check_hosts(&sources)?;
+    crate::secret::complete(values, sources.iter_mut().chain([&mut target]))?;
     let base_path = base.as_ref().map(|base| base.path.clone());
     let list = list(values, &mut sources, base)?;
     let defaults = Options::default();

@@ -10,6 +10,7 @@ mod meter;
 mod names;
 pub mod partials;
 mod paths;
+pub mod served;
 mod streams;
 pub mod summary;
 pub mod text;

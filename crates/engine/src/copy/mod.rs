@@ -195,6 +195,7 @@ const HELD_MAX: usize = 4096;
 impl Copy<'_> {
     fn carry_out(&mut self, begun: Instant) -> Outcome {
         let settings = session_settings(self.job, &self.workers)?;
+        self.limit.allow([Role::Source, Role::Target].map(|role| self.workers.hello(role).rate_bytes_per_s));
         self.streams = settings.streams;
         if !self.workers.is_one() {
             self.directions = directions(self.job, &self.workers)?;

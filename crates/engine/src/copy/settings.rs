@@ -137,6 +137,8 @@ fn job_id(job: &Job) -> JobId {
         let host = match host {
             Host::Local => String::new(),
             Host::Remote { user, name } => format!("{}@{name}", user.as_deref().unwrap_or_default()),
+            // A server's port is another one each time that it is started for one copy.
+            Host::Served { name, directory, .. } => format!("haul://{name}/{directory}"),
         };
         for part in [host.as_bytes(), path.as_os_str().as_bytes()] {
             hasher.update(&(part.len() as u64).to_le_bytes()).update(part);

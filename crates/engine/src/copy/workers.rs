@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::end_of;
-use crate::bootstrap::{Guard, Standard, Started, start_local, start_remote};
+use crate::bootstrap::{Guard, Standard, Started, start_local, start_remote, start_served};
 use crate::cancel::Cancel;
 use crate::error::{Error, GO_ON};
 use crate::event::{Event, Observer};
@@ -368,6 +368,7 @@ fn start_one(
         let started = match &host {
             _ if stop.is_cancelled() => Err(Error::Interrupted),
             Host::Local => start_local(&program, end_of(role), &standard, &stop),
+            Host::Served { .. } => start_served(&host, end_of(role), &program, &stop),
             Host::Remote { .. } => start_remote(&host, end_of(role), &access, &program, &stop),
         };
         // The one that started it listens until the thread has ended.

@@ -45,6 +45,7 @@ use crate::os::confine::Bounds;
 use crate::pace::Pace;
 use crate::report::Reporter;
 use crate::report::add;
+use crate::serve::{Did, What};
 use crate::signal::Signal;
 use crate::stages::during;
 use crate::storage::policy::Policy;
@@ -175,6 +176,17 @@ impl Source {
     /// `stream` as this source is to use it.
     pub fn outlet<'s>(&'s self, stream: &'s mut Stream) -> Compressing<'s> {
         Compressing::new(stream, self.request.compression, &self.reporter.tally)
+    }
+
+    /// What it has done, for a server's log.
+    pub fn did(&self) -> Did {
+        let counters = self.reporter.tally.counters();
+        let path = self.request.operands.first().map(|path| escape(path)).unwrap_or_default();
+        let (what, bytes) = match self.compares() {
+            true => (What::Compared, counters.bytes_found),
+            false => (What::Sent, counters.bytes_carried),
+        };
+        Did { what, files: counters.files_found, bytes, failed: counters.failed, path }
     }
 
     /// What both ends agreed on.

@@ -251,6 +251,9 @@ impl Target {
             self.file_stays(position, size)?;
             return Ok(Answer::Settled);
         }
+        if let Err(text) = self.quota.take(size) {
+            return Ok(self.refuse(position, text));
+        }
         let Some((leaf, version)) = self.journals.place(&spot, size).zip(entry.version) else {
             if let Some(text) = self.too_large(&spot.dir, size)? {
                 return Ok(self.refuse(position, text));

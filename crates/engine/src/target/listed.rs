@@ -120,7 +120,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let request = TargetRequest { listed: kinds, ..target_request(directory.path(), Vec::new()) };
         let reporter = Reporter::new(LinkWriter::new(std::io::sink()), false);
-        let surroundings = Surroundings { umask: 0o022, state_dir: None, policy: Vec::new() };
+        let surroundings = Surroundings { umask: 0o022, state_dir: None, policy: Vec::new(), rate: None, size: None };
         let target = Target::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text).unwrap();
         (target, directory)
     }

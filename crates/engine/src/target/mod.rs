@@ -22,6 +22,7 @@ mod names;
 mod order;
 mod proof;
 mod queue;
+mod quota;
 #[cfg(test)]
 mod race_tests;
 mod readback;
@@ -67,13 +68,16 @@ use self::listed::Listed;
 use self::names::Kept;
 use self::proof::Claims;
 use self::queue::Settling;
+use self::quota::Quota;
 use self::rivals::Rivals;
 use self::share::Sharing;
 use self::temporary::Unfinished;
 use self::waiting::Waiting;
 use crate::fs::{Dir, Look, describe, mode_without_preserve};
 use crate::os::confine::{Bounds, Rights};
+use crate::pace::Pace;
 use crate::report::{Reporter, add};
+use crate::serve::{Did, What};
 use crate::signal::Signal;
 use crate::storage::policy::Policy;
 use crate::storage::read::Reader;
@@ -103,6 +107,10 @@ pub struct Target {
     is_both_ends: AtomicBool,
     /// How files are written.
     policy: Policy,
+    /// How fast data may come.
+    pace: Pace,
+    /// How much may come.
+    quota: Quota,
     /// Whose blocks files cannot share.
     sharing: Sharing,
     /// Whole files that have to be on the disk before they get their names.
@@ -161,6 +169,10 @@ pub struct Surroundings {
     pub state_dir: Option<PathBuf>,
     /// Files that say whether programs may be started.
     pub policy: Vec<PathBuf>,
+    /// At most so many bytes a second may come.
+    pub rate: Option<u64>,
+    /// At most so many bytes may come in all.
+    pub size: Option<u64>,
 }
 
 fn journals(request: &TargetRequest) -> Result<Journals, Refused> {
@@ -216,6 +228,8 @@ impl Target {
             names_kept: Kept::default(),
             is_both_ends: AtomicBool::new(false),
             policy: Policy::new(storage),
+            pace: Pace::new(surroundings.rate.unwrap_or(0)),
+            quota: Quota::new(surroundings.size),
             sharing: Sharing::default(),
             settling,
             nameless_files: AtomicBool::new(true),
@@ -229,6 +243,16 @@ impl Target {
     pub fn allow(&self, bounds: &mut Bounds) {
         self.landing.allow(bounds, if self.compares() { Rights::ReadTree } else { Rights::Land });
         self.journals.allow(bounds);
+    }
+
+    /// What it has done, for a server's log.
+    pub fn did(&self) -> Did {
+        let counters = self.reporter.tally.counters();
+        let (what, files, bytes) = match self.compares() {
+            true => (What::Compared, counters.files_compared, counters.bytes_compared),
+            false => (What::Received, counters.files_copied, counters.bytes_written),
+        };
+        Did { what, files, bytes, failed: counters.failed, path: escape(&self.request.path) }
     }
 
     /// What both ends agreed on.
@@ -325,6 +349,7 @@ impl Target {
     pub fn stop(&self) {
         self.lock().stopped = true;
         self.outbox.notify_all();
+        self.pace.set(0);
         self.settling.stop();
         self.is_over();
         self.rivals.close();

@@ -20,5 +20,6 @@ pub mod request;
 pub mod route;
 pub mod rules;
 pub mod sandbox;
+pub mod serve;
 pub mod slow;
 pub mod storage;

@@ -165,6 +165,8 @@ pub struct Hello {
     pub ssh_connection: Option<String>,
     /// The addresses of its interfaces.
     pub addresses: Vec<LocalAddress>,
+    /// At most so many bytes a second may come from here or go here; 0 where it does not mind.
+    pub rate_bytes_per_s: u64,
     /// How far the kernel lets the buffers of its TCP sockets grow.
     pub windows: Windows,
 }
@@ -368,6 +370,7 @@ impl Hello {
         out.u16(self.protocol).u64(self.features.0).u16(self.cores).bool(self.aes).raw(&self.boot);
         out.text(self.ssh_connection.as_deref().unwrap_or_default(), TEXT_MAX);
         address::encode_all(&self.addresses, out);
+        out.u64(self.rate_bytes_per_s);
         out.u64(self.windows.receive_max_bytes).u64(self.windows.send_max_bytes);
     }
 
@@ -380,6 +383,7 @@ impl Hello {
             boot: reader.array()?,
             ssh_connection: Some(text(reader)?).filter(|text| !text.is_empty()),
             addresses: address::decode_all(reader)?,
+            rate_bytes_per_s: reader.u64()?,
             windows: Windows { receive_max_bytes: reader.u64()?, send_max_bytes: reader.u64()? },
         })
     }
@@ -405,6 +409,7 @@ mod tests {
             boot: [1; 16],
             ssh_connection: Some("::1 40000 ::1 22".into()),
             addresses: vec![address::tests::local("10.1.2.3/24", "eth0", 10_000)],
+            rate_bytes_per_s: 1 << 40,
             windows: Windows { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 },
         };
         let path = PathFigures { round_trip_us: 50_000, busy_us: u64::MAX, ..PathFigures::default() };
