@@ -20,6 +20,7 @@ use haul_proto::wire::feature::Features;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer};
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
 use haul_proto::wire::link::{Channel, encode_header};
+use haul_proto::wire::listed::{self, Listed, ListedKinds, Paths, Places};
 use haul_proto::wire::load::{Load, StreamFigures};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::pipe::Pipe;
@@ -88,6 +89,7 @@ fn source_messages() -> Vec<SourceMessage> {
         SourceMessage::Differs { entry: EntryId(6), frames: vec![3..4, 7..1 << 33] },
         SourceMessage::Streams { count: 64, path: PathId(1) },
         SourceMessage::Ask { streams: vec![StreamId(3)], entries: vec![(EntryId(6), 2), (EntryId(9), 1)] },
+        SourceMessage::Passed { before: 512 },
     ]
 }
 
@@ -135,6 +137,15 @@ fn operand() -> Operand {
     Operand { name: Name::new(b"run7").ok(), directory: true, device: 1, inode: 2 }
 }
 
+fn listed_places() -> Vec<listed::Place> {
+    let name = |text: &str| Name::new(text.as_bytes()).ok();
+    let place = |below: &[&str], at| listed::Place {
+        below: below.iter().filter_map(|text| name(text)).collect(),
+        name: name(at),
+    };
+    vec![place(&["a", "b"], "c"), place(&[], "")]
+}
+
 fn rules() -> Rules {
     let modes = Modes { file: Some(0o640), directory: None, less_umask: true };
     let below = vec![Name::new(b"a").into_iter().collect(), Vec::new()];
@@ -146,6 +157,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
         ControllerMessage::Source(SourceRequest {
             settings: settings(),
             operands: vec![b"/a".to_vec(), b"b\xff".to_vec()],
+            listed: Listed::Below(b"/data".to_vec()),
             recursive: true,
             links: Links::Follow,
             leave_out: LeaveOut { unreadable: true, empty_directories: true },
@@ -159,6 +171,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             settings: settings(),
             path: b"/archive/".to_vec(),
             operands: vec![operand(), Operand { name: None, ..operand() }],
+            listed: ListedKinds::Files,
             source_boot: [5; 16],
             origin: [6; 32],
             again: false,
@@ -176,6 +189,12 @@ fn controller_messages() -> Vec<ControllerMessage> {
             pipe: Pipe::No,
             compare: Some(Links::Ignore),
         }),
+        ControllerMessage::ListedPaths(Paths {
+            first: 512,
+            paths: vec![b"a/b".to_vec(), b"\xff".to_vec()],
+            last: true,
+        }),
+        ControllerMessage::ListedPlaces(Places { first: 512, places: listed_places() }),
         ControllerMessage::Listen { address: None },
         ControllerMessage::Listen { address: Some(IpAddr::from([0xfd; 16])) },
         ControllerMessage::Connect {
@@ -238,6 +257,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::Checksum { path: b"a".to_vec(), digest: vec![7; 64] },
         WorkerMessage::Slowest(vec![SlowFile { path: b"a".to_vec(), size: 7, took_us: 1 << 40 }]),
         WorkerMessage::Differs { path: b"a".to_vec(), differences: differences() },
+        WorkerMessage::Passed { before: 512 },
         WorkerMessage::Finished(Box::new(Final {
             counters,
             cpu_us: 5,

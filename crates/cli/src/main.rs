@@ -6,6 +6,7 @@ mod checksums;
 mod commands;
 mod config;
 mod exit;
+mod list;
 mod manifest;
 mod network;
 mod pending;

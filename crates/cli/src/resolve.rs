@@ -1,7 +1,7 @@
 //! The second level of arguments: from what was typed to what is to be done.
 //!
 //! Everything that the engine and the display need is decided here, once.
-//! Nothing is looked up on disk or on the network.
+//! Nothing is looked up on disk or on the network, but the first line of a list: it says which host is meant.
 
 mod details;
 mod digests;
@@ -24,10 +24,12 @@ use haul_proto::wire::limits::{CONGESTION_MAX, RATE_MIN};
 use crate::args::table::typed;
 use crate::args::values::Values;
 use crate::args::{Dialect, UsageError, habits};
+use crate::list::list;
 use crate::network::{family, network};
 use crate::pipes::{locations, pipes};
 use crate::report::Form;
 
+pub use self::details::on_base;
 use self::details::{
     Shell, base, buffer_size, buffers, bwlimit, in_the_way, log, modes, refuse_contradictions, shell, traffic_class,
     window,
@@ -126,18 +128,19 @@ pub enum Mode {
 /// The plan for a copy of `operands`, the last of which is the target.
 pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {
     let mut settings = settings(values, stderr_is_terminal)?;
-    let (mut sources, mut target) = ends(locations(values, operands)?)?;
-    settings.options.base = base(values, &mut sources)?;
+    let Ends { mut sources, mut target, base } = ends(values, operands)?;
     check_hosts(&sources)?;
     if is_null(&target.path) {
         target.path = NULL_TARGET.into();
     }
-    let is_remote = sources.iter().chain([&target]).any(|place| place.host != Host::Local);
-    let notes = if values.dialect() == Dialect::Haul { habits::notes(values, is_remote) } else { Vec::new() };
-    let Settings { options, access, display, checksums, digests, report, time_limit } = settings;
     let pipes = pipes(values, operands, &sources)?;
+    settings.options.base = base.as_ref().map(|base| base.path.clone());
+    let list = list(values, &mut sources, base)?;
+    let Settings { options, access, display, checksums, digests, report, time_limit } = settings;
     let options = Options { source_pipe: pipes.source, target_pipe: pipes.target, ..options };
-    let job = Job { sources, target, options, access };
+    let job = Job { sources, list, target, options, access };
+    let is_remote = [job.source_host(), &job.target.host].into_iter().any(|host| *host != Host::Local);
+    let notes = if values.dialect() == Dialect::Haul { habits::notes(values, is_remote) } else { Vec::new() };
     Ok(Plan { job, display, checksums, digests, report, time_limit, notes })
 }
 
@@ -152,19 +155,30 @@ pub struct Hosts {
 
 /// Between which hosts `operands` are copied.
 pub fn hosts(values: &Values, operands: &[OsString]) -> Result<Hosts, UsageError> {
-    let (mut sources, target) = ends(locations(values, operands)?)?;
-    base(values, &mut sources)?;
+    let Ends { sources, target, base } = ends(values, operands)?;
     let name = |place: &Location| match &place.host {
         Host::Local => None,
         Host::Remote { name, .. } => Some(name.clone()),
     };
-    Ok(Hosts { source: sources.first().and_then(name), target: name(&target) })
+    // Of a list, the base alone says it before the list is read.
+    Ok(Hosts { source: sources.first().or(base.as_ref()).and_then(name), target: name(&target) })
 }
 
-/// The sources and the target.
-fn ends(mut sources: Vec<Location>) -> Result<(Vec<Location>, Location), UsageError> {
+/// What was typed of the ends.
+struct Ends {
+    sources: Vec<Location>,
+    target: Location,
+    /// Where relative sources are.
+    base: Option<Location>,
+}
+
+/// Where the operands are, the last of which is the target.
+fn ends(values: &Values, operands: &[OsString]) -> Result<Ends, UsageError> {
+    let mut sources = locations(values, operands)?;
     let target = sources.pop().ok_or_else(|| UsageError::new("nothing to copy"))?;
-    Ok((sources, target))
+    let base = base(values)?;
+    base.iter().try_for_each(|base| sources.iter_mut().try_for_each(|source| on_base(source, base)))?;
+    Ok(Ends { sources, target, base })
 }
 
 /// What the options of a copy say.
@@ -473,7 +487,7 @@ pub fn contradiction(a: &str, b: &str) -> UsageError {
 
 /// One host for all sources: one worker reads them all.
 fn check_hosts(sources: &[Location]) -> Result<(), UsageError> {
-    let Some(first) = sources.first() else { return Err(UsageError::new("nothing to copy")) };
+    let Some(first) = sources.first() else { return Ok(()) };
     match sources.iter().find(|source| source.host != first.host) {
         None => Ok(()),
         Some(other) => Err(UsageError::new(format!(

@@ -18,6 +18,7 @@ pub mod fs;
 mod lanes;
 mod lifeline;
 mod link;
+mod list;
 mod load;
 mod mending;
 mod network;

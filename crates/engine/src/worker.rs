@@ -238,6 +238,14 @@ impl Worker {
                 let target = self.target.as_mut().and_then(Arc::get_mut);
                 target.ok_or("told of lines when there was no target to be begun")?.expect_lines(&lines)?;
             }
+            ControllerMessage::ListedPaths(batch) => {
+                let source = self.source.as_ref().ok_or("told operands before there was a source")?;
+                source.add_listed(batch).map_err(|fault| fault.to_string())?;
+            }
+            ControllerMessage::ListedPlaces(batch) => {
+                let target = self.target.as_ref().ok_or("told operands before there was a target")?;
+                target.add_listed(batch).map_err(|fault| fault.to_string())?;
+            }
             ControllerMessage::Rate(bytes_per_s) => {
                 self.source.as_ref().ok_or("told a rate before there was a source")?.set_rate(bytes_per_s);
             }

@@ -352,6 +352,9 @@ mod tests {
               -A, --mkdir               make the target directory if it is missing
               -d, --dirbase BASE        relative sources are below BASE, and come to lie in
                                         the same directories below the target
+              -I, --infiles FILE        copy what FILE names, too, one path a line; - is
+                                        standard input
+              -0, --null                NUL ends a path in that list, and not a line end
               -@, --symlinks MODE       links in directories: keep (default), follow, ignore
               -+, --readable            leave out what cannot be read in directories
               -^, --no-empty-dirs       leave out directories with nothing in them
@@ -517,6 +520,11 @@ mod tests {
 
           -r, --recursive           compare directories with all that is in them
           -p, --preserve            compare mode, owner and group, too
+          -d, --dirbase BASE        relative sources are below BASE, and in the same
+                                    directories below the target
+          -I, --infiles FILE        compare what FILE names, too, one path a line; - is
+                                    standard input
+          -0, --null                NUL ends a path in that list, and not a line end
           -@, --symlinks MODE       links in directories: keep (default), follow, ignore
           -s, --streams N           N threads at each end read, 1 to 256
                                     (default: automatic)
@@ -578,8 +586,8 @@ mod tests {
             host's name before a pattern (* and ?), that before what is for all hosts.
             --OPTION=default is as if nothing had said OPTION. These cannot be in a file:
 
-              force omit dirbase pipe realtime config rsh checksums checksum-alg expect
-              checksum vverbose debug report version license help
+              force omit dirbase infiles null pipe realtime config rsh checksums checksum-alg
+              expect checksum vverbose debug report version license help
             "#);
     }
 

@@ -93,7 +93,9 @@ fn copy(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool)
     if dialect == Dialect::Haul {
         habits::refuse_operands(&values, &operands, exists)?;
     }
-    if let [only] = operands.as_slice() {
+    if let [only] = operands.as_slice()
+        && !values.flag("infiles")
+    {
         return Err(one_operand(dialect, only, exists));
     }
     if operands.is_empty() {
@@ -148,8 +150,10 @@ fn demo(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, 
 /// `haul verify` takes sources and a target.
 fn verify(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
     with_operands("verify", VERIFY, words, exists, |values, operands| match operands.len() {
-        0 | 1 => Err(UsageError::new("haul verify: say what is to be compared, and with what")
-            .remedy("haul verify SOURCE... TARGET      as for the copy that made TARGET")),
+        0 | 1 if operands.is_empty() || !values.flag("infiles") => {
+            Err(UsageError::new("haul verify: say what is to be compared, and with what")
+                .remedy("haul verify SOURCE... TARGET      as for the copy that made TARGET"))
+        }
         _ => Ok(Command::Verify(values, operands)),
     })
 }

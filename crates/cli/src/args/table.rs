@@ -146,6 +146,8 @@ pub const COPY: &[Row] = &[
     row("mode", Some('m'), Takes::One("[DIRS/][FILES]"), Section::Copying, "octal modes of what is made, such as 750/640").bbcp(1),
     row("mkdir", Some('A'), Takes::Nothing, Section::Copying, "make the target directory if it is missing").bbcp(2),
     row("dirbase", Some('d'), Takes::One("BASE"), Section::Copying, "relative sources are below BASE, and come to lie in\nthe same directories below the target").bbcp(3).of_one_job(),
+    row("infiles", Some('I'), Takes::One("FILE"), Section::Copying, "copy what FILE names, too, one path a line; - is\nstandard input").bbcp(2).of_one_job(),
+    row("null", Some('0'), Takes::Nothing, Section::Copying, "NUL ends a path in that list, and not a line end").of_one_job(),
     row("symlinks", Some('@'), Takes::One("MODE"), Section::Copying, "links in directories: keep (default), follow, ignore").bbcp(2),
     row("readable", Some('+'), Takes::Nothing, Section::Copying, "leave out what cannot be read in directories").bbcp(3),
     row("no-empty-dirs", Some('^'), Takes::Nothing, Section::Copying, "leave out directories with nothing in them").bbcp_letter(),
@@ -217,13 +219,27 @@ pub const COPY: &[Row] = &[
     row("nodns", Some('n'), Takes::Nothing, Section::Accepted, "addresses are never looked up").bbcp(1),
     row("netlogger", Some('L'), Takes::One("OPTIONS"), Section::Unlisted, "NetLogger").letter_only().bbcp_letter().refused("haul does not write NetLogger's events\n--json gives the events of a copy, one object a line").of_one_job(),
     row("dry-run", None, Takes::Nothing, Section::Unlisted, "show what would be copied").refused("haul cannot show what it would copy without copying it yet\nhaul status PATH shows what earlier copies have left unfinished").of_one_job(),
-    row("infiles", Some('I'), Takes::One("FILE"), Section::Unlisted, "sources from a file").bbcp(2).refused("lists of sources are not there yet\nxargs -a FILE sh -c 'haul \"$@\" TARGET' haul does the same").of_one_job(),
 ];
 
 /// Options of `haul verify`: those of a copy that say what is read, and how.
 pub const VERIFY: &[Row] = &[
     row("recursive", Some('r'), Takes::Nothing, Section::Copying, "compare directories with all that is in them"),
     row("preserve", Some('p'), Takes::Nothing, Section::Copying, "compare mode, owner and group, too"),
+    row(
+        "dirbase",
+        Some('d'),
+        Takes::One("BASE"),
+        Section::Copying,
+        "relative sources are below BASE, and in the same\ndirectories below the target",
+    ),
+    row(
+        "infiles",
+        Some('I'),
+        Takes::One("FILE"),
+        Section::Copying,
+        "compare what FILE names, too, one path a line; - is\nstandard input",
+    ),
+    row("null", Some('0'), Takes::Nothing, Section::Copying, "NUL ends a path in that list, and not a line end"),
     row(
         "symlinks",
         Some('@'),

@@ -106,6 +106,9 @@ fn interrupted(outcome: Outcome) -> Outcome {
 
 /// What stands before the bar: the name of what is copied.
 fn title(job: &Job) -> String {
+    if let Some(list) = &job.list {
+        return list.name.clone();
+    }
     let Some(first) = job.sources.first() else { return String::new() };
     let name = first.path.file_name().unwrap_or(first.path.as_os_str());
     let name = escape(name.as_bytes());

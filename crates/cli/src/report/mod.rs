@@ -159,7 +159,13 @@ mod tests {
         let remote = Host::Remote { user: Some("ann".into()), name: "db1".into() };
         let here = |path: &str| Location { host: Host::Local, path: path.into() };
         let target = Location { host: remote, path: "/archive".into() };
-        Job { sources: vec![here("run7"), here("b")], target, options: Options::default(), access: Access::default() }
+        Job {
+            sources: vec![here("run7"), here("b")],
+            list: None,
+            target,
+            options: Options::default(),
+            access: Access::default(),
+        }
     }
 
     #[test]

@@ -8,9 +8,8 @@ use std::time::Duration;
 use haul_engine::spec::{Host, Job, Location, NULL_TARGET, Options, Policy, Retries, is_null, names_null};
 use haul_proto::path::escape;
 
-use super::{Mode, Settings, ends, settings as of_copy};
+use super::{Ends, Mode, Settings, check_hosts, ends, settings as of_copy};
 use crate::args::UsageError;
-use crate::args::operand::parse_operand;
 use crate::args::values::Values;
 use crate::sweep::Sweep;
 use crate::sweep::journal::Header;
@@ -29,8 +28,8 @@ pub fn sweep(
     operands: &[OsString],
     stderr_is_terminal: bool,
 ) -> Result<(Sweep, Mode, Option<Duration>), UsageError> {
-    let locations = operands.iter().map(|operand| parse_operand(operand)).collect::<Result<Vec<_>, _>>()?;
-    let (sources, target) = ends(locations)?;
+    let Ends { sources, target, .. } = ends(values, operands)?;
+    check_hosts(&sources)?;
     refuse_what_stays(values, &target)?;
     let rounds = values.number("repeat", 1..=ROUNDS_MAX)?.unwrap_or(1);
     let settings = settings(values)?;
@@ -47,7 +46,7 @@ pub fn sweep(
             path: if is_null(&target.path) { NULL_TARGET.into() } else { target.path.clone() },
             ..target.clone()
         };
-        jobs.push((setting, Job { sources: sources.clone(), target, options, access }));
+        jobs.push((setting, Job { sources: sources.clone(), list: None, target, options, access }));
     }
     let runs =
         (1..=rounds).flat_map(|round| jobs.iter().map(move |(setting, job)| (round, setting.clone(), job.clone())));

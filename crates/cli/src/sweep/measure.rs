@@ -110,7 +110,13 @@ mod tests {
 
     fn job(target: &str) -> Job {
         let here = |path: &str| Location { host: Host::Local, path: path.into() };
-        Job { sources: vec![here("a")], target: here(target), options: Options::default(), access: Access::default() }
+        Job {
+            sources: vec![here("a")],
+            list: None,
+            target: here(target),
+            options: Options::default(),
+            access: Access::default(),
+        }
     }
 
     #[test]

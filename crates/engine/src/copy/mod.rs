@@ -5,6 +5,7 @@
 
 mod advice;
 mod base;
+mod feeding;
 mod limit;
 mod repeat;
 mod retry;
@@ -12,6 +13,7 @@ mod routes;
 mod settings;
 mod told;
 mod totals;
+mod twins;
 mod way;
 mod workers;
 
@@ -20,6 +22,7 @@ use haul_proto::diagnose::{Case, Verdict, diagnose};
 use haul_proto::need::InTheWay;
 use haul_proto::path::Name;
 use haul_proto::wire::limits::EXPECTED_PIECE_MAX;
+use haul_proto::wire::listed::{Listed, ListedKinds};
 use haul_proto::wire::load::{Load, StreamFigures};
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::{Counters, Final, WorkerMessage};
@@ -33,6 +36,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
 use self::base::{refuse_twins, ways_below, whole_path};
+use self::feeding::Feeding;
 use self::limit::Limit;
 use self::routes::{Direction, directions, shown};
 use self::settings::{links, session_settings, suite_name};
@@ -108,6 +112,7 @@ fn attempt(
         limit,
         earlier,
         new_tree: false,
+        feeding: None,
     };
     let outcome = copy.carry_out(begun);
     copy.release_held();
@@ -119,8 +124,10 @@ fn attempt(
 }
 
 fn check(job: &Job) -> Result<(), Error> {
-    let Some(first) = job.sources.first() else { return Err(Error::Usage("no source was named".into())) };
-    if job.sources.iter().any(|source| source.host != first.host) {
+    if job.sources.is_empty() == job.list.is_none() {
+        return Err(Error::Usage("sources are named, or listed: one of the two".into()));
+    }
+    if job.sources.iter().any(|source| source.host != *job.source_host()) {
         return Err(Error::Usage("the sources are on several hosts\nname sources of one host at a time".into()));
     }
     Ok(())
@@ -178,6 +185,8 @@ struct Copy<'a> {
     earlier: Earlier,
     /// It is begun by this one.
     new_tree: bool,
+    /// Tells the ends what a list names.
+    feeding: Option<Feeding>,
 }
 
 /// Most events that are held back.
@@ -190,9 +199,15 @@ impl Copy<'_> {
         if !self.workers.is_one() {
             self.directions = directions(self.job, &self.workers)?;
         }
+        let base = self.job.options.base.as_deref();
         let source = SourceRequest {
             settings: settings.clone(),
-            operands: self.job.sources.iter().map(|source| whole_path(self.job, source)).collect(),
+            operands: self.job.sources.iter().map(|source| whole_path(base, source)).collect(),
+            listed: match (&self.job.list, base) {
+                (None, _) => Listed::No,
+                (Some(_), None) => Listed::Anywhere,
+                (Some(_), Some(base)) => Listed::Below(base.as_os_str().as_bytes().to_vec()),
+            },
             recursive: self.job.options.recursive,
             links: links(self.job.options.symlinks),
             leave_out: self.job.options.leave_out,
@@ -212,7 +227,7 @@ impl Copy<'_> {
             (Role::Source, WorkerMessage::SourceReady { operands, origin }) => Ok((operands, origin)),
             (_, other) => Err(other),
         })?;
-        if operands.iter().all(Option::is_none) {
+        if self.job.list.is_none() && operands.iter().all(Option::is_none) {
             return Ok(self.nothing_to_do(begun));
         }
         self.check_operands(&operands)?;
@@ -224,6 +239,11 @@ impl Copy<'_> {
             settings: settings.clone(),
             path: self.job.target.path.as_os_str().as_bytes().to_vec(),
             operands,
+            listed: match (&self.job.list, options.recursive) {
+                (None, _) => ListedKinds::No,
+                (Some(_), false) => ListedKinds::Files,
+                (Some(_), true) => ListedKinds::Trees,
+            },
             source_boot: self.workers.hello(Role::Source).boot,
             origin,
             again: self.earlier.was_under_way,
@@ -272,6 +292,7 @@ impl Copy<'_> {
         let skip = (boot == self.workers.hello(Role::Source).boot).then_some(landing);
         // Offers and answers go through the links, while connections are being made.
         self.workers.send(Role::Source, &ControllerMessage::Begin { skip })?;
+        self.feeding = self.job.list.as_ref().map(|list| Feeding::start(list, base, &self.workers)).transpose()?;
         let (way, streams) = way::find(self)?;
         self.way = way.clone();
         let cipher = suite_name(settings.suite);
@@ -409,6 +430,9 @@ impl Copy<'_> {
                 let role = if self.workers.is_one() && counters.files_found == 0 { Role::Target } else { role };
                 self.ends[role.index()] = *counters;
             }
+            WorkerMessage::Passed { .. }
+                if (role == Role::Target || self.workers.is_one())
+                    && self.feeding.as_ref().is_some_and(Feeding::passed) => {}
             WorkerMessage::Load(load) => {
                 self.loads.tell(role, *load, self.workers.is_one());
                 self.watch.tell(&self.case());

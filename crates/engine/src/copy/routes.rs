@@ -166,7 +166,7 @@ fn local<'a>(workers: &'a Workers, role: Role, address: &IpAddr) -> Option<&'a L
 /// The host of an end.
 pub fn host(job: &Job, role: Role) -> &Host {
     match role {
-        Role::Source => job.sources.first().map_or(&Host::Local, |source| &source.host),
+        Role::Source => job.source_host(),
         Role::Target => &job.target.host,
     }
 }

@@ -15,6 +15,7 @@ mod examine;
 pub(crate) mod file;
 pub(crate) mod journal;
 mod landing;
+mod listed;
 mod memory;
 mod modes;
 mod names;
@@ -43,8 +44,10 @@ use haul_proto::path::escape;
 use haul_proto::plan::Piece;
 use haul_proto::session::target::{Finish, Step, Target as Machine};
 use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::wire::listed::{ListedKinds, Places};
 use haul_proto::wire::message::SourceMessage;
 use haul_proto::wire::pipe::Pipe;
+use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::TargetRequest;
 use haul_proto::wire::storage::Verify;
 use std::ffi::OsStr;
@@ -60,6 +63,7 @@ use self::file::Incoming;
 use self::journal::Journals;
 use self::landing::Landing;
 pub use self::landing::Refused;
+use self::listed::Listed;
 use self::names::Kept;
 use self::proof::Claims;
 use self::queue::Settling;
@@ -81,6 +85,8 @@ pub struct Target {
     landing: Landing,
     /// Where operands go below it.
     below: Below,
+    /// Those of a list.
+    listed: Listed,
     umask: u16,
     state: Mutex<State>,
     outbox: Signal,
@@ -198,6 +204,7 @@ impl Target {
             request,
             landing,
             below: Below::default(),
+            listed: Listed::default(),
             umask: surroundings.umask,
             state,
             outbox: Signal::default(),
@@ -233,9 +240,23 @@ impl Target {
     pub fn handle_peer(&self, bytes: &[u8]) -> Result<(), ProtocolFault> {
         let message = SourceMessage::decode(bytes, self.request.settings.number)?;
         let step = self.lock().machine.handle(message)?;
-        self.take(self.without_reading(step));
+        match step {
+            Step::Passed(before) => {
+                self.listed.passed(before)?;
+                self.reporter.send(&WorkerMessage::Passed { before });
+            }
+            step => self.take(self.without_reading(step)),
+        }
         self.outbox.notify_all();
         Ok(())
+    }
+
+    /// Takes operands that come while the job runs.
+    pub fn add_listed(&self, batch: Places) -> Result<(), ProtocolFault> {
+        match self.request.listed {
+            ListedKinds::No => Err(ProtocolFault::Unasked("a listed operand")),
+            ListedKinds::Files | ListedKinds::Trees => self.listed.add(batch),
+        }
     }
 
     /// Says what is to be done when the source wants something of the streams. Only the first call counts.
@@ -314,7 +335,7 @@ impl Target {
     /// Does what follows from a message or a frame.
     fn take(&self, step: Step<Item>) {
         match step {
-            Step::None => {}
+            Step::None | Step::Passed(_) => {}
             Step::Examine(first, entries) => {
                 self.settling.wait_for_room();
                 self.examine(first, &entries);

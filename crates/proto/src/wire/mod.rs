@@ -11,6 +11,7 @@ pub mod frame;
 pub mod handshake;
 pub mod limits;
 pub mod link;
+pub mod listed;
 pub mod load;
 pub mod message;
 pub mod pipe;

@@ -132,6 +132,11 @@ pub enum WorkerMessage {
         /// One line.
         text: String,
     },
+    /// To a target, the source has passed by all listed operands before this number.
+    Passed {
+        /// The number.
+        before: u32,
+    },
     /// From here on, this end touches no more than its Request names, as far as its kernel sees to that.
     Confined(Sandbox),
     /// This end did all it had to.
@@ -192,10 +197,11 @@ mod kind {
     pub const CONFINED: u8 = 16;
     pub const PATHS: u8 = 17;
     pub const DIFFERS: u8 = 18;
-    pub const LOAD: u8 = 19;
+    pub const PASSED: u8 = 19;
     pub const CHECKSUM: u8 = 20;
-    pub const STREAMS: u8 = 21;
-    pub const SLOWEST: u8 = 22;
+    pub const LOAD: u8 = 21;
+    pub const STREAMS: u8 = 22;
+    pub const SLOWEST: u8 = 23;
 }
 
 impl WorkerMessage {
@@ -257,6 +263,9 @@ impl WorkerMessage {
             }
             Self::Notice { text } => {
                 out.u8(kind::NOTICE).text(text, TEXT_MAX);
+            }
+            Self::Passed { before } => {
+                out.u8(kind::PASSED).u32(*before);
             }
             Self::Confined(sandbox) => sandbox.encode(out.u8(kind::CONFINED)),
             Self::Finished(last) => last.encode(out.u8(kind::FINISHED)),
@@ -321,6 +330,7 @@ impl WorkerMessage {
                 Self::Paths { in_use, because: text(&mut reader)? }
             }
             kind::NOTICE => Self::Notice { text: text(&mut reader)? },
+            kind::PASSED => Self::Passed { before: reader.u32()? },
             kind::CONFINED => Self::Confined(Sandbox::decode(&mut reader)?),
             kind::FINISHED => Self::Finished(Box::new(Final::decode(&mut reader)?)),
             kind::FATAL => Self::Fatal { text: text(&mut reader)? },
@@ -415,6 +425,7 @@ mod tests {
             WorkerMessage::FileFailed { path: b"a".to_vec(), text: "no space".into() },
             WorkerMessage::Skipped { path: b"a".to_vec(), text: "is a FIFO".into() },
             WorkerMessage::Differs { path: b"a".to_vec(), differences: vec![Difference::Missing(What::File)] },
+            WorkerMessage::Passed { before: 1 << 20 },
             WorkerMessage::Checksum { path: b"a".to_vec(), digest: vec![7; 16] },
             WorkerMessage::Finished(Box::new(Final {
                 counters,
