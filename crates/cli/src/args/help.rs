@@ -621,8 +621,8 @@ mod tests {
             host's name before a pattern (* and ?), that before what is for all hosts.
             --OPTION=default is as if nothing had said OPTION. These cannot be in a file:
 
-              force omit dirbase infiles null pipe realtime config rsh checksums checksum-alg
-              expect checksum vverbose debug report version license help
+              force omit dirbase infiles null pipe realtime config rsh checksums
+              checksum-alg expect checksum vverbose debug report version license help
             "#);
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use haul_engine::spec::{Host, Job, Location, NULL_TARGET, Options, Policy, Retries, is_null, names_null};
 use haul_proto::path::escape;
 
-use super::{Ends, Mode, Settings, ends, settings as of_copy};
+use super::{Ends, Mode, Settings, check_hosts, ends, settings as of_copy};
 use crate::args::UsageError;
 use crate::args::values::Values;
 use crate::sweep::Sweep;
@@ -29,6 +29,7 @@ pub fn sweep(
     stderr_is_terminal: bool,
 ) -> Result<(Sweep, Mode, Option<Duration>), UsageError> {
     let Ends { sources, target, .. } = ends(values, operands)?;
+    check_hosts(&sources)?;
     refuse_what_stays(values, &target)?;
     let rounds = values.number("repeat", 1..=ROUNDS_MAX)?.unwrap_or(1);
     let settings = settings(values)?;

@@ -288,6 +288,7 @@ pub mod tests {
     #[test]
     fn caches_that_flatter_are_named() {
         let job = |source: &str, target: &str| Job {
+            list: None,
             sources: vec![Location { host: Host::Local, path: source.into() }],
             list: None,
             target: Location { host: Host::Remote { user: None, name: "db1".into() }, path: target.into() },
