@@ -206,6 +206,14 @@ pub struct Path {
     pub mbit_per_s: Option<u32>,
 }
 
+impl Path {
+    /// Whether both ends have one address.
+    pub fn is_within_host(&self) -> bool {
+        let [from, to] = [&self.from, &self.to].map(|end| end.rsplit_once(':').map(|(address, _)| address));
+        from.is_some() && from == to
+    }
+}
+
 impl Summary {
     /// Whether it compared, and found differences.
     pub fn differs(&self) -> bool {

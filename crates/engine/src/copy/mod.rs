@@ -583,6 +583,7 @@ impl Copy<'_> {
             target: self.loads.latest[1],
             is_one_worker: self.workers.is_one(),
             is_one_machine: self.workers.hello(Role::Source).boot == self.workers.hello(Role::Target).boot,
+            is_within_host: matches!(&self.way, Way::Tcp { path, .. } if path.is_within_host()),
             bytes: target.bytes_written,
             files: target.files_copied,
             rate_limit_bytes_per_s: self.limit.bytes_per_s(),
