@@ -290,7 +290,6 @@ pub mod tests {
         let job = |source: &str, target: &str| Job {
             list: None,
             sources: vec![Location { host: Host::Local, path: source.into() }],
-            list: None,
             target: Location { host: Host::Remote { user: None, name: "db1".into() }, path: target.into() },
             options: Options::default(),
             access: Access::default(),
