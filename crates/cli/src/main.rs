@@ -6,12 +6,18 @@ mod checksums;
 mod commands;
 mod config;
 mod exit;
+mod list;
 mod manifest;
 mod network;
+mod pending;
 mod pipes;
+mod report;
 mod resolve;
+mod secret;
 mod show;
 mod signals;
+mod standing;
+mod sweep;
 mod terminal;
 
 use std::process::ExitCode;

@@ -2,10 +2,11 @@
 
 pub use haul_proto::diagnose::watch::Now;
 pub use haul_proto::diagnose::{Candidate, Detail, Fact, Figure, Limit, Unit, Verdict};
-pub use haul_proto::wire::load::{Load, Stage, StreamFigures};
+pub use haul_proto::wire::load::{Load, Sockets, Stage, StreamFigures};
 use haul_proto::wire::report::PathFigures;
 pub use haul_proto::wire::report::{Difference, ReadBack, What};
 pub use haul_proto::wire::sandbox::{Confinement, Sandbox};
+pub use haul_proto::wire::slow::SlowFile;
 use std::time::Duration;
 
 use haul_proto::wire::report::Counters;
@@ -127,7 +128,7 @@ pub enum Event {
 }
 
 /// Figures of a running job.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Progress {
     /// Files found at the source so far.
     pub files_found: u64,
@@ -147,6 +148,10 @@ pub struct Progress {
     pub streams: u16,
     /// What limits at present; `None` where that is not known, or nothing stands out.
     pub limited_by: Option<Now>,
+    /// What the source's kernel says of all its connections so far; all zero without TCP.
+    pub sockets: Sockets,
+    /// What each of them did so far, those that were replaced included; empty without TCP.
+    pub per_stream: Vec<StreamFigures>,
 }
 
 impl Progress {
@@ -293,6 +298,8 @@ pub struct Summary {
     pub loads: [Load; 2],
     /// What each stream did, as source and target say. Within one process, there is the source's word alone.
     pub streams_at: [Vec<StreamFigures>; 2],
+    /// The files that took longest, the slowest first.
+    pub slowest: Vec<SlowFile>,
     /// What could be done so that the next transfer is faster.
     pub advice: Vec<Advised>,
     /// The limit on the rate that was set at the end, bytes a second.
@@ -307,6 +314,10 @@ pub struct Summary {
     pub source_cpu: Duration,
     /// User plus system seconds of the target's worker.
     pub target_cpu: Duration,
+    /// The part of [`Self::source_cpu`] that was the system's.
+    pub source_system: Duration,
+    /// The part of [`Self::target_cpu`] that was the system's.
+    pub target_system: Duration,
     /// Peak resident memory of the source's worker, bytes.
     pub source_peak_bytes: u64,
     /// Peak resident memory of the target's worker, bytes.

@@ -180,6 +180,7 @@ pub mod tests {
             bytes_compared: 0,
             streams: 8,
             limited_by: None,
+            ..Progress::default()
         };
         let way = example().way;
         vec![
