@@ -117,7 +117,7 @@ pub fn advise(verdict: &Verdict, case: &Case, terms: &Terms) -> Vec<Advice> {
         }
         (Limit::Congestion, _) => more_streams(case, terms, u16::MAX),
         (Limit::RateLimit, Some(Detail::Own)) => vec![Advice::RaiseRate],
-        (Limit::RateLimit, _) => vec![Advice::KeepBelow { bytes_per_s: (case.rate() * POLICED_PART) as u64 }],
+        (Limit::RateLimit, _) => vec![Advice::KeepBelow { bytes_per_s: whole(case.rate() * POLICED_PART) }],
         (Limit::Link, _) => {
             let faster = Advice::Interface { mbit_per_s: terms.faster_mbit_per_s };
             let faster = (terms.faster_mbit_per_s > 0).then_some(faster);
@@ -138,7 +138,7 @@ pub fn advise(verdict: &Verdict, case: &Case, terms: &Terms) -> Vec<Advice> {
     let is_next = !is_window(verdict.limit) && verdict.next.is_some_and(|next| is_window(next.limit));
     if is_next && !terms.own_windows {
         let [source, target] = terms.windows;
-        all.extend(windows(&terms.path, case.rate() as u64, source, target).map(Advice::Window));
+        all.extend(windows(&terms.path, whole(case.rate()), source, target).map(Advice::Window));
     }
     let is_forced = matches!(terms.compression, Policy::Always(_));
     if is_forced && terms.ratio < RATIO_MIN && !all.contains(&Advice::Incompressible) {
@@ -149,14 +149,14 @@ pub fn advise(verdict: &Verdict, case: &Case, terms: &Terms) -> Vec<Advice> {
 
 /// A window that limits without the kernel's saying so is treated as if it had said so.
 fn window(verdict: &Verdict, case: &Case, terms: &Terms) -> Option<Advice> {
-    let limited_us = (verdict.share * terms.path.busy_us as f64) as u64;
+    let limited_us = whole(verdict.share * terms.path.busy_us as f64);
     let (receiver_limited_us, buffer_limited_us) = match verdict.limit {
         Limit::ReceiverWindow => (limited_us.max(terms.path.receiver_limited_us), 0),
         _ => (0, limited_us.max(terms.path.buffer_limited_us)),
     };
     let path = PathFigures { receiver_limited_us, buffer_limited_us, ..terms.path };
     let [source, target] = terms.windows;
-    windows(&path, case.rate() as u64, source, target).map(Advice::Window)
+    windows(&path, whole(case.rate()), source, target).map(Advice::Window)
 }
 
 fn cpu(verdict: &Verdict, case: &Case, terms: &Terms, end: End) -> Vec<Advice> {
@@ -191,4 +191,10 @@ fn more_streams(case: &Case, terms: &Terms, most: u16) -> Vec<Advice> {
         return Vec::new();
     };
     vec![Advice::Streams { streams: now.saturating_mul(2).min(most) }]
+}
+
+/// Without a fraction. What is no number is nothing, and what is too large the largest.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "such a cast stays within the type")]
+pub(super) fn whole(value: f64) -> u64 {
+    value as u64
 }

@@ -3,7 +3,7 @@
 //! A transfer is stages in a row with little room between them: read, prepare, send, the network, receive, check, write. The
 //! slowest is the one that is at work while those before it are held up and those behind it have nothing to do. So each
 //! part has a *share*: of the time that streams had, the part in which they were at it or waited for it while nothing
-//! else held them up ([`shares`]). What the network's share is made of, its sockets say ([`network`]). The largest share is the
+//! else held them up (`shares`). What the network's share is made of, its sockets say (`network`). The largest share is the
 //! verdict, if it is at least [`SHARE_MIN`]; that is all there is to it. `docs/DIAGNOSIS.md` says the same for users.
 
 pub mod advice;

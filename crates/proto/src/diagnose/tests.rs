@@ -1,4 +1,4 @@
-use super::advice::{Advice, Terms, advise};
+use super::advice::{Advice, Terms, advise, whole};
 use super::*;
 use crate::compression::{Method, Policy};
 use crate::wire::load::{Disk, Spent, Stage};
@@ -9,8 +9,8 @@ fn load(stages: &[(Stage, f64, f64)]) -> Load {
     let mut load = Load { elapsed_us: 10_000_000, ..Load::default() };
     for &(stage, share, cpu) in stages {
         let all = if stage.is_of_stream() { 40e6 } else { 10e6 };
-        let wall_us = (all * share) as u64;
-        let computed_us = (wall_us as f64 * cpu / 8.0) as u64;
+        let wall_us = whole(all * share);
+        let computed_us = whole(wall_us as f64 * cpu / 8.0);
         load.stages[stage as usize] = Spent { wall_us, looked_us: wall_us / 8, computed_us };
     }
     load.present.streams = 4;
@@ -484,7 +484,8 @@ fn evidence_is_figures_of_this_case() {
 fn names_are_told_apart() {
     let mut ids: Vec<_> = Limit::ALL.iter().map(|limit| limit.id()).collect();
     let mut names: Vec<_> = Figure::ALL.iter().map(|figure| figure.name()).collect();
-    (ids.sort_unstable(), names.sort_unstable());
+    ids.sort_unstable();
+    names.sort_unstable();
     ids.dedup();
     names.dedup();
     assert_eq!((ids.len(), names.len()), (Limit::ALL.len(), Figure::ALL.len()));
