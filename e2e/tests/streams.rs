@@ -99,7 +99,7 @@ fn a_window_that_holds_the_streams_back_is_named_with_what_lifts_it() {
     let haul = remote.haul(&sandbox).netns(wan.a()).args(["-s", "2"]);
     let run = haul.arg("source").arg(remote.at(sandbox.path("there"))).limit(Duration::from_secs(60)).run().succeeds();
     compare(&source, &sandbox.path("there")).unwrap();
-    let run = run.says(["hint", "window", "sysctl -w net.ipv4.tcp_"]);
+    let run = run.says(["try", "window", "sysctl -w net.ipv4.tcp_"]);
     assert!(run.stderr.contains("rmem='") || run.stderr.contains("wmem='"), "{}", run.account());
 }
 
