@@ -1,6 +1,9 @@
 //! What a running job tells its caller. The library never prints; whoever runs a job observes these.
 
 use haul_proto::wire::report::PathFigures;
+pub use haul_proto::diagnose::watch::Now;
+pub use haul_proto::diagnose::{Detail, Fact, Figure, Limit, Unit, Verdict};
+pub use haul_proto::wire::load::{Load, Stage, StreamFigures};
 pub use haul_proto::wire::report::{Difference, ReadBack, What};
 pub use haul_proto::wire::sandbox::{Confinement, Sandbox};
 use std::time::Duration;
@@ -113,7 +116,7 @@ pub enum Event {
 }
 
 /// Figures of a running job.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Progress {
     /// Files found at the source so far.
     pub files_found: u64,
@@ -131,6 +134,8 @@ pub struct Progress {
     pub bytes_compared: u64,
     /// Streams in use.
     pub streams: u16,
+    /// What limits at present; `None` where that is not known, or nothing stands out.
+    pub limited_by: Option<Now>,
 }
 
 impl Progress {
@@ -254,6 +259,12 @@ pub struct Summary {
     pub digests: bool,
     /// What the path was like, as the source's kernel saw it; all zero where no TCP was used.
     pub path: PathFigures,
+    /// What limited it; `None` in a job that only compared.
+    pub verdict: Option<Verdict>,
+    /// Where the time of source and target went; within one process, twice the same.
+    pub loads: [Load; 2],
+    /// What each stream did, as source and target say. Within one process, there is the source's word alone.
+    pub streams_at: [Vec<StreamFigures>; 2],
     /// What could be changed at a host so that the next transfer is faster: one line each.
     pub hints: Vec<String>,
     /// The limit on the rate that was set at the end, bytes a second.

@@ -4,8 +4,11 @@
 use haul_proto::ids::{PathId, StreamId};
 use haul_proto::ranges::RangeSet;
 use haul_proto::tune::Look;
+use haul_proto::wire::limits::STREAM_FIGURES_MAX;
+use haul_proto::wire::load::{Sockets, StreamFigures};
 use haul_proto::wire::report::PathFigures;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
@@ -14,7 +17,7 @@ use crate::crossing::{Crossing, Repair, SeenPath};
 use crate::os::tcp_info::{TcpInfo, tcp_info};
 use crate::os::usage::micros;
 use crate::stream::connector::Connector;
-use crate::stream::socket::{abandon, bears_loss, names};
+use crate::stream::socket::{abandon, bears_loss, names, own_address, send_buffer_bytes};
 use crate::stream::{Ids, Stream};
 use crate::worker::lock;
 
@@ -41,6 +44,11 @@ struct State {
     /// How many are gone that were in use, and what all met with.
     gone: u64,
     past: PathFigures,
+    /// The same for those who want to know more, and what was seen at each look at a socket.
+    past_sockets: Sockets,
+    looks: Sockets,
+    /// What each did of those that are gone, as far as there is room for them.
+    ended: Vec<StreamFigures>,
 }
 
 struct Lane {
@@ -51,6 +59,8 @@ struct Lane {
     given_up: bool,
     /// What it said last.
     last: TcpInfo,
+    /// Bytes that were acknowledged when all sockets were looked at.
+    seen_bytes: u64,
 }
 
 /// Of the streams in use, at one moment.
@@ -87,7 +97,7 @@ impl Lanes {
         }
         let socket = stream.watch();
         let is_tcp = tcp_info(stream.socket()).is_ok();
-        state.lanes.insert(id, Lane { socket, path, is_tcp, given_up: false, last: TcpInfo::default() });
+        state.lanes.insert(id, Lane { socket, path, is_tcp, given_up: false, last: TcpInfo::default(), seen_bytes: 0 });
         let live = state.live(path);
         state.crossing.came(path, live);
         true
@@ -99,6 +109,10 @@ impl Lanes {
         let Some(mut lane) = state.lanes.remove(&id) else { return false };
         lane.look();
         count(&mut state.past, &lane.last);
+        state.past_sockets.add(&counted(&lane.last));
+        if state.ended.len() < STREAM_FIGURES_MAX {
+            state.ended.push(lane.figures(id));
+        }
         if is_lost && !lane.given_up {
             state.is_gone(lane.path);
         }
@@ -230,6 +244,41 @@ impl Lanes {
         state.lanes.values().all(|lane| lane.socket.upgrade().is_none_or(|socket| bears_loss(&*socket)))
     }
 
+    /// What the sockets of all streams say, those that are gone included.
+    pub fn sockets(&self) -> Sockets {
+        let mut state = lock(&self.state);
+        let State { lanes, looks, past_sockets, .. } = &mut *state;
+        let mut all = *past_sockets;
+        for lane in lanes.values_mut() {
+            lane.look();
+            if std::mem::replace(&mut lane.seen_bytes, lane.last.acknowledged_bytes) < lane.last.acknowledged_bytes {
+                looks.add(&seen(&lane.last));
+            }
+            all.add(&counted(&lane.last));
+        }
+        all.add(looks);
+        all
+    }
+
+    /// What each stream's socket did.
+    pub fn stream_figures(&self) -> Vec<StreamFigures> {
+        let mut state = lock(&self.state);
+        let State { lanes, ended, .. } = &mut *state;
+        for lane in lanes.values_mut() {
+            lane.look();
+        }
+        let there = lanes.iter().map(|(id, lane)| lane.figures(*id));
+        ended.iter().copied().chain(there).take(STREAM_FIGURES_MAX).collect()
+    }
+
+    /// This end's address on the path that is used; `None` where that is not TCP's.
+    pub fn own_address(&self) -> Option<IpAddr> {
+        let state = lock(&self.state);
+        let main = state.crossing.main();
+        let mut in_use = state.lanes.values().filter(|lane| lane.is_tcp && !lane.given_up && Some(lane.path) == main);
+        in_use.find_map(|lane| own_address(&*lane.socket.upgrade()?))
+    }
+
     /// What all streams met with, those that are gone included.
     pub fn figures(&self) -> PathFigures {
         let mut state = lock(&self.state);
@@ -281,7 +330,54 @@ fn count(figures: &mut PathFigures, info: &TcpInfo) {
     figures.buffer_limited_us += micros(info.buffer_limited);
 }
 
+/// What a socket has counted.
+fn counted(info: &TcpInfo) -> Sockets {
+    Sockets {
+        acknowledged_bytes: info.acknowledged_bytes,
+        segments: info.segments,
+        retransmitted: info.retransmitted,
+        reordered: info.reordered,
+        busy_us: micros(info.busy),
+        receiver_limited_us: micros(info.receiver_limited),
+        buffer_limited_us: micros(info.buffer_limited),
+        ..Sockets::default()
+    }
+}
+
+/// What is seen at one look at a socket.
+fn seen(info: &TcpInfo) -> Sockets {
+    Sockets {
+        looks: 1,
+        rtt_us: micros(info.round_trip),
+        rtt_min_us: micros(info.round_trip_min),
+        window_bytes: info.window_bytes,
+        under_way_bytes: info.under_way_bytes,
+        delivery_bytes_per_s: info.delivery_bytes_per_s,
+        ..Sockets::default()
+    }
+}
+
 impl Lane {
+    /// What its socket did, as far as was looked.
+    fn figures(&self, id: u16) -> StreamFigures {
+        let counted = counted(&self.last);
+        StreamFigures {
+            stream: id.into(),
+            acknowledged_bytes: counted.acknowledged_bytes,
+            rtt_us: seen(&self.last).rtt_us,
+            window_bytes: self.last.window_bytes,
+            receiver_bytes: self.last.receiver_bytes,
+            buffer_bytes: self.socket.upgrade().map_or(0, |socket| send_buffer_bytes(&*socket)),
+            segments: counted.segments,
+            retransmitted: counted.retransmitted,
+            reordered: counted.reordered,
+            busy_us: counted.busy_us,
+            receiver_limited_us: counted.receiver_limited_us,
+            buffer_limited_us: counted.buffer_limited_us,
+            ..StreamFigures::default()
+        }
+    }
+
     /// Asks the socket once more, if there still is one.
     fn look(&mut self) -> Option<TcpInfo> {
         if let Some(socket) = self.socket.upgrade() {

@@ -6,11 +6,13 @@
 //! other work, holds nobody up either: the next ones wait for the clock, too, and go in its place after [`GRACE`].
 
 use haul_proto::pacing::{Grant, PIECE, Pacer};
+use haul_proto::wire::load::Stage;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::stages::during;
 use crate::worker::lock;
 
 /// How late the one whose turn it is may be before another goes.
@@ -98,6 +100,10 @@ impl Turn<'_> {
         if rest == 0 || !self.pace.is_limited() {
             return rest;
         }
+        during(Stage::Pace, || self.wait_to_take(rest))
+    }
+
+    fn wait_to_take(&self, rest: usize) -> usize {
         let mut state = lock(&self.pace.state);
         let own = Arc::<Condvar>::default();
         state.waiting.insert(self.record, Arc::clone(&own));

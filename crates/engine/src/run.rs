@@ -4,6 +4,7 @@
 use haul_proto::ids::StreamId;
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::link::Channel;
+use haul_proto::wire::load::{Load, Stage};
 use haul_proto::wire::report::{PathFigures, WorkerMessage};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,8 +17,10 @@ use std::time::{Duration, Instant};
 use crate::lanes::Lanes;
 use crate::lifeline::Lifeline;
 use crate::link::LinkWriter;
+use crate::load::{self, Gauges, LoadMeter, stream_figures};
 use crate::mending::{mend, share_out};
 use crate::source::Source;
+use crate::stages::{Stages, during};
 use crate::stream::connector::Connector;
 use crate::stream::{Arrivals, Ids, Stream, StreamError};
 use crate::target::{Direct, StreamsWish, Target};
@@ -61,6 +64,9 @@ struct Shared {
     target: Option<Arc<Target>>,
     link: LinkWriter,
     lanes: Lanes,
+    /// What its threads are at.
+    stages: Stages,
+    load: Mutex<LoadMeter>,
     /// Threads that still work towards the end.
     busy: AtomicUsize,
     failed: AtomicBool,
@@ -71,13 +77,13 @@ struct Shared {
 
 impl Running {
     /// Starts all threads but those of streams, which come with [`Streams::take`].
-    pub fn start(ends: Ends, link: LinkWriter, report_every: Duration) -> Self {
+    pub fn start(ends: Ends, link: LinkWriter, report_every: Duration, gauges: Gauges) -> Self {
         let (source, target) = match ends {
             Ends::Source(source) => (Some(source), None),
             Ends::Target(target) => (None, Some(target)),
             Ends::Both(source, target) => (Some(source), Some(target)),
         };
-        let shared = Arc::new(Shared::new(source, target, link));
+        let shared = Arc::new(Shared::new(source, target, link, gauges));
         let mut inbox = None;
         match (&shared.source, &shared.target) {
             (Some(source), Some(target)) => start_both(&shared, source, target),
@@ -86,6 +92,7 @@ impl Running {
             (None, None) => {}
         }
         shared.spawn("haul-report", move |shared| report(shared, report_every));
+        shared.spawn("haul-load", report_load);
         shared.leave();
         Self { shared, inbox }
     }
@@ -165,7 +172,8 @@ pub fn panicked(thread: &str, panic: &(dyn Any + Send)) -> String {
 
 fn start_walk(shared: &Arc<Shared>, source: &Arc<Source>) {
     let walking = Arc::clone(source);
-    shared.work("haul-walk", move |_| {
+    shared.work("haul-walk", move |shared| {
+        let _entered = shared.stages.enter(None, Stage::Walk);
         walking.walk();
         Ok(())
     });
@@ -175,7 +183,8 @@ fn start_walk(shared: &Arc<Shared>, source: &Arc<Source>) {
 fn start_comparison(shared: &Arc<Shared>, source: &Arc<Source>) {
     for id in 0..source.settings().streams {
         let source = Arc::clone(source);
-        shared.work(&format!("haul-s{id}"), move |_| {
+        shared.work(&format!("haul-s{id}"), move |shared| {
+            let _entered = shared.stages.enter(Some(id), Stage::Prepare);
             source.run_comparison(StreamId(id)).map_err(|error| error.to_string())
         });
     }
@@ -206,7 +215,10 @@ fn start_proof(shared: &Arc<Shared>, target: &Arc<Target>) {
     if target.compares() {
         for id in 0..target.settings().streams {
             let target = Arc::clone(target);
-            shared.spawn(&format!("haul-t{id}"), move |_| target.reread());
+            shared.spawn(&format!("haul-t{id}"), move |shared| {
+                let _entered = shared.stages.enter(Some(id), Stage::Check);
+                target.reread();
+            });
         }
         return;
     }
@@ -250,7 +262,8 @@ fn start_watching(shared: &Arc<Shared>, target: &Arc<Target>) {
 fn start_settling(shared: &Arc<Shared>, target: &Arc<Target>) {
     if target.has_groups() {
         let target = Arc::clone(target);
-        shared.work("haul-settle", move |_| {
+        shared.work("haul-settle", move |shared| {
+            let _entered = shared.stages.enter(None, Stage::Sync);
             target.settle_groups();
             Ok(())
         });
@@ -262,7 +275,10 @@ fn start_both(shared: &Arc<Shared>, source: &Arc<Source>, target: &Arc<Target>) 
     start_walk(shared, source);
     start_proof(shared, target);
     let (from, to) = (Arc::clone(source), Arc::clone(target));
-    shared.work("haul-offers", move |_| pass_on(|| from.wait_for_messages(), |message| to.handle_peer(message)));
+    shared.work("haul-offers", move |shared| {
+        let _entered = shared.stages.enter(None, Stage::ExamineWait);
+        pass_on(|| from.wait_for_messages(), |message| during(Stage::Examine, || to.handle_peer(message)))
+    });
     let (from, to) = (Arc::clone(target), Arc::clone(source));
     shared.work("haul-needs", move |_| pass_on(|| from.wait_for_messages(), |message| to.handle_peer(message)));
     start_settling(shared, target);
@@ -274,7 +290,8 @@ fn start_both(shared: &Arc<Shared>, source: &Arc<Source>, target: &Arc<Target>) 
     source.share_among(streams);
     for id in 0..streams {
         let (source, target) = (Arc::clone(source), Arc::clone(target));
-        shared.work(&format!("haul-c{id}"), move |_| {
+        shared.work(&format!("haul-c{id}"), move |shared| {
+            let _entered = shared.stages.enter(Some(id), Stage::Prepare);
             source.run_stream(StreamId(id), &mut Direct::new(&target)).map_err(|error| error.to_string())
         });
     }
@@ -310,8 +327,9 @@ fn pass_on(
 }
 
 fn take_messages(shared: &Shared, target: &Target, messages: &Receiver<Vec<u8>>) {
+    let _entered = shared.stages.enter(None, Stage::ExamineWait);
     for message in messages {
-        if let Err(fault) = target.handle_peer(&message) {
+        if let Err(fault) = during(Stage::Examine, || target.handle_peer(&message)) {
             shared.fail(&format!("the source broke the protocol: {fault}"));
             return;
         }
@@ -327,8 +345,26 @@ fn report(shared: &Shared, every: Duration) {
     }
 }
 
+/// Some looks are not told: they are for what changes from one to the next.
+fn report_load(shared: &Shared) {
+    for look in 1u32.. {
+        if !shared.pause(load::LOOK_EVERY) {
+            return;
+        }
+        match look % load::LOOKS_PER_REPORT {
+            0 => shared.tell_load(),
+            _ => drop(shared.look()),
+        }
+    }
+}
+
 impl Shared {
-    fn new(source: Option<Arc<Source>>, target: Option<Arc<Target>>, link: LinkWriter) -> Self {
+    fn new(
+        source: Option<Arc<Source>>,
+        target: Option<Arc<Target>>,
+        link: LinkWriter,
+        gauges: Gauges,
+    ) -> Self {
         let settings = source.as_ref().map(|source| source.settings());
         let settings = settings.or(target.as_ref().map(|target| target.settings()));
         let (most, all_paths) = settings.map_or((0, false), |settings| (settings.streams_max, settings.all_paths));
@@ -338,6 +374,8 @@ impl Shared {
             target,
             link,
             lanes,
+            stages: Stages::default(),
+            load: Mutex::new(LoadMeter::new(gauges)),
             busy: AtomicUsize::new(1),
             failed: AtomicBool::new(false),
             finished: AtomicBool::new(false),
@@ -357,6 +395,7 @@ impl Shared {
                 let source = Arc::clone(source);
                 share_out(&source, &self.lanes);
                 self.spawn(&format!("haul-s{number}"), move |shared| {
+                    let _entered = shared.stages.enter(Some(number), Stage::Prepare);
                     let result = source.run_stream(id, &mut source.outlet(&mut stream));
                     shared.stream_ended(id, result, source.is_finished());
                 });
@@ -364,6 +403,7 @@ impl Shared {
             (None, Some(target)) => {
                 let target = Arc::clone(target);
                 self.spawn(&format!("haul-t{number}"), move |shared| {
+                    let _entered = shared.stages.enter(Some(number), Stage::Check);
                     let result = target.run_stream(&mut stream);
                     shared.stream_ended(id, result, target.is_finished());
                 });
@@ -461,6 +501,8 @@ impl Shared {
         self.target.iter().for_each(|target| target.is_over());
         if !self.failed.load(Ordering::SeqCst) {
             self.finished.store(true, Ordering::SeqCst);
+            self.tell_load();
+            self.tell(&WorkerMessage::Streams(stream_figures(&self.stages, &self.lanes)));
             let path = self.lanes.figures();
             self.source.iter().for_each(|source| source.reporter.finished(path));
             self.target.iter().for_each(|target| target.reporter.finished(PathFigures::default()));
@@ -470,9 +512,24 @@ impl Shared {
     /// The job cannot go on. Only the first reason is told.
     fn fail(&self, text: &str) {
         if !self.failed.swap(true, Ordering::SeqCst) {
-            let _ = self.link.send(Channel::Controller, &WorkerMessage::Fatal { text: text.into() }.encode());
+            self.tell(&WorkerMessage::Fatal { text: text.into() });
             self.stop();
         }
+    }
+
+    /// A controller that is gone is noticed where the link is read.
+    fn tell(&self, message: &WorkerMessage) {
+        let _ = self.link.send(Channel::Controller, &message.encode());
+    }
+
+    /// Where this worker's time went so far.
+    fn tell_load(&self) {
+        let load = self.look();
+        self.tell(&WorkerMessage::Load(Box::new(load)));
+    }
+
+    fn look(&self) -> Load {
+        lock(&self.load).look(&self.stages, &self.lanes)
     }
 
     /// Threads that end now have not finished: that is not to be told.
@@ -509,7 +566,7 @@ mod tests {
     fn shared() -> (Arc<Shared>, LinkReader<UnixStream>) {
         let (link, controller) = UnixStream::pair().unwrap();
         controller.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        let shared = Shared::new(None, None, LinkWriter::new(link));
+        let shared = Shared::new(None, None, LinkWriter::new(link), Gauges::open([0; 2]));
         (Arc::new(shared), LinkReader::new(controller))
     }
 

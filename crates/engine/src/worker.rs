@@ -23,6 +23,7 @@ use crate::bootstrap::{End, greeting_line};
 use crate::fs::Identity;
 use crate::lifeline::{Input, Lifeline};
 use crate::link::{LinkReader, LinkWriter};
+use crate::load::Gauges;
 use crate::os::confine::{Bounds, Network};
 use crate::os::{affinity, handed, interfaces, machine, open_files, tcp_info};
 use crate::program::keeper;
@@ -107,6 +108,7 @@ pub fn run(input: OwnedFd, output: OwnedFd, stop: OwnedFd, handed: Handed, envir
         arrivals: None,
         tunnel: None,
         running: None,
+        gauges: None,
         lifeline: Arc::clone(&lifeline),
     };
     worker.tell(&WorkerMessage::Hello(hello));
@@ -159,6 +161,8 @@ struct Worker {
     arrivals: Option<Arrivals>,
     tunnel: Option<Arc<Tunnel>>,
     running: Option<Running>,
+    /// What is to be looked at while the job runs: opened before it confines itself.
+    gauges: Option<Gauges>,
     lifeline: Arc<Lifeline>,
 }
 
@@ -249,6 +253,9 @@ impl Worker {
         if std::mem::replace(&mut self.confined, true) {
             return Ok(());
         }
+        let read_from = self.source.as_ref().map_or(0, |source| source.device());
+        let written_to = self.target.as_ref().and_then(|target| target.landing_identity());
+        self.gauges = Some(Gauges::open([read_from, written_to.map_or(0, |landing| landing.device)]));
         let is_both = self.source.is_some() && self.target.is_some();
         let only_compares = self.source.as_ref().is_some_and(|source| source.compares())
             || self.target.as_ref().is_some_and(|target| target.compares());
@@ -349,7 +356,8 @@ impl Worker {
         };
         self.confine()?;
         let every = Duration::from_millis(self.settings()?.report_every_ms.max(10).into());
-        let running = Running::start(ends, self.link.clone(), every);
+        let gauges = self.gauges.take().ok_or("told to begin twice")?;
+        let running = Running::start(ends, self.link.clone(), every, gauges);
         self.arrivals.take().into_iter().for_each(|arrivals| running.streams().take(arrivals));
         self.running = Some(running);
         Ok(())

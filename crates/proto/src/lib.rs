@@ -10,6 +10,7 @@ pub mod candidates;
 pub mod codec;
 pub mod compression;
 pub mod cpus;
+pub mod diagnose;
 pub mod group;
 pub mod ids;
 pub mod integrity;

@@ -137,6 +137,7 @@ fn figures(progress: &Progress, bytes_per_s: f64, elapsed: Duration) -> String {
     if progress.streams > 0 {
         parts.push(counted(progress.streams.into(), "stream", "streams"));
     }
+    parts.extend(progress.limited_by.map(|now| format!("limited by: {}", super::verdict::words(now.limit))));
     parts.join("   ")
 }
 

@@ -178,6 +178,7 @@ pub mod tests {
             bytes_skipped: 100_000_000,
             bytes_compared: 0,
             streams: 8,
+            limited_by: None,
         };
         let way = example().way;
         vec![

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::human::Human;
 use super::units::bytes_per_s;
-use super::{Show, differences, names};
+use super::{Show, differences, load, names, verdict};
 use crate::exit::Exit;
 
 /// Lines of JSON; what failed is said in words, too.
@@ -116,6 +116,7 @@ fn progress_line(progress: &Progress) -> Line {
         .with("bytes_skipped", progress.bytes_skipped)
         .with("bytes_compared", progress.bytes_compared)
         .with("streams", progress.streams)
+        .with("limited_by", progress.limited_by.map(verdict::now_json))
 }
 
 fn summary_line(summary: &Summary, status: u8) -> Line {
@@ -135,6 +136,8 @@ fn summary_line(summary: &Summary, status: u8) -> Line {
         .with("streams", summary.streams)
         .with("cipher", summary.cipher.map(names::cipher))
         .with("path", path_of(&summary.path))
+        .with("verdict", summary.verdict.as_ref().map(verdict::json))
+        .with("load", load::json(&summary.loads, &summary.streams_at))
         .with("hints", summary.hints.clone())
         .with("rate_limit_bytes_per_s", summary.rate_limit_bytes_per_s)
         .with("frames_resent", summary.frames_resent)

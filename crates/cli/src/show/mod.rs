@@ -5,11 +5,13 @@ mod bbcp;
 mod differences;
 mod human;
 mod json;
+mod load;
 mod meter;
 mod names;
 pub mod partials;
 mod paths;
 mod summary;
+mod verdict;
 pub mod text;
 pub mod units;
 

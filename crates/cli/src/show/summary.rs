@@ -5,7 +5,7 @@ use haul_engine::spec::Cipher;
 
 use super::text::{harmless, within};
 use super::units::{bytes_per_s, count, counted, duration, files, limit, rate, size};
-use super::{names, paths};
+use super::{names, paths, verdict};
 
 /// The lines of the summary, each ended. `verbose` adds memory and what else was made.
 pub fn summary(summary: &Summary, verbose: bool) -> String {
@@ -48,6 +48,9 @@ pub fn summary(summary: &Summary, verbose: bool) -> String {
     }
     if let Some(bytes_per_s) = summary.rate_limit_bytes_per_s {
         add("rate limit", limit(bytes_per_s));
+    }
+    if let Some(verdict) = &summary.verdict {
+        add("limited by", verdict::line(verdict));
     }
     for hint in &summary.hints {
         add("hint", harmless(hint));
@@ -224,6 +227,9 @@ pub mod tests {
             cipher: Some(Cipher::Aes256Gcm),
             digests: true,
             path: PathFigures::default(),
+            verdict: None,
+            loads: Default::default(),
+            streams_at: Default::default(),
             hints: Vec::new(),
             rate_limit_bytes_per_s: None,
             frames_resent: 0,

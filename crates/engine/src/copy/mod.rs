@@ -11,6 +11,7 @@ mod routes;
 mod settings;
 mod told;
 mod totals;
+mod verdict;
 mod way;
 mod workers;
 
@@ -31,6 +32,7 @@ use self::base::{refuse_twins, ways_below, whole_path};
 use self::limit::Limit;
 use self::routes::{Direction, directions, shown};
 use self::settings::{links, session_settings, suite_name};
+use self::verdict::Loads;
 use self::way::Listening;
 use self::workers::{Role, Workers};
 use crate::bootstrap::End;
@@ -89,6 +91,7 @@ fn attempt(
         failed: 0,
         left_out: 0,
         ends: [Counters::default(); 2],
+        loads: Loads::default(),
         finals: HashMap::new(),
         sandboxes: [None, None],
         listening: Listening::default(),
@@ -127,6 +130,8 @@ struct Copy<'a> {
     left_out: u64,
     /// The latest counters of source and target.
     ends: [Counters; 2],
+    /// Where their time goes.
+    loads: Loads,
     /// The last words of those that have finished.
     finals: HashMap<Role, Final>,
     /// How far source and target have confined themselves, once they have said so.
@@ -367,6 +372,10 @@ impl Copy<'_> {
                 let role = if self.workers.is_one() && counters.files_found == 0 { Role::Target } else { role };
                 self.ends[role.index()] = *counters;
             }
+            WorkerMessage::Load(load) => {
+                self.loads.tell(role, *load, &self.workers, &self.ends, self.limit.bytes_per_s());
+            }
+            WorkerMessage::Streams(streams) => self.loads.streams[role.index()] = streams,
             WorkerMessage::Finished(last) => self.finished(role, *last)?,
             WorkerMessage::Confined(sandbox) => {
                 if self.workers.is_one() {
@@ -428,6 +437,7 @@ impl Copy<'_> {
             bytes_skipped: target.bytes_skipped,
             bytes_compared: source.bytes_compared,
             streams: streams(source),
+            limited_by: self.loads.now(),
         });
         self.observer.event(&event);
     }
@@ -458,6 +468,10 @@ impl Copy<'_> {
             streams: streams(&source.counters),
             cipher,
             digests,
+            verdict: (!self.job.options.compare)
+                .then(|| self.loads.verdict(&self.workers, &self.ends, self.limit.bytes_per_s())),
+            loads: self.loads.latest,
+            streams_at: self.loads.streams.clone(),
             hints: self.hints(&source, &all, begun.elapsed()),
             path: source.path,
             rate_limit_bytes_per_s: self.limit.bytes_per_s(),

@@ -4,6 +4,7 @@
 pub mod affinity;
 pub mod clone_range;
 pub mod confine;
+pub mod gauges;
 pub mod handed;
 pub mod interfaces;
 pub mod lock_holder;

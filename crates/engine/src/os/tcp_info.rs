@@ -15,17 +15,22 @@ const LEN: usize = 256;
 mod place {
     pub const STATE: usize = 0;
     pub const PROBES: usize = 3;
+    pub const SND_MSS: usize = 16;
     pub const UNACKED: usize = 24;
     pub const LAST_DATA_SENT_MS: usize = 44;
     pub const LAST_ACK_RECV_MS: usize = 56;
     pub const RTT_US: usize = 68;
+    pub const SND_CWND: usize = 80;
     pub const TOTAL_RETRANS: usize = 100;
     pub const BYTES_ACKED: usize = 120;
     pub const MIN_RTT_US: usize = 148;
     pub const DATA_SEGS_OUT: usize = 156;
+    pub const DELIVERY_RATE: usize = 160;
     pub const BUSY_TIME_US: usize = 168;
     pub const RWND_LIMITED_US: usize = 176;
     pub const SNDBUF_LIMITED_US: usize = 184;
+    pub const REORD_SEEN: usize = 220;
+    pub const SND_WND: usize = 228;
 }
 
 /// `TCP_ESTABLISHED` of `linux/tcp_states.h`.
@@ -50,6 +55,16 @@ pub struct TcpInfo {
     pub segments: u64,
     /// Segments sent again.
     pub retransmitted: u64,
+    /// Segments that came out of order.
+    pub reordered: u64,
+    /// Bytes that the congestion window allows under way.
+    pub window_bytes: u64,
+    /// Bytes that are under way.
+    pub under_way_bytes: u64,
+    /// Bytes that the receiver has room for.
+    pub receiver_bytes: u64,
+    /// The latest rate of delivery, in bytes a second.
+    pub delivery_bytes_per_s: u64,
     /// Time with something to send.
     pub busy: Duration,
     /// That part of it in which the receiver's window was full.
@@ -83,6 +98,7 @@ pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
     let short = |at: usize| info[at..].first_chunk().map_or(0, |bytes| u64::from(u32::from_ne_bytes(*bytes)));
     let long = |at: usize| info[at..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
     let is_behind = short(place::LAST_ACK_RECV_MS) > short(place::LAST_DATA_SENT_MS);
+    let segment_bytes = short(place::SND_MSS);
     Ok(TcpInfo {
         is_established: info[place::STATE] == ESTABLISHED,
         is_unanswered: short(place::UNACKED) > 0 && is_behind || info[place::PROBES] >= PROBES_UNANSWERED,
@@ -91,6 +107,11 @@ pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
         acknowledged_bytes: long(place::BYTES_ACKED),
         segments: short(place::DATA_SEGS_OUT),
         retransmitted: short(place::TOTAL_RETRANS),
+        reordered: short(place::REORD_SEEN),
+        window_bytes: short(place::SND_CWND) * segment_bytes,
+        under_way_bytes: short(place::UNACKED) * segment_bytes,
+        receiver_bytes: short(place::SND_WND),
+        delivery_bytes_per_s: long(place::DELIVERY_RATE),
         busy: Duration::from_micros(long(place::BUSY_TIME_US)),
         receiver_limited: Duration::from_micros(long(place::RWND_LIMITED_US)),
         buffer_limited: Duration::from_micros(long(place::SNDBUF_LIMITED_US)),

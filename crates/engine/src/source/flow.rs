@@ -7,6 +7,7 @@ use haul_proto::journal::crc_value;
 use haul_proto::plan::FlowFrame;
 use haul_proto::ranges::RangeSet;
 use haul_proto::wire::frame::{DataFrame, Trailer};
+use haul_proto::wire::load::Stage;
 use std::sync::atomic::Ordering;
 
 use super::Source;
@@ -14,6 +15,7 @@ use super::feed::Portion;
 use super::item::{Item, Trouble};
 use super::send::{Outlet, SendError};
 use crate::report::add;
+use crate::stages::during;
 use crate::storage::read::Reader;
 use crate::stream::record::Record;
 
@@ -29,8 +31,9 @@ pub(super) fn send_next(
     let frame = source.request.settings.frame;
     let mut record = reader.buffer();
     let feed = next.handle.feed();
+    let stage = if next.handle.is_pipe() { Stage::ReadPipe } else { Stage::Read };
     let Portion { len, end } =
-        match feed.read(&next.handle, frame, next.index, record.room_mut(), || source.wants(next.entry)) {
+        match during(stage, || feed.read(&next.handle, frame, next.index, record.room_mut(), || source.wants(next.entry))) {
             Ok(portion) => portion,
             Err(trouble) => {
                 reader.give_back(record);

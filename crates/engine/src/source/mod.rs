@@ -20,6 +20,7 @@ use haul_proto::plan::Work;
 use haul_proto::ranges::RangeSet;
 use haul_proto::session::source::Source as Machine;
 use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::wire::load::Stage;
 use haul_proto::wire::message::TargetMessage;
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::WorkerMessage;
@@ -41,6 +42,7 @@ use crate::pace::Pace;
 use crate::report::Reporter;
 use crate::report::add;
 use crate::signal::Signal;
+use crate::stages::during;
 use crate::storage::policy::Policy;
 use crate::stream::Stream;
 use crate::stream::compress::Compressing;
@@ -166,6 +168,11 @@ impl Source {
         drop(state);
         self.notify();
         Ok(())
+    }
+
+    /// The device that the first of its operands is on; 0 where there is none.
+    pub fn device(&self) -> u64 {
+        self.roots.iter().flatten().map(|root| root.operand().device).next().unwrap_or(0)
     }
 
     /// Waits for messages for the target; `None` when there will be no more.
@@ -295,6 +302,7 @@ impl Source {
             if work.is_some() {
                 return Ok(work);
             }
+            let stage = if state.is_in_use(id) { Stage::Idle } else { Stage::Rest };
             state = match state.double_after {
                 Some(rest) if state.is_in_use(id) => {
                     let left = rest.saturating_sub(since.elapsed());
@@ -306,9 +314,9 @@ impl Source {
                     }
                     // What can be doubled now becomes old; whatever is new wakes this thread.
                     let pause = if left.is_zero() { rest } else { left };
-                    self.work.wait_timeout(state, pause)
+                    during(stage, || self.work.wait_timeout(state, pause))
                 }
-                _ => self.work.wait(state),
+                _ => during(stage, || self.work.wait(state)),
             };
         }
     }

@@ -15,7 +15,9 @@ use super::{Source, State};
 use crate::fs::{Ahead, Dir, Found, Links, WalkOptions, Walker, describe};
 use crate::shown::below;
 use crate::spec::Symlinks;
+use crate::stages::during;
 use haul_proto::wire::limits::OPEN_DIRECTORIES_MAX;
+use haul_proto::wire::load::Stage;
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::request::Links as LinkRule;
 
@@ -259,6 +261,6 @@ pub(super) fn wait_for_window(source: &Source) -> Option<MutexGuard<'_, State>> 
         }
         state.machine.flush_offers();
         source.outbox.notify_all();
-        state = source.window.wait(state);
+        state = during(Stage::WalkWait, || source.window.wait(state));
     }
 }

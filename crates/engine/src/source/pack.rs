@@ -5,10 +5,12 @@ use haul_proto::integrity::frame_crc;
 use haul_proto::manifest::Stamp;
 use haul_proto::plan::SmallFile;
 use haul_proto::wire::frame::{PackFrame, PackedFile, Trailer};
+use haul_proto::wire::load::Stage;
 
 use super::Source;
 use super::item::{Item, Trouble};
 use super::send::{NO_VALUE, Outlet, SendError};
+use crate::stages::during;
 use crate::storage::calls::read_at;
 use crate::storage::read::Reader;
 
@@ -29,7 +31,7 @@ pub(super) fn send(
     let most = usize::try_from(frame.pack_file_max()).unwrap_or(usize::MAX);
     for file in files {
         let room = &mut record.room_mut()[used..];
-        match read_small(&file.handle, room, most) {
+        match during(Stage::Open, || read_small(&file.handle, room, most)) {
             Ok(SmallRead::Whole(len, modified)) => {
                 let digest = if outlet.wants_values() { *blake3::hash(&room[..len]).as_bytes() } else { NO_VALUE };
                 packed.push(packed_file(file.entry, len, modified, digest));
@@ -78,7 +80,7 @@ fn read_small(item: &Item, room: &mut [u8], most: usize) -> Result<SmallRead, Tr
             return Err(Trouble::Changed);
         }
         let Some(room) = room.get_mut(..want) else { return Ok(SmallRead::NoRoom(size)) };
-        let read = read_at(&file, room, 0)?;
+        let read = during(Stage::Read, || read_at(&file, room, 0))?;
         if tells_no_size && read == want && read_at(&file, &mut [0], read as u64)? > 0 {
             return if want == most { Err(Trouble::Changed) } else { Ok(SmallRead::NoRoom(most as u64)) };
         }

@@ -8,6 +8,7 @@ use haul_proto::plan::{FlowFrame, Piece, SmallFile, Stride, Work};
 use haul_proto::ranges::RangeSet;
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::frame::{DataFrame, Trailer};
+use haul_proto::wire::load::Stage;
 use haul_proto::wire::report::WorkerMessage;
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use super::item::{Item, Trouble};
 use super::{flow, pack};
 use crate::pace::Pace;
 use crate::report::add;
+use crate::stages::during;
 use crate::storage::Method;
 use crate::storage::file::Opened;
 use crate::storage::read::Reader;
@@ -201,7 +203,9 @@ impl<O: Outlet> Sender<'_, O> {
         let since = Instant::now();
         let source = self.source;
         // Of files that are compared, many may be open for a moment, and none for longer.
-        let opened = if source.compares() { piece.handle.open_as_offered() } else { piece.handle.open_shared() };
+        let open =
+            || if source.compares() { piece.handle.open_as_offered() } else { piece.handle.open_shared() };
+        let opened = during(Stage::Open, open);
         let file = match opened {
             Ok(file) => file,
             Err(reason) => {
@@ -282,7 +286,7 @@ impl<O: Outlet> Sender<'_, O> {
     /// offered.
     fn conclude(&mut self, piece: &Piece<Item>, file: &Opened, values: Vec<(u64, Digest)>, same: RangeSet) {
         let (source, entry) = (self.source, piece.entry);
-        match piece.handle.look(file.fd()) {
+        match during(Stage::Open, || piece.handle.look(file.fd())) {
             Ok(now) if now != (piece.size, piece.handle.modified) => {
                 source.fail(entry, &piece.handle, Trouble::Changed);
             }

@@ -1,7 +1,8 @@
 //! Time that a stream's thread spends in storage calls: on the clock, and of the CPU.
 
-use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
+
+use crate::os::usage::thread_cpu;
 
 /// What a number of bytes cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -48,11 +49,6 @@ impl Meter {
     pub fn cost(&self) -> Cost {
         self.cost
     }
-}
-
-fn thread_cpu() -> Duration {
-    let used = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(u64::try_from(used.tv_sec).unwrap_or(0), u32::try_from(used.tv_nsec).unwrap_or(0))
 }
 
 #[cfg(test)]

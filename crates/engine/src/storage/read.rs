@@ -1,6 +1,7 @@
 //! A stream's reading: the frames of a piece in their order, each in a buffer of its own. What is read before it is
 //! needed is [`super::ahead`]'s.
 
+use haul_proto::wire::load::Stage;
 use std::io;
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use super::file::Opened;
 use super::meter::Meter;
 use super::policy::Way;
 use super::{Finished, Method, is_refusal};
+use crate::stages::during;
 use crate::stream::record::Record;
 use crate::worker::lock;
 
@@ -37,7 +39,7 @@ impl Reader {
         if ahead.first().is_none() {
             meter.reset(way.trial.is_some());
         }
-        meter.time(|| ahead.add(Piece::new(file, way, start, end)));
+        during(Stage::Read, || meter.time(|| ahead.add(Piece::new(file, way, start, end))));
     }
 
     /// Whether the next piece is to be added now already, so that the disk has work until it is its turn.
@@ -48,6 +50,10 @@ impl Reader {
     /// The next frame of the first piece; its payload is shorter than the frame where the file ends too early. `None`
     /// behind the last one.
     pub fn next(&mut self) -> Option<io::Result<Record>> {
+        during(Stage::Read, || self.read_next())
+    }
+
+    fn read_next(&mut self) -> Option<io::Result<Record>> {
         let Self { frame_bytes, ahead, meter, direct_bytes } = self;
         let finished = meter.time(|| ahead.next())?;
         let piece = ahead.first()?;
@@ -79,7 +85,7 @@ impl Reader {
     pub fn end(&mut self) {
         let Some(Piece { file, way, start, end, .. }) = self.ahead.finish() else { return };
         if way.drop {
-            self.meter.time(|| drop_pages(&**file.fd(), start, end - start));
+            during(Stage::Read, || self.meter.time(|| drop_pages(&**file.fd(), start, end - start)));
         }
         if let Some(trial) = way.trial {
             lock(&trial).cost(way.method, self.meter.cost());

@@ -1,13 +1,15 @@
 //! Moving whole buffers through a socket, and noticing when there is nobody at its other end any more.
 
+use haul_proto::wire::load::Stage;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, getpeername, getsockname, recv, send, shutdown, sockopt};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 use crate::os::tcp_info::tcp_info;
+use crate::stages::during;
 
 /// A connection that is silent for this long is asked whether its other end is still there.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
@@ -135,6 +137,16 @@ pub fn names(socket: impl AsFd) -> (String, String) {
     (own, peer)
 }
 
+/// This end's address; `None` where the socket is not TCP's.
+pub fn own_address(socket: impl AsFd) -> Option<IpAddr> {
+    addresses(socket)[0].map(|own| own.ip())
+}
+
+/// Bytes that the system lets wait in a socket to be sent, or to be acknowledged.
+pub fn send_buffer_bytes(socket: impl AsFd) -> u64 {
+    sockopt::socket_send_buffer_size(socket).map_or(0, |bytes| bytes as u64)
+}
+
 /// This end's address and the other's. IPv4 is IPv4, whatever kind of socket carries it.
 fn addresses(socket: impl AsFd) -> [Option<SocketAddr>; 2] {
     let own = getsockname(&socket).ok().and_then(|name| SocketAddr::try_from(name).ok());
@@ -188,27 +200,31 @@ fn fresh() -> io::Result<socket2::Socket> {
 
 /// Sends all of `bytes`. A peer that is gone is an error, never a signal.
 pub fn send_all(socket: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match send(&socket, bytes, SendFlags::NOSIGNAL) {
-            Ok(sent) => bytes = &bytes[sent..],
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+    during(Stage::Send, || {
+        while !bytes.is_empty() {
+            match send(&socket, bytes, SendFlags::NOSIGNAL) {
+                Ok(sent) => bytes = &bytes[sent..],
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Fills `buffer`; `UnexpectedEof` when the peer closes before.
 pub fn receive_exact(socket: impl AsFd, mut buffer: &mut [u8]) -> io::Result<()> {
-    while !buffer.is_empty() {
-        match recv(&socket, &mut *buffer, RecvFlags::WAITALL) {
-            Ok((0, _)) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok((got, _)) => buffer = &mut buffer[got..],
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+    during(Stage::Receive, || {
+        while !buffer.is_empty() {
+            match recv(&socket, &mut *buffer, RecvFlags::WAITALL) {
+                Ok((0, _)) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok((got, _)) => buffer = &mut std::mem::take(&mut buffer)[got..],
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use haul_proto::journal;
 use haul_proto::path::escape;
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Trailer};
+use haul_proto::wire::load::Stage;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::storage::Verify;
 use std::ops::Range;
@@ -20,6 +21,7 @@ use crate::fs::describe;
 use crate::pace::Pace;
 use crate::report::add;
 use crate::source::{Outlet, SendError};
+use crate::stages::during;
 use crate::storage::file::Opened;
 use crate::stream::record::Record;
 use crate::stream::{Stream, StreamError};
@@ -131,9 +133,9 @@ impl Target {
             let (bytes, behind) = rest.split_at_checked(file.len as usize).ok_or(ProtocolFault::Truncated)?;
             rest = behind;
             let Some(item) = item else { continue };
-            match self.write_packed(file, &item, bytes) {
+            match during(Stage::Create, || self.write_packed(file, &item, bytes)) {
                 Ok(whole) if whole.disk.is_some() => gathered.push(whole),
-                Ok(whole) => self.name_at_once(whole, &mut ends),
+                Ok(whole) => during(Stage::Create, || self.name_at_once(whole, &mut ends)),
                 Err(text) => self.give_up(file.entry, &item, text, &mut ends),
             }
             if gathered.len() >= self.settling.at_once() {

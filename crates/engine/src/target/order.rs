@@ -3,12 +3,14 @@
 //! another, and what is lost on one can come on any.
 
 use haul_proto::wire::frame::DataFrame;
+use haul_proto::wire::load::Stage;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use super::file::Incoming;
 use super::{Item, Target};
 use crate::fs::describe;
+use crate::stages::during;
 use crate::storage::calls::write_on;
 use crate::stream::record::Record;
 use crate::worker::lock;
@@ -48,6 +50,8 @@ impl Order {
     }
 
     fn write_on(&self, target: &Target, item: &Arc<Item>) {
+        let is_pipe = matches!(&**item, Item::File(incoming) if incoming.is_special());
+        let stage = if is_pipe { Stage::WritePipe } else { Stage::Write };
         loop {
             let mut queue = lock(&self.0);
             let next = queue.next;
@@ -56,7 +60,7 @@ impl Order {
                 return;
             };
             drop(queue);
-            let written = write(target, item, record.payload());
+            let written = during(stage, || write(target, item, record.payload()));
             let has_failed = written.is_err();
             let mut queue = lock(&self.0);
             queue.next += 1;

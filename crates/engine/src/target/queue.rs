@@ -5,6 +5,7 @@
 //! waits with something in hand that another waits for.
 
 use haul_proto::group::{Gathering, Limits};
+use haul_proto::wire::load::Stage;
 use haul_proto::wire::request::SessionSettings;
 use haul_proto::wire::storage::Fsync;
 use std::io;
@@ -16,6 +17,7 @@ use super::durable::{FileSystem, FileSystems};
 use super::whole::Whole;
 use crate::fs::Dir;
 use crate::os::open_files;
+use crate::stages::during;
 use crate::worker::lock;
 
 /// What waits to be put on the disk.
@@ -101,7 +103,7 @@ impl Settling {
         }
         let mut queue = lock(&self.queue);
         while !queue.gathering.has_room() && !queue.stopped {
-            queue = self.room.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue = during(Stage::Room, || self.room.wait(queue)).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -179,10 +181,10 @@ impl Settling {
                 return Some(Task::Group(group)).filter(|_| at_once || !is_empty);
             }
             queue.idle = true;
-            queue = match checkpoint {
+            queue = during(Stage::SyncWait, || match checkpoint {
                 Some(left) => self.work.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0,
                 None => self.work.wait(queue).unwrap_or_else(PoisonError::into_inner),
-            };
+            });
         }
     }
 

@@ -6,6 +6,7 @@
 
 use haul_proto::ids::EntryId;
 use haul_proto::session::target::End;
+use haul_proto::wire::load::Stage;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use super::whole::{Fate, Named, Whole};
 use super::{Item, Target};
 use crate::fs::{Dir, Identity, describe};
 use crate::report::add;
+use crate::stages::during;
 
 /// What became of some entries, for the machine to be told at once.
 #[derive(Default)]
@@ -62,7 +64,7 @@ impl Target {
     /// A large file is whole.
     pub(super) fn finish_file(&self, entry: EntryId, item: Arc<Item>, end: Box<End>) {
         let mut ends = Ends::default();
-        match self.complete(entry, &item, end) {
+        match during(Stage::Room, || self.complete(entry, &item, end)) {
             Ok(whole) if whole.disk.is_some() => return self.settling.add(vec![whole]),
             Ok(whole) => self.name_at_once(whole, &mut ends),
             Err(text) => self.give_up(entry, &item, text, &mut ends),

@@ -4,6 +4,7 @@
 
 use haul_proto::ids::EntryId;
 use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::wire::load::Stage;
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::io;
@@ -12,6 +13,7 @@ use std::sync::{Arc, Mutex};
 
 use super::{Item, Target};
 use crate::report::add;
+use crate::stages::during;
 use crate::source::NO_VALUE;
 use crate::storage::file::Opened;
 use crate::worker::lock;
@@ -51,7 +53,7 @@ impl Target {
         let frame_bytes = u64::from(self.request.settings.frame.get());
         let offset = frames.start.saturating_mul(frame_bytes);
         let len = frames.end.saturating_mul(frame_bytes).min(size).saturating_sub(offset);
-        if !self.share_range(source, &item, offset, len) {
+        if !during(Stage::Write, || self.share_range(source, &item, offset, len)) {
             self.release(entry, frames);
             return Ok(false);
         }

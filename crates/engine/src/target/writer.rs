@@ -2,6 +2,7 @@
 //! the stream receives into another buffer, and the machine is told of a frame when the disk has taken it.
 
 use haul_proto::wire::frame::DataFrame;
+use haul_proto::wire::load::Stage;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::io;
@@ -12,6 +13,7 @@ use super::file::Incoming;
 use super::{Item, Target};
 use crate::fs::describe;
 use crate::report::add;
+use crate::stages::during;
 use crate::storage::cache::written_back;
 use crate::storage::calls::write_at;
 use crate::storage::choice::{RUN_BYTES, Trial};
@@ -72,7 +74,7 @@ impl Writer {
         if let Some(order) = incoming.order() {
             return order.write(target, item, frame, record);
         }
-        let file = match incoming.open_once(target) {
+        let file = match during(Stage::Create, || incoming.open_once(target)) {
             Ok(file) => file,
             Err(text) => {
                 target.frame_done(item, frame, record.payload().len(), Err(text));
@@ -84,7 +86,8 @@ impl Writer {
         if way.method == Method::Direct && len >= ALIGNMENT {
             return self.write_direct(target, item, &file, frame, record);
         }
-        let written = self.meter.time(|| incoming.write_frame(&file, record.payload(), frame.offset, &way));
+        let write = || incoming.write_frame(&file, record.payload(), frame.offset, &way);
+        let written = during(Stage::Write, || self.meter.time(write));
         target.frame_done(item, frame, len, written.map_err(|error| describe(&error)));
         record
     }
@@ -101,7 +104,7 @@ impl Writer {
             while self.take_one(target, false) {}
             let Some(ready) = self.engines.readiness() else { return self.drain(target) };
             let mut watched = [PollFd::new(&socket, PollFlags::IN), PollFd::new(&ready, PollFlags::IN)];
-            match poll(&mut watched, None) {
+            match during(Stage::Receive, || poll(&mut watched, None)) {
                 Ok(_) if !watched[0].revents().is_empty() => return,
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(_) => return self.drain(target),
@@ -141,9 +144,11 @@ impl Writer {
         let Some(run) = self.run.take() else { return };
         match run.method {
             Method::Direct => self.drain(target),
-            Method::Buffered => self.meter.time(|| {
-                run.ranges.iter().for_each(|&(offset, len)| written_back(&**run.file.fd(), offset, len));
-            }),
+            Method::Buffered => {
+                let write_back =
+                    || run.ranges.iter().for_each(|&(offset, len)| written_back(&**run.file.fd(), offset, len));
+                during(Stage::Write, || self.meter.time(write_back));
+            }
         }
         lock(&run.trial).cost(run.method, self.meter.cost());
         self.meter.reset(false);
@@ -162,7 +167,8 @@ impl Writer {
         let payload = record.payload();
         let blocks = payload.len() / ALIGNMENT * ALIGNMENT;
         let tail_at = frame.offset + blocks as u64;
-        let begun = incoming.make_room(file).and_then(|()| write_at(&**file.fd(), &payload[blocks..], tail_at));
+        let begin = || incoming.make_room(file).and_then(|()| write_at(&**file.fd(), &payload[blocks..], tail_at));
+        let begun = during(Stage::Write, begin);
         let direct = match (begun, file.direct()) {
             (Ok(()), Some(direct)) => Arc::clone(direct),
             (Ok(()), None) => Arc::clone(file.fd()),
@@ -177,7 +183,7 @@ impl Writer {
         let tag = Pending { item: Arc::clone(item), file: Arc::clone(file), frame: frame.clone() };
         let offset = frame.offset;
         let request = Request { access: Access::Write, file: direct, record, len: blocks, offset, tag };
-        self.meter.time(|| self.engines.submit(Method::Direct, request));
+        during(Stage::Write, || self.meter.time(|| self.engines.submit(Method::Direct, request)));
         self.free_buffer(target)
     }
 
@@ -197,7 +203,8 @@ impl Writer {
 
     /// Takes one write that is finished, and tells the machine; `false` when there is none.
     fn take_one(&mut self, target: &Target, wait: bool) -> bool {
-        let Some(Finished { request, result }) = self.meter.time(|| self.engines.finished(wait)) else { return false };
+        let finished = during(Stage::Write, || self.meter.time(|| self.engines.finished(wait)));
+        let Some(Finished { request, result }) = finished else { return false };
         let Request { mut record, len, offset, tag, .. } = request;
         let Pending { item, file, frame } = tag;
         let blocks = &record.room_mut()[..len];

@@ -84,3 +84,5 @@ pub const INTERFACE_MAX: usize = 15;
 pub const RATE_MIN: u64 = 1024;
 /// CPU numbers that can be named are below this.
 pub const CPUS_MAX: usize = 1024;
+/// Most streams that an end tells the figures of: those that were replaced included.
+pub const STREAM_FIGURES_MAX: usize = 2 * STREAMS_MAX as usize;

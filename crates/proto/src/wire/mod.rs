@@ -10,6 +10,7 @@ pub mod frame;
 pub mod handshake;
 pub mod limits;
 pub mod link;
+pub mod load;
 pub mod message;
 pub mod pipe;
 pub mod report;

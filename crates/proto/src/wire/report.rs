@@ -5,6 +5,7 @@ pub use super::counters::{Counters, Final, PathFigures, ReadBack};
 pub use super::difference::{Difference, What};
 use super::fault::ProtocolFault;
 use super::feature::Features;
+use super::load::{Load, StreamFigures};
 use super::limits::{LINKS_MAX, OPERANDS_MAX, PATH_MAX, TEXT_MAX};
 use super::sandbox::Sandbox;
 use crate::codec::{Decoded, Reader, Writer};
@@ -62,6 +63,10 @@ pub enum WorkerMessage {
     },
     /// How far this end is.
     Counters(Box<Counters>),
+    /// Where this end's time goes.
+    Load(Box<Load>),
+    /// What each of its streams did: once, before it has finished.
+    Streams(Vec<StreamFigures>),
     /// A file is whole, proven, and under its final name.
     FileDone {
         /// Path from the operand down.
@@ -177,6 +182,8 @@ mod kind {
     pub const CONFINED: u8 = 16;
     pub const PATHS: u8 = 17;
     pub const DIFFERS: u8 = 18;
+    pub const LOAD: u8 = 19;
+    pub const STREAMS: u8 = 20;
 }
 
 impl WorkerMessage {
@@ -205,6 +212,8 @@ impl WorkerMessage {
                 out.u8(kind::CANNOT_CONNECT).text(text, TEXT_MAX);
             }
             Self::Counters(counters) => counters.encode(out.u8(kind::COUNTERS)),
+            Self::Load(load) => load.encode(out.u8(kind::LOAD)),
+            Self::Streams(streams) => StreamFigures::encode_all(streams, out.u8(kind::STREAMS)),
             Self::FileDone { path, size, digest } => {
                 out.u8(kind::FILE_DONE).bytes(cut(path)).varint(*size).bool(digest.is_some());
                 digest.iter().for_each(|digest| {
@@ -266,6 +275,8 @@ impl WorkerMessage {
             }
             kind::CANNOT_CONNECT => Self::CannotConnect { text: text(&mut reader)? },
             kind::COUNTERS => Self::Counters(Box::new(Counters::decode(&mut reader)?)),
+            kind::LOAD => Self::Load(Box::new(Load::decode(&mut reader)?)),
+            kind::STREAMS => Self::Streams(StreamFigures::decode_all(&mut reader)?),
             kind::FILE_DONE => {
                 let (path, size) = (path(&mut reader)?, reader.varint()?);
                 let digest = if reader.bool()? { Some(reader.array()?) } else { None };
@@ -376,6 +387,8 @@ mod tests {
             WorkerMessage::Connected { from: "a".into(), to: "b".into(), streams: 8 },
             WorkerMessage::CannotConnect { text: "timed out".into() },
             WorkerMessage::Counters(Box::new(counters)),
+            WorkerMessage::Load(Box::new(Load { elapsed_us: 1 << 40, ..Load::default() })),
+            WorkerMessage::Streams(vec![StreamFigures::default(), StreamFigures { stream: 1, ..Default::default() }]),
             WorkerMessage::FileDone { path: b"a\xff".to_vec(), size: 1 << 40, digest: Some([4; 32]) },
             WorkerMessage::Resumed { path: b"a".to_vec(), size: 9, held: 8, damaged: 1, compared: true },
             WorkerMessage::FileFailed { path: b"a".to_vec(), text: "no space".into() },

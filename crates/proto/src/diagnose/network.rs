@@ -1,0 +1,124 @@
+//! What holds sockets up, as their kernel says: windows, which it tells by itself; else the path, and then what of it.
+//!
+//! A full link has a queue in front of it, and round trips take longer than the shortest one did. Without a queue and with
+//! losses, something drops what it could have carried: always at the same rate (a policer), or by chance. With neither, the congestion window
+//! has not grown to the distance, or whoever chose it found what the path gives.
+
+use super::shares::part;
+use super::{Case, Detail, Limit};
+use crate::wire::load::{Load, Sockets};
+
+/// Of an interface's speed, what payloads can have; it may be a little more where the system rounds.
+const LINE_RATE: std::ops::RangeInclusive<f64> = 0.85..=1.1;
+/// Round trips this many times as long as the shortest ones have waited in a queue.
+const QUEUE_TIMES: f64 = 1.5;
+/// And by this much longer, in microseconds: on short paths everything is many times as long now and then.
+const QUEUE_MIN_US: f64 = 1000.0;
+/// A smaller share of segments sent again is what any path has.
+const LOSS_MIN: f64 = 0.0005;
+/// From this share on it may be a policer, which drops all that is too much.
+const POLICED_MIN: f64 = 0.005;
+/// Rates that vary less than this around their mean are held by something.
+const STEADY_MAX: f64 = 0.08;
+/// From fewer, nothing is known of how they vary.
+const SPANS_MIN: u64 = 4;
+/// Of a processor's time, what interrupts have to have for them to be what it is full of.
+const INTERRUPTS_MIN: f64 = 0.5;
+/// From this share on, a processor counts as busy all the time.
+const FULL: f64 = 0.95;
+/// Below this share, processors are idle enough to do what one cannot.
+const MACHINE_IDLE: f64 = 0.8;
+
+/// What the time is made of in which sockets held up streams.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Path {
+    /// The share of the receiver's window.
+    pub receiver: f64,
+    /// The share of the sender's buffer.
+    pub buffer: f64,
+    /// What the rest is: `None` where nothing is known, as without TCP.
+    pub rest: Option<(Limit, Option<Detail>)>,
+}
+
+/// What holds the sockets up.
+pub fn path(case: &Case) -> Path {
+    let sockets = &case.source.sockets;
+    if sockets.busy_us == 0 {
+        return Path::default();
+    }
+    let of_busy = |time_us: u64| part(time_us as f64, sockets.busy_us as f64);
+    let receiver = of_busy(sockets.receiver_limited_us);
+    let buffer = of_busy(sockets.buffer_limited_us).min(1.0 - receiver);
+    Path { receiver, buffer, rest: Some(rest(case, sockets)) }
+}
+
+fn rest(case: &Case, sockets: &Sockets) -> (Limit, Option<Detail>) {
+    let seen = Seen::new(sockets);
+    let is_policed = seen.loss >= POLICED_MIN && seen.variation.is_some_and(|variation| variation < STEADY_MAX);
+    match () {
+        () if [&case.source, &case.target].into_iter().any(is_at_line_rate) => (Limit::Link, Some(Detail::Interface)),
+        () if [&case.source, &case.target].into_iter().any(is_full_of_interrupts) => (Limit::Interrupts, None),
+        () if seen.has_queue() => (Limit::Link, Some(Detail::Queue)),
+        () if is_policed => (Limit::RateLimit, Some(Detail::Policer)),
+        () if seen.loss >= LOSS_MIN => (Limit::Congestion, Some(Detail::Loss)),
+        // One that goes by the rate that it sees come through sends no more than that, and no queue forms.
+        () if case.source.present.bears_loss && seen.variation.is_some_and(|variation| variation < STEADY_MAX) => {
+            (Limit::Link, None)
+        }
+        () => (Limit::Congestion, Some(Detail::RoundTrip)),
+    }
+}
+
+/// What was seen of a path.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen {
+    /// Mean round-trip time, in microseconds.
+    pub round_trip_us: f64,
+    /// The shortest one.
+    pub shortest_us: f64,
+    /// The share of segments that were sent again.
+    pub loss: f64,
+    /// How much the rate varied around its mean; `None` where too little was seen.
+    pub variation: Option<f64>,
+}
+
+impl Seen {
+    /// From what sockets counted.
+    pub fn new(sockets: &Sockets) -> Self {
+        let looks = sockets.looks.max(1) as f64;
+        let (spans, mean) = (sockets.spans.max(1) as f64, sockets.rate_kib as f64 / sockets.spans.max(1) as f64);
+        let variance = (sockets.rate_kib_squared as f64 / spans - mean * mean).max(0.0);
+        Self {
+            round_trip_us: sockets.rtt_us as f64 / looks,
+            shortest_us: sockets.rtt_min_us as f64 / looks,
+            loss: part(sockets.retransmitted as f64, sockets.segments as f64),
+            variation: (sockets.spans >= SPANS_MIN && mean > 0.0).then(|| variance.sqrt() / mean),
+        }
+    }
+
+    /// Whether round trips take longer than they would on an empty path.
+    pub fn has_queue(&self) -> bool {
+        self.round_trip_us >= QUEUE_TIMES * self.shortest_us && self.round_trip_us - self.shortest_us >= QUEUE_MIN_US
+    }
+}
+
+/// Of the interface's speed, how much goes through it; `None` where that is not known.
+pub fn line_share(load: &Load) -> Option<f64> {
+    let bits_per_s = f64::from(load.present.mbit_per_s) * 1e6;
+    let bytes = load.traffic.sent_bytes.max(load.traffic.received_bytes) as f64;
+    let seconds = load.elapsed_us as f64 / 1e6;
+    (bits_per_s > 0.0 && seconds > 0.0).then(|| bytes * 8.0 / seconds / bits_per_s)
+}
+
+/// More than the system says can go through is a sign of one that does not know.
+fn is_at_line_rate(load: &Load) -> bool {
+    line_share(load).is_some_and(|share| LINE_RATE.contains(&share))
+}
+
+fn is_full_of_interrupts(load: &Load) -> bool {
+    let it = &load.processors;
+    let of_top = |time_us: u64| part(time_us as f64, it.top_all_us as f64);
+    of_top(it.top_interrupts_us) >= INTERRUPTS_MIN
+        && of_top(it.top_busy_us) >= FULL
+        && part(it.busy_us as f64, it.all_us as f64) < MACHINE_IDLE
+}

@@ -1,0 +1,120 @@
+//! The verdict while a job runs: over the last seconds, and steady. What is shown changes when the new one has held for
+//! a moment.
+
+use std::collections::VecDeque;
+
+use super::{Case, Limit, diagnose};
+use crate::wire::load::Load;
+
+/// What is shown is about this much time, in microseconds.
+const WINDOW_US: u64 = 5_000_000;
+/// Most reports that are kept for that.
+const REPORTS_MAX: usize = 32;
+/// A new verdict is shown when it was given so many times in a row.
+const HOLDS: u32 = 3;
+
+/// What limits now.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Now {
+    /// Which part.
+    pub limit: Limit,
+    /// Its share, 0 to 1.
+    pub share: f64,
+}
+
+/// Both ends' reports of the last seconds.
+#[derive(Debug, Default)]
+pub struct Watch {
+    past: VecDeque<Report>,
+    shown: Option<Now>,
+    /// Another one, and how many times in a row it was given.
+    other: Option<(Limit, u32)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Report {
+    loads: [Load; 2],
+    bytes: u64,
+    files: u64,
+}
+
+impl Watch {
+    /// An end has told its load: `case` is how it is since the job's begin.
+    pub fn tell(&mut self, case: &Case) {
+        let now = Report { loads: [case.source, case.target], bytes: case.bytes, files: case.files };
+        let elapsed = |report: &Report| report.loads[0].elapsed_us.max(report.loads[1].elapsed_us);
+        while self.past.len() >= REPORTS_MAX
+            || self.past.get(1).is_some_and(|next| elapsed(&now).saturating_sub(elapsed(next)) >= WINDOW_US)
+        {
+            self.past.pop_front();
+        }
+        let nothing = Report { loads: [Load::default(); 2], bytes: 0, files: 0 };
+        let first = self.past.front().copied().unwrap_or(nothing);
+        self.past.push_back(now);
+        let between = Case {
+            source: case.source.since(&first.loads[0]),
+            target: case.target.since(&first.loads[1]),
+            bytes: case.bytes.saturating_sub(first.bytes),
+            files: case.files.saturating_sub(first.files),
+            ..*case
+        };
+        let verdict = diagnose(&between);
+        self.show(Now { limit: verdict.limit, share: verdict.share });
+    }
+
+    /// What limits now; `None` where that is not known yet, or nothing stands out.
+    pub fn now(&self) -> Option<Now> {
+        self.shown.filter(|shown| shown.limit != Limit::None)
+    }
+
+    fn show(&mut self, now: Now) {
+        match self.shown {
+            Some(shown) if shown.limit != now.limit => {
+                let times = self.other.filter(|(limit, _)| *limit == now.limit).map_or(1, |(_, times)| times + 1);
+                self.other = Some((now.limit, times));
+                if times < HOLDS {
+                    return;
+                }
+            }
+            _ => {}
+        }
+        (self.shown, self.other) = (Some(now), None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::load::Stage;
+
+    /// So many seconds into a job with one stream, of which it waited for these stages.
+    fn case(seconds: u64, source: &[(Stage, u64)]) -> Case {
+        let mut load = Load { elapsed_us: seconds * 1_000_000, ..Load::default() };
+        for (stage, seconds) in source {
+            load.stages[*stage as usize].wall_us = seconds * 1_000_000;
+        }
+        Case { source: load, target: load, is_one_worker: true, bytes: seconds << 20, ..Case::default() }
+    }
+
+    #[test]
+    fn what_is_shown_is_about_the_last_seconds_and_changes_when_that_has_held() {
+        let mut watch = Watch::default();
+        watch.tell(&case(0, &[]));
+        assert_eq!(watch.now(), None);
+        let limit = |watch: &Watch| watch.now().map(|now| now.limit);
+        for second in 1..=10 {
+            watch.tell(&case(second, &[(Stage::Read, second)]));
+        }
+        assert_eq!(limit(&watch), Some(Limit::SourceDisk));
+        let shown: Vec<_> = (1..=8)
+            .map(|second| {
+                watch.tell(&case(10 + second, &[(Stage::Read, 10), (Stage::Write, second)]));
+                limit(&watch)
+            })
+            .collect();
+        assert_eq!(shown.first(), Some(&Some(Limit::SourceDisk)));
+        assert_eq!(shown.last(), Some(&Some(Limit::TargetDisk)));
+        assert_eq!(shown.windows(2).filter(|pair| pair[0] != pair[1]).count(), 1, "it does not flicker: {shown:?}");
+        assert!(watch.past.len() <= 7);
+    }
+}
