@@ -18,6 +18,7 @@ use haul_proto::wire::feature::Features;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer};
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
 use haul_proto::wire::link::{Channel, encode_header};
+use haul_proto::wire::measure::{MeasureRequest, Measured, PlaceFigures};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::{
@@ -190,6 +191,13 @@ fn controller_messages() -> Vec<ControllerMessage> {
         ControllerMessage::Begin { skip: Some((1, 2)) },
         ControllerMessage::Cancel,
         ControllerMessage::Rate(1 << 30),
+        ControllerMessage::Measure(MeasureRequest {
+            path: b"/archive".to_vec(),
+            cold: b"/data".to_vec(),
+            compute_ms: 250,
+            suite: Suite::Aes256Gcm,
+            silence_ms: 13_000,
+        }),
     ]
 }
 
@@ -228,6 +236,12 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::Resumed { path: b"a".to_vec(), size: 1 << 40, held: 1 << 30, damaged: 3, compared: true },
         WorkerMessage::Skipped { path: b"a".to_vec(), text: text() },
         WorkerMessage::Differs { path: b"a".to_vec(), differences: differences() },
+        WorkerMessage::Measured(Box::new(Measured {
+            hash_bytes_per_s: 1 << 31,
+            max_startups: "10:30:100".into(),
+            place: Some(PlaceFigures { scratch: b"/a".to_vec(), free_bytes: 1 << 40, ..PlaceFigures::default() }),
+            ..Measured::default()
+        })),
         WorkerMessage::Finished(Box::new(Final {
             counters,
             cpu_us: 5,

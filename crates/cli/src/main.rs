@@ -8,6 +8,7 @@ mod config;
 mod exit;
 mod network;
 mod pipes;
+mod probe;
 mod resolve;
 mod show;
 mod signals;

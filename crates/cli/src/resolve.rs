@@ -4,6 +4,7 @@
 //! Nothing is looked up on disk or on the network.
 
 mod details;
+mod probe;
 mod verify;
 
 use std::ffi::{OsStr, OsString};
@@ -29,6 +30,7 @@ use self::details::{
     Shell, base, buffer_size, buffers, bwlimit, in_the_way, log, modes, refuse_contradictions, shell, traffic_class,
     window,
 };
+pub use self::probe::probe;
 pub use self::verify::comparison;
 
 /// Progress as events, unless `-P` says otherwise.

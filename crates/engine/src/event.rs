@@ -3,7 +3,7 @@
 use haul_proto::wire::report::PathFigures;
 pub use haul_proto::diagnose::watch::Now;
 pub use haul_proto::diagnose::{Detail, Fact, Figure, Limit, Unit, Verdict};
-pub use haul_proto::wire::load::{Load, Stage, StreamFigures};
+pub use haul_proto::wire::load::{Load, Sockets, Stage, StreamFigures};
 pub use haul_proto::wire::report::{Difference, ReadBack, What};
 pub use haul_proto::wire::sandbox::{Confinement, Sandbox};
 use std::time::Duration;
@@ -111,6 +111,8 @@ pub enum Event {
         /// What holds from now on.
         bytes_per_s: u64,
     },
+    /// The caller stopped the job: what limited it until then.
+    Stopped(Verdict),
     /// Anything else worth one line.
     Notice(String),
 }
@@ -136,6 +138,8 @@ pub struct Progress {
     pub streams: u16,
     /// What limits at present; `None` where that is not known, or nothing stands out.
     pub limited_by: Option<Now>,
+    /// What the kernel says of the streams' sockets, since the attempt began.
+    pub sockets: Sockets,
 }
 
 impl Progress {

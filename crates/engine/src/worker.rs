@@ -5,6 +5,7 @@
 
 use haul_proto::wire::feature::{Features, PROTOCOL_VERSION};
 use haul_proto::wire::link::Channel;
+use haul_proto::wire::measure::MeasureRequest;
 use haul_proto::wire::report::{Hello, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, SessionSettings, SourceRequest, TargetRequest};
 use haul_proto::wire::route::Route;
@@ -24,6 +25,7 @@ use crate::fs::Identity;
 use crate::lifeline::{Input, Lifeline};
 use crate::link::{LinkReader, LinkWriter};
 use crate::load::Gauges;
+use crate::measure::Bench;
 use crate::os::confine::{Bounds, Network};
 use crate::os::{affinity, handed, interfaces, machine, open_files, tcp_info};
 use crate::program::keeper;
@@ -103,6 +105,7 @@ pub fn run(input: OwnedFd, output: OwnedFd, stop: OwnedFd, handed: Handed, envir
         handed,
         source: None,
         target: None,
+        bench: None,
         confined: false,
         refused: false,
         arrivals: None,
@@ -153,6 +156,8 @@ struct Worker {
     handed: Handed,
     source: Option<Arc<Source>>,
     target: Option<Arc<Target>>,
+    /// It is neither, but measures.
+    bench: Option<Bench>,
     /// It has confined itself, and takes no other Request.
     confined: bool,
     /// The Request could not be carried out: what came after it, before the controller knew, is void.
@@ -193,7 +198,9 @@ impl Worker {
         match message {
             ControllerMessage::Cancel => return Ok(false),
             _ if self.refused => {}
-            ControllerMessage::Source(_) | ControllerMessage::Target(_) if self.confined => {
+            ControllerMessage::Source(_) | ControllerMessage::Target(_) | ControllerMessage::Measure(_)
+                if self.confined =>
+            {
                 return Err("a request came after the work had begun".into());
             }
             ControllerMessage::Source(SourceRequest { settings, .. })
@@ -234,11 +241,27 @@ impl Worker {
             ControllerMessage::Connect { routes, timeout_ms } => self.connect(routes, timeout_ms)?,
             ControllerMessage::Tunnel { connector } => self.open_tunnel(connector)?,
             ControllerMessage::Begin { skip } => self.begin(skip)?,
+            ControllerMessage::Measure(_) if self.source.is_some() || self.target.is_some() => {
+                return Err("an end of a copy was asked to measure".into());
+            }
+            ControllerMessage::Measure(request) => self.measure(&request),
             ControllerMessage::Rate(bytes_per_s) => {
                 self.source.as_ref().ok_or("told a rate before there was a source")?.set_rate(bytes_per_s);
             }
         }
         Ok(true)
+    }
+
+    fn measure(&mut self, request: &MeasureRequest) {
+        self.lifeline.set_silence_ms(request.silence_ms);
+        self.confined = true;
+        match Bench::prepare(request) {
+            Ok((bench, measured)) => {
+                self.bench = Some(bench);
+                self.tell(&WorkerMessage::Measured(Box::new(measured)));
+            }
+            Err(text) => self.refuse(false, text),
+        }
     }
 
     fn refuse(&mut self, usage: bool, text: String) {
@@ -375,7 +398,8 @@ impl Worker {
     }
 
     fn end(self) -> Ended {
-        match self.running.is_some_and(Running::end) {
+        let measured = self.bench.is_some_and(Bench::end);
+        match measured || self.running.is_some_and(Running::end) {
             true => Ended::Done,
             false if self.lifeline.is_unheard() => Ended::Unheard,
             false => Ended::Undone,

@@ -11,6 +11,7 @@ pub mod codec;
 pub mod compression;
 pub mod cpus;
 pub mod diagnose;
+pub mod forecast;
 pub mod group;
 pub mod ids;
 pub mod integrity;

@@ -8,7 +8,7 @@ use haul_proto::path::escape;
 use super::names::{self, Named};
 use super::nearest::nearest;
 use super::parse::COMMANDS;
-use super::table::{COPY, DEMO, PARTIALS, Row, Section, Takes, VERIFY};
+use super::table::{COPY, DEMO, PARTIALS, PROBE, Row, Section, Takes, VERIFY};
 use super::{Dialect, UsageError, completions, manual};
 
 /// What `--version` prints.
@@ -34,7 +34,7 @@ pub fn on(dialect: Dialect, topic: &OsStr) -> Result<String, UsageError> {
         (_, "zsh") => return Ok(completions::zsh()),
         (_, "fish") => return Ok(completions::fish()),
         (_, "demo") => return Ok(demo()),
-        (_, "status" | "clean" | "verify" | "config") => return Ok(command(text)),
+        (_, "status" | "clean" | "verify" | "config" | "probe") => return Ok(command(text)),
         _ => {}
     }
     match option(text) {
@@ -104,6 +104,7 @@ pub fn short() -> String {
          haul status PATH...                   what unfinished copies have left there\n\
          haul clean PATH...                    removes that\n\
          haul config [HOST]                    options in force, and where they come from\n\
+         haul probe [SOURCE] TARGET            what would a copy reach? measures its parts\n\
          haul demo                             a copy on this machine, to see it work\n\n",
     );
     push_rows(&mut text, COPY.iter().filter(|row| row.essential));
@@ -159,6 +160,7 @@ pub fn command(command: &str) -> String {
     match command {
         "verify" => verify(),
         "config" => config(),
+        "probe" => probe(),
         _ => partials(command),
     }
 }
@@ -191,6 +193,24 @@ fn config() -> String {
         line.push_str(&format!(" {name}"));
     }
     text.push_str(&format!(" {line}\n"));
+    text
+}
+
+/// Help of `haul probe`.
+fn probe() -> String {
+    let mut text = String::from(
+        "haul probe [OPTIONS] [SOURCE] TARGET\n\n\
+         Measures what a copy of SOURCE to TARGET is made of, part by part: reading,\n\
+         computing, the network, writing, and then the copy itself. Says whether both hosts\n\
+         are ready, what rate to expect, what limits it, and which settings are worth\n\
+         having. Without SOURCE, data comes from memory, and nothing is read. TARGET is\n\
+         where a copy would go: it gets a hidden directory for the time of the probe.\n\n",
+    );
+    push_rows(&mut text, PROBE.iter());
+    text.push_str(
+        "\nOptions of a copy about moving data and reaching hosts are taken, too, and measured\n\
+         with: haul --help all. Each part logs in at the other host anew.\n",
+    );
     text
 }
 
@@ -263,7 +283,7 @@ mod tests {
     fn the_first_screen_fits_a_screen() {
         let text = short();
         assert!(text.lines().count() <= 24, "{} lines", text.lines().count());
-        let others = [full(), demo(), command("verify"), command("status"), command("clean"), command("config")];
+        let others = [full(), demo(), command("verify"), command("status"), command("clean"), command("config"), command("probe")];
         for line in text.lines().chain(others.iter().flat_map(|help| help.lines())) {
             assert!(line.chars().count() <= 80, "too wide: {line}");
         }
@@ -287,6 +307,7 @@ mod tests {
             haul status PATH...                   what unfinished copies have left there
             haul clean PATH...                    removes that
             haul config [HOST]                    options in force, and where they come from
+            haul probe [SOURCE] TARGET            what would a copy reach? measures its parts
             haul demo                             a copy on this machine, to see it work
 
               -r, --recursive           copy directories with all that is in them

@@ -5,6 +5,7 @@ pub mod config;
 pub mod copy;
 pub mod demo;
 mod places;
+pub mod probe;
 pub mod status;
 pub mod verify;
 pub mod worker;
@@ -37,6 +38,9 @@ pub fn run(program: &OsStr, words: Vec<OsString>) -> u8 {
         }
         Ok(Command::Verify(values, operands)) => {
             between(values, &operands).and_then(|values| verify::run(&values, &operands))
+        }
+        Ok(Command::Probe(own, copy, operands)) => {
+            between(copy, &operands).and_then(|copy| probe::run(&own, &copy, &operands))
         }
         Ok(Command::Demo(own, copy)) => here(copy).and_then(|copy| demo::run(&own, &copy)),
         Ok(Command::Status(values, paths)) => here(values).and_then(|values| status::run(&values, &paths)),

@@ -102,6 +102,7 @@ fn line(event: &Event) -> Line {
             .with("attempt", *attempt)
             .with("attempts", *attempts)
             .with("left_s", left.map(|left| left.as_secs_f64())),
+        Event::Stopped(verdict) => Line::new("stopped").with("verdict", verdict::json(verdict)),
         Event::Notice(message) => Line::new("notice").with("message", message.as_str()),
     }
 }
@@ -181,7 +182,8 @@ fn comparison_line(summary: &Summary, comparison: &Comparison, status: u8) -> Li
         .with("status", status)
 }
 
-fn way_of(way: &Way) -> Value {
+/// How data travels.
+pub fn way_of(way: &Way) -> Value {
     match way {
         Way::None => json!({"kind": "none"}),
         Way::Local { host } => json!({"kind": "local", "host": host}),
@@ -246,7 +248,7 @@ fn push_harmless(line: &mut String, json: &str) {
 }
 
 /// One line, its fields in the order in which they were added.
-pub(super) struct Line(String);
+pub struct Line(String);
 
 impl Line {
     pub fn new(event: &str) -> Self {

@@ -4,14 +4,14 @@ mod bar;
 mod bbcp;
 mod differences;
 mod human;
-mod json;
+pub mod json;
 mod load;
 mod meter;
 mod names;
 pub mod partials;
-mod paths;
+pub mod paths;
 mod summary;
-mod verdict;
+pub mod verdict;
 pub mod text;
 pub mod units;
 

@@ -4,6 +4,7 @@
 //! What is here is one attempt; `repeat` makes as many as it takes.
 
 mod base;
+pub mod bench;
 mod limit;
 mod repeat;
 mod retry;
@@ -106,6 +107,10 @@ fn attempt(
     };
     let outcome = copy.carry_out(begun);
     copy.release_held();
+    if matches!(outcome, Err(Error::Interrupted)) {
+        let verdict = copy.loads.verdict(&copy.workers, &copy.ends, copy.limit.bytes_per_s());
+        copy.observer.event(&Event::Stopped(verdict));
+    }
     match &outcome {
         Ok(_) => copy.workers.close(),
         Err(_) => copy.workers.cancel(),
@@ -438,6 +443,7 @@ impl Copy<'_> {
             bytes_compared: source.bytes_compared,
             streams: streams(source),
             limited_by: self.loads.now(),
+            sockets: self.loads.latest[0].sockets,
         });
         self.observer.event(&event);
     }

@@ -11,6 +11,7 @@ pub mod handshake;
 pub mod limits;
 pub mod link;
 pub mod load;
+pub mod measure;
 pub mod message;
 pub mod pipe;
 pub mod report;

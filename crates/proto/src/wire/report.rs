@@ -6,6 +6,7 @@ pub use super::difference::{Difference, What};
 use super::fault::ProtocolFault;
 use super::feature::Features;
 use super::load::{Load, StreamFigures};
+use super::measure::Measured;
 use super::limits::{LINKS_MAX, OPERANDS_MAX, PATH_MAX, TEXT_MAX};
 use super::sandbox::Sandbox;
 use crate::codec::{Decoded, Reader, Writer};
@@ -126,6 +127,8 @@ pub enum WorkerMessage {
     Confined(Sandbox),
     /// This end did all it had to.
     Finished(Box<Final>),
+    /// What was measured.
+    Measured(Box<Measured>),
     /// This end cannot go on.
     Fatal {
         /// Why.
@@ -184,6 +187,7 @@ mod kind {
     pub const DIFFERS: u8 = 18;
     pub const LOAD: u8 = 19;
     pub const STREAMS: u8 = 20;
+    pub const MEASURED: u8 = 21;
 }
 
 impl WorkerMessage {
@@ -244,6 +248,7 @@ impl WorkerMessage {
             }
             Self::Confined(sandbox) => sandbox.encode(out.u8(kind::CONFINED)),
             Self::Finished(last) => last.encode(out.u8(kind::FINISHED)),
+            Self::Measured(measured) => measured.encode(out.u8(kind::MEASURED)),
             Self::Fatal { text } => {
                 out.u8(kind::FATAL).text(text, TEXT_MAX);
             }
@@ -303,6 +308,7 @@ impl WorkerMessage {
             kind::NOTICE => Self::Notice { text: text(&mut reader)? },
             kind::CONFINED => Self::Confined(Sandbox::decode(&mut reader)?),
             kind::FINISHED => Self::Finished(Box::new(Final::decode(&mut reader)?)),
+            kind::MEASURED => Self::Measured(Box::new(Measured::decode(&mut reader)?)),
             kind::FATAL => Self::Fatal { text: text(&mut reader)? },
             value => return Err(ProtocolFault::Unknown { what: "message from a worker", value: value.into() }),
         };
@@ -360,6 +366,7 @@ mod tests {
     use super::*;
     use crate::compression::Method;
     use crate::path::Name;
+    use crate::wire::measure::PlaceFigures;
     use crate::wire::sandbox::Confinement;
 
     #[test]
@@ -404,6 +411,13 @@ mod tests {
                 read_back: ReadBack { disk_bytes: 9, cache_bytes: 10, memory_bytes: 11 },
                 path,
                 compression: Some(Method::Zstd(3)),
+            })),
+            WorkerMessage::Measured(Box::default()),
+            WorkerMessage::Measured(Box::new(Measured {
+                hash_bytes_per_s: 1 << 40,
+                congestion_controls: "cubic bbr".into(),
+                place: Some(PlaceFigures { scratch: b"/a".to_vec(), removed: 1, ..PlaceFigures::default() }),
+                ..Measured::default()
             })),
             WorkerMessage::Paths { in_use: vec![("a:1".into(), "b:2".into())], because: "faster".into() },
             WorkerMessage::Notice { text: "by the way".into() },

@@ -7,6 +7,7 @@ use super::address;
 use super::fault::ProtocolFault;
 use super::handshake::Suite;
 use super::limits::{CONGESTION_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX};
+use super::measure::MeasureRequest;
 use super::pipe::Pipe;
 use super::route::{self, Route};
 use super::rules::{LeaveOut, Rules};
@@ -51,6 +52,8 @@ pub enum ControllerMessage {
     Cancel,
     /// To the source: this limit from now on, in bytes a second; 0 for none.
     Rate(u64),
+    /// Be no end of a copy, but measure: answered by Measured. It is the only Request then.
+    Measure(MeasureRequest),
 }
 
 /// What both ends must agree on.
@@ -197,6 +200,7 @@ mod kind {
     pub const BEGIN: u8 = 6;
     pub const CANCEL: u8 = 7;
     pub const RATE: u8 = 8;
+    pub const MEASURE: u8 = 9;
 }
 
 impl ControllerMessage {
@@ -240,6 +244,7 @@ impl ControllerMessage {
             Self::Rate(bytes_per_s) => {
                 out.u8(kind::RATE).u64(*bytes_per_s);
             }
+            Self::Measure(request) => request.encode(out.u8(kind::MEASURE)),
         }
         out.into_bytes()
     }
@@ -262,6 +267,7 @@ impl ControllerMessage {
             }
             kind::CANCEL => Self::Cancel,
             kind::RATE => Self::Rate(reader.u64()?),
+            kind::MEASURE => Self::Measure(MeasureRequest::decode(&mut reader)?),
             value => return Err(ProtocolFault::Unknown { what: "message from a controller", value: value.into() }),
         };
         reader.finish()?;
