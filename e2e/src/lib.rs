@@ -4,6 +4,7 @@
 //! sshd and every process that was started are gone afterwards. The tests themselves are in `tests/`, a file for each topic.
 #![forbid(unsafe_code)]
 
+pub mod diagnose;
 mod files;
 mod program;
 mod remote;

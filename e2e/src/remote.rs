@@ -149,10 +149,15 @@ impl Pair {
     #[track_caller]
     pub fn slow(sandbox: &Sandbox, megabit_per_s: u32) -> Self {
         let pair = Self::new(sandbox);
-        for (host, interface) in [(&pair.near, &pair.cable.0), (&pair.far, &pair.cable.1)] {
+        for (host, interface) in pair.ends() {
             host.slow_down(interface, megabit_per_s).unwrap_or_else(|error| panic!("{error:#}"));
         }
         pair
+    }
+
+    /// Both hosts, each with its end of the cable.
+    pub fn ends(&self) -> [(&Netns, &str); 2] {
+        [(&self.near, &self.cable.0), (&self.far, &self.cable.1)]
     }
 
     /// Cuts the cable: whatever is sent is lost, without a word to anybody.

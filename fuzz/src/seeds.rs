@@ -18,6 +18,7 @@ use haul_proto::wire::feature::Features;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer};
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
 use haul_proto::wire::link::{Channel, encode_header};
+use haul_proto::wire::load::{Load, StreamFigures};
 use haul_proto::wire::measure::{MeasureRequest, Measured, PlaceFigures};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::pipe::Pipe;
@@ -231,6 +232,8 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::Paths { in_use: vec![(text(), text()), (text(), text())], because: text() },
         WorkerMessage::CannotConnect { text: text() },
         WorkerMessage::Counters(Box::new(counters)),
+        WorkerMessage::Load(Box::new(load())),
+        WorkerMessage::Streams(vec![StreamFigures { stream: 1, wall_us: 1 << 40, ..StreamFigures::default() }; 2]),
         WorkerMessage::FileDone { path: b"a\xff".to_vec(), size: 1 << 40, digest: Some([4; 32]) },
         WorkerMessage::FileFailed { path: b"a".to_vec(), text: text() },
         WorkerMessage::Resumed { path: b"a".to_vec(), size: 1 << 40, held: 1 << 30, damaged: 3, compared: true },
@@ -256,6 +259,14 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::Confined(Sandbox { confinement: Confinement::Partial, reason: text() }),
         WorkerMessage::Fatal { text: text() },
     ]
+}
+
+fn load() -> Load {
+    let mut load = Load { elapsed_us: 1 << 40, ..Load::default() };
+    load.stages[0].wall_us = u64::MAX;
+    load.sockets.looks = 9;
+    load.present.cores = 2;
+    load
 }
 
 fn differences() -> Vec<Difference> {

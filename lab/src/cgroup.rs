@@ -10,6 +10,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, Result};
 use rustix::process::Signal;
 
 use crate::process::{memory, signal};
@@ -29,20 +30,28 @@ pub struct Cgroup {
 impl Cgroup {
     /// Makes a new, empty group. None where this user cannot or the system has no cgroup2.
     pub fn create() -> Option<Self> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let mount = cgroup2_mount()?;
-        remove_leftovers(&mount);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let directory = mount.join(format!("{PREFIX}{}-{number}", std::process::id()));
-        fs::create_dir(&directory).ok()?;
-        let group = Self { directory };
+        let group = Self::at(new_directory(&cgroup2_mount()?).ok()?);
         group.works().then_some(group)
+    }
+
+    pub(crate) fn at(directory: PathBuf) -> Self {
+        Self { directory }
+    }
+
+    /// Writes one of the group's settings.
+    pub(crate) fn set(&self, setting: &str, value: &str) -> Result<()> {
+        fs::write(self.directory.join(setting), value).with_context(|| format!("setting {setting} to {value}"))
+    }
+
+    /// The file that takes the ids of processes which shall be in this group.
+    pub fn procs(&self) -> PathBuf {
+        self.directory.join("cgroup.procs")
     }
 
     /// The same command, but started inside this group.
     pub fn enclose(&self, command: &Command) -> Command {
         let mut enclosed = Command::new("/bin/sh");
-        enclosed.arg("-c").arg(r#"echo $$ >"$0" && exec "$@""#).arg(self.directory.join("cgroup.procs"));
+        enclosed.arg("-c").arg(r#"echo $$ >"$0" && exec "$@""#).arg(self.procs());
         rebuild(command, enclosed)
     }
 
@@ -56,7 +65,7 @@ impl Cgroup {
 
     /// The processes in this group now.
     pub fn pids(&self) -> Vec<u32> {
-        let text = fs::read_to_string(self.directory.join("cgroup.procs")).unwrap_or_default();
+        let text = fs::read_to_string(self.procs()).unwrap_or_default();
         text.lines().filter_map(|line| line.parse().ok()).collect()
     }
 
@@ -94,13 +103,32 @@ impl Drop for Cgroup {
     }
 }
 
-/// The first cgroup2 mount, as `/proc/self/mounts` lists it.
+/// A new directory for a group below this mount, after removing those of processes that are gone.
+pub(crate) fn new_directory(mount: &Path) -> Result<PathBuf> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    remove_leftovers(mount);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let directory = mount.join(format!("{PREFIX}{}-{number}", std::process::id()));
+    fs::create_dir(&directory).with_context(|| format!("making the control group {directory:?}"))?;
+    Ok(directory)
+}
+
 fn cgroup2_mount() -> Option<PathBuf> {
+    mounted(|kind, _| kind == "cgroup2")
+}
+
+/// Where the hierarchy of this controller is, if it is of version 1.
+pub(crate) fn version_1_mount(controller: &str) -> Option<PathBuf> {
+    mounted(|kind, options| kind == "cgroup" && options.split(',').any(|option| option == controller))
+}
+
+/// The first mount that has the kind and options that are looked for, as `/proc/self/mounts` lists it.
+fn mounted(wanted: impl Fn(&str, &str) -> bool) -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
     mounts.lines().find_map(|line| {
-        let mut fields = line.split(' ');
-        let path = fields.nth(1)?;
-        (fields.next()? == "cgroup2").then(|| PathBuf::from(path))
+        let mut fields = line.split(' ').skip(1);
+        let (path, kind, options) = (fields.next()?, fields.next()?, fields.next()?);
+        wanted(kind, options).then(|| PathBuf::from(path))
     })
 }
 

@@ -2,7 +2,7 @@
 //!
 //! What a test needs in order to watch haul at work between "hosts": an OpenSSH
 //! server of its own ([`Sshd`]), networks of its own ([`Netns`]), long links between them ([`Wan`]), disks whose power can be
-//! cut ([`Disk`]), data that is the
+//! cut ([`Disk`]), disks that are slow ([`SlowFs`]), data that is the
 //! same every time ([`Tree`], [`compare`]) and a way to run a program under a
 //! time limit while counting what it uses ([`run_with_timeout`]).
 //!
@@ -20,8 +20,10 @@ mod process;
 mod proxy;
 mod rng;
 mod run;
+mod slow_fs;
 mod sshd;
 mod strangers;
+mod throttle;
 mod tree;
 mod wan;
 
@@ -34,7 +36,9 @@ pub use process::{descendants, end_tree, peak_memory_bytes, tree_cpu, tree_memor
 pub use proxy::{Flip, Proxy, Seen, Towards};
 pub use rng::Rng;
 pub use run::{Finished, Running, run_with_timeout, start};
+pub use slow_fs::{SlowFs, Slowness};
 pub use sshd::{Options, Sshd};
 pub use strangers::{Answers, Loiterers, knock};
+pub use throttle::Throttle;
 pub use tree::Tree;
 pub use wan::{Congestion, Count, Wan, WanSettings};

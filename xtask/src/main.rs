@@ -9,6 +9,7 @@ mod coverage;
 mod dist;
 mod elf;
 mod fuzz;
+mod lab;
 mod package;
 mod report;
 mod rows;
@@ -52,6 +53,12 @@ const CHORES: &[Chore] = &[
         arguments: "[--seconds N] [TARGET]...",
         about: "runs the fuzz targets for N seconds each (60), with the nightly toolchain; --coverage: what the corpus reaches",
         start: fuzz::main,
+    },
+    Chore {
+        name: "lab",
+        arguments: "diagnose [OPTIONS]",
+        about: "makes each limit of a copy, and compares haul's verdict with it; `cargo xtask lab diagnose --help`",
+        start: lab::main,
     },
     Chore {
         name: "soak",

@@ -6,7 +6,7 @@ mod harness;
 mod steps;
 
 pub use harness::Harness;
-pub use steps::{Built, build_all, cargo, package_of, root};
+pub use steps::{Built, build_all, build_program, cargo, package_of, root};
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -42,6 +42,7 @@ pub const STEPS: &[Step] = &[
     step("simulator", 8, steps::simulator, "the protocol's two machines under faults from seeds"),
     step("fuzz", 8, steps::fuzz, "the fuzz targets over their saved corpus, and what becomes of it at random"),
     step("e2e", 15, steps::e2e, "the real program, with real sshds, namespaces, signals and full disks"),
+    step("diagnose", 8, steps::diagnose, "each limit of a copy made on purpose: the verdict has to name it"),
 ];
 
 /// Runs the chore.

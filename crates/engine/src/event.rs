@@ -1,9 +1,9 @@
 //! What a running job tells its caller. The library never prints; whoever runs a job observes these.
 
-use haul_proto::wire::report::PathFigures;
 pub use haul_proto::diagnose::watch::Now;
-pub use haul_proto::diagnose::{Detail, Fact, Figure, Limit, Unit, Verdict};
+pub use haul_proto::diagnose::{Candidate, Detail, Fact, Figure, Limit, Unit, Verdict};
 pub use haul_proto::wire::load::{Load, Sockets, Stage, StreamFigures};
+use haul_proto::wire::report::PathFigures;
 pub use haul_proto::wire::report::{Difference, ReadBack, What};
 pub use haul_proto::wire::sandbox::{Confinement, Sandbox};
 use std::time::Duration;
@@ -228,6 +228,15 @@ impl Compression {
     }
 }
 
+/// Something that could be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advised {
+    /// What, and why: one line, with the host as the user named it where it is to be done at one.
+    pub text: String,
+    /// The command or the option that does it, where there is one.
+    pub command: Option<String>,
+}
+
 /// The result of a job that ran to its end.
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
@@ -269,8 +278,8 @@ pub struct Summary {
     pub loads: [Load; 2],
     /// What each stream did, as source and target say. Within one process, there is the source's word alone.
     pub streams_at: [Vec<StreamFigures>; 2],
-    /// What could be changed at a host so that the next transfer is faster: one line each.
-    pub hints: Vec<String>,
+    /// What could be done so that the next transfer is faster.
+    pub advice: Vec<Advised>,
     /// The limit on the rate that was set at the end, bytes a second.
     pub rate_limit_bytes_per_s: Option<u64>,
     /// Frames sent again because what arrived was not what was sent.

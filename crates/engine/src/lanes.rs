@@ -252,7 +252,7 @@ impl Lanes {
         for lane in lanes.values_mut() {
             lane.look();
             if std::mem::replace(&mut lane.seen_bytes, lane.last.acknowledged_bytes) < lane.last.acknowledged_bytes {
-                looks.add(&seen(&lane.last));
+                looks.add(&lane.seen());
             }
             all.add(&counted(&lane.last));
         }
@@ -344,30 +344,33 @@ fn counted(info: &TcpInfo) -> Sockets {
     }
 }
 
-/// What is seen at one look at a socket.
-fn seen(info: &TcpInfo) -> Sockets {
-    Sockets {
-        looks: 1,
-        rtt_us: micros(info.round_trip),
-        rtt_min_us: micros(info.round_trip_min),
-        window_bytes: info.window_bytes,
-        under_way_bytes: info.under_way_bytes,
-        delivery_bytes_per_s: info.delivery_bytes_per_s,
-        ..Sockets::default()
-    }
-}
-
 impl Lane {
+    /// What is seen at one look at its socket.
+    fn seen(&self) -> Sockets {
+        let info = &self.last;
+        Sockets {
+            looks: 1,
+            rtt_us: micros(info.round_trip),
+            rtt_min_us: micros(info.round_trip_min),
+            window_bytes: info.window_bytes,
+            receiver_bytes: info.receiver_bytes,
+            buffer_bytes: self.socket.upgrade().map_or(0, |socket| send_buffer_bytes(&*socket)),
+            under_way_bytes: info.under_way_bytes,
+            delivery_bytes_per_s: info.delivery_bytes_per_s,
+            ..Sockets::default()
+        }
+    }
+
     /// What its socket did, as far as was looked.
     fn figures(&self, id: u16) -> StreamFigures {
-        let counted = counted(&self.last);
+        let (counted, seen) = (counted(&self.last), self.seen());
         StreamFigures {
             stream: id.into(),
             acknowledged_bytes: counted.acknowledged_bytes,
-            rtt_us: seen(&self.last).rtt_us,
-            window_bytes: self.last.window_bytes,
-            receiver_bytes: self.last.receiver_bytes,
-            buffer_bytes: self.socket.upgrade().map_or(0, |socket| send_buffer_bytes(&*socket)),
+            rtt_us: seen.rtt_us,
+            window_bytes: seen.window_bytes,
+            receiver_bytes: seen.receiver_bytes,
+            buffer_bytes: seen.buffer_bytes,
             segments: counted.segments,
             retransmitted: counted.retransmitted,
             reordered: counted.reordered,

@@ -26,11 +26,7 @@ pub struct Gauges {
 impl Gauges {
     /// `devices` are those that is read from and written to, as far as this worker does that; 0 for none.
     pub fn open(devices: [u64; 2]) -> Self {
-        Self {
-            processors: ProcessorsGauge::open(),
-            disks: devices.map(DiskGauge::open),
-            traffic: TrafficGauge::open(),
-        }
+        Self { processors: ProcessorsGauge::open(), disks: devices.map(DiskGauge::open), traffic: TrafficGauge::open() }
     }
 }
 
@@ -99,7 +95,8 @@ impl LoadMeter {
             let kib_per_s = bytes.saturating_mul(1_000_000) / elapsed_us / 1024;
             self.rates.spans += 1;
             self.rates.rate_kib += kib_per_s;
-            self.rates.rate_kib_squared = self.rates.rate_kib_squared.saturating_add(kib_per_s.saturating_mul(kib_per_s));
+            self.rates.rate_kib_squared =
+                self.rates.rate_kib_squared.saturating_add(kib_per_s.saturating_mul(kib_per_s));
         }
     }
 }

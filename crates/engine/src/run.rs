@@ -359,12 +359,7 @@ fn report_load(shared: &Shared) {
 }
 
 impl Shared {
-    fn new(
-        source: Option<Arc<Source>>,
-        target: Option<Arc<Target>>,
-        link: LinkWriter,
-        gauges: Gauges,
-    ) -> Self {
+    fn new(source: Option<Arc<Source>>, target: Option<Arc<Target>>, link: LinkWriter, gauges: Gauges) -> Self {
         let settings = source.as_ref().map(|source| source.settings());
         let settings = settings.or(target.as_ref().map(|target| target.settings()));
         let (most, all_paths) = settings.map_or((0, false), |settings| (settings.streams_max, settings.all_paths));

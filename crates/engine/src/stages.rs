@@ -2,20 +2,20 @@
 //! else.
 //!
 //! A thread that was entered here ([`Stages::enter`]) tells by [`during`] what it is at, from wherever that is known. In any other thread
-//! that does nothing, so that code which is used by both need not know. The CPU's time tells how much of a stage is
-//! computing, and how much is waiting. It is dear to ask for, and asked for in a part of the time.
+//! that does nothing, so that code which is used by both need not know. How much of a stage is computing, and how much is waiting,
+//! the system tells; that is dear to ask for, and asked for in a part of the time.
 
 use haul_proto::wire::limits::STREAM_FIGURES_MAX;
 use haul_proto::wire::load::{Spent, Stage, StreamFigures};
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::os::usage::{ThreadId, cpu_us_of, micros, thread_cpu, thread_id};
+use crate::os::usage::{ThreadId, ThreadUse, cpu_us_of, micros, thread_id, thread_use};
 use crate::worker::lock;
 
-/// Of the time in a stage, one part in so many is looked at for how much of it was the CPU's.
+/// Of the time in a stage, one part in so many is looked at for how much of it was computing.
 const LOOKED_PART: u64 = 8;
 
 /// Time in every stage.
@@ -45,8 +45,8 @@ struct Clock {
 struct Hand {
     stage: Stage,
     since: Instant,
-    /// CPU time at `since`, where it was asked for.
-    cpu: Option<Duration>,
+    /// What the thread had used at `since`, where it was asked for.
+    used: Option<ThreadUse>,
     spent: AllSpent,
 }
 
@@ -73,12 +73,7 @@ fn go_over(stage: Stage) -> Option<Stage> {
 
 impl Hand {
     fn new(stage: Stage) -> Self {
-        Self {
-            stage,
-            since: Instant::now(),
-            cpu: None,
-            spent: AllSpent::default(),
-        }
+        Self { stage, since: Instant::now(), used: None, spent: AllSpent::default() }
     }
 
     fn go_over(&mut self, stage: Stage) -> Stage {
@@ -87,17 +82,25 @@ impl Hand {
         let left = std::mem::replace(&mut self.stage, stage);
         let spent = &mut self.spent[left as usize];
         spent.wall_us += wall_us;
-        if let Some(cpu) = self.cpu.take() {
+        if let Some(used) = self.used.take() {
             spent.looked_us += wall_us;
-            spent.cpu_us += micros(thread_cpu().saturating_sub(cpu));
+            spent.computed_us += computed_us(&used, &thread_use(), wall_us);
         }
         // By time, and not by number: or, of calls long and short by turns, only the short ones might be looked at.
         let Spent { wall_us, looked_us, .. } = self.spent[stage as usize];
         if looked_us * LOOKED_PART <= wall_us {
-            self.cpu = Some(thread_cpu());
+            self.used = Some(thread_use());
         }
         self.since = now;
         left
+    }
+}
+
+/// A thread that has waited for nothing has computed all the time, also while others had its processor.
+fn computed_us(before: &ThreadUse, after: &ThreadUse, wall_us: u64) -> u64 {
+    match after.waits == before.waits {
+        true => wall_us,
+        false => micros(after.cpu.saturating_sub(before.cpu)).min(wall_us),
     }
 }
 
@@ -192,6 +195,7 @@ fn add(all: &mut AllSpent, more: &AllSpent) {
 mod tests {
     use super::*;
     use std::thread;
+    use std::time::Duration;
 
     const NAP: Duration = Duration::from_millis(20);
 
@@ -214,7 +218,7 @@ mod tests {
             assert!(wall(&spent, Stage::Read) >= 2 * NAP && wall(&spent, Stage::Open) >= NAP, "{spent:?}");
             assert_eq!(spent[Stage::Walk as usize], Spent::default(), "that is no stage of a stream");
             let read = spent[Stage::Read as usize];
-            assert!(read.looked_us >= 40_000 && read.cpu_us < read.looked_us / 2, "it slept: {read:?}");
+            assert!(read.looked_us >= 20_000 && read.computed_us < read.looked_us / 2, "it slept: {read:?}");
         }
         let (spent, figures) = (stages.spent(), stages.figures());
         assert!(wall(&spent, Stage::Read) >= 2 * NAP, "it has ended and counts");
@@ -265,7 +269,7 @@ mod tests {
             }
         });
         let walk = stages.spent()[Stage::Walk as usize];
-        assert!(walk.cpu_us > 0 && walk.wall_us >= 20_000, "{walk:?}");
+        assert!(walk.computed_us == walk.looked_us && walk.wall_us >= 20_000, "{walk:?}");
         assert_eq!((stages.streams(), stages.figures().len()), (0, 0));
     }
 }

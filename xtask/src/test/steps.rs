@@ -133,22 +133,29 @@ pub fn build(context: &mut Context, _: &Step) -> Done {
 
 /// Builds every test and the program; the two calls share all but the last links.
 pub fn build_all(limit: Duration) -> Result<Built, String> {
-    let build = |arguments: &[&str]| {
-        let ended = run(cargo(arguments).arg("--message-format=json-render-diagnostics"), limit, Output::Kept);
-        match ended.failure {
-            Some(why) => Err(format!("cargo {}: {why}", arguments.join(" "))),
-            None => Ok(artifacts::parse(&ended.stdout)),
-        }
-    };
-    let mut tests = build(&["test", "--workspace", "--no-run"])?;
+    let mut tests = executables(&["test", "--workspace", "--no-run"], limit)?;
     tests.retain(|executable| executable.test);
-    let programs = build(&["build", "--workspace", "--bin", "haul"])?;
-    let haul = programs.into_iter().find(|program| !program.test && program.target == "haul");
-    Ok(Built { tests, haul: haul.ok_or("cargo built no program called haul")?.path })
+    Ok(Built { tests, haul: build_program("haul", &["--workspace"], limit)? })
+}
+
+/// Builds one program; where it is.
+pub fn build_program(name: &str, options: &[&str], limit: Duration) -> Result<PathBuf, String> {
+    let programs = executables(&[&["build"], options, &["--bin", name]].concat(), limit)?;
+    let program = programs.into_iter().find(|program| !program.test && program.target == name);
+    program.map(|program| program.path).ok_or(format!("cargo built no program called {name}"))
+}
+
+/// What a call of cargo builds.
+fn executables(arguments: &[&str], limit: Duration) -> Result<Vec<Executable>, String> {
+    let ended = run(cargo(arguments).arg("--message-format=json-render-diagnostics"), limit, Output::Kept);
+    match ended.failure {
+        Some(why) => Err(format!("cargo {}: {why}", arguments.join(" "))),
+        None => Ok(artifacts::parse(&ended.stdout)),
+    }
 }
 
 pub fn unit(context: &mut Context, step: &Step) -> Done {
-    let mut done = run_tests(context, step, AT_ONCE, &[], |package| !matches!(package, "e2e" | "sim" | "fuzz"));
+    let mut done = run_tests(context, step, AT_ONCE, &[], |test| !matches!(package_of(test), "e2e" | "sim" | "fuzz"));
     if context.built().is_err() {
         return done;
     }
@@ -159,30 +166,39 @@ pub fn unit(context: &mut Context, step: &Step) -> Done {
 }
 
 pub fn simulator(context: &mut Context, step: &Step) -> Done {
-    run_tests(context, step, 1, &[], |package| package == "sim")
+    run_tests(context, step, 1, &[], |test| package_of(test) == "sim")
 }
 
 pub fn fuzz(context: &mut Context, step: &Step) -> Done {
-    run_tests(context, step, 1, &[], |package| package == "fuzz")
+    run_tests(context, step, 1, &[], |test| package_of(test) == "fuzz")
 }
 
 pub fn e2e(context: &mut Context, step: &Step) -> Done {
-    run_tests(context, step, AT_ONCE, &[E2E_THREADS], |package| package == "e2e")
+    run_tests(context, step, AT_ONCE, &[E2E_THREADS], |test| package_of(test) == "e2e" && !is_alone(test))
 }
 
-/// Runs the test executables of the packages that `wanted` chooses by their directory under the root.
+/// Verdicts: each test has the machine to itself, or the others could be the limit.
+pub fn diagnose(context: &mut Context, step: &Step) -> Done {
+    run_tests(context, step, 1, &["--test-threads=1"], |test| package_of(test) == "e2e" && is_alone(test))
+}
+
+fn is_alone(test: &Executable) -> bool {
+    test.target == "diagnose"
+}
+
+/// Runs the test executables that `wanted` chooses.
 fn run_tests(
     context: &mut Context,
     step: &Step,
     at_once: usize,
     arguments: &[&'static str],
-    wanted: fn(&str) -> bool,
+    wanted: fn(&Executable) -> bool,
 ) -> Done {
     let built = match context.built() {
         Ok(built) => built,
         Err(why) => return Done::failed(format!("nothing could be run: {why}")),
     };
-    let mut chosen: Vec<_> = built.tests.iter().filter(|test| wanted(package_of(test))).collect();
+    let mut chosen: Vec<_> = built.tests.iter().filter(|test| wanted(test)).collect();
     chosen.sort_by_key(|test| LONG.iter().position(|name| *name == test.target).unwrap_or(LONG.len()));
     let harness = Harness {
         root: root(),

@@ -7,7 +7,7 @@ use haul_engine::error::Outcome;
 use haul_engine::event::{Event, Observer, Way};
 
 use super::text::{Text, harmless};
-use super::{Show, names, paths, summary};
+use super::{Show, names, paths, streams, summary};
 
 /// How much is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -119,6 +119,7 @@ impl Show for Human {
                 let mut said = summary::summary(result, self.level >= Level::Verbose);
                 if self.level >= Level::Path {
                     said.push_str(&summary::path(result));
+                    said.push_str(&streams::table(&result.streams_at));
                 }
                 self.text.plain(said.trim_end());
             }

@@ -137,9 +137,8 @@ fn summary_line(summary: &Summary, status: u8) -> Line {
         .with("streams", summary.streams)
         .with("cipher", summary.cipher.map(names::cipher))
         .with("path", path_of(&summary.path))
-        .with("verdict", summary.verdict.as_ref().map(verdict::json))
+        .with("verdict", summary.verdict.as_ref().map(|it| verdict::json(it, &summary.advice)))
         .with("load", load::json(&summary.loads, &summary.streams_at))
-        .with("hints", summary.hints.clone())
         .with("rate_limit_bytes_per_s", summary.rate_limit_bytes_per_s)
         .with("frames_resent", summary.frames_resent)
         .with("bytes_on_wire", summary.bytes_on_wire)
@@ -306,7 +305,7 @@ mod tests {
             {"event":"deployed","host":"db1","path":"/home/me/.cache/haul/0.1.0-ab/haul"}
             {"event":"connected","way":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm"}
             {"event":"moved","way":{"from":"10.2.0.1:1","instead_of":null,"interface":null,"kind":"tcp","mbit_per_s":null,"others":[{"from":"10.1.0.1:3","interface":null,"mbit_per_s":null,"to":"10.1.0.2:4"}],"to":"10.2.0.2:2"},"message":"it carries 944 Mbit/s, and the one before it 95"}
-            {"event":"progress","files_found":12408,"bytes_found":333100000000,"walk_complete":true,"files_settled":7001,"bytes_written":203300000000,"bytes_skipped":100000000,"bytes_compared":0,"streams":8}
+            {"event":"progress","files_found":12408,"bytes_found":333100000000,"walk_complete":true,"files_settled":7001,"bytes_written":203300000000,"bytes_skipped":100000000,"bytes_compared":0,"streams":8,"limited_by":null}
             {"event":"file","path":"run7/a","bytes":5,"blake3":"abababababababababababababababababababababababababababababababab"}
             {"event":"file","path":"run7/�","path_hex":"72756e372fff","bytes":0,"blake3":null}
             {"event":"left_out","path":"run7/pipe","reason":"is a FIFO"}
@@ -314,7 +313,7 @@ mod tests {
             {"event":"rate_limit","bytes_per_s":52428800}
             {"event":"again","message":"the connection to db1 was lost: nothing was heard from it for 15 s","pause_s":2.0,"attempt":2,"attempts":10,"left_s":null}
             {"event":"notice","message":"a word"}
-            {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"left_out":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"bytes_per_s":1173059859.1549296,"restarts":0,"way":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","path":null,"hints":[],"rate_limit_bytes_per_s":null,"frames_resent":0,"bytes_on_wire":333200000000,"compression":null,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"cloned_bytes":0,"durable":true,"read_back":null,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":0}
+            {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"left_out":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"bytes_per_s":1173059859.1549296,"restarts":0,"way":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","path":null,"verdict":null,"load":{"source":null,"target":null},"rate_limit_bytes_per_s":null,"frames_resent":0,"bytes_on_wire":333200000000,"compression":null,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"cloned_bytes":0,"durable":true,"read_back":null,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":0}
             "#);
     }
 

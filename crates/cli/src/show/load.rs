@@ -9,6 +9,9 @@ pub fn json([source, target]: &[Load; 2], [source_streams, target_streams]: &[Ve
 }
 
 fn end(load: &Load, disk: usize, streams: &[StreamFigures]) -> Value {
+    if load.elapsed_us == 0 {
+        return Value::Null;
+    }
     let stages: Map<String, Value> = Stage::ALL
         .iter()
         .filter(|stage| load.spent(**stage).wall_us > 0)

@@ -10,10 +10,11 @@ mod meter;
 mod names;
 pub mod partials;
 pub mod paths;
+mod streams;
 mod summary;
-pub mod verdict;
 pub mod text;
 pub mod units;
+pub mod verdict;
 
 use std::fs::OpenOptions;
 use std::io::{self, BufWriter};

@@ -52,8 +52,8 @@ pub fn summary(summary: &Summary, verbose: bool) -> String {
     if let Some(verdict) = &summary.verdict {
         add("limited by", verdict::line(verdict));
     }
-    for hint in &summary.hints {
-        add("hint", harmless(hint));
+    for advised in &summary.advice {
+        add("try", verdict::advice(advised));
     }
     add("cpu", format!("source {}, target {}", duration(summary.source_cpu), duration(summary.target_cpu)));
     if verbose {
@@ -230,7 +230,7 @@ pub mod tests {
             verdict: None,
             loads: Default::default(),
             streams_at: Default::default(),
-            hints: Vec::new(),
+            advice: Vec::new(),
             rate_limit_bytes_per_s: None,
             frames_resent: 0,
             bytes_on_wire: 333_200_000_000,
@@ -268,7 +268,8 @@ pub mod tests {
             bytes_skipped: 999,
             left_out: 1,
             rate_limit_bytes_per_s: Some(1_250_000_000),
-            hints: vec!["db1: TCP's receive window, at most 6291456 bytes, held the streams back 43 % of the time; sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864' there lifts that".into()],
+            verdict: Some(verdict::tests::example()),
+            advice: vec![verdict::tests::advised()],
             restarts: 1,
             frames_resent: 3,
             compression: Some(Compression { method: Method::Zstd(3), ratio: 3.12 }),
@@ -287,7 +288,8 @@ pub mod tests {
             also        341 directories, 1 symbolic link
             way         through ssh, 1 stream; no TCP connection to db1: timed out
             rate limit  1.25 GB/s
-            hint        db1: TCP's receive window, at most 6291456 bytes, held the streams back 43 % of the time; sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864' there lifts that
+            limited by  target disk (writing waited 96 % of the time; 41.2 MB/s); next: network at 12 %
+            try         db1: TCP's receive window, at most 6291456 bytes, held the streams back 43 % of the time: sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864'
             cpu         source 12.3 s, target 14.1 s
             memory      source 41.0 MB, target 57.5 MB
             sandbox     full at both ends

@@ -1,9 +1,10 @@
 //! What limited a job, in words and as JSON.
 
-use haul_engine::event::{Detail, Fact, Limit, Now, Unit, Verdict};
+use haul_engine::event::{Advised, Detail, Fact, Limit, Now, Unit, Verdict};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
+use super::text::harmless;
 use super::units::{rate, size};
 
 /// Facts in the summary: the others are for `--json` and documentation.
@@ -24,6 +25,12 @@ pub fn line(verdict: &Verdict) -> String {
             format!("{} ({}){next}", named(verdict), facts.join("; "))
         }
     }
+}
+
+/// What could be done, in a line. Interfaces are named as a worker says.
+pub fn advice(Advised { text, command }: &Advised) -> String {
+    let command = command.as_ref().map(|command| format!(": {}", harmless(command))).unwrap_or_default();
+    format!("{}{command}", harmless(text))
 }
 
 /// A limit with its kind.
@@ -103,7 +110,7 @@ pub fn now_json(now: Now) -> Value {
 }
 
 /// The verdict, as JSON.
-pub fn json(verdict: &Verdict) -> Value {
+pub fn json(verdict: &Verdict, advice: &[Advised]) -> Value {
     let figures: Map<String, Value> =
         verdict.facts.iter().map(|fact| (fact.figure.name().to_owned(), rounded(fact.value).into())).collect();
     json!({
@@ -113,11 +120,99 @@ pub fn json(verdict: &Verdict) -> Value {
         "evidence": verdict.facts.iter().map(said).collect::<Vec<_>>(),
         "figures": figures,
         "next": verdict.next.map(|next| json!({"limit": next.limit.id(), "share": rounded(next.share)})),
-        "advice": [],
+        "advice": advice
+            .iter()
+            .map(|Advised { text, command }| json!({"text": text, "command": command}))
+            .collect::<Vec<_>>(),
     })
 }
 
 /// As many digits as it is worth.
 fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use haul_engine::event::{Candidate, Figure};
+
+    /// What the documentation shows.
+    pub fn example() -> Verdict {
+        let fact = |figure, value| Fact { figure, value };
+        Verdict {
+            limit: Limit::TargetDisk,
+            detail: None,
+            share: 0.964,
+            is_one_machine: false,
+            facts: vec![
+                fact(Figure::WriteWait, 0.964),
+                fact(Figure::Rate, 41_234_567.0),
+                fact(Figure::DiskBusy, 0.993),
+                fact(Figure::DiskQueue, 31.25),
+            ],
+            next: Some(Candidate { limit: Limit::Congestion, detail: Some(Detail::Loss), share: 0.118 }),
+        }
+    }
+
+    pub fn advised() -> Advised {
+        Advised {
+            text: "db1: TCP's receive window, at most 6291456 bytes, held the streams back 43 % of the time".into(),
+            command: Some("sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864'".into()),
+        }
+    }
+
+    #[test]
+    fn a_verdict_is_a_line() {
+        let two = |limit, detail, is_one_machine| Verdict { limit, detail, is_one_machine, ..example() };
+        let lines = [
+            example(),
+            Verdict { next: None, ..example() },
+            two(Limit::SourceCpu, Some(Detail::Machine), true),
+            two(Limit::SourceCpu, Some(Detail::Machine), false),
+            two(Limit::Congestion, Some(Detail::Loss), false),
+            two(Limit::RateLimit, Some(Detail::Own), false),
+            two(Limit::None, Some(Detail::Even), false),
+            two(Limit::None, Some(Detail::Short), false),
+        ]
+        .map(|verdict| line(&verdict));
+        insta::assert_snapshot!(lines.join("\n"), @r"
+        target disk (writing waited 96 % of the time; 41.2 MB/s); next: network at 12 %
+        target disk (writing waited 96 % of the time; 41.2 MB/s)
+        CPU (both ends on this machine) (writing waited 96 % of the time; 41.2 MB/s); next: network at 12 %
+        source CPU, all processors (writing waited 96 % of the time; 41.2 MB/s); next: network at 12 %
+        network, losses (writing waited 96 % of the time; 41.2 MB/s); next: network at 12 %
+        rate limit (-x) (writing waited 96 % of the time; 41.2 MB/s); next: network at 12 %
+        nothing in particular; most had network, 12 %
+        nothing can be said: it took too little time
+        ");
+    }
+
+    #[test]
+    fn programs_get_figures_and_words() {
+        insta::assert_snapshot!(json(&example(), &[advised()]).to_string(), @r#"
+        {"advice":[{"command":"sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864'","text":"db1: TCP's receive window, at most 6291456 bytes, held the streams back 43 % of the time"}],"detail":null,"evidence":["writing waited 96 % of the time","41.2 MB/s","the disk was busy 99 % of the time","31 requests in its queue"],"figures":{"bytes_per_s":41234567.0,"disk_busy":0.993,"disk_queue":31.25,"write_wait":0.964},"limit":"target-disk","next":{"limit":"congestion","share":0.118},"share":0.964}
+        "#);
+        assert_eq!(
+            now_json(Now { limit: Limit::Link, share: 0.123_45 }).to_string(),
+            r#"{"limit":"link","share":0.123}"#
+        );
+    }
+
+    #[test]
+    fn what_a_worker_says_disturbs_no_terminal() {
+        let hostile = Advised { text: "a\x1bb".into(), command: Some("c\n".into()) };
+        assert_eq!(advice(&hostile), "a\\u{1b}b: c\\n");
+    }
+
+    #[test]
+    fn every_figure_is_said_in_its_unit() {
+        let of = |figure, value| said(&Fact { figure, value });
+        assert_eq!(of(Figure::Retransmitted, 0.0004), "0.04 % of all segments sent again");
+        assert_eq!(of(Figure::RoundTrip, 50_300.0), "50.3 ms there and back");
+        assert_eq!(of(Figure::Window, 1_048_576.0), "1.05 MB may be under way");
+        assert_eq!(of(Figure::QuotaCores, 0.25), "the quota is 0.25 processors");
+        assert_eq!(of(Figure::FilesPerS, 12_345.6), "12,345 files a second");
+        assert_eq!(of(Figure::Streams, f64::INFINITY), format!("{} streams", super::super::units::count(u64::MAX)));
+    }
 }

@@ -3,6 +3,7 @@
 //!
 //! What is here is one attempt; `repeat` makes as many as it takes.
 
+mod advice;
 mod base;
 pub mod bench;
 mod limit;
@@ -12,13 +13,14 @@ mod routes;
 mod settings;
 mod told;
 mod totals;
-mod verdict;
 mod way;
 mod workers;
 
-use haul_proto::advice::{WindowAdvice, WindowEnd};
+use haul_proto::diagnose::watch::Watch;
+use haul_proto::diagnose::{Case, Verdict, diagnose};
 use haul_proto::need::InTheWay;
 use haul_proto::path::Name;
+use haul_proto::wire::load::{Load, StreamFigures};
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::{Counters, Final, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Operand, SourceRequest, TargetRequest};
@@ -33,13 +35,12 @@ use self::base::{refuse_twins, ways_below, whole_path};
 use self::limit::Limit;
 use self::routes::{Direction, directions, shown};
 use self::settings::{links, session_settings, suite_name};
-use self::verdict::Loads;
 use self::way::Listening;
 use self::workers::{Role, Workers};
 use crate::bootstrap::End;
 use crate::cancel::Cancel;
 use crate::error::{Error, GO_ON, Outcome};
-use crate::event::{Comparison, Compression, Event, Observer, Progress, Summary, Way};
+use crate::event::{Advised, Comparison, Compression, Event, Observer, Progress, Summary, Way};
 use crate::shown::own_name;
 use crate::spec::{Fsync, Job, Location, Piped, Program, Verify};
 
@@ -93,6 +94,7 @@ fn attempt(
         left_out: 0,
         ends: [Counters::default(); 2],
         loads: Loads::default(),
+        watch: Watch::default(),
         finals: HashMap::new(),
         sandboxes: [None, None],
         listening: Listening::default(),
@@ -126,6 +128,25 @@ fn check(job: &Job) -> Result<(), Error> {
     Ok(())
 }
 
+/// Where both ends' time goes, as they say.
+#[derive(Default)]
+struct Loads {
+    /// Of source and target, the latest.
+    latest: [Load; 2],
+    /// What their streams did, as they say at the end.
+    streams: [Vec<StreamFigures>; 2],
+}
+
+impl Loads {
+    /// A worker that is both ends tells it once.
+    fn tell(&mut self, role: Role, load: Load, is_one: bool) {
+        self.latest[role.index()] = load;
+        if is_one {
+            self.latest[role.other().index()] = load;
+        }
+    }
+}
+
 struct Copy<'a> {
     job: &'a Job,
     workers: Workers,
@@ -137,6 +158,7 @@ struct Copy<'a> {
     ends: [Counters; 2],
     /// Where their time goes.
     loads: Loads,
+    watch: Watch,
     /// The last words of those that have finished.
     finals: HashMap<Role, Final>,
     /// How far source and target have confined themselves, once they have said so.
@@ -378,7 +400,8 @@ impl Copy<'_> {
                 self.ends[role.index()] = *counters;
             }
             WorkerMessage::Load(load) => {
-                self.loads.tell(role, *load, &self.workers, &self.ends, self.limit.bytes_per_s());
+                self.loads.tell(role, *load, self.workers.is_one());
+                self.watch.tell(&self.case());
             }
             WorkerMessage::Streams(streams) => self.loads.streams[role.index()] = streams,
             WorkerMessage::Finished(last) => self.finished(role, *last)?,
@@ -442,7 +465,7 @@ impl Copy<'_> {
             bytes_skipped: target.bytes_skipped,
             bytes_compared: source.bytes_compared,
             streams: streams(source),
-            limited_by: self.loads.now(),
+            limited_by: self.watch.now(),
             sockets: self.loads.latest[0].sockets,
         });
         self.observer.event(&event);
@@ -458,6 +481,9 @@ impl Copy<'_> {
         let all = source.counters.plus(&target.counters);
         let [source_sandbox, target_sandbox] = self.sandboxes.clone();
         let is_local = matches!(way, Way::Local { .. });
+        let is_copy = !self.job.options.compare && !matches!(way, Way::None);
+        let verdict = is_copy.then(|| diagnose(&self.case()));
+        let advice = verdict.iter().flat_map(|verdict| self.advice(verdict, &source, &way)).collect();
         let digests = !is_local || self.job.options.report_files || self.job.options.verify != Verify::Wire;
         Summary {
             files_copied: all.files_copied,
@@ -474,11 +500,10 @@ impl Copy<'_> {
             streams: streams(&source.counters),
             cipher,
             digests,
-            verdict: (!self.job.options.compare)
-                .then(|| self.loads.verdict(&self.workers, &self.ends, self.limit.bytes_per_s())),
+            advice,
+            verdict,
             loads: self.loads.latest,
             streams_at: self.loads.streams.clone(),
-            hints: self.hints(&source, &all, begun.elapsed()),
             path: source.path,
             rate_limit_bytes_per_s: self.limit.bytes_per_s(),
             frames_resent: all.frames_resent,
@@ -503,27 +528,22 @@ impl Copy<'_> {
         }
     }
 
-    fn hints(&self, source: &Final, all: &Counters, elapsed: Duration) -> Vec<String> {
-        let rate_bytes_per_s =
-            all.bytes_written.saturating_mul(1000) / u64::try_from(elapsed.as_millis()).unwrap_or(1).max(1);
-        let windows = |role| self.workers.hello(role).windows;
-        let advice =
-            haul_proto::advice::windows(&source.path, rate_bytes_per_s, windows(Role::Source), windows(Role::Target));
-        let is_kernels = self.job.options.window_bytes.is_none();
-        advice.filter(|_| is_kernels).map(|advice| self.hint(advice)).into_iter().collect()
+    /// What happened so far.
+    fn case(&self) -> Case {
+        let [_, target] = &self.ends;
+        Case {
+            source: self.loads.latest[0],
+            target: self.loads.latest[1],
+            is_one_worker: self.workers.is_one(),
+            is_one_machine: self.workers.hello(Role::Source).boot == self.workers.hello(Role::Target).boot,
+            bytes: target.bytes_written,
+            files: target.files_copied,
+            rate_limit_bytes_per_s: self.limit.bytes_per_s(),
+        }
     }
 
-    fn hint(&self, advice: WindowAdvice) -> String {
-        let WindowAdvice { end, percent, now_bytes, wanted_bytes } = advice;
-        let (role, window, setting) = match end {
-            WindowEnd::TargetReceives => (Role::Target, "receive", "tcp_rmem='4096 131072"),
-            WindowEnd::SourceSends => (Role::Source, "send", "tcp_wmem='4096 16384"),
-        };
-        format!(
-            "{}: TCP's {window} window, at most {now_bytes} bytes, held the streams back {percent} % of the time; \
-             sysctl -w net.ipv4.{setting} {wanted_bytes}' there lifts that",
-            self.workers.label(role)
-        )
+    fn advice(&self, verdict: &Verdict, source: &Final, way: &Way) -> Vec<Advised> {
+        advice::advice(self.job, &self.workers, verdict, &self.case(), source, way)
     }
 
     fn nothing_to_do(&self, begun: Instant) -> Summary {

@@ -23,7 +23,7 @@ pub(super) struct Waits {
 impl Waits {
     /// Of the thread that calls, from now on.
     pub fn new() -> Self {
-        Self { lookups: 0, waited: Duration::ZERO, preemptions: usage::thread_preemptions() }
+        Self { lookups: 0, waited: Duration::ZERO, preemptions: usage::thread_use().preemptions }
     }
 
     /// Carries out one lookup.
@@ -40,7 +40,7 @@ impl Waits {
             return;
         }
         // Where other threads had the processor meanwhile, the time says nothing.
-        let preemptions = usage::thread_preemptions();
+        let preemptions = usage::thread_use().preemptions;
         if preemptions == self.preemptions {
             self.waited += took.min(COUNTED_MAX);
         }
@@ -63,7 +63,7 @@ mod tests {
         assert_eq!(waits.time(|| 5), 5);
         waits.count(SLOW - Duration::from_nanos(1));
         assert_eq!(waits.take(), (2, Duration::ZERO));
-        waits.preemptions = usage::thread_preemptions();
+        waits.preemptions = usage::thread_use().preemptions;
         while waits.waited.is_zero() {
             // Where another thread has the processor between two rounds, none of them counts.
             waits.count(SLOW);

@@ -76,14 +76,34 @@ fn peak_bytes(status: &str) -> u64 {
     kib.unwrap_or(0) * 1024
 }
 
-/// How often the system took the processor away from the calling thread (getrusage(2), `ru_nivcsw`).
+/// What the calling thread has used (getrusage(2)).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ThreadUse {
+    /// User and system time.
+    pub cpu: Duration,
+    /// How often it waited for something.
+    pub waits: u64,
+    /// How often the system took the processor away from it.
+    pub preemptions: u64,
+}
+
+/// What the calling thread has used so far.
 #[allow(unsafe_code)]
-pub fn thread_preemptions() -> u64 {
+pub fn thread_use() -> ThreadUse {
     // SAFETY: it consists of integers, for all of which zero is a value.
     let mut used: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes one `rusage` at most, to the place that it is given, which has room for one.
     let result = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut used) };
-    if result == 0 { u64::try_from(used.ru_nivcsw).unwrap_or(0) } else { 0 }
+    if result != 0 {
+        return ThreadUse::default();
+    }
+    let time = |time: libc::timeval| duration(time.tv_sec, time.tv_usec.saturating_mul(1000));
+    let count = |count: libc::c_long| u64::try_from(count).unwrap_or(0);
+    ThreadUse {
+        cpu: time(used.ru_utime) + time(used.ru_stime),
+        waits: count(used.ru_nvcsw),
+        preemptions: count(used.ru_nivcsw),
+    }
 }
 
 #[cfg(test)]

@@ -32,15 +32,16 @@ pub(super) fn send_next(
     let mut record = reader.buffer();
     let feed = next.handle.feed();
     let stage = if next.handle.is_pipe() { Stage::ReadPipe } else { Stage::Read };
-    let Portion { len, end } =
-        match during(stage, || feed.read(&next.handle, frame, next.index, record.room_mut(), || source.wants(next.entry))) {
-            Ok(portion) => portion,
-            Err(trouble) => {
-                reader.give_back(record);
-                source.fail_flow(next, trouble);
-                return Ok(());
-            }
-        };
+    let Portion { len, end } = match during(stage, || {
+        feed.read(&next.handle, frame, next.index, record.room_mut(), || source.wants(next.entry))
+    }) {
+        Ok(portion) => portion,
+        Err(trouble) => {
+            reader.give_back(record);
+            source.fail_flow(next, trouble);
+            return Ok(());
+        }
+    };
     record.set_payload_len(len);
     let is_only = next.index == 0 && end.is_some();
     let Some(written) = source.flow_read(next, len, end) else {

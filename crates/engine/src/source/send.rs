@@ -203,8 +203,7 @@ impl<O: Outlet> Sender<'_, O> {
         let since = Instant::now();
         let source = self.source;
         // Of files that are compared, many may be open for a moment, and none for longer.
-        let open =
-            || if source.compares() { piece.handle.open_as_offered() } else { piece.handle.open_shared() };
+        let open = || if source.compares() { piece.handle.open_as_offered() } else { piece.handle.open_shared() };
         let opened = during(Stage::Open, open);
         let file = match opened {
             Ok(file) => file,

@@ -3,6 +3,7 @@
 use haul_proto::journal::{Header, Record};
 use haul_proto::manifest::Meta;
 use haul_proto::path::Name;
+use haul_proto::wire::load::Stage;
 use rustix::fs::{CWD, FallocateFlags, FileType, Mode, OFlags, SeekFrom, fallocate, openat, seek};
 use rustix::io::Errno;
 use std::io;
@@ -23,6 +24,7 @@ use super::sink::Sink;
 use super::temporary::Unfinished;
 use crate::fs::{Dir, Look, describe};
 use crate::os::clone_range::clone_range;
+use crate::stages::during;
 use crate::storage::Access;
 use crate::storage::cache::{self, DropBehind, WRITE_BACK_FILE_MIN};
 use crate::storage::calls::{write_at, write_on};
@@ -288,7 +290,7 @@ impl Incoming {
             Place::Special { seekable: false, .. } => return write_on(fd, bytes),
             Place::Spot(_) => {}
         }
-        let mut turn = lock(&self.writing);
+        let mut turn = during(Stage::Turn, || lock(&self.writing));
         write_at(fd, bytes, offset)?;
         let far_behind = if way.drop { turn.wrote(offset, len) } else { None };
         drop(turn);

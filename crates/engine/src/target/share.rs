@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex};
 
 use super::{Item, Target};
 use crate::report::add;
-use crate::stages::during;
 use crate::source::NO_VALUE;
+use crate::stages::during;
 use crate::storage::file::Opened;
 use crate::worker::lock;
 

@@ -103,16 +103,12 @@ pub fn facts(case: &Case, candidate: Candidate) -> Vec<Fact> {
             let is_sync = case.target.spent(Stage::Write).wall_us < case.target.spent(Stage::Sync).wall_us / 2;
             vec![share(if is_sync { Figure::SyncWait } else { Figure::WriteWait }), rate]
         }
-        Limit::SourceCpu => cpu(&case.source, candidate, [
-            Figure::SourceComputing,
-            Figure::SourceMachine,
-            Figure::SourceQuota,
-        ]),
-        Limit::TargetCpu => cpu(&case.target, candidate, [
-            Figure::TargetComputing,
-            Figure::TargetMachine,
-            Figure::TargetQuota,
-        ]),
+        Limit::SourceCpu => {
+            cpu(&case.source, candidate, [Figure::SourceComputing, Figure::SourceMachine, Figure::SourceQuota])
+        }
+        Limit::TargetCpu => {
+            cpu(&case.target, candidate, [Figure::TargetComputing, Figure::TargetMachine, Figure::TargetQuota])
+        }
         Limit::RateLimit if candidate.detail == Some(Detail::Own) => {
             let limit = case.rate_limit_bytes_per_s.map(|rate| Fact { figure: Figure::RateLimit, value: rate as f64 });
             [share(Figure::PaceWait)].into_iter().chain(limit).collect()
@@ -190,9 +186,8 @@ fn path(case: &Case, candidate: Candidate) -> Vec<Fact> {
             [loss, rate].into_iter().chain(variation).chain([round_trip]).collect()
         }
         (Limit::Interrupts, _) => {
-            let top = [&case.source, &case.target].map(|load| {
-                part(load.processors.top_interrupts_us as f64, load.processors.top_all_us as f64)
-            });
+            let top = [&case.source, &case.target]
+                .map(|load| part(load.processors.top_interrupts_us as f64, load.processors.top_all_us as f64));
             vec![fact(Figure::InterruptsTop, top[0].max(top[1])), rate]
         }
         _ => vec![wait, round_trip, window, rate],

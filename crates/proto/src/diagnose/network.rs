@@ -8,6 +8,10 @@ use super::shares::part;
 use super::{Case, Detail, Limit};
 use crate::wire::load::{Load, Sockets};
 
+/// A window is what limits from this share of it on.
+const WINDOW_FULL: f64 = 0.7;
+/// The kernel counts its own bookkeeping into a buffer: at the most about so much of it is data.
+const BUFFER_FULL: f64 = 0.4;
 /// Of an interface's speed, what payloads can have; it may be a little more where the system rounds.
 const LINE_RATE: std::ops::RangeInclusive<f64> = 0.85..=1.1;
 /// Round trips this many times as long as the shortest ones have waited in a queue.
@@ -16,8 +20,12 @@ const QUEUE_TIMES: f64 = 1.5;
 const QUEUE_MIN_US: f64 = 1000.0;
 /// A smaller share of segments sent again is what any path has.
 const LOSS_MIN: f64 = 0.0005;
-/// From this share on it may be a policer, which drops all that is too much.
+/// From this share on it may be a policer, which drops all that is too much: if the rate is steady.
 const POLICED_MIN: f64 = 0.005;
+/// A sender that minds losses slows down until they are few. Where so many are left, they are drops of what is too much.
+const POLICED: f64 = 0.035;
+/// With many losses, a queue that is no longer than this, in microseconds, is none that they come from.
+const QUEUE_OF_LOSSES_MIN_US: f64 = 5000.0;
 /// Rates that vary less than this around their mean are held by something.
 const STEADY_MAX: f64 = 0.08;
 /// From fewer, nothing is known of how they vary.
@@ -26,8 +34,8 @@ const SPANS_MIN: u64 = 4;
 const INTERRUPTS_MIN: f64 = 0.5;
 /// From this share on, a processor counts as busy all the time.
 const FULL: f64 = 0.95;
-/// Below this share, processors are idle enough to do what one cannot.
-const MACHINE_IDLE: f64 = 0.8;
+/// Of all interrupts, one processor has to have so many of them: where several share them, it is the machine that is busy.
+const ON_ONE_MIN: f64 = 0.8;
 
 /// What the time is made of in which sockets held up streams.
 #[derive(Debug, Clone, Copy, Default)]
@@ -49,22 +57,38 @@ pub fn path(case: &Case) -> Path {
     let of_busy = |time_us: u64| part(time_us as f64, sockets.busy_us as f64);
     let receiver = of_busy(sockets.receiver_limited_us);
     let buffer = of_busy(sockets.buffer_limited_us).min(1.0 - receiver);
-    Path { receiver, buffer, rest: Some(rest(case, sockets)) }
+    let hidden = hidden_window(sockets).filter(|_| !Seen::new(sockets).has_queue());
+    match hidden {
+        Some(Limit::ReceiverWindow) => Path { receiver: 1.0 - buffer, buffer, rest: None },
+        Some(_) => Path { receiver, buffer: 1.0 - receiver, rest: None },
+        None => Path { receiver, buffer, rest: Some(rest(case, sockets)) },
+    }
+}
+
+/// A congestion control that sends at the rate which it sees come through takes a window for the path: it holds back
+/// before the window is full, and the kernel does not call that limited by it. What is under way tells.
+fn hidden_window(sockets: &Sockets) -> Option<Limit> {
+    let fills = |room: u64, most: f64| room > 0 && sockets.under_way_bytes as f64 >= most * room as f64;
+    match () {
+        () if fills(sockets.window_bytes, WINDOW_FULL) => None,
+        () if fills(sockets.receiver_bytes, WINDOW_FULL) => Some(Limit::ReceiverWindow),
+        () if fills(sockets.buffer_bytes, BUFFER_FULL) => Some(Limit::SenderBuffer),
+        () => None,
+    }
 }
 
 fn rest(case: &Case, sockets: &Sockets) -> (Limit, Option<Detail>) {
     let seen = Seen::new(sockets);
-    let is_policed = seen.loss >= POLICED_MIN && seen.variation.is_some_and(|variation| variation < STEADY_MAX);
+    let is_steady = seen.variation.is_some_and(|variation| variation < STEADY_MAX);
+    let minds_losses = !case.source.present.bears_loss;
+    let is_policed = seen.loss >= POLICED_MIN && is_steady || seen.loss >= POLICED && minds_losses;
     match () {
         () if [&case.source, &case.target].into_iter().any(is_at_line_rate) => (Limit::Link, Some(Detail::Interface)),
-        () if [&case.source, &case.target].into_iter().any(is_full_of_interrupts) => (Limit::Interrupts, None),
         () if seen.has_queue() => (Limit::Link, Some(Detail::Queue)),
         () if is_policed => (Limit::RateLimit, Some(Detail::Policer)),
         () if seen.loss >= LOSS_MIN => (Limit::Congestion, Some(Detail::Loss)),
         // One that goes by the rate that it sees come through sends no more than that, and no queue forms.
-        () if case.source.present.bears_loss && seen.variation.is_some_and(|variation| variation < STEADY_MAX) => {
-            (Limit::Link, None)
-        }
+        () if !minds_losses && is_steady => (Limit::Link, None),
         () => (Limit::Congestion, Some(Detail::RoundTrip)),
     }
 }
@@ -98,7 +122,8 @@ impl Seen {
 
     /// Whether round trips take longer than they would on an empty path.
     pub fn has_queue(&self) -> bool {
-        self.round_trip_us >= QUEUE_TIMES * self.shortest_us && self.round_trip_us - self.shortest_us >= QUEUE_MIN_US
+        let least = if self.loss >= POLICED_MIN { QUEUE_OF_LOSSES_MIN_US } else { QUEUE_MIN_US };
+        self.round_trip_us >= QUEUE_TIMES * self.shortest_us && self.round_trip_us - self.shortest_us >= least
     }
 }
 
@@ -115,10 +140,11 @@ fn is_at_line_rate(load: &Load) -> bool {
     line_share(load).is_some_and(|share| LINE_RATE.contains(&share))
 }
 
-fn is_full_of_interrupts(load: &Load) -> bool {
+/// How busy the processor is that has its hands full of packets; nothing where none has.
+pub fn full_of_interrupts(load: &Load) -> f64 {
     let it = &load.processors;
     let of_top = |time_us: u64| part(time_us as f64, it.top_all_us as f64);
-    of_top(it.top_interrupts_us) >= INTERRUPTS_MIN
-        && of_top(it.top_busy_us) >= FULL
-        && part(it.busy_us as f64, it.all_us as f64) < MACHINE_IDLE
+    let is_full = of_top(it.top_interrupts_us) >= INTERRUPTS_MIN && of_top(it.top_busy_us) >= FULL;
+    let is_one = it.top_interrupts_us as f64 >= ON_ONE_MIN * it.interrupts_us as f64 && load.present.cores > 1;
+    if is_full && is_one { of_top(it.top_busy_us) } else { 0.0 }
 }

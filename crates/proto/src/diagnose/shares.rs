@@ -2,10 +2,9 @@
 //!
 //! A call that reads, writes, sends or receives may compute or wait. What it waits for is the disk's or the network's share, and
 //! what it computes the processor's: whoever copies from memory to memory has no slow disk, however long reading takes. How much of a
-//! stage was CPU time is known from samples. Where processors are scarce, computing takes longer on the clock than of the CPU, and by how
-//! much is known from the stages that do nothing but compute.
+//! stage is computing is known from samples; waiting for a processor that others have is part of it.
 
-use super::network::{Path, path};
+use super::network::{Path, full_of_interrupts, path};
 use super::{Candidate, Case, Detail, Limit};
 use crate::wire::load::{Load, Processors, Stage};
 
@@ -17,8 +16,6 @@ const SMALL_FILES_MIN: u64 = 32;
 const MACHINE_BUSY: f64 = 0.9;
 /// Of a busy machine's time, what its own workers have to have for it to be they who lack processors.
 const OWN_MIN: f64 = 0.6;
-/// Where processors are scarce, computing takes at most so many times its CPU time: beyond that, something else is waited for.
-const STRETCH_MAX: f64 = 16.0;
 /// Of the periods of a quota, so many used up are more than a burst.
 const QUOTA_SPENT_MIN: f64 = 0.3;
 
@@ -37,23 +34,42 @@ pub struct Shares {
     pub target_pipe: f64,
     source_detail: Option<Detail>,
     target_detail: Option<Detail>,
+    /// Handling packets, by one processor for all.
+    pub interrupts: f64,
     path: Path,
 }
 
 impl Shares {
     pub fn of(case: &Case) -> Self {
-        let (source, target) = (End::new(&case.source, case.is_one_worker), End::new(&case.target, case.is_one_worker));
-        let rest = source.wall(Stage::Rest);
-        let of_source = (source.all - rest).max(1.0);
-        // A stream that is not in use rests at the source and waits at the target.
-        let of_target = (target.all - if case.is_one_worker { rest } else { rest.min(target.waiting(Stage::Receive)) }).max(1.0);
+        let (source, target) = (End::new(&case.source), End::new(&case.target));
         let elapsed = (case.seconds() * 1e6).max(1.0);
-        let idle = part(source.wall(Stage::Idle), of_source);
-        let beside = |end: &End<'_>, stage| part(end.wall(stage), elapsed).min(idle);
+        let beside = |end: &End<'_>, stage| part(end.wall(stage), elapsed);
+        let pipes = part(source.waiting(Stage::ReadPipe), elapsed).max(part(target.waiting(Stage::WritePipe), elapsed));
+        let helpers =
+            [beside(&source, Stage::Walk), beside(&target, Stage::Examine), beside(&target, Stage::Sync), pipes];
+        // Streams without work wait for one of these; else there is no more, and others of them finish what there was.
+        let because = helpers.into_iter().fold(0.0, f64::max);
+        let idle_all = source.wall(Stage::Idle);
+        let idle_for_something = idle_all.min(because * source.all);
+        let out = source.wall(Stage::Rest) + idle_all - idle_for_something;
+        let of_source = (source.all - out).max(1.0);
+        // A stream that is out of work at the source waits at the target.
+        let received = (target.waiting(Stage::Receive) - out).max(0.0);
+        let of_target = if case.is_one_worker {
+            of_source
+        } else {
+            (target.all - out.min(target.waiting(Stage::Receive))).max(1.0)
+        };
+        let idle = part(idle_for_something, of_source);
+        let beside = |end: &End<'_>, stage| beside(end, stage).min(idle);
         let is_small = case.files >= SMALL_FILES_MIN && (case.bytes as f64) < SMALL_FILE_BYTES * case.files as f64;
         let sync = beside(&target, Stage::Sync) + part(target.wall(Stage::Room), of_target);
         let create = part(target.wall(Stage::Create), of_target) + beside(&target, Stage::Examine);
-        let received = part(target.waiting(Stage::Receive) - rest, of_target);
+        let received = part(received, of_target);
+        let turn = target.wall(Stage::Turn);
+        // Whoever waits for its turn waits for what the other one does.
+        let writing = part(target.waiting(Stage::Write), target.wall(Stage::Write));
+        let activity = part(of_source, elapsed);
         let mut shares = Self {
             read: part(source.waiting(Stage::Read), of_source),
             source_cpu: part(
@@ -64,22 +80,45 @@ impl Shares {
             pace: part(source.wall(Stage::Pace), of_source),
             source_pipe: part(source.waiting(Stage::ReadPipe), elapsed),
             network: if case.is_one_worker { 0.0 } else { part(source.waiting(Stage::Send), of_source).min(received) },
-            write: part(target.waiting(Stage::Write), of_target) + if is_small { 0.0 } else { sync },
+            write: part(target.waiting(Stage::Write) + turn * writing, of_target) + if is_small { 0.0 } else { sync },
             target_cpu: part(
-                [Stage::Receive, Stage::Check, Stage::Write].iter().map(|stage| target.computing(*stage)).sum(),
+                [Stage::Receive, Stage::Check, Stage::Write].iter().map(|stage| target.computing(*stage)).sum::<f64>()
+                    + turn * (1.0 - writing),
                 of_target,
             ),
             target_files: create + if is_small { sync } else { 0.0 },
             target_pipe: part(target.waiting(Stage::WritePipe), elapsed),
             source_detail: None,
             target_detail: None,
+            interrupts: match case.is_one_worker {
+                true => 0.0,
+                false => full_of_interrupts(&case.source).max(full_of_interrupts(&case.target)),
+            },
             path: path(case),
         };
+        shares.weaken(activity);
         shares.look_at_processors(case, elapsed);
         if case.is_one_worker {
             shares.join_processors();
         }
         shares
+    }
+
+    /// Where not even one stream had work all the time, shares of what they did are shares of less.
+    fn weaken(&mut self, activity: f64) {
+        for share in [
+            &mut self.read,
+            &mut self.source_cpu,
+            &mut self.source_files,
+            &mut self.pace,
+            &mut self.network,
+            &mut self.interrupts,
+            &mut self.write,
+            &mut self.target_cpu,
+            &mut self.target_files,
+        ] {
+            *share *= activity;
+        }
     }
 
     /// Says what kind of lack of processors it is, and sees those that threads do not feel by themselves: of a quota that
@@ -115,8 +154,7 @@ impl Shares {
     /// Where each stream has one thread for both ends, what it computes for one keeps it from computing for the other.
     fn join_processors(&mut self) {
         let all = (self.source_cpu + self.target_cpu).min(1.0);
-        (self.source_cpu, self.target_cpu) =
-            if self.source_cpu >= self.target_cpu { (all, 0.0) } else { (0.0, all) };
+        (self.source_cpu, self.target_cpu) = if self.source_cpu >= self.target_cpu { (all, 0.0) } else { (0.0, all) };
     }
 
     /// All that could be the limit.
@@ -130,6 +168,7 @@ impl Shares {
             candidate(Limit::TargetDisk, None, self.write),
             candidate(Limit::TargetCpu, self.target_detail, self.target_cpu),
             candidate(Limit::TargetProgram, None, self.target_pipe),
+            candidate(Limit::Interrupts, None, self.interrupts),
             candidate(Limit::SmallFiles, Some(Detail::Source), self.source_files),
             candidate(Limit::SmallFiles, Some(Detail::Target), self.target_files),
         ];
@@ -148,14 +187,12 @@ struct End<'l> {
     load: &'l Load,
     /// Time of all its streams, in microseconds.
     all: f64,
-    /// How much longer computing takes than its CPU time.
-    stretch: f64,
 }
 
 impl<'l> End<'l> {
-    fn new(load: &'l Load, _is_one_worker: bool) -> Self {
+    fn new(load: &'l Load) -> Self {
         let all = Stage::ALL.iter().filter(|stage| stage.is_of_stream()).map(|stage| load.spent(*stage).wall_us as f64);
-        Self { load, all: all.sum(), stretch: stretch(load) }
+        Self { load, all: all.sum() }
     }
 
     fn wall(&self, stage: Stage) -> f64 {
@@ -164,32 +201,12 @@ impl<'l> End<'l> {
 
     fn computing(&self, stage: Stage) -> f64 {
         let spent = self.load.spent(stage);
-        self.wall(stage) * (part(spent.cpu_us as f64, spent.looked_us as f64) * self.stretch).min(1.0)
+        self.wall(stage) * part(spent.computed_us as f64, spent.looked_us as f64)
     }
 
     fn waiting(&self, stage: Stage) -> f64 {
         self.wall(stage) - self.computing(stage)
     }
-}
-
-/// How much longer computing takes than its CPU time, where processors are scarce.
-fn stretch(load: &Load) -> f64 {
-    if !are_scarce(load) {
-        return 1.0;
-    }
-    let of = |stages: [Stage; 2]| {
-        let spent = stages.map(|stage| *load.spent(stage));
-        (spent.iter().map(|spent| spent.looked_us).sum::<u64>(), spent.iter().map(|spent| spent.cpu_us).sum::<u64>())
-    };
-    match of([Stage::Prepare, Stage::Check]) {
-        (_, 0) => 1.0,
-        (looked, cpu) => (looked as f64 / cpu as f64).clamp(1.0, STRETCH_MAX),
-    }
-}
-
-fn are_scarce(load: &Load) -> bool {
-    let Processors { busy_us, all_us, quota_periods, quota_spent, .. } = load.processors;
-    part(busy_us as f64, all_us as f64) >= 0.8 || part(quota_spent as f64, quota_periods as f64) >= QUOTA_SPENT_MIN
 }
 
 /// Of the periods of a quota, how many were used up by this worker; 0 where that is no more than a burst, or others did

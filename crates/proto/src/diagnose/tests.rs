@@ -1,1 +1,453 @@
 use super::*;
+use crate::wire::load::{Disk, Spent, Stage};
+
+/// Ten seconds of an end with four streams: shares of the streams' time in stages, each with how much of it was CPU.
+fn load(stages: &[(Stage, f64, f64)]) -> Load {
+    let mut load = Load { elapsed_us: 10_000_000, ..Load::default() };
+    for &(stage, share, cpu) in stages {
+        let all = if stage.is_of_stream() { 40e6 } else { 10e6 };
+        let wall_us = (all * share) as u64;
+        let computed_us = (wall_us as f64 * cpu / 8.0) as u64;
+        load.stages[stage as usize] = Spent { wall_us, looked_us: wall_us / 8, computed_us };
+    }
+    load.present.streams = 4;
+    load.present.cores = 8;
+    load.processors.all_us = 80_000_000;
+    load.processors.busy_us = 20_000_000;
+    load.processors.own_us = 15_000_000;
+    load
+}
+
+fn case(source: &[(Stage, f64, f64)], target: &[(Stage, f64, f64)]) -> Case {
+    Case { source: load(source), target: load(target), bytes: 400 << 20, files: 1, ..Case::default() }
+}
+
+/// The source sends all the time, the target waits all the time: it is the network.
+fn on_the_way() -> Case {
+    use Stage::{Check, Prepare, Receive, Send, Write};
+    let mut case = case(
+        &[(Prepare, 0.03, 1.0), (Send, 0.97, 0.02)],
+        &[(Receive, 0.95, 0.02), (Check, 0.02, 1.0), (Write, 0.03, 0.8)],
+    );
+    let sockets = &mut case.source.sockets;
+    sockets.looks = 100;
+    sockets.rtt_us = 100 * 20_000;
+    sockets.rtt_min_us = 100 * 19_000;
+    sockets.window_bytes = 100 << 20;
+    sockets.under_way_bytes = 90 << 20;
+    sockets.receiver_bytes = 600 << 20;
+    sockets.buffer_bytes = 900 << 20;
+    sockets.segments = 300_000;
+    sockets.busy_us = 39_000_000;
+    sockets.spans = 36;
+    sockets.rate_kib = 36 * 40_000;
+    sockets.rate_kib_squared = 36 * 40_000 * 40_000 + 36 * 10_000 * 10_000;
+    case
+}
+
+fn with(change: impl FnOnce(&mut Case)) -> Case {
+    let mut case = on_the_way();
+    change(&mut case);
+    case
+}
+
+fn named(case: &Case) -> (Limit, Option<Detail>) {
+    let verdict = diagnose(case);
+    assert!((0.0..=1.0).contains(&verdict.share), "{verdict:?}");
+    assert!(verdict.next.is_none_or(|next| next.share <= verdict.share), "{verdict:?}");
+    (verdict.limit, verdict.detail)
+}
+
+#[test]
+fn the_stage_that_is_at_work_while_others_wait_is_named() {
+    use Stage::*;
+    let starved: &[_] = &[(Receive, 0.94, 0.01), (Check, 0.03, 1.0), (Write, 0.03, 0.9)];
+    let blocked: &[_] = &[(Prepare, 0.04, 1.0), (Read, 0.01, 0.9), (Send, 0.95, 0.02)];
+    let table: &[(&str, Case, Limit, Option<Detail>)] = &[
+        (
+            "reading waits",
+            case(&[(Read, 0.9, 0.05), (Prepare, 0.08, 1.0), (Send, 0.02, 0.9)], starved),
+            Limit::SourceDisk,
+            None,
+        ),
+        (
+            "half as clear",
+            case(&[(Read, 0.6, 0.05), (Prepare, 0.3, 1.0), (Send, 0.1, 0.9)], starved),
+            Limit::SourceDisk,
+            None,
+        ),
+        (
+            "reading from memory computes",
+            case(&[(Read, 0.6, 1.0), (Prepare, 0.35, 1.0), (Send, 0.05, 1.0)], starved),
+            Limit::SourceCpu,
+            Some(Detail::Thread),
+        ),
+        (
+            "compressing",
+            case(&[(Prepare, 0.97, 1.0), (Send, 0.03, 0.9)], starved),
+            Limit::SourceCpu,
+            Some(Detail::Thread),
+        ),
+        (
+            "sending through loopback computes",
+            case(&[(Prepare, 0.3, 1.0), (Send, 0.7, 0.95)], starved),
+            Limit::SourceCpu,
+            Some(Detail::Thread),
+        ),
+        (
+            "the limit that was set",
+            case(&[(Pace, 0.9, 0.0), (Send, 0.1, 0.5)], starved),
+            Limit::RateLimit,
+            Some(Detail::Own),
+        ),
+        (
+            "writing waits",
+            case(blocked, &[(Write, 0.95, 0.1), (Check, 0.03, 1.0), (Receive, 0.02, 0.9)]),
+            Limit::TargetDisk,
+            None,
+        ),
+        (
+            "room is waited for",
+            case(blocked, &[(Room, 0.9, 0.0), (Write, 0.05, 0.9), (Receive, 0.05, 0.9)]),
+            Limit::TargetDisk,
+            None,
+        ),
+        (
+            "the last of it is put on the disk",
+            case(&[(Idle, 0.9, 0.0), (Send, 0.1, 0.9)], &[(Receive, 0.95, 0.0), (Write, 0.05, 0.9), (Sync, 0.88, 0.0)]),
+            Limit::TargetDisk,
+            None,
+        ),
+        (
+            "checking",
+            case(blocked, &[(Check, 0.9, 1.0), (Write, 0.08, 0.9), (Receive, 0.02, 1.0)]),
+            Limit::TargetCpu,
+            Some(Detail::Thread),
+        ),
+        (
+            "writing to memory computes",
+            case(blocked, &[(Write, 0.9, 0.98), (Check, 0.08, 1.0), (Receive, 0.02, 1.0)]),
+            Limit::TargetCpu,
+            Some(Detail::Thread),
+        ),
+        (
+            "opening",
+            case(&[(Open, 0.8, 0.3), (Read, 0.1, 0.9), (Send, 0.1, 0.9)], starved),
+            Limit::SmallFiles,
+            Some(Detail::Source),
+        ),
+        (
+            "the walk",
+            case(&[(Idle, 0.9, 0.0), (Send, 0.1, 0.9), (Walk, 0.95, 0.1)], starved),
+            Limit::SmallFiles,
+            Some(Detail::Source),
+        ),
+        (
+            "creating",
+            case(blocked, &[(Create, 0.8, 0.4), (Receive, 0.2, 0.1)]),
+            Limit::SmallFiles,
+            Some(Detail::Target),
+        ),
+        (
+            "looking",
+            case(&[(Idle, 0.9, 0.0), (Send, 0.1, 0.9)], &[(Receive, 1.0, 0.0), (Examine, 0.9, 0.2)]),
+            Limit::SmallFiles,
+            Some(Detail::Target),
+        ),
+        (
+            "what gives",
+            case(&[(Idle, 0.73, 0.0), (ReadPipe, 0.24, 0.01), (Send, 0.02, 0.9)], starved),
+            Limit::SourceProgram,
+            None,
+        ),
+        (
+            "what takes",
+            case(&[(Idle, 0.9, 0.0), (Send, 0.1, 0.5)], &[(WritePipe, 0.24, 0.01), (Receive, 0.76, 0.0)]),
+            Limit::TargetProgram,
+            None,
+        ),
+        (
+            "nothing in particular",
+            case(&[(Read, 0.3, 0.0), (Prepare, 0.3, 1.0), (Send, 0.4, 0.0)], &[(Receive, 0.6, 0.0), (Write, 0.4, 0.1)]),
+            Limit::None,
+            Some(Detail::Even),
+        ),
+        ("nothing at all", Case::default(), Limit::None, Some(Detail::Short)),
+    ];
+    for (what, case, limit, detail) in table {
+        assert_eq!(named(case), (*limit, *detail), "{what}: {:#?}", diagnose(case));
+    }
+}
+
+#[test]
+fn what_holds_sockets_up_is_named() {
+    let lossy = |case: &mut Case| case.source.sockets.retransmitted = 6000;
+    let steady = |case: &mut Case| case.source.sockets.rate_kib_squared = 36 * 40_000 * 40_000 + 36 * 1000 * 1000;
+    let table: &[(&str, Case, Limit, Option<Detail>)] = &[
+        ("a window that has not grown", on_the_way(), Limit::Congestion, Some(Detail::RoundTrip)),
+        ("losses", with(lossy), Limit::Congestion, Some(Detail::Loss)),
+        (
+            "what is too fast is dropped",
+            with(|case| {
+                lossy(case);
+                steady(case);
+            }),
+            Limit::RateLimit,
+            Some(Detail::Policer),
+        ),
+        ("a queue", with(|case| case.source.sockets.rtt_us *= 2), Limit::Link, Some(Detail::Queue)),
+        (
+            "a queue that overflows",
+            with(|case| {
+                lossy(case);
+                steady(case);
+                case.source.sockets.rtt_us *= 2;
+            }),
+            Limit::Link,
+            Some(Detail::Queue),
+        ),
+        (
+            "a rate that was found",
+            with(|case| {
+                steady(case);
+                case.source.present.bears_loss = true;
+            }),
+            Limit::Link,
+            None,
+        ),
+        (
+            "the interface",
+            with(|case| {
+                case.source.present.mbit_per_s = 1000;
+                case.source.traffic.sent_bytes = 1_180_000_000;
+            }),
+            Limit::Link,
+            Some(Detail::Interface),
+        ),
+        (
+            "the other one",
+            with(|case| {
+                case.target.present.mbit_per_s = 1000;
+                case.target.traffic.received_bytes = 1_180_000_000;
+            }),
+            Limit::Link,
+            Some(Detail::Interface),
+        ),
+        (
+            "a speed that is not true",
+            with(|case| {
+                case.source.present.mbit_per_s = 10;
+                case.source.traffic.sent_bytes = 1_180_000_000;
+            }),
+            Limit::Congestion,
+            Some(Detail::RoundTrip),
+        ),
+        (
+            "the receiver",
+            with(|case| case.source.sockets.receiver_limited_us = 30_000_000),
+            Limit::ReceiverWindow,
+            None,
+        ),
+        ("the sender", with(|case| case.source.sockets.buffer_limited_us = 30_000_000), Limit::SenderBuffer, None),
+        (
+            "the receiver, unsaid",
+            with(|case| {
+                case.source.sockets.window_bytes *= 2;
+                case.source.sockets.receiver_bytes = 100 << 20;
+            }),
+            Limit::ReceiverWindow,
+            None,
+        ),
+        (
+            "the sender, unsaid",
+            with(|case| {
+                case.source.sockets.window_bytes *= 2;
+                case.source.sockets.buffer_bytes = 200 << 20;
+            }),
+            Limit::SenderBuffer,
+            None,
+        ),
+        (
+            "interrupts",
+            with(|case| {
+                let it = &mut case.target.processors;
+                (it.top_all_us, it.top_busy_us, it.top_interrupts_us) = (10_000_000, 9_900_000, 8_000_000);
+            }),
+            Limit::Interrupts,
+            None,
+        ),
+        (
+            "nothing is known of a tunnel",
+            with(|case| case.source.sockets = Default::default()),
+            Limit::None,
+            Some(Detail::Even),
+        ),
+        (
+            "a target that takes nothing fills windows, too",
+            with(|case| {
+                case.source.sockets.receiver_limited_us = 38_000_000;
+                case.target = load(&[(Stage::Write, 0.97, 0.05), (Stage::Receive, 0.03, 0.9)]);
+            }),
+            Limit::TargetDisk,
+            None,
+        ),
+    ];
+    for (what, case, limit, detail) in table {
+        assert_eq!(named(case), (*limit, *detail), "{what}: {:#?}", diagnose(case));
+    }
+}
+
+#[test]
+fn where_processors_are_scarce_waiting_for_them_is_not_waiting_for_a_disk() {
+    let scarce = |case: &mut Case| {
+        for load in [&mut case.source, &mut case.target] {
+            load.processors.busy_us = 79_000_000;
+        }
+    };
+    use Stage::*;
+    // What waits for a processor counts as computing.
+    let source: &[_] = &[(Read, 0.7, 0.9), (Prepare, 0.2, 1.0), (Send, 0.1, 0.9)];
+    let mut shared = case(source, &[(Receive, 0.9, 0.01), (Write, 0.1, 0.2)]);
+    assert_eq!(named(&shared), (Limit::SourceCpu, Some(Detail::Thread)));
+    scarce(&mut shared);
+    assert_eq!(named(&shared), (Limit::SourceCpu, Some(Detail::Machine)));
+    // Others keep the machine busy, and haul needs little of it.
+    let mut others = case(&[(Read, 0.9, 0.01), (Prepare, 0.05, 0.9), (Send, 0.05, 0.5)], &[(Receive, 1.0, 0.01)]);
+    scarce(&mut others);
+    assert_eq!(named(&others), (Limit::SourceDisk, None));
+}
+
+#[test]
+fn processors_that_both_ends_share_are_named_though_no_thread_is_full() {
+    use Stage::*;
+    let mut both = case(
+        &[(Prepare, 0.4, 0.9), (Read, 0.1, 0.9), (Send, 0.5, 0.5)],
+        &[(Receive, 0.5, 0.5), (Check, 0.1, 0.9), (Write, 0.4, 0.9)],
+    );
+    both.is_one_machine = true;
+    both.source.processors.busy_us = 78_000_000;
+    both.target.processors.busy_us = 78_000_000;
+    both.source.processors.own_us = 30_000_000;
+    both.target.processors.own_us = 40_000_000;
+    assert_eq!(named(&both), (Limit::TargetCpu, Some(Detail::Machine)));
+    assert!(diagnose(&both).share > 0.9);
+    both.source.processors.own_us = 3_000_000;
+    both.target.processors.own_us = 4_000_000;
+    assert!(diagnose(&both).share < 0.9, "others have them");
+}
+
+#[test]
+fn a_quota_that_is_used_up_is_named_and_one_that_others_use_up_is_not() {
+    use Stage::*;
+    let quota = |own_us| {
+        let mut case = case(&[(Prepare, 0.5, 0.1), (Read, 0.5, 0.1)], &[(Receive, 1.0, 0.0)]);
+        case.source.present.quota_permille = 500;
+        case.source.processors.quota_periods = 100;
+        case.source.processors.quota_spent = 97;
+        case.source.processors.own_us = own_us;
+        case
+    };
+    assert_eq!(named(&quota(4_900_000)), (Limit::SourceCpu, Some(Detail::Quota)));
+    assert_ne!(named(&quota(100_000)).1, Some(Detail::Quota));
+}
+
+#[test]
+fn a_stream_that_has_nothing_left_to_do_says_nothing() {
+    use Stage::*;
+    // Two of four streams finish what there was.
+    let idle: &[_] = &[(Idle, 0.5, 0.0), (Send, 0.48, 0.01), (Prepare, 0.02, 1.0)];
+    let mut tail = on_the_way();
+    tail.source.stages = load(idle).stages;
+    assert_eq!(named(&tail).0, Limit::Congestion);
+    assert!(diagnose(&tail).share > 0.8);
+    // But where hardly ever one of them has anything to do, that is no limit of theirs.
+    tail.source.stages = load(&[(Idle, 0.97, 0.0), (Send, 0.03, 0.01)]).stages;
+    assert_eq!(named(&tail).0, Limit::None);
+}
+
+#[test]
+fn who_waits_for_its_turn_waits_for_what_the_other_does() {
+    use Stage::*;
+    let blocked: &[_] = &[(Send, 1.0, 0.02)];
+    let slow = case(blocked, &[(Write, 0.4, 0.05), (Turn, 0.55, 0.0), (Receive, 0.05, 0.9)]);
+    assert_eq!(named(&slow), (Limit::TargetDisk, None));
+    let memory = case(blocked, &[(Write, 0.4, 0.95), (Turn, 0.55, 0.0), (Receive, 0.05, 0.9)]);
+    assert_eq!(named(&memory), (Limit::TargetCpu, Some(Detail::Thread)));
+}
+
+#[test]
+fn a_stream_that_is_not_in_use_says_nothing() {
+    use Stage::*;
+    let resting =
+        case(&[(Rest, 0.75, 0.0), (Read, 0.24, 0.05), (Send, 0.01, 0.5)], &[(Receive, 0.99, 0.0), (Write, 0.01, 0.9)]);
+    assert_eq!(named(&resting), (Limit::SourceDisk, None));
+    assert!(diagnose(&resting).share > 0.9);
+    let writing = case(&[(Rest, 0.75, 0.0), (Send, 0.25, 0.0)], &[(Receive, 0.76, 0.0), (Write, 0.24, 0.05)]);
+    assert_eq!(named(&writing), (Limit::TargetDisk, None));
+}
+
+#[test]
+fn many_small_files_wait_for_the_disk_as_small_files() {
+    use Stage::*;
+    let mut small = case(
+        &[(Idle, 0.8, 0.0), (Open, 0.1, 0.5), (Send, 0.1, 0.5)],
+        &[(Receive, 0.3, 0.0), (Room, 0.6, 0.0), (Create, 0.1, 0.5), (Sync, 0.9, 0.0)],
+    );
+    assert_eq!(named(&small), (Limit::TargetDisk, None));
+    (small.files, small.bytes) = (10_000, 80 << 20);
+    assert_eq!(named(&small), (Limit::SmallFiles, Some(Detail::Target)));
+}
+
+#[test]
+fn both_ends_in_one_worker_have_one_time() {
+    use Stage::*;
+    let local = |stages: &[_]| {
+        let mut both = case(stages, stages);
+        (both.is_one_worker, both.is_one_machine) = (true, true);
+        both
+    };
+    let disk = local(&[(Read, 0.7, 0.1), (Prepare, 0.1, 1.0), (Write, 0.2, 0.6)]);
+    assert_eq!(named(&disk), (Limit::SourceDisk, None));
+    let computing = local(&[(Read, 0.35, 1.0), (Prepare, 0.3, 1.0), (Write, 0.35, 0.9)]);
+    assert_eq!(named(&computing).0, Limit::SourceCpu);
+    assert!(diagnose(&computing).share > 0.9, "no part of it alone");
+}
+
+#[test]
+fn evidence_is_figures_of_this_case() {
+    let mut disk = case(&[(Stage::Send, 1.0, 0.0)], &[(Stage::Write, 0.96, 0.0), (Stage::Receive, 0.04, 0.5)]);
+    disk.target.disks[1] = Disk { busy_us: 9_900_000, queue_us: 310_000_000, ..Disk::default() };
+    let verdict = diagnose(&disk);
+    let fact = |figure| verdict.facts.iter().find(|fact| fact.figure == figure).map(|fact| fact.value);
+    assert_eq!(fact(Figure::WriteWait), Some(verdict.share));
+    assert_eq!((fact(Figure::DiskBusy), fact(Figure::DiskQueue)), (Some(0.99), Some(31.0)));
+    assert!((fact(Figure::Rate).unwrap() - 41_943_040.0).abs() < 1.0);
+    for case in [on_the_way(), case(&[], &[]), Case::default()] {
+        assert!(diagnose(&case).facts.iter().all(|fact| fact.value.is_finite()));
+    }
+}
+
+#[test]
+fn names_are_told_apart() {
+    let mut ids: Vec<_> = Limit::ALL.iter().map(|limit| limit.id()).collect();
+    let mut names: Vec<_> = Figure::ALL.iter().map(|figure| figure.name()).collect();
+    (ids.sort_unstable(), names.sort_unstable());
+    ids.dedup();
+    names.dedup();
+    assert_eq!((ids.len(), names.len()), (Limit::ALL.len(), Figure::ALL.len()));
+    assert!(Figure::ALL.iter().all(|figure| figure.words().matches("{}").count() == 1));
+}
+
+/// What a peer says may be anything.
+#[test]
+fn no_figures_are_too_wild() {
+    let wild = Load {
+        elapsed_us: u64::MAX,
+        stages: [Spent { wall_us: u64::MAX, looked_us: 1, computed_us: u64::MAX }; Stage::ALL.len()],
+        ..Load::default()
+    };
+    for case in [Case { source: wild, ..on_the_way() }, Case { target: wild, bytes: u64::MAX, ..on_the_way() }] {
+        let verdict = diagnose(&case);
+        assert!((0.0..=1.0).contains(&verdict.share), "{verdict:?}");
+    }
+}

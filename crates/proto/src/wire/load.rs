@@ -63,6 +63,8 @@ pub enum Stage {
     Check,
     /// The target: calls that write files.
     Write,
+    /// The target: another stream writes to the same file.
+    Turn,
     /// The target: makes files, and gives them metadata and names.
     Create,
     /// The target: what is written already has to reach the disk first.
@@ -85,7 +87,7 @@ pub enum Stage {
 
 impl Stage {
     /// All of them, by their numbers.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Idle,
         Self::Rest,
         Self::Pace,
@@ -97,6 +99,7 @@ impl Stage {
         Self::Receive,
         Self::Check,
         Self::Write,
+        Self::Turn,
         Self::Create,
         Self::Room,
         Self::WritePipe,
@@ -122,6 +125,7 @@ impl Stage {
             Self::Receive => "receive",
             Self::Check => "check",
             Self::Write => "write",
+            Self::Turn => "turn",
             Self::Create => "create",
             Self::Room => "room",
             Self::WritePipe => "write_pipe",
@@ -150,10 +154,10 @@ counters! {
     Spent {
         /// On the clock, in microseconds.
         wall_us,
-        /// That part of it in which the CPU's time was looked at as well, in microseconds.
+        /// That part of it of which it is known whether the thread computed, in microseconds.
         looked_us,
-        /// CPU time in that part, in microseconds.
-        cpu_us,
+        /// How long it did in that part, in microseconds, or would have if others had not had its processor.
+        computed_us,
     }
 }
 
@@ -224,6 +228,10 @@ counters! {
         rtt_min_us,
         /// Bytes that the congestion window allows under way, over these looks.
         window_bytes,
+        /// Bytes that the receiver has room for, over these looks.
+        receiver_bytes,
+        /// Bytes that the send buffer may hold, over these looks.
+        buffer_bytes,
         /// Bytes that were under way, over these looks.
         under_way_bytes,
         /// Rates at which the kernel has them delivered, bytes a second, over these looks.

@@ -97,12 +97,13 @@ fn has(set: &CpuSet, number: usize) -> bool {
 /// The lines `cpuN user nice system idle iowait irq softirq steal ...`.
 fn processors(stat: &str, tick_us: u64) -> Vec<Ticks> {
     let line = |line: &str| {
-        let mut words = line.strip_prefix("cpu")?.split_ascii_whitespace();
-        let number = words.next()?.parse().ok()?;
+        let (number, words) = line.strip_prefix("cpu")?.split_once(' ')?;
+        let number = number.parse().ok()?;
+        let words = words.split_ascii_whitespace();
         let fields: Vec<u64> = words.take(8).map(|word| word.parse().unwrap_or(0) * tick_us).collect();
         let field = |index: usize| fields.get(index).copied().unwrap_or(0);
         let all = fields.iter().sum();
-        // Line 3 and 4 are times without work.
+        // The fourth and the fifth are times without work.
         Some(Ticks { number, all, busy: all - field(3) - field(4), interrupts: field(5) + field(6) })
     };
     // `cpu` alone stands for all of them: it has no number.

@@ -1,0 +1,168 @@
+//! The command: which cases, with which settings, how often; the table, and the count at its end.
+
+use std::collections::VecDeque;
+use std::process::ExitCode;
+
+use super::busy::Look;
+use super::cases::{Case, cases};
+use super::judge::{Outcome, Ruling};
+use super::stage::play;
+
+const HELP: &str = "\
+usage: cargo xtask lab diagnose [OPTIONS]
+
+Makes each limit of a copy on purpose, and compares haul's verdict with it. Needs root.
+
+  --case PATTERN    only cases whose name holds PATTERN (source-disk, mild, /pull); can be repeated
+  --runs N          each case N times (default 1)
+  --quick           the cases of the everyday suite: each limit once, for 2 s
+  --seconds N       how long a limit holds a copy up (default 3)
+  --seed N          settings drawn from their ranges, other ones for each N
+  --json            a line of JSON for each case, with the copy's summary
+  --list            the cases and their settings
+";
+
+/// How long a limit holds a copy up.
+const SECONDS: u64 = 3;
+/// In the everyday suite.
+const QUICK_SECONDS: u64 = 2;
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Asked {
+    patterns: Vec<String>,
+    runs: u64,
+    quick: bool,
+    seconds: Option<u64>,
+    seed: Option<u64>,
+    json: bool,
+    list: bool,
+    help: bool,
+}
+
+/// Runs the command. The status is 1 if any verdict is wrong.
+pub fn main(arguments: Vec<String>) -> ExitCode {
+    match parse(arguments) {
+        Ok(asked) if asked.help => print!("{HELP}"),
+        Ok(asked) => return run(&asked),
+        Err(message) => {
+            eprintln!("haul-diagnose: {message}");
+            return ExitCode::from(2);
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Tries the case that the everyday suite has of this limit; `None` where it has none.
+pub fn everyday(limit: &str) -> Option<Outcome> {
+    let asked = Asked { quick: true, patterns: vec![format!("{limit}/")], ..Asked::default() };
+    chosen(&asked).first().map(|case| attempt(case, &asked, 0))
+}
+
+/// The limits of which the everyday suite has a case.
+pub fn everyday_limits() -> Vec<String> {
+    let all = chosen(&Asked { quick: true, ..Asked::default() });
+    all.iter().filter_map(|case| case.name().split_once('/').map(|(limit, _)| limit.to_owned())).collect()
+}
+
+fn parse(arguments: Vec<String>) -> Result<Asked, String> {
+    let mut asked = Asked { runs: 1, ..Asked::default() };
+    let mut rest = VecDeque::from(arguments);
+    while let Some(word) = rest.pop_front() {
+        let (name, mut given) = match word.split_once('=') {
+            Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+            None => (word, None),
+        };
+        let mut value = || given.take().or_else(|| rest.pop_front()).ok_or_else(|| format!("{name} needs a value"));
+        let number = |text: String| text.parse().map_err(|_| format!("{name} takes a number, not '{text}'"));
+        match name.as_str() {
+            "--case" => asked.patterns.push(value()?),
+            "--runs" => asked.runs = number(value()?)?,
+            "--seconds" => asked.seconds = Some(number(value()?)?),
+            "--seed" => asked.seed = Some(number(value()?)?),
+            "--quick" => asked.quick = true,
+            "--json" => asked.json = true,
+            "--list" => asked.list = true,
+            "--help" | "-h" => asked.help = true,
+            _ => return Err(format!("there is no option {name}; see --help")),
+        }
+    }
+    Ok(asked)
+}
+
+fn chosen(asked: &Asked) -> Vec<Case> {
+    let seconds = asked.seconds.unwrap_or(if asked.quick { QUICK_SECONDS } else { SECONDS });
+    let mut cases = cases(asked.seed, seconds);
+    let is_named = |name: &str| asked.patterns.is_empty() || asked.patterns.iter().any(|part| name.contains(part));
+    cases.retain(|case| (!asked.quick || case.everyday) && is_named(&case.name()));
+    cases
+}
+
+fn run(asked: &Asked) -> ExitCode {
+    // What goes wrong in a case is in its line.
+    std::panic::set_hook(Box::new(|_| {}));
+    let cases = chosen(asked);
+    if asked.list {
+        cases.iter().for_each(|case| println!("{:<34}{}", case.name(), case.settings()));
+        return ExitCode::SUCCESS;
+    }
+    if !asked.json {
+        println!("{}", Outcome::head());
+    }
+    let mut outcomes = Vec::new();
+    for turn in 0..asked.runs {
+        for case in &cases {
+            let outcome = attempt(case, asked, turn);
+            if asked.json {
+                println!("{}", outcome.json())
+            } else {
+                println!("{}", outcome.line())
+            }
+            outcomes.push(outcome);
+        }
+    }
+    let count = |wanted: fn(&Outcome) -> bool| outcomes.iter().filter(|outcome| wanted(outcome)).count();
+    let right = count(|outcome| outcome.ruling == Ruling::Right);
+    let wrong = count(Outcome::is_wrong);
+    if !asked.json {
+        println!("\n{right} right, {wrong} wrong, {} skipped", outcomes.len() - right - wrong);
+    }
+    if wrong > 0 || outcomes.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn attempt(case: &Case, asked: &Asked, turn: u64) -> Outcome {
+    let seed = asked.seed.unwrap_or(0).wrapping_add(turn);
+    let look = Look::now();
+    let mut outcome = Outcome::judge(case, play(&case.scene, case.way, seed));
+    outcome.others = look.others_since(&outcome.summary);
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Asked, String> {
+        parse(line.split_whitespace().map(str::to_owned).collect())
+    }
+
+    #[test]
+    fn every_option_of_the_help_is_taken() {
+        let asked =
+            parsed("--case loss --case=/pull --runs 3 --quick --seconds 4 --seed=9 --json --list").expect("fine");
+        let patterns = vec!["loss".to_owned(), "/pull".to_owned()];
+        let (seconds, seed) = (Some(4), Some(9));
+        let expected = Asked { patterns, runs: 3, quick: true, seconds, seed, json: true, list: true, help: false };
+        assert_eq!(asked, expected);
+        for word in ["--sead", "--runs x", "--seed"] {
+            assert!(parsed(word).is_err(), "{word}");
+        }
+    }
+
+    #[test]
+    fn cases_are_chosen_by_parts_of_their_names() {
+        let names = |line: &str| chosen(&parsed(line).expect("fine")).iter().map(Case::name).collect::<Vec<_>>();
+        assert_eq!(names("--case loss/mild"), ["loss/mild/push", "loss/mild/pull"]);
+        assert!(names("--quick").len() >= 10);
+        assert!(names("--case nothing-like-it").is_empty());
+    }
+}

@@ -1,0 +1,177 @@
+//! Tells whether a verdict is right.
+
+use serde_json::Value;
+
+use super::cases::Case;
+
+/// A limit by its name in `--json`, and what of it, where that matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claim {
+    /// `limit`.
+    pub limit: &'static str,
+    /// `detail`; none where any will do.
+    pub detail: Option<&'static str>,
+}
+
+impl Claim {
+    /// A limit, whatever the detail.
+    pub const fn of(limit: &'static str) -> Self {
+        Self { limit, detail: None }
+    }
+
+    /// A limit with this detail.
+    pub const fn with(limit: &'static str, detail: &'static str) -> Self {
+        Self { limit, detail: Some(detail) }
+    }
+
+    fn covers(self, verdict: &Value) -> bool {
+        verdict["limit"] == self.limit && self.detail.is_none_or(|detail| verdict["detail"] == detail)
+    }
+
+    /// In words.
+    pub fn text(self) -> String {
+        words(self.limit, self.detail)
+    }
+}
+
+fn words(limit: &str, detail: Option<&str>) -> String {
+    detail.map_or(limit.to_owned(), |detail| format!("{limit} ({detail})"))
+}
+
+/// What came of a case.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Ruling {
+    /// The verdict names the limit.
+    Right,
+    /// It names something else, or there is none.
+    Wrong,
+    /// The case could not be made on this machine.
+    Skipped(String),
+    /// The case could not be made, or the copy failed.
+    Failed(String),
+}
+
+/// A case that was tried.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// Its name.
+    pub name: String,
+    /// Its settings, in words.
+    pub settings: String,
+    /// What would be right.
+    pub expected: String,
+    /// What haul said.
+    pub given: String,
+    /// How sure it was.
+    pub share: Option<f64>,
+    /// What follows.
+    pub ruling: Ruling,
+    /// Processors that something else than the copy had, on average.
+    pub others: f64,
+    /// The copy's last event.
+    pub summary: Value,
+}
+
+impl Outcome {
+    /// Holds a summary against what the case expects.
+    pub fn judge(case: &Case, made: Result<Value, Ruling>) -> Self {
+        let (summary, failure) = match made {
+            Ok(summary) => (summary, None),
+            Err(why) => (Value::Null, Some(why)),
+        };
+        let verdict = &summary["verdict"];
+        let right = case.expected().iter().any(|claim| claim.covers(verdict));
+        let ruling = failure.unwrap_or(if right { Ruling::Right } else { Ruling::Wrong });
+        let given = match verdict["limit"].as_str() {
+            Some(limit) => words(limit, verdict["detail"].as_str()),
+            None => "no verdict given".to_owned(),
+        };
+        Self {
+            name: case.name(),
+            settings: case.settings(),
+            expected: case.expected_text(),
+            given,
+            share: verdict["share"].as_f64(),
+            ruling,
+            others: 0.0,
+            summary,
+        }
+    }
+
+    /// Whether it counts against haul, or against this lab.
+    pub fn is_wrong(&self) -> bool {
+        matches!(self.ruling, Ruling::Wrong | Ruling::Failed(_))
+    }
+
+    /// One line of the table; see [`Self::HEAD`].
+    pub fn line(&self) -> String {
+        let Self { name, settings, expected, given, share, ruling, others, summary } = self;
+        let share = share.map_or("-".to_owned(), |share| format!("{share:.2}"));
+        let rate = summary["bytes_per_s"].as_f64().map_or("-".to_owned(), |rate| format!("{:.1}", rate / 1e6));
+        let seconds = summary["seconds"].as_f64().map_or("-".to_owned(), |seconds| format!("{seconds:.1}"));
+        let ruling = match ruling {
+            Ruling::Right => "right".to_owned(),
+            Ruling::Wrong => "WRONG".to_owned(),
+            Ruling::Skipped(why) => format!("SKIPPED: {why}"),
+            Ruling::Failed(why) => format!("FAILED: {why}"),
+        };
+        format!(
+            "{name:<34}{expected:<26}{given:<26}{share:>5}  {rate:>7}  {seconds:>5}  {others:>6.1}  {ruling:<7}  {settings}"
+        )
+    }
+
+    /// The line above the table.
+    pub fn head() -> String {
+        let rest = "share     MB/s      s  others           settings";
+        format!("{:<34}{:<26}{:<26}{rest}", "case", "expected", "given")
+    }
+
+    /// The same for programs.
+    pub fn json(&self) -> Value {
+        let (ruling, why) = match &self.ruling {
+            Ruling::Right => ("right", None),
+            Ruling::Wrong => ("wrong", None),
+            Ruling::Skipped(why) => ("skipped", Some(why)),
+            Ruling::Failed(why) => ("failed", Some(why)),
+        };
+        serde_json::json!({
+            "case": self.name, "settings": self.settings, "expected": self.expected, "given": self.given,
+            "share": self.share, "others": self.others, "ruling": ruling, "why": why, "summary": self.summary,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnose::cases::cases;
+    use serde_json::json;
+
+    fn judged(name: &str, summary: Value) -> Outcome {
+        let case = cases(None, 3).into_iter().find(|case| case.name() == name);
+        Outcome::judge(&case.expect("there is such a case"), Ok(summary))
+    }
+
+    #[test]
+    fn a_verdict_has_to_name_the_limit_and_its_detail() {
+        let ruling = |verdict| judged("loss/mild/push", json!({ "verdict": verdict })).ruling;
+        assert_eq!(ruling(json!({ "limit": "congestion", "detail": "loss" })), Ruling::Right);
+        assert_eq!(ruling(json!({ "limit": "congestion", "detail": "rtt" })), Ruling::Wrong);
+        assert_eq!(ruling(json!({ "limit": "link", "detail": null })), Ruling::Wrong);
+        assert_eq!(ruling(json!({ "limit": "none", "detail": null })), Ruling::Wrong);
+    }
+
+    #[test]
+    fn a_run_without_a_limit_may_be_left_alone_and_not_be_accused() {
+        let ruling = |limit| judged("free-memory/push", json!({ "verdict": { "limit": limit } })).ruling;
+        assert_eq!(ruling("none"), Ruling::Right);
+        assert_eq!(ruling("link"), Ruling::Wrong);
+        assert_eq!(ruling("target-disk"), Ruling::Wrong);
+    }
+
+    #[test]
+    fn no_verdict_is_said_to_be_none() {
+        let outcome = judged("loss/mild/push", json!({ "seconds": 2.5 }));
+        assert!(outcome.is_wrong() && outcome.line().contains("no verdict given"), "{}", outcome.line());
+    }
+}

@@ -1,0 +1,186 @@
+//! What there is between two ends of a copy, and what is copied: data, without a system call.
+
+use std::time::Duration;
+
+use haul_lab::{Slowness, WanSettings};
+
+/// An end of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Which reads.
+    Source,
+    /// Which writes.
+    Target,
+}
+
+/// Who starts the copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// The source.
+    Push,
+    /// The target.
+    Pull,
+}
+
+impl Way {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Push, Self::Pull];
+
+    /// As the table shows it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Push => "push",
+            Self::Pull => "pull",
+        }
+    }
+
+    /// The end that starts the copy.
+    pub fn near(self) -> End {
+        match self {
+            Self::Push => End::Source,
+            Self::Pull => End::Target,
+        }
+    }
+}
+
+/// What an end reads or writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Store {
+    /// Files in memory.
+    Memory,
+    /// Files on this machine's own disk.
+    Disk,
+    /// Files on a disk, or a file server, that is as slow as this.
+    Slow(Slowness),
+    /// Files on a block device that carries so many bytes a second past the page cache.
+    Device {
+        /// Bytes a second.
+        bytes_per_s: u64,
+    },
+    /// A program that rests after each block.
+    Program {
+        /// Bytes that it reads or writes before it rests.
+        block: u64,
+        /// How long it rests.
+        rest: Duration,
+    },
+    /// `null:`.
+    Nothing,
+}
+
+/// What is between the ends.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Network {
+    /// This machine's loopback.
+    Loopback,
+    /// A cable between two hosts that carries what they can.
+    Cable,
+    /// A cable that carries this much.
+    Slow {
+        /// Megabits a second.
+        mbit_per_s: u32,
+    },
+    /// A cable, and hosts that throw away what comes faster than this.
+    Policed {
+        /// KiB a second.
+        kib_per_s: u64,
+    },
+    /// A cable, and at the receiving host one processor that has so much to do for each packet.
+    Filtered {
+        /// Rules of a filter that a packet has to pass.
+        rules: u32,
+    },
+    /// A long link.
+    Wan(WanSettings),
+}
+
+/// What is copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Data {
+    /// One file.
+    File {
+        /// Its size.
+        bytes: u64,
+    },
+    /// One file that can be compressed to about half of its size.
+    Text {
+        /// Its size.
+        bytes: u64,
+    },
+    /// Many of one size.
+    Files {
+        /// How many.
+        count: u32,
+        /// The size of each.
+        bytes: u64,
+    },
+}
+
+/// A socket buffer's greatest size, at one end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Whose.
+    pub end: End,
+    /// The most that it becomes.
+    pub bytes: u64,
+}
+
+/// All of it. The default limits nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scene {
+    /// What is between the ends.
+    pub network: Network,
+    /// What the source reads.
+    pub source: Store,
+    /// What the target writes.
+    pub target: Store,
+    /// What is copied.
+    pub data: Data,
+    /// An end that has so many hundredths of a processor.
+    pub quota: Option<(End, u64)>,
+    /// An end whose socket buffers are small: the sending one of a source, the receiving one of a target.
+    pub window: Option<Window>,
+    /// Options of haul.
+    pub options: Vec<String>,
+}
+
+impl Default for Scene {
+    fn default() -> Self {
+        Self {
+            network: Network::Cable,
+            source: Store::Memory,
+            target: Store::Memory,
+            data: Data::File { bytes: 1 << 20 },
+            quota: None,
+            window: None,
+            options: Vec::new(),
+        }
+    }
+}
+
+impl Scene {
+    /// One end's store.
+    pub fn store(&self, end: End) -> Store {
+        match end {
+            End::Source => self.source,
+            End::Target => self.target,
+        }
+    }
+
+    /// The same with one end's store replaced.
+    pub fn with(mut self, end: End, store: Store) -> Self {
+        match end {
+            End::Source => self.source = store,
+            End::Target => self.target = store,
+        }
+        self
+    }
+
+    /// Bytes of all that is copied.
+    pub fn bytes(&self) -> u64 {
+        match self.data {
+            Data::File { bytes } | Data::Text { bytes } => bytes,
+            Data::Files { count, bytes } => u64::from(count) * bytes,
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Builds a [`Scene`], copies through it, and gives what haul said in the end.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use haul_lab::{Cgroup, Disk, Rng, SlowFs, Slowness, Throttle, Tree, Wan};
+use serde_json::Value;
+
+use super::hosts::Hosts;
+use super::judge::Ruling;
+use super::scene::{Data, End, Network, Scene, Store, Way};
+use crate::{Sandbox, haul_binary};
+
+/// Much longer than any case takes.
+const LIMIT: Duration = Duration::from_secs(60);
+/// What a file is called at either end.
+const NAME: &str = "data";
+/// Room of a file system beside what is in it.
+const SPARE_BYTES: u64 = 64 << 20;
+
+/// Builds the scene, copies, and gives the copy's last event.
+pub fn play(scene: &Scene, way: Way, seed: u64) -> Result<Value, Ruling> {
+    if let Some(why) = lacking(scene) {
+        return Err(Ruling::Skipped(why));
+    }
+    // What builds hosts for tests fails by panics.
+    let played = std::panic::catch_unwind(|| Stage::play(scene, way, seed));
+    let failed = |why: String| Ruling::Failed(why);
+    match played {
+        Ok(result) => result.map_err(|error| failed(format!("{error:#}"))),
+        Err(panic) => Err(failed(words_of(&*panic))),
+    }
+}
+
+/// What this machine lacks for it.
+fn lacking(scene: &Scene) -> Option<String> {
+    let stores = [scene.source, scene.target];
+    let has = |wanted: fn(&Store) -> bool| stores.iter().any(wanted);
+    let needs = [
+        (true, rustix::process::geteuid().is_root(), "network namespaces need root"),
+        (has(|store| matches!(store, Store::Slow(_))), SlowFs::available(), "there is no /dev/fuse"),
+        (has(|store| matches!(store, Store::Device { .. })), Cgroup::can_throttle("blkio"), "no cgroup for blkio"),
+        (scene.quota.is_some(), Cgroup::can_throttle("cpu"), "no cgroup for cpu"),
+        (matches!(scene.network, Network::Wan(_)), Wan::available(), "there is no /dev/net/tun"),
+    ];
+    needs.into_iter().find(|(needed, there, _)| *needed && !there).map(|(_, _, why)| why.to_owned())
+}
+
+fn words_of(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("it panicked").to_owned()
+}
+
+/// One end's files, and what holds it back.
+struct Place {
+    /// Where its files are; a program's, too.
+    path: PathBuf,
+    slow: Option<(SlowFs, Slowness)>,
+    group: Option<Cgroup>,
+    _disk: Option<Disk>,
+}
+
+struct Stage<'a> {
+    scene: &'a Scene,
+    way: Way,
+    source: Place,
+    target: Place,
+}
+
+impl Stage<'_> {
+    fn play(scene: &Scene, way: Way, seed: u64) -> Result<Value> {
+        // Dropped in reverse: hosts and their processes first, then what they had open.
+        let sandbox = Sandbox::new();
+        let _memory = sandbox.tmpfs("memory", &format!("size={}", 3 * scene.bytes() + 8 * SPARE_BYTES));
+        let places = (place(scene, End::Source, &sandbox)?, place(scene, End::Target, &sandbox)?);
+        let stage = Stage { scene, way, source: places.0, target: places.1 };
+        stage.make_data(seed)?;
+        stage.begin_to_hold_back(&sandbox)?;
+        let hosts = Hosts::build(&sandbox, &scene.network)?;
+        if let Some(window) = scene.window {
+            hosts.keep_small(window, way)?;
+        }
+        stage.copy(&sandbox, &hosts)
+    }
+
+    fn make_data(&self, seed: u64) -> Result<()> {
+        if self.scene.source == Store::Nothing {
+            return Ok(());
+        }
+        let mut tree = Tree::new(&self.source.path, seed);
+        match self.scene.data {
+            Data::File { bytes } => tree.incompressible_file(NAME, bytes)?,
+            Data::Text { bytes } => tree.file(NAME, &text(seed, bytes))?,
+            Data::Files { count, bytes } => tree.small_files(NAME, count, count.div_ceil(500), bytes..=bytes)?,
+        };
+        let root = fs::File::open(&self.source.path)?;
+        rustix::fs::syncfs(&root).context("writing the data to its disk")
+    }
+
+    /// File systems become slow, and the far end's haul is started in its group.
+    fn begin_to_hold_back(&self, sandbox: &Sandbox) -> Result<()> {
+        for (slow, slowness) in [&self.source, &self.target].into_iter().filter_map(|place| place.slow.as_ref()) {
+            slow.set(*slowness);
+        }
+        let far = if self.way.near() == End::Source { &self.target } else { &self.source };
+        if let Some(group) = &far.group {
+            let (haul, procs) = (haul_binary(), group.procs());
+            let script = format!("#!/bin/sh\necho $$ >{}\nexec {} \"$@\"\n", procs.display(), haul.display());
+            sandbox.script("remote-bin/haul", &script);
+        }
+        Ok(())
+    }
+
+    fn copy(&self, sandbox: &Sandbox, hosts: &Hosts) -> Result<Value> {
+        let mut haul = hosts.haul(sandbox).args(["--json", "--retries", "0"]).args(&self.scene.options).limit(LIMIT);
+        let programs: String = [(End::Source, 'i'), (End::Target, 'o')]
+            .into_iter()
+            .filter_map(|(end, letter)| matches!(self.scene.store(end), Store::Program { .. }).then_some(letter))
+            .collect();
+        if !programs.is_empty() {
+            haul = haul.args(["-N", &programs]);
+        }
+        if matches!(self.scene.data, Data::Files { .. }) {
+            haul = haul.arg("-r");
+        }
+        haul = haul.arg(self.operand(End::Source, hosts)).arg(self.operand(End::Target, hosts));
+        let near = if self.way.near() == End::Source { &self.source } else { &self.target };
+        if let Some(group) = &near.group {
+            haul = haul.cgroup(group);
+        }
+        let run = haul.run();
+        ensure!(run.status == Some(0), "haul ended with status {:?}: {}", run.status, run.stderr.trim_end());
+        Ok(run.summary())
+    }
+
+    fn operand(&self, end: End, hosts: &Hosts) -> OsString {
+        let place = if end == End::Source { &self.source } else { &self.target };
+        let words: OsString = match self.scene.store(end) {
+            Store::Nothing if end == End::Source => format!("null:{}", self.scene.bytes()).into(),
+            Store::Nothing => "null:".into(),
+            Store::Program { block, rest } => program(end, &place.path, self.scene.bytes(), block, rest).into(),
+            // What comes out of a pipe has no name.
+            _ if end == End::Source || matches!(self.scene.source, Store::Program { .. }) => {
+                place.path.join(NAME).into()
+            }
+            _ => place.path.clone().into(),
+        };
+        if self.way.near() == end { words } else { hosts.remote().at(PathBuf::from(words)) }
+    }
+}
+
+/// So many hexadecimal digits.
+fn text(seed: u64, bytes: u64) -> Vec<u8> {
+    let random = Rng::new(seed).bytes(usize::try_from(bytes).unwrap_or(0));
+    random.into_iter().map(|byte| b"0123456789abcdef"[usize::from(byte % 16)]).collect()
+}
+
+/// Makes one end's file system, and the group that holds its worker back.
+fn place(scene: &Scene, end: End, sandbox: &Sandbox) -> Result<Place> {
+    let name = if end == End::Source { "source" } else { "target" };
+    let in_memory = sandbox.dir(Path::new("memory").join(name));
+    let mut place = Place { path: in_memory, slow: None, group: None, _disk: None };
+    match scene.store(end) {
+        Store::Memory | Store::Program { .. } | Store::Nothing => {}
+        Store::Disk => place.path = sandbox.dir(format!("disk/{name}")),
+        Store::Slow(slowness) => {
+            place.path = sandbox.dir(format!("slow-{name}"));
+            place.slow = Some((SlowFs::mount(&place.path)?, slowness));
+        }
+        Store::Device { bytes_per_s } => {
+            let disk = Disk::new("ext4", &place.path, scene.bytes() * 5 / 4 + SPARE_BYTES)?;
+            place.path = disk.path().to_owned();
+            let throttle = match end {
+                End::Source => Throttle::Reads(&place.path, bytes_per_s),
+                End::Target => Throttle::Writes(&place.path, bytes_per_s),
+            };
+            place.group = Some(Cgroup::throttled(throttle)?);
+            place._disk = Some(disk);
+        }
+    }
+    if let Some((_, percent)) = scene.quota.filter(|(limited, _)| *limited == end) {
+        place.group = Some(Cgroup::throttled(Throttle::Cpu { percent })?);
+    }
+    Ok(place)
+}
+
+/// A line of shell that reads or writes all of it, and rests after each block.
+fn program(end: End, place: &Path, bytes: u64, block: u64, rest: Duration) -> String {
+    let rests = if rest.is_zero() { ":".to_owned() } else { format!("sleep {}", rest.as_secs_f64()) };
+    let blocks = bytes.div_ceil(block);
+    match end {
+        End::Source => {
+            let file = place.join(NAME);
+            format!(
+                "i=0; while [ $i -lt {blocks} ]; do head -c {block} <&3; {rests}; i=$((i+1)); done 3<{}",
+                file.display()
+            )
+        }
+        End::Target => {
+            format!("i=0; while [ $i -lt {blocks} ]; do head -c {block} >/dev/null; {rests}; i=$((i+1)); done")
+        }
+    }
+}
