@@ -6,6 +6,7 @@
 
 pub mod diagnose;
 mod files;
+pub mod forecast;
 mod program;
 mod remote;
 mod sandbox;

@@ -44,6 +44,7 @@ pub fn sample(part: Part, sample: &Sample) -> String {
     named(part)
         .with("bytes_per_s", sample.rate)
         .with("bytes", sample.bytes)
+        .with("start_s", sample.start.as_secs_f64())
         .with("elapsed_s", sample.elapsed.as_secs_f64())
         .with("streams", sample.streams)
         .with("rtt_s", shortest)

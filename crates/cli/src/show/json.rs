@@ -102,7 +102,7 @@ fn line(event: &Event) -> Line {
             .with("attempt", *attempt)
             .with("attempts", *attempts)
             .with("left_s", left.map(|left| left.as_secs_f64())),
-        Event::Stopped(verdict) => Line::new("stopped").with("verdict", verdict::json(verdict)),
+        Event::Stopped(verdict) => Line::new("stopped").with("verdict", verdict::json(verdict, &[])),
         Event::Notice(message) => Line::new("notice").with("message", message.as_str()),
     }
 }

@@ -110,7 +110,7 @@ fn attempt(
     let outcome = copy.carry_out(begun);
     copy.release_held();
     if matches!(outcome, Err(Error::Interrupted)) {
-        let verdict = copy.loads.verdict(&copy.workers, &copy.ends, copy.limit.bytes_per_s());
+        let verdict = diagnose(&copy.case());
         copy.observer.event(&Event::Stopped(verdict));
     }
     match &outcome {

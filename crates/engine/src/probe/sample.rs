@@ -25,6 +25,8 @@ pub struct Sample {
     pub rate: f64,
     /// Bytes written.
     pub bytes: u64,
+    /// From the start of the copy to the first connection.
+    pub start: Duration,
     /// From the first connection to the end.
     pub elapsed: Duration,
     /// Streams in use at the end.
@@ -46,6 +48,7 @@ pub fn take(job: Job, program: &Program, cancel: &Cancel, bounds: Bounds) -> Res
     let own = cancel.of_part();
     let mut witness = Witness {
         own: own.clone(),
+        started: Instant::now(),
         bounds,
         begun: None,
         seen: Vec::new(),
@@ -67,6 +70,7 @@ pub fn take(job: Job, program: &Program, cancel: &Cancel, bounds: Bounds) -> Res
 
 struct Witness {
     own: Cancel,
+    started: Instant,
     bounds: Bounds,
     /// When data could first move.
     begun: Option<Instant>,
@@ -121,6 +125,7 @@ impl Witness {
         Sample {
             rate: rate(&self.seen, bytes, elapsed, is_settled),
             bytes,
+            start: self.begun.map_or(Duration::ZERO, |begun| begun - self.started),
             elapsed,
             streams: summary.map_or(self.last.streams, |summary| summary.streams),
             round_trips: round_trips(sockets),
