@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use haul_engine::codec::Packer;
+use haul_proto::checksum::Algorithm;
 use haul_proto::codec::Writer;
 use haul_proto::compression::{Method, Policy};
 use haul_proto::cpus::Cpus;
@@ -13,6 +14,7 @@ use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp, Version};
 use haul_proto::need::InTheWay;
 use haul_proto::path::Name;
 use haul_proto::wire::address::LocalAddress;
+use haul_proto::wire::checksum::{Against, Checksum};
 use haul_proto::wire::compressed::{Codec, Compressed, encode_trailer};
 use haul_proto::wire::feature::Features;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer};
@@ -125,6 +127,7 @@ fn settings() -> SessionSettings {
         all_paths: true,
         ports: Some((5031, 5039)),
         silence_ms: 12_000,
+        checksum: Some(Checksum { algorithm: Algorithm::Crc32, at_source: true, against: Against::Value(vec![1; 4]) }),
     }
 }
 
@@ -192,6 +195,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
         ControllerMessage::Begin { skip: Some((1, 2)) },
         ControllerMessage::Cancel,
         ControllerMessage::Rate(1 << 30),
+        ControllerMessage::Expected(vec![9; 60]),
         ControllerMessage::Measure(MeasureRequest {
             path: b"/archive".to_vec(),
             cold: b"/data".to_vec(),
@@ -238,6 +242,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::FileFailed { path: b"a".to_vec(), text: text() },
         WorkerMessage::Resumed { path: b"a".to_vec(), size: 1 << 40, held: 1 << 30, damaged: 3, compared: true },
         WorkerMessage::Skipped { path: b"a".to_vec(), text: text() },
+        WorkerMessage::Checksum { path: b"a".to_vec(), digest: vec![7; 64] },
         WorkerMessage::Differs { path: b"a".to_vec(), differences: differences() },
         WorkerMessage::Measured(Box::new(Measured {
             hash_bytes_per_s: 1 << 31,

@@ -147,6 +147,7 @@ impl Session {
                 assert!(*handle == entry.0 && self.needed.contains(&entry.0) && !differing.is_empty());
                 self.finishing.push(entry);
             }
+            Step::Sum(..) => panic!("nobody asks for one"),
             Step::Examine(..) => panic!("an offer out of turn"),
         }
     }

@@ -442,7 +442,7 @@ impl Receiver {
                 storage.parts.remove(&self.open[*handle].path);
                 self.fail(entry, *handle, storage)?;
             }
-            Step::Examine(..) | Step::Differs(..) => return Err("a step where it cannot be".into()),
+            Step::Examine(..) | Step::Differs(..) | Step::Sum(..) => return Err("a step where it cannot be".into()),
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
-//! `--checksums FILE`: lines that `b3sum --check` accepts, for every file that is whole.
+//! `--checksums FILE`: lines that `b3sum --check`, or `sha256sum --check` and its like, accept, for every file that is
+//! whole; and what `-E` tells.
 //!
-//! A file appears complete or not at all. Names that b3sum cannot read back
+//! A file appears complete or not at all, unless lines are added to it. Names that b3sum cannot read back
 //! (they are not UTF-8, or contain U+FFFD) are counted and named, not written.
 
 use std::collections::BTreeSet;
@@ -11,16 +12,16 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use haul_engine::event::Event;
 use haul_proto::path::escape;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
+use crate::manifest::line::Form;
 use crate::show::text::harmless;
 
 /// Bytes of lines that are collected before they are written.
 const BUFFER: usize = 64 << 10;
-/// b3sum refuses names with the character that stands for what is not text.
-const REPLACEMENT: char = '\u{fffd}';
 
 /// Temporary files of this process that exist now.
 static UNFINISHED: Unfinished = Unfinished(Mutex::new(BTreeSet::new()));
@@ -36,6 +37,7 @@ struct Unfinished(Mutex<BTreeSet<PathBuf>>);
 /// The lines, on their way to where they go.
 pub struct Checksums {
     shown: String,
+    form: Form,
     out: BufWriter<Box<dyn Write>>,
     /// The file under its temporary name, and the final one.
     pending: Option<Pending>,
@@ -64,7 +66,7 @@ pub struct Report {
 
 impl Checksums {
     /// Opens `to`, or standard output for `-`. A file keeps its old content until the job is over.
-    pub fn create(to: &Path) -> io::Result<Self> {
+    pub fn create(to: &Path, form: Form) -> io::Result<Self> {
         let shown = match to.as_os_str().as_encoded_bytes() {
             b"-" => "standard output".to_owned(),
             name => escape(name),
@@ -83,18 +85,48 @@ impl Checksums {
                 }
             }
         };
-        let out = BufWriter::with_capacity(BUFFER, out);
         let on_terminal = to.as_os_str() == "-" && io::stdout().is_terminal();
-        Ok(Self { shown, out, pending, incomplete: false, on_terminal, without_digest: 0, broken: None })
+        Ok(Self { pending, on_terminal, ..Self::to(out, shown, form) })
     }
 
-    /// Takes the line of a finished file. Returns what to say about a name that cannot be written.
-    pub fn add(&mut self, path: &[u8], digest: Option<&[u8; 32]>) -> Option<String> {
+    /// Lines behind what the file has.
+    pub fn append(to: &Path, form: Form) -> io::Result<Self> {
+        let out = OpenOptions::new().create(true).append(true).open(to)?;
+        Ok(Self::to(Box::new(out), escape(to.as_os_str().as_encoded_bytes()), form))
+    }
+
+    /// Lines on standard error, where standard output has something else.
+    pub fn on_standard_error(form: Form) -> Self {
+        Self {
+            on_terminal: io::stderr().is_terminal(),
+            ..Self::to(Box::new(io::stderr()), "standard error".into(), form)
+        }
+    }
+
+    fn to(out: Box<dyn Write>, shown: String, form: Form) -> Self {
+        let out = BufWriter::with_capacity(BUFFER, out);
+        Self { shown, form, out, pending: None, incomplete: false, on_terminal: false, without_digest: 0, broken: None }
+    }
+
+    /// Takes what a job tells of a file, if it is the digest that lines are for. Returns what to say about a name that
+    /// cannot be written.
+    pub fn event(&mut self, event: &Event) -> Option<String> {
+        match (event, self.form) {
+            (Event::FileDone { path, digest, .. }, Form::B3sum) => {
+                self.add(path, digest.as_ref().map(<[u8; 32]>::as_slice))
+            }
+            (Event::Checksum { path, digest, .. }, Form::Coreutils | Form::Bbcp(_)) => self.add(path, Some(digest)),
+            _ => None,
+        }
+    }
+
+    /// Takes the line of a finished file.
+    fn add(&mut self, path: &[u8], digest: Option<&[u8]>) -> Option<String> {
         let Some(digest) = digest else {
             self.without_digest += 1;
             return None;
         };
-        let Some(line) = line(path, digest) else {
+        let Some(line) = self.form.line(path, digest) else {
             self.incomplete = true;
             return Some(format!(
                 "{}: not among the checksums: b3sum cannot read back a name that is not UTF-8",
@@ -102,10 +134,19 @@ impl Checksums {
             ));
         };
         if self.broken.is_none() {
-            let line = if self.on_terminal { format!("{}\n", harmless(line.trim_end_matches('\n'))) } else { line };
-            self.broken = self.out.write_all(line.as_bytes()).err();
+            self.broken = self.write(&line).err();
         }
         None
+    }
+
+    /// Who reads lines on a terminal reads them as they come.
+    fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        if !self.on_terminal {
+            return self.out.write_all(line);
+        }
+        let line = String::from_utf8_lossy(line);
+        writeln!(self.out, "{}", harmless(line.trim_end_matches('\n')))?;
+        self.out.flush()
     }
 
     /// Gives the file its name. Whatever the lines lack is in the report.
@@ -209,16 +250,6 @@ fn taken() -> io::Error {
     io::Error::other("another haul is writing it at this moment\nwait for that, or name another file")
 }
 
-/// b3sum's line; `None` for a name that it cannot read back. A backslash in front says that the name is escaped.
-fn line(path: &[u8], digest: &[u8; 32]) -> Option<String> {
-    let name = std::str::from_utf8(path).ok().filter(|name| !name.contains([REPLACEMENT, '\0']))?;
-    let digest = blake3::Hash::from_bytes(*digest).to_hex();
-    Some(match name.contains(['\\', '\n']) {
-        true => format!("\\{digest}  {}\n", name.replace('\\', "\\\\").replace('\n', "\\n")),
-        false => format!("{digest}  {name}\n"),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,8 +257,12 @@ mod tests {
 
     const DIGEST: [u8; 32] = [0xab; 32];
 
-    fn lines(paths: &[&[u8]]) -> Vec<Option<String>> {
-        paths.iter().map(|path| line(path, &DIGEST)).collect()
+    fn create(to: &Path) -> io::Result<Checksums> {
+        Checksums::create(to, Form::B3sum)
+    }
+
+    fn line(path: &[u8]) -> String {
+        String::from_utf8(Form::B3sum.line(path, &DIGEST).unwrap()).unwrap()
     }
 
     fn complete(report: Report) -> bool {
@@ -235,39 +270,22 @@ mod tests {
     }
 
     #[test]
-    fn names_are_escaped_as_b3sum_escapes_them() {
-        let digest = "ab".repeat(32);
-        assert_eq!(
-            lines(&[b"run7/a b", b"a\nb", b"c\\d", b" lead", b"end\r", b"g\xff", "x\u{fffd}".as_bytes()]),
-            [
-                Some(format!("{digest}  run7/a b\n")),
-                Some(format!("\\{digest}  a\\nb\n")),
-                Some(format!("\\{digest}  c\\\\d\n")),
-                Some(format!("{digest}   lead\n")),
-                Some(format!("{digest}  end\r\n")),
-                None,
-                None
-            ]
-        );
-    }
-
-    #[test]
     fn the_file_appears_whole_and_replaces_the_old_one() {
         let dir = tempfile::tempdir().unwrap();
         let to = dir.path().join("sums");
         fs::write(&to, "old").unwrap();
-        let mut sums = Checksums::create(&to).unwrap();
+        let mut sums = create(&to).unwrap();
         assert_eq!(sums.add(b"a", Some(&DIGEST)), None);
         assert_eq!(fs::read_to_string(&to).unwrap(), "old");
         assert!(complete(sums.finish()));
-        assert_eq!(fs::read_to_string(&to).unwrap(), line(b"a", &DIGEST).unwrap());
+        assert_eq!(fs::read_to_string(&to).unwrap(), line(b"a"));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
     #[test]
     fn an_interrupted_job_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let mut sums = Checksums::create(&dir.path().join("sums")).unwrap();
+        let mut sums = create(&dir.path().join("sums")).unwrap();
         sums.add(b"a", Some(&DIGEST));
         drop(sums);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
@@ -279,12 +297,12 @@ mod tests {
         let to = dir.path().join("sums");
         let temporary = dir.path().join(temporary_name(&to).unwrap());
         fs::write(&temporary, "left").unwrap();
-        let mut sums = Checksums::create(&to).unwrap();
+        let mut sums = create(&to).unwrap();
         sums.add(b"a", Some(&DIGEST));
-        let error = Checksums::create(&to).err().unwrap().to_string();
+        let error = create(&to).err().unwrap().to_string();
         assert!(error.starts_with("another haul is writing it"), "{error}");
         assert!(complete(sums.finish()));
-        assert_eq!(fs::read_to_string(&to).unwrap(), line(b"a", &DIGEST).unwrap());
+        assert_eq!(fs::read_to_string(&to).unwrap(), line(b"a"));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
@@ -292,7 +310,7 @@ mod tests {
     fn what_somebody_else_put_there_is_not_given_the_name() {
         let dir = tempfile::tempdir().unwrap();
         let to = dir.path().join("sums");
-        let sums = Checksums::create(&to).unwrap();
+        let sums = create(&to).unwrap();
         let temporary = dir.path().join(temporary_name(&to).unwrap());
         fs::remove_file(&temporary).unwrap();
         fs::write(&temporary, "theirs").unwrap();
@@ -307,7 +325,7 @@ mod tests {
         let temporary = dir.path().join(temporary_name(&to).unwrap());
         fs::write(dir.path().join("other"), "other").unwrap();
         std::os::unix::fs::symlink("other", &temporary).unwrap();
-        assert!(Checksums::create(&to).is_err());
+        assert!(create(&to).is_err());
         assert!(fs::symlink_metadata(&temporary).unwrap().is_symlink());
         assert_eq!(fs::read_to_string(dir.path().join("other")).unwrap(), "other");
     }
@@ -320,7 +338,7 @@ mod tests {
         let unfinished = Unfinished(Mutex::new([begun.clone()].into()));
         unfinished.remove_all();
         assert!(!begun.exists() && unfinished.lock().is_empty());
-        let sums = Checksums::create(&dir.path().join("sums")).unwrap();
+        let sums = create(&dir.path().join("sums")).unwrap();
         let temporary = sums.pending.as_ref().unwrap().temporary.clone();
         assert!(UNFINISHED.lock().contains(&temporary));
         drop(sums);
@@ -330,7 +348,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_said() {
         let dir = tempfile::tempdir().unwrap();
-        let mut sums = Checksums::create(&dir.path().join("sums")).unwrap();
+        let mut sums = create(&dir.path().join("sums")).unwrap();
         let said = sums.add(b"\xff", Some(&DIGEST)).unwrap();
         assert!(said.starts_with("\\xff: "), "{said}");
         sums.add(b"there", None);
@@ -340,7 +358,7 @@ mod tests {
 
     #[test]
     fn a_device_stays_a_device_and_a_link_a_link() {
-        let mut sums = Checksums::create(Path::new("/dev/null")).unwrap();
+        let mut sums = create(Path::new("/dev/null")).unwrap();
         sums.add(b"a", Some(&DIGEST));
         assert!(complete(sums.finish()));
         assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
@@ -348,14 +366,14 @@ mod tests {
         fs::write(dir.path().join("real"), "old").unwrap();
         let link = dir.path().join("link");
         std::os::unix::fs::symlink("real", &link).unwrap();
-        assert!(complete(Checksums::create(&link).unwrap().finish()));
+        assert!(complete(create(&link).unwrap().finish()));
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read_to_string(dir.path().join("real")).unwrap(), "");
     }
 
     #[test]
     fn a_place_that_cannot_be_written_is_known_before_the_job() {
-        assert!(Checksums::create(Path::new("/nonexistent/sums")).is_err());
-        assert!(Checksums::create(Path::new("/")).is_err());
+        assert!(create(Path::new("/nonexistent/sums")).is_err());
+        assert!(create(Path::new("/")).is_err());
     }
 }

@@ -6,6 +6,7 @@ mod checksums;
 mod commands;
 mod config;
 mod exit;
+mod manifest;
 mod network;
 mod pipes;
 mod probe;

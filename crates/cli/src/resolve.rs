@@ -4,6 +4,7 @@
 //! Nothing is looked up on disk or on the network.
 
 mod details;
+mod digests;
 mod probe;
 mod verify;
 
@@ -30,6 +31,7 @@ use self::details::{
     Shell, base, buffer_size, buffers, bwlimit, in_the_way, log, modes, refuse_contradictions, shell, traffic_class,
     window,
 };
+pub use self::digests::{Digests, Told};
 pub use self::probe::probe;
 pub use self::verify::comparison;
 
@@ -61,6 +63,8 @@ pub struct Plan {
     pub display: Display,
     /// Where `--checksums` writes; `-` is standard output.
     pub checksums: Option<PathBuf>,
+    /// What else becomes of digests.
+    pub digests: Digests,
     /// `-t`: when it is given up, counted from the beginning of the command.
     pub time_limit: Option<Duration>,
     /// What is said before it begins.
@@ -78,6 +82,8 @@ pub struct Settings {
     pub display: Display,
     /// Where `--checksums` writes.
     pub checksums: Option<PathBuf>,
+    /// What else becomes of digests.
+    pub digests: Digests,
     /// `-t`.
     pub time_limit: Option<Duration>,
 }
@@ -123,11 +129,11 @@ pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) ->
     }
     let is_remote = sources.iter().chain([&target]).any(|place| place.host != Host::Local);
     let notes = if values.dialect() == Dialect::Haul { habits::notes(values, is_remote) } else { Vec::new() };
-    let Settings { options, access, display, checksums, time_limit } = settings;
+    let Settings { options, access, display, checksums, digests, time_limit } = settings;
     let pipes = pipes(values, operands, &sources)?;
     let options = Options { source_pipe: pipes.source, target_pipe: pipes.target, ..options };
     let job = Job { sources, target, options, access };
-    Ok(Plan { job, display, checksums, time_limit, notes })
+    Ok(Plan { job, display, checksums, digests, time_limit, notes })
 }
 
 /// The names of the hosts at both ends, without users; none is this machine.
@@ -160,6 +166,7 @@ fn ends(mut sources: Vec<Location>) -> Result<(Vec<Location>, Location), UsageEr
 pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, UsageError> {
     let display = display(values, stderr_is_terminal)?;
     let checksums = checksums(values)?;
+    let (checksum, digests) = digests::digests(values)?;
     refuse_contradictions(values)?;
     let defaults = Options::default();
     let per_file = checksums.is_some() || tells_of_files(&display);
@@ -193,7 +200,8 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, U
         rate_bytes_per_s: rate(values)?,
         cpus: values.numbers("cpus", CPUS_END)?,
         report_files: per_file,
-        digest_existing: checksums.is_some(),
+        digest_existing: checksums.is_some() && digests.of_lines.is_none(),
+        checksum,
         resume: !values.flag("no-resume"),
         keep_partial: !values.flag("no-keep"),
         journal_dir: values.last("append").filter(|dir| !dir.is_empty()).map(PathBuf::from),
@@ -203,7 +211,7 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, U
         ..defaults
     };
     let time_limit = time_limit(values)?;
-    Ok(Settings { options, access: access(values, stderr_is_terminal)?, display, checksums, time_limit })
+    Ok(Settings { options, access: access(values, stderr_is_terminal)?, display, checksums, digests, time_limit })
 }
 
 /// `-t`.

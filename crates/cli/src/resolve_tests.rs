@@ -197,7 +197,7 @@ fn bad_values_name_the_option_and_the_remedy() {
          "-c20 a b", "-cmax a b", "--quiet -P 1 a b", "--quiet -v a b", "--checksums - --json a b", "--ssh-port 0 a b", "h:a g:b c",
          "h:a b c", "--checksums= a b", "-S= a b", "--ssh-option= a b",
          "-m 8 a b", "-m / a b", "-m 17777 a b", "-m 0 a b", "-q 256 a b", "-b 0 a b", "-b +65 a b", "-B 1 a b", "-w = a b", "-U =1m a b", "-t 0 a b", "-t soon a b", "--bwlimit x a b", "--bwlimit 1g0 a b",
-         "-l= a b", "-d g:x h:a b", "--rsh=rsh a b", "-L x a b", "-E md5 a b", "-I list b", "-fO a b", "-kK a b", "-k --no-keep a b", "-a/j --no-resume a b",
+         "-l= a b", "-d g:x h:a b", "--rsh=rsh a b", "-L x a b", "-I list b", "-fO a b", "-kK a b", "-k --no-keep a b", "-a/j --no-resume a b",
          "-B 1m --frame 1m a b", "-w 1m -U 1m a b", "-x 1m --bwlimit 1 a b", "-pm 644 a b", "-os4 a b", "-ou st a b", "--quiet -V a b"]
             .map(|line| format!("$ haul {line}\n{}", plan_of(line, false).unwrap_err()))
             .join("\n\n"),
@@ -363,10 +363,6 @@ fn bad_values_name_the_option_and_the_remedy() {
         $ haul -L x a b
         -L: haul does not write NetLogger's events
         --json gives the events of a copy, one object a line
-
-        $ haul -E md5 a b
-        --checksum: other digests than BLAKE3 are not there yet
-        --checksums FILE writes BLAKE3, which every copy is compared with
 
         $ haul -I list b
         --infiles: lists of sources are not there yet

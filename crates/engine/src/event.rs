@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use haul_proto::wire::report::Counters;
 
-use crate::spec::{Cipher, Method};
+use crate::spec::{Algorithm, Cipher, Method};
 
 /// Receives events, in order, from the controller's thread. It must not block for long: the job waits for it.
 pub trait Observer {
@@ -67,6 +67,17 @@ pub enum Event {
         size: u64,
         /// BLAKE3 of the whole file; absent for a file that was there already.
         digest: Option<[u8; 32]>,
+    },
+    /// A digest of a file that was asked for beside BLAKE3. Of what the target has, when it has its name; of what the source
+    /// has, when all of it was read.
+    Checksum {
+        /// Path as the user would name it: at the source, where it is computed there; else from the operand down. Bytes, not
+        /// text.
+        path: Vec<u8>,
+        /// Which.
+        algorithm: Algorithm,
+        /// The digest, as long as that has bytes.
+        digest: Vec<u8>,
     },
     /// An earlier run had left a part of this file: it is gone on with.
     Resumed {

@@ -8,6 +8,7 @@
 
 pub mod bootstrap;
 pub mod cancel;
+pub mod checksum;
 pub mod codec;
 pub mod copy;
 mod crossing;

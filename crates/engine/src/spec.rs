@@ -10,7 +10,9 @@ use haul_proto::wire::limits::SILENCE_MS;
 
 pub use crate::network::{Callback, Family, Network};
 pub use crate::storage::null::{NOTHING as NULL_TARGET, is_null, names_null};
+pub use haul_proto::checksum::Algorithm;
 pub use haul_proto::compression::{Method, Policy};
+pub use haul_proto::expected::Expected;
 pub use haul_proto::need::InTheWay;
 pub use haul_proto::wire::rules::{LeaveOut, Modes};
 pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, Verify};
@@ -240,8 +242,32 @@ pub struct Options {
     pub source_pipe: Option<Piped>,
     /// The target is a pipe.
     pub target_pipe: Option<Piped>,
+    /// `-E`: a digest of each file, beside BLAKE3 ([`crate::event::Event::Checksum`]).
+    pub checksum: Option<Checksum>,
     /// Bytes that one key seals before the next is derived; `None` for the protocol's own limit. For tests.
     pub rekey_bytes: Option<u64>,
+}
+
+/// A digest of each file that is copied.
+#[derive(Debug, Clone)]
+pub struct Checksum {
+    /// Which.
+    pub algorithm: Algorithm,
+    /// Of what the source reads, and not of what the target writes.
+    pub at_source: bool,
+    /// What it has to be, or the file does not get its name.
+    pub against: Against,
+}
+
+/// What a digest is held against.
+#[derive(Debug, Clone)]
+pub enum Against {
+    /// Nothing: it is told.
+    Nothing,
+    /// This, whatever the file.
+    Value(Vec<u8>),
+    /// The line of the file's name, at the target; of a file without a line, nothing. To be sorted.
+    Lines(Arc<Expected>),
 }
 
 /// An end of a copy that is no file: read or written from its beginning to its end, once.
@@ -321,6 +347,7 @@ impl Default for Options {
             cpus: Vec::new(),
             source_pipe: None,
             target_pipe: None,
+            checksum: None,
             rekey_bytes: None,
         }
     }

@@ -34,6 +34,7 @@ pub fn settings() -> SessionSettings {
         all_paths: false,
         ports: None,
         silence_ms: 12_000,
+        checksum: None,
     }
 }
 

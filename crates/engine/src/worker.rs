@@ -245,6 +245,10 @@ impl Worker {
                 return Err("an end of a copy was asked to measure".into());
             }
             ControllerMessage::Measure(request) => self.measure(&request),
+            ControllerMessage::Expected(lines) => {
+                let target = self.target.as_mut().and_then(Arc::get_mut);
+                target.ok_or("told of lines when there was no target to be begun")?.expect_lines(&lines)?;
+            }
             ControllerMessage::Rate(bytes_per_s) => {
                 self.source.as_ref().ok_or("told a rate before there was a source")?.set_rate(bytes_per_s);
             }
@@ -370,6 +374,9 @@ impl Worker {
     fn begin(&mut self, skip: Option<(u64, u64)>) -> Result<(), String> {
         if let (Some(source), Some((device, inode))) = (&self.source, skip) {
             source.leave_out(Identity { device, inode });
+        }
+        if let Some(target) = self.target.as_mut().and_then(Arc::get_mut) {
+            target.has_all_lines();
         }
         let ends = match (&self.source, &self.target) {
             (Some(source), None) => Ends::Source(Arc::clone(source)),

@@ -7,10 +7,12 @@
 
 pub mod advice;
 pub mod candidates;
+pub mod checksum;
 pub mod codec;
 pub mod compression;
 pub mod cpus;
 pub mod diagnose;
+pub mod expected;
 pub mod forecast;
 pub mod group;
 pub mod ids;

@@ -5,15 +5,18 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use haul_proto::checksum::Algorithm;
 use haul_proto::codec::Writer;
 use haul_proto::compression::Policy;
 use haul_proto::cpus::Cpus;
+use haul_proto::expected::Expected;
 use haul_proto::ids::{EntryId, JobId, JobNumber, PathId, StreamId};
 use haul_proto::integrity::{FrameLen, FrameTree, frame_crc};
 use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp, Version};
 use haul_proto::need::InTheWay;
 use haul_proto::path::Name;
 use haul_proto::wire::address::LocalAddress;
+use haul_proto::wire::checksum::{Against, Checksum};
 use haul_proto::wire::compressed::{Codec, Compressed, decode_trailer, encode_trailer};
 use haul_proto::wire::feature::Features;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer};
@@ -154,6 +157,7 @@ fn settings() -> SessionSettings {
         all_paths: false,
         ports: Some((5031, 5039)),
         silence_ms: 12_000,
+        checksum: None,
     }
 }
 
@@ -177,8 +181,9 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         compare: false,
     };
     let operand = Operand { name: Some(name("run7")), directory: true, device: 2049, inode: 12 };
+    let checksum = Some(Checksum { algorithm: Algorithm::Crc32, at_source: false, against: Against::Lines });
     let target = TargetRequest {
-        settings: settings(),
+        settings: SessionSettings { checksum, ..settings() },
         path: b"/archive/".to_vec(),
         operands: vec![operand],
         source_boot: [0xbb; 16],
@@ -214,8 +219,15 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         ("Begin, with a directory", ControllerMessage::Begin { skip: Some((2049, 13)) }),
         ("Cancel", ControllerMessage::Cancel),
         ("Rate", ControllerMessage::Rate(25 << 20)),
+        ("Expected", ControllerMessage::Expected(expected())),
         ("Measure", ControllerMessage::Measure(measure())),
     ]
+}
+
+fn expected() -> Vec<u8> {
+    let mut lines = Expected::new(Algorithm::Crc32);
+    lines.add(b"run7/a", &[0x35, 0x24, 0x41, 0xc2]).expect("one line");
+    lines.pieces(1).flatten().copied().collect()
 }
 
 fn measure() -> MeasureRequest {
@@ -380,7 +392,7 @@ macro_rules! check_limits {
 #[test]
 fn limits_are_in_the_table() {
     let checked = check_limits!(
-        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX FRAME_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX COMPARES_MAX LARGE_IN_FLIGHT_MAX FLOW_AHEAD SYMLINK_MAX DIFFERENCES_MAX DIFFERING_RANGES_MAX TEXT_MAX PATH_MAX OPERANDS_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX BEAT_MS SILENCE_MS MEASURE_MS_MAX CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX UNDER_WAY_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX STREAM_FIGURES_MAX
+        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX FRAME_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX COMPARES_MAX LARGE_IN_FLIGHT_MAX FLOW_AHEAD SYMLINK_MAX DIFFERENCES_MAX DIFFERING_RANGES_MAX TEXT_MAX PATH_MAX OPERANDS_MAX CHECKSUM_MAX EXPECTED_LINES_MAX EXPECTED_PIECE_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX BEAT_MS SILENCE_MS MEASURE_MS_MAX CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX UNDER_WAY_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX STREAM_FIGURES_MAX
     );
     let there = LIMITS.lines().filter_map(|line| line.strip_prefix("pub const ")?.split(':').next());
     assert_eq!(there.collect::<Vec<_>>(), checked);

@@ -218,6 +218,7 @@ fn settings() -> SessionSettings {
         all_paths: false,
         ports: None,
         silence_ms: 60_000,
+        checksum: None,
     }
 }
 

@@ -22,6 +22,9 @@ fn words(row: &Row) -> &'static [&'static str] {
         ("cache", _) => &["keep", "drop"],
         ("cipher", _) => &["auto", "aes-256-gcm", "aes-128-gcm", "chacha20-poly1305"],
         ("verify", _) => &["memory", "disk"],
+        ("checksum" | "checksum-alg", _) => {
+            &["a32", "c32", "md5", "crc32c", "crc64nvme", "sha1", "sha256", "sha512", "xxh3", "blake3"]
+        }
         _ => &[],
     }
 }
@@ -110,6 +113,13 @@ pub fn fish() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_digest_is_a_word() {
+        let row = COPY.iter().find(|row| row.id == "checksum").unwrap();
+        let names: Vec<_> = haul_engine::spec::Algorithm::all().map(|algorithm| algorithm.name()).collect();
+        assert_eq!(words(row), names);
+    }
 
     #[test]
     fn every_shell_knows_every_option_and_command() {

@@ -429,6 +429,15 @@ mod tests {
                                         disk when haul is done; data: only what is in them;
                                         none; d and dd are bbcp's data and full
                   --checksums FILE      lines for b3sum --check (-: standard output)
+                  --checksum-alg ALG    which digest these lines have, or those of --expect:
+                                        one of -E, in the form of sha256sum and its like
+                  --expect FILE         hold each file against its line in FILE (as of
+                                        sha256sum or b3sum) before it has its name; what has
+                                        no line, or no file, is named
+              -E, --checksum ALG        print ALG of each file at the target, with %ALG at
+                                        the source: a32, c32, md5, crc32c, crc64nvme, sha1,
+                                        sha256, sha512, xxh3, blake3; ALG=FILE adds it to
+                                        FILE, ALG=VALUE fails files that have another
 
             Showing:
               -P, --progress SECONDS    a progress line every SECONDS, in bbcp's form
@@ -565,8 +574,8 @@ mod tests {
             host's name before a pattern (* and ?), that before what is for all hosts.
             --OPTION=default is as if nothing had said OPTION. These cannot be in a file:
 
-              force omit dirbase pipe realtime config rsh checksums vverbose debug
-              version license help
+              force omit dirbase pipe realtime config rsh checksums checksum-alg expect
+              checksum vverbose debug version license help
             "#);
     }
 

@@ -195,6 +195,9 @@ pub const COPY: &[Row] = &[
     row("verify", None, Takes::One("HOW"), Section::Verifying, "memory: the target hashes what it writes, too;\ndisk: it reads back what it has written, past the\npage cache, and has sent again what differs"),
     row("fsync", Some('y'), FSYNC, Section::Verifying, "full (default): files and their names are on the\ndisk when haul is done; data: only what is in them;\nnone; d and dd are bbcp's data and full").or("sync").bbcp_as("sync", 4),
     row("checksums", None, Takes::One("FILE"), Section::Verifying, "lines for b3sum --check (-: standard output)").essential().of_one_job(),
+    row("checksum-alg", None, Takes::One("ALG"), Section::Verifying, "which digest these lines have, or those of --expect:\none of -E, in the form of sha256sum and its like").of_one_job(),
+    row("expect", None, Takes::One("FILE"), Section::Verifying, "hold each file against its line in FILE (as of\nsha256sum or b3sum) before it has its name; what has\nno line, or no file, is named").of_one_job(),
+    row("checksum", Some('E'), Takes::One("ALG"), Section::Verifying, "print ALG of each file at the target, with %ALG at\nthe source: a32, c32, md5, crc32c, crc64nvme, sha1,\nsha256, sha512, xxh3, blake3; ALG=FILE adds it to\nFILE, ALG=VALUE fails files that have another").bbcp(5).of_one_job(),
     row("progress", Some('P'), Takes::One("SECONDS"), Section::Showing, "a progress line every SECONDS, in bbcp's form").bbcp(4).essential(),
     row("json", None, Takes::Nothing, Section::Showing, "events on standard output, one object a line").essential(),
     row("quiet", None, Takes::Nothing, Section::Showing, "nothing but errors").essential(),
@@ -213,7 +216,6 @@ pub const COPY: &[Row] = &[
     row("nodns", Some('n'), Takes::Nothing, Section::Accepted, "addresses are never looked up").bbcp(1),
     row("netlogger", Some('L'), Takes::One("OPTIONS"), Section::Unlisted, "NetLogger").letter_only().bbcp_letter().refused("haul does not write NetLogger's events\n--json gives the events of a copy, one object a line").of_one_job(),
     row("dry-run", None, Takes::Nothing, Section::Unlisted, "show what would be copied").refused("haul cannot show what it would copy without copying it yet\nhaul status PATH shows what earlier copies have left unfinished").of_one_job(),
-    row("checksum", Some('E'), Takes::One("ALGORITHM"), Section::Unlisted, "digests").bbcp(5).refused("other digests than BLAKE3 are not there yet\n--checksums FILE writes BLAKE3, which every copy is compared with").of_one_job(),
     row("infiles", Some('I'), Takes::One("FILE"), Section::Unlisted, "sources from a file").bbcp(2).refused("lists of sources are not there yet\nxargs -a FILE sh -c 'haul \"$@\" TARGET' haul does the same").of_one_job(),
 ];
 

@@ -1,22 +1,26 @@
 //! `haul SOURCE... TARGET`: runs a job and shows it.
 
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context;
 use haul_engine::cancel::Cancel;
 use haul_engine::error::{Error, Outcome};
 use haul_engine::event::{Event, Observer};
 use haul_engine::rate::RateHandle;
-use haul_engine::spec::Job;
+use haul_engine::spec::{Against, Algorithm, Checksum, Job, Options, Piped};
 use haul_proto::path::escape;
 
 use crate::args::values::Values;
 use crate::checksums::Checksums;
 use crate::exit::Exit;
-use crate::resolve::{Plan, plan};
-use crate::show::{self, Show};
+use crate::manifest::Manifest;
+use crate::manifest::line::Form;
+use crate::resolve::{Mode, Plan, Told, plan};
+use crate::show::{self, Half, Show};
 use crate::signals::Watch;
 use crate::terminal;
 
@@ -34,11 +38,15 @@ pub fn carry_out(plan: Plan) -> anyhow::Result<Exit> {
 }
 
 /// Runs the job of `plan` and shows all that the user asked to see of it.
-pub fn perform(plan: Plan, cancel: &Cancel, rate: &RateHandle, watch: &Watch) -> anyhow::Result<Exit> {
-    let checksums = plan.checksums.as_deref().map(create_checksums).transpose()?;
+pub fn perform(mut plan: Plan, cancel: &Cancel, rate: &RateHandle, watch: &Watch) -> anyhow::Result<Exit> {
+    let manifest = match plan.digests.expected.take() {
+        Some((file, algorithm)) => Some(expect(&file, algorithm, &mut plan.job.options)?),
+        None => None,
+    };
+    let writers = writers(&plan)?;
     let mut show = show::new(&plan.display, &title(&plan.job), &plan.job.target.path)?;
     plan.notes.iter().for_each(|note| show.event(&Event::Notice(note.clone())));
-    let mut audience = Audience { show, checksums };
+    let mut audience = Audience { show, writers, manifest };
     let outcome = watch.during(|| haul_engine::copy::run(plan.job, super::program(), cancel, rate, &mut audience));
     Ok(audience.close(match watch.time_is_up() {
         Some(text) => outcome.map_err(|_| Error::Broken(text)),
@@ -47,9 +55,46 @@ pub fn perform(plan: Plan, cancel: &Cancel, rate: &RateHandle, watch: &Watch) ->
     }))
 }
 
-fn create_checksums(to: &Path) -> anyhow::Result<Checksums> {
-    let shown = escape(to.as_os_str().as_bytes());
-    Checksums::create(to).with_context(|| shown).map_err(|error| anyhow::anyhow!("--checksums {error:#}"))
+/// Reads what files are held against, and says so to the job.
+fn expect(file: &Path, algorithm: Option<Algorithm>, options: &mut Options) -> anyhow::Result<Manifest> {
+    let manifest = Manifest::read(file, algorithm).map_err(|error| anyhow::anyhow!("--expect {error}"))?;
+    let algorithm = manifest.lines.algorithm();
+    let against = Against::Lines(Arc::clone(&manifest.lines));
+    let other = options.checksum.as_ref().map(|checksum| checksum.algorithm).filter(|asked| *asked != algorithm);
+    if let Some(other) = other {
+        let (has, wants) = (algorithm.name(), other.name());
+        anyhow::bail!("--expect has {has}, and another option wants {wants}: one digest is computed at a time");
+    }
+    options.checksum = Some(Checksum { algorithm, at_source: false, against });
+    Ok(manifest)
+}
+
+/// Everyone who writes lines of digests.
+fn writers(plan: &Plan) -> anyhow::Result<Vec<Checksums>> {
+    let mut writers = Vec::new();
+    let named = |option: &str, to: &Path, made: io::Result<Checksums>| {
+        let shown = escape(to.as_os_str().as_bytes());
+        made.with_context(|| shown).map_err(|error| anyhow::anyhow!("{option} {error:#}"))
+    };
+    if let Some(to) = &plan.checksums {
+        let form = if plan.digests.of_lines.is_some() { Form::Coreutils } else { Form::B3sum };
+        writers.push(named("--checksums", to, Checksums::create(to, form))?);
+    }
+    if let Some((algorithm, told)) = &plan.digests.told {
+        let form = Form::Bbcp(*algorithm);
+        match told {
+            Told::Added(to) => writers.push(named("--checksum", to, Checksums::append(to, form))?),
+            Told::Shown if plan.display.mode == Mode::Json => {}
+            Told::Shown if matches!(plan.job.options.target_pipe, Some(Piped::Standard(_))) => {
+                writers.push(Checksums::on_standard_error(form));
+            }
+            Told::Shown => {
+                let to = Path::new("-");
+                writers.push(named("--checksum", to, Checksums::create(to, form))?);
+            }
+        }
+    }
+    Ok(writers)
 }
 
 /// A job that was told to stop may fail in many ways; the reason is the same for all of them.
@@ -71,30 +116,40 @@ fn title(job: &Job) -> String {
 /// Everyone who listens to the job.
 struct Audience {
     show: Box<dyn Show>,
-    checksums: Option<Checksums>,
+    writers: Vec<Checksums>,
+    manifest: Option<Manifest>,
 }
 
 impl Observer for Audience {
     fn event(&mut self, event: &Event) {
         self.show.event(event);
-        if let (Event::FileDone { path, digest, .. }, Some(checksums)) = (event, &mut self.checksums)
-            && let Some(complaint) = checksums.add(path, digest.as_ref())
-        {
+        for complaint in self.writers.iter_mut().filter_map(|writer| writer.event(event)) {
             self.show.complain(&complaint);
+        }
+        let is_unlisted = self.manifest.as_mut().is_some_and(|manifest| manifest.event(event));
+        if let Event::Checksum { path, .. } = event
+            && is_unlisted
+        {
+            self.show.without_other_half(Half::File, path);
         }
     }
 }
 
 impl Audience {
     /// Ends all output; what could not be written makes a good job a failed one.
-    fn close(mut self, outcome: Outcome) -> Exit {
+    fn close(mut self, mut outcome: Outcome) -> Exit {
+        if let (Some(manifest), Ok(summary)) = (self.manifest.take(), &mut outcome) {
+            let halves = manifest.halves();
+            halves.unmet.iter().for_each(|path| self.show.without_other_half(Half::Line, path));
+            halves.messages.iter().for_each(|message| self.show.complain(message));
+            summary.failed += halves.count;
+        }
         let mut incomplete = false;
         if let Err(error) = self.show.finish(&outcome) {
             self.show.complain(&format!("standard output: some events could not be written: {error}"));
             incomplete = true;
         }
-        if let (Some(checksums), Ok(_)) = (self.checksums, &outcome) {
-            let report = checksums.finish();
+        for report in self.writers.into_iter().filter(|_| outcome.is_ok()).map(Checksums::finish) {
             report.messages.iter().for_each(|message| self.show.complain(message));
             incomplete |= report.incomplete;
         }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use haul_engine::spec::{Job, Options};
 
 use super::{
-    CPUS_END, Mode, Plan, access, cache, check_hosts, display, ends, frame, progress_every, streams, symlinks,
+    CPUS_END, Digests, Mode, Plan, access, cache, check_hosts, display, ends, frame, progress_every, streams, symlinks,
     time_limit, unbuffered,
 };
 use crate::args::UsageError;
@@ -38,7 +38,14 @@ pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bo
         ..defaults
     };
     let job = Job { sources, target, options, access: access(values, stderr_is_terminal)? };
-    Ok(Plan { job, display, checksums: None, time_limit: time_limit(values)?, notes: Vec::new() })
+    Ok(Plan {
+        job,
+        display,
+        checksums: None,
+        digests: Digests::default(),
+        time_limit: time_limit(values)?,
+        notes: Vec::new(),
+    })
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ impl Human {
             | Event::Again { .. } => self.level >= Level::Normal,
             Event::Connected { .. } | Event::Moved { .. } => self.level >= Level::Verbose,
             Event::FileDone { .. } => self.level >= Level::Files,
-            Event::Progress(_) | Event::Stopped(_) => false,
+            Event::Progress(_) | Event::Stopped(_) | Event::Checksum { .. } => false,
         }
     }
 }
@@ -103,7 +103,7 @@ impl Observer for Human {
                 let end = if digest.is_some() { "done" } else { "there already" };
                 self.text.notice(&format!("{path}: {end}, {}", super::units::size(*size)));
             }
-            Event::Progress(_) => {}
+            Event::Progress(_) | Event::Checksum { .. } => {}
         }
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::human::Human;
 use super::units::bytes_per_s;
-use super::{Show, differences, load, names, verdict};
+use super::{Half, Show, differences, load, names, verdict};
 use crate::exit::Exit;
 
 /// Lines of JSON; what failed is said in words, too.
@@ -41,7 +41,7 @@ impl Json {
 
 impl Observer for Json {
     fn event(&mut self, event: &Event) {
-        let at_once = !matches!(event, Event::FileDone { .. });
+        let at_once = !matches!(event, Event::FileDone { .. } | Event::Checksum { .. });
         self.send(line(event), at_once);
         self.human.event(event);
     }
@@ -50,6 +50,14 @@ impl Observer for Json {
 impl Show for Json {
     fn complain(&mut self, message: &str) {
         self.human.complain(message);
+    }
+
+    fn without_other_half(&mut self, half: Half, path: &[u8]) {
+        let event = match half {
+            Half::File => "unlisted",
+            Half::Line => "unmet",
+        };
+        self.send(Line::new(event).path(path), false);
     }
 
     fn finish(&mut self, outcome: &Outcome) -> io::Result<()> {
@@ -80,6 +88,9 @@ fn line(event: &Event) -> Line {
         Event::Progress(progress) => progress_line(progress),
         Event::FileDone { path, size, digest } => {
             Line::new("file").path(path).with("bytes", *size).with("blake3", digest.map(|digest| hex(&digest)))
+        }
+        Event::Checksum { path, algorithm, digest } => {
+            Line::new("checksum").path(path).with("algorithm", algorithm.name()).with("digest", hex(digest))
         }
         Event::Resumed { path, size, held, damaged, compared } => Line::new("resumed")
             .path(path)

@@ -33,10 +33,22 @@ use text::Text;
 /// Bytes of events that are collected before they are written, unless one of them cannot wait.
 const EVENT_BUFFER: usize = 64 << 10;
 
+/// What is there without what belongs to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Half {
+    /// A file.
+    File,
+    /// A line.
+    Line,
+}
+
 /// A form of output.
 pub trait Show: Observer {
     /// Says something that the engine does not know of.
     fn complain(&mut self, message: &str);
+
+    /// With `--expect`: a file has no line, or a line no file. What is shown as words is complained of at the end.
+    fn without_other_half(&mut self, _half: Half, _path: &[u8]) {}
 
     /// Shows the result and ends. Fails only where lines were for a program and could not be written.
     fn finish(&mut self, outcome: &Outcome) -> io::Result<()>;

@@ -20,6 +20,7 @@ use haul_proto::diagnose::watch::Watch;
 use haul_proto::diagnose::{Case, Verdict, diagnose};
 use haul_proto::need::InTheWay;
 use haul_proto::path::Name;
+use haul_proto::wire::limits::EXPECTED_PIECE_MAX;
 use haul_proto::wire::load::{Load, StreamFigures};
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::{Counters, Final, WorkerMessage};
@@ -42,7 +43,7 @@ use crate::cancel::Cancel;
 use crate::error::{Error, GO_ON, Outcome};
 use crate::event::{Advised, Comparison, Compression, Event, Observer, Progress, Summary, Way};
 use crate::shown::own_name;
-use crate::spec::{Fsync, Job, Location, Piped, Program, Verify};
+use crate::spec::{Against, Checksum, Fsync, Job, Location, Piped, Program, Verify};
 
 pub use self::repeat::run;
 
@@ -255,6 +256,7 @@ impl Copy<'_> {
             compare: options.compare.then(|| links(options.symlinks)),
         };
         self.workers.send(Role::Target, &ControllerMessage::Target(target))?;
+        self.send_expected()?;
         let one = self.workers.is_one();
         // The target begins before the source: what the source offers at once must not reach it earlier.
         if !one {
@@ -282,6 +284,15 @@ impl Copy<'_> {
         let way = std::mem::take(&mut self.way);
         let cipher = matches!(way, Way::Tcp { .. } | Way::Ssh { .. }).then_some(cipher);
         Ok(self.summary(begun, finals, way, cipher))
+    }
+
+    /// Tells the target what files are held against.
+    fn send_expected(&mut self) -> Result<(), Error> {
+        let Some(Checksum { against: Against::Lines(lines), .. }) = &self.job.options.checksum else { return Ok(()) };
+        for piece in lines.pieces(EXPECTED_PIECE_MAX / lines.record_bytes()) {
+            self.workers.send(Role::Target, &ControllerMessage::Expected(piece.to_vec()))?;
+        }
+        Ok(())
     }
 
     /// What an earlier attempt of this job has made is there and the same, and nothing to report.
@@ -413,6 +424,13 @@ impl Copy<'_> {
             }
             WorkerMessage::Paths { in_use, because } if role == Role::Source => self.takes(in_use, because),
             WorkerMessage::FileDone { path, size, digest } => self.tell(Event::FileDone { path, size, digest }),
+            WorkerMessage::Checksum { path, digest } => {
+                let asked = self.job.options.checksum.as_ref().map(|checksum| checksum.algorithm);
+                let algorithm = asked.filter(|algorithm| algorithm.bytes() == digest.len());
+                let algorithm = algorithm
+                    .ok_or_else(|| Error::Connect(format!("{} told a digest that was not asked for", host())))?;
+                self.tell(Event::Checksum { path, algorithm, digest });
+            }
             WorkerMessage::Resumed { path, size, held, damaged, compared } => {
                 self.tell(Event::Resumed { path, size, held, damaged, compared });
             }

@@ -3,6 +3,7 @@
 use haul_proto::cpus::Cpus;
 use haul_proto::ids::{JobId, JobNumber};
 use haul_proto::integrity::FrameLen;
+use haul_proto::wire::checksum as wire;
 use haul_proto::wire::handshake::Suite;
 use haul_proto::wire::limits::{CPUS_MAX, REKEY_BYTES, STREAMS_MAX};
 use haul_proto::wire::request::{Links, SessionSettings};
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use super::workers::{Role, Workers};
 use crate::error::Error;
-use crate::spec::{Cipher, Host, Job, Location, Network, Symlinks};
+use crate::spec::{Against, Checksum, Cipher, Host, Job, Location, Network, Symlinks};
 use crate::stream::handshake::random;
 
 /// Most streams that a job begins with unless more are asked for.
@@ -55,6 +56,7 @@ pub fn session_settings(job: &Job, workers: &Workers) -> Result<SessionSettings,
         all_paths: options.network.all_paths,
         ports: ports(&options.network),
         silence_ms: workers_silence_ms(job.access.silence),
+        checksum: options.checksum.as_ref().map(checksum),
     })
 }
 
@@ -114,6 +116,15 @@ pub fn links(symlinks: Symlinks) -> Links {
         Symlinks::Follow => Links::Follow,
         Symlinks::Ignore => Links::Ignore,
     }
+}
+
+fn checksum(asked: &Checksum) -> wire::Checksum {
+    let against = match &asked.against {
+        Against::Nothing => wire::Against::Nothing,
+        Against::Value(value) => wire::Against::Value(value.clone()),
+        Against::Lines(_) => wire::Against::Lines,
+    };
+    wire::Checksum { algorithm: asked.algorithm, at_source: asked.at_source, against }
 }
 
 /// The same for every run of the same copy.

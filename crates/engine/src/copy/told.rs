@@ -44,6 +44,7 @@ impl<'a> Told<'a> {
                 // That a file is there already is no news of one that was copied; another content is.
                 digest.map_or(file, |digest| self.remember(("digest", path, digest)))
             }
+            Event::Checksum { path, digest, .. } => self.remember(("checksum", path, digest)),
             Event::FileFailed { path, host, message } => self.remember(("failed", path, host, message)),
             Event::Differs { path, host, differences } => self.remember(("differs", path, host, differences)),
             Event::Skipped { path, reason } => self.remember(("skipped", path, reason)),

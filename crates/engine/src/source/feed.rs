@@ -3,6 +3,7 @@
 
 use haul_proto::integrity::FrameLen;
 use haul_proto::manifest::Stamp;
+use rustix::fs::{FileType, fstat, tell};
 use rustix::pipe::fcntl_setpipe_size;
 use std::collections::BTreeMap;
 use std::io;
@@ -25,6 +26,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub struct Spring {
     fd: OwnedFd,
     program: Option<Program>,
+    /// Where it begins in a file, which can be read again.
+    begins: Option<u64>,
     /// It is a file, and has ended when it has not grown for so long.
     quiet: Option<Duration>,
 }
@@ -34,12 +37,14 @@ impl Spring {
     pub fn new(fd: OwnedFd, program: Option<Program>) -> Self {
         // It is no pipe, or has all that this user may have.
         let _ = fcntl_setpipe_size(&fd, PIPE_BYTES);
-        Self { fd, program, quiet: None }
+        let is_file = fstat(&fd).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_file());
+        let begins = if is_file { tell(&fd).ok() } else { None };
+        Self { fd, program, begins, quiet: None }
     }
 
     /// A file that grows.
     pub fn following(file: OwnedFd, quiet: Duration) -> Self {
-        Self { fd: file, program: None, quiet: Some(quiet) }
+        Self { quiet: Some(quiet), ..Self::new(file, None) }
     }
 
     /// Whether it is a file that grows.
@@ -61,7 +66,7 @@ impl Spring {
             len += more;
             if more > 0 {
                 since = Instant::now();
-            } else if Look::at_fd(&self.fd)?.size < rustix::fs::tell(&self.fd).map_err(io::Error::from)? {
+            } else if Look::at_fd(&self.fd)?.size < tell(&self.fd).map_err(io::Error::from)? {
                 return Err(Trouble::Failed("it became shorter while it was followed".into()));
             }
         }
@@ -97,7 +102,9 @@ impl Kept {
 }
 
 struct KeptFrame {
+    /// Nothing where it can be read again.
     bytes: Vec<u8>,
+    len: usize,
     is_only: bool,
 }
 
@@ -165,20 +172,47 @@ impl Feed {
         Ok(Portion { len, end: has_ended.then(|| (size, now())) })
     }
 
+    /// Whether what was read is gone from where it was read.
+    fn is_read_once(&self) -> bool {
+        self.pipe.as_ref().is_some_and(|pipe| pipe.begins.is_none())
+    }
+
     /// Keeps a frame, and forgets those before `written`.
     pub fn keep(&self, index: u64, payload: &[u8], is_only: bool, written: u64) {
         let mut bytes = lock(&self.kept).room(written);
         bytes.clear();
-        bytes.extend_from_slice(payload);
-        lock(&self.kept).frames.insert(index, KeptFrame { bytes, is_only });
+        if self.is_read_once() {
+            bytes.extend_from_slice(payload);
+        }
+        lock(&self.kept).frames.insert(index, KeptFrame { bytes, len: payload.len(), is_only });
     }
 
-    /// Copies a frame that was kept into `room`: its length, and whether it is the only one. `None` where it is not kept.
-    pub fn kept(&self, index: u64, room: &mut [u8]) -> Option<(usize, bool)> {
+    /// A frame that was kept, into `room`: its length, and whether it is the only one. `None` where it is not kept. What
+    /// is another one by now is found out at the end: the whole flow's digest is of what was read first.
+    pub fn kept(
+        &self,
+        item: &Item,
+        frame: FrameLen,
+        index: u64,
+        room: &mut [u8],
+    ) -> Result<Option<(usize, bool)>, Trouble> {
         let kept = lock(&self.kept);
-        let KeptFrame { bytes, is_only } = kept.frames.get(&index)?;
-        room.get_mut(..bytes.len())?.copy_from_slice(bytes);
-        Some((bytes.len(), *is_only))
+        let Some(&KeptFrame { ref bytes, len, is_only }) = kept.frames.get(&index) else { return Ok(None) };
+        let room = room.get_mut(..len).ok_or_else(|| Trouble::Failed("a frame is longer than a frame".into()))?;
+        if self.is_read_once() {
+            room.copy_from_slice(bytes);
+        } else {
+            drop(kept);
+            let offset = index.saturating_mul(frame.get().into());
+            let len = match &self.pipe {
+                Some(file) => read_at(&file.fd, room, file.begins.unwrap_or(0).saturating_add(offset))?,
+                None => read_at(&**item.open_shared()?.fd(), room, offset)?,
+            };
+            if len < room.len() {
+                return Err(Trouble::Changed);
+            }
+        }
+        Ok(Some((len, is_only)))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::storage::calls::write_on;
+use std::io::{Seek, SeekFrom, Write};
 use std::thread;
 
 const F: usize = 256 << 10;
@@ -41,14 +42,43 @@ fn every_frame_but_the_last_is_full_and_the_end_is_seen_with_it_where_it_is_shor
 
 #[test]
 fn what_is_kept_comes_back_until_it_is_written() {
-    let feed = Feed::of_file();
+    let (reading, _writing) = rustix::pipe::pipe().unwrap();
+    let spring = Arc::new(Spring::new(reading, None));
+    let (feed, item) = (Feed::of_pipe(Arc::clone(&spring)), Item::pipe(0, spring));
+    let frame = FrameLen::new(256 << 10).unwrap();
+    let kept = |index, room: &mut [u8]| feed.kept(&item, frame, index, room).ok();
     for index in 0..5 {
         feed.keep(index, &[u8::try_from(index).unwrap(); 9], false, index.saturating_sub(2));
     }
     let mut room = [0; 9];
-    assert_eq!((feed.kept(1, &mut room), feed.kept(4, &mut room)), (None, Some((9, false))));
+    assert_eq!((kept(1, &mut room), kept(4, &mut room)), (Some(None), Some(Some((9, false)))));
     assert_eq!(room, [4; 9]);
-    assert_eq!(feed.kept(4, &mut [0; 3]), None, "no room");
+    assert_eq!(kept(4, &mut [0; 3]), None, "no room");
+}
+
+#[test]
+fn what_a_file_gave_is_read_again_and_not_kept() {
+    let bytes: Vec<u8> = (0..F + 7).map(|at| u8::try_from(at % 251).unwrap_or_default()).collect();
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(&[&b"before"[..], &bytes].concat()).unwrap();
+    file.seek(SeekFrom::Start(6)).unwrap();
+    let (kept_bytes, handle) = (file.try_clone().unwrap(), OwnedFd::from(file));
+    let spring = Arc::new(Spring::new(handle, None));
+    let (feed, item) = (Feed::of_pipe(Arc::clone(&spring)), Item::pipe(0, spring));
+    let frame = FrameLen::new(256 << 10).unwrap();
+    let mut room = vec![0; F];
+    for index in 0..2 {
+        let Portion { len, .. } = feed.read(&item, frame, index, &mut room, || true).unwrap();
+        feed.keep(index, &room[..len], false, 0);
+    }
+    assert!(lock(&feed.kept).frames.values().all(|frame| frame.bytes.is_empty()));
+    room.fill(0);
+    assert_eq!(feed.kept(&item, frame, 1, &mut room).ok(), Some(Some((7, false))));
+    assert_eq!(room[..7], bytes[F..]);
+    assert_eq!(feed.kept(&item, frame, 0, &mut room).ok(), Some(Some((F, false))));
+    assert!(room == bytes[..F], "from where it was begun, and where it stood is no matter");
+    kept_bytes.set_len(9).unwrap();
+    assert!(matches!(feed.kept(&item, frame, 1, &mut room), Err(Trouble::Changed)));
 }
 
 #[test]

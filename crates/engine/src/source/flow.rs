@@ -43,6 +43,8 @@ pub(super) fn send_next(
         }
     };
     record.set_payload_len(len);
+    // No other stream has the right to read before this frame counts as read.
+    source.pass_in_turn(&next.handle, next.index, record.payload());
     let is_only = next.index == 0 && end.is_some();
     let Some(written) = source.flow_read(next, len, end) else {
         reader.give_back(record);
@@ -68,9 +70,14 @@ pub(super) fn send_kept(
     outlet: &mut impl Outlet,
 ) -> Result<(), SendError> {
     let mut record = reader.buffer();
-    if let Some((len, is_only)) = kept.handle.feed().kept(kept.index, record.room_mut()) {
-        record.set_payload_len(len);
-        record = put(source, kept, record, is_only, outlet, false)?;
+    let frame = source.request.settings.frame;
+    match kept.handle.feed().kept(&kept.handle, frame, kept.index, record.room_mut()) {
+        Ok(Some((len, is_only))) => {
+            record.set_payload_len(len);
+            record = put(source, kept, record, is_only, outlet, false)?;
+        }
+        Ok(None) => {}
+        Err(trouble) => source.fail_flow(kept, trouble),
     }
     reader.give_back(record);
     Ok(())
@@ -91,7 +98,7 @@ fn put(
         false => crc_value(crc),
     };
     if is_first_time {
-        source.frames_read(of.entry, &[(of.index, value)], &RangeSet::new());
+        source.frames_read(of.entry, &of.handle, &[(of.index, value)], &RangeSet::new());
     }
     let offset = of.index * u64::from(settings.frame.get());
     let trailer = Trailer::Data(DataFrame { job: settings.number, entry: of.entry, offset, crc, value });
@@ -118,10 +125,13 @@ impl Source {
             add(&self.reporter.tally.bytes_found, len as u64);
             self.reporter.tally.walk_complete.fetch_or(end.is_some(), Ordering::Relaxed);
         }
-        let written = self.lock().machine.flow_read(next.entry, len > 0, end);
+        let read = self.lock().machine.flow_read(next.entry, len > 0, end);
+        if let Some((_, Some(digest))) = read {
+            self.sum_up(next.entry, &next.handle, digest);
+        }
         self.work.notify_all();
         self.outbox.notify_all();
-        written
+        read.map(|(written, _)| written)
     }
 
     /// Some of it may be where it cannot be taken back: it is not begun anew.

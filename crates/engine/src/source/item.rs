@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
 use super::feed::{Feed, Spring};
+use crate::checksum::Sum;
 use crate::fs::{Dir, Links, Look, describe};
 use crate::shown::below;
 use crate::storage::Access;
@@ -33,6 +34,10 @@ pub struct Item {
     is_null: bool,
     /// It has changed once while it was being read, and was offered anew.
     is_again: bool,
+    /// Its digest, where one is computed here.
+    pub(super) sum: OnceLock<Box<Sum>>,
+    /// The digest of a small file, once it was told.
+    pub(super) told: OnceLock<Vec<u8>>,
 }
 
 /// Why a file cannot be delivered.
@@ -87,7 +92,19 @@ impl Item {
 
     fn at(operand: u32, place: Option<Place>, size: u64, modified: Stamp) -> Self {
         let (opened, feed) = (OnceLock::new(), OnceLock::new());
-        Self { operand, place, size, modified, opened, feed, is_pipe: false, is_null: false, is_again: false }
+        Self {
+            operand,
+            place,
+            size,
+            modified,
+            opened,
+            feed,
+            is_pipe: false,
+            is_null: false,
+            is_again: false,
+            sum: OnceLock::new(),
+            told: OnceLock::new(),
+        }
     }
 
     /// The file as it is now, to be offered anew after it has changed. `None` if it was already: what goes on changing

@@ -10,6 +10,7 @@ mod offer;
 mod operand;
 mod pack;
 mod send;
+mod sum;
 #[cfg(test)]
 mod tests;
 
@@ -111,7 +112,11 @@ impl Source {
             }
         };
         let (frame, streams) = (request.settings.frame, request.settings.streams);
-        let machine = if request.compare { Machine::comparing(frame, streams) } else { Machine::new(frame, streams) };
+        let mut machine =
+            if request.compare { Machine::comparing(frame, streams) } else { Machine::new(frame, streams) };
+        if request.settings.checksum.as_ref().is_some_and(|checksum| checksum.at_source) && !request.compare {
+            machine.await_sums();
+        }
         let state =
             Mutex::new(State { machine, stopped: false, in_use: None, given_up: HashSet::new(), double_after: None });
         let (work, window, outbox) = (Signal::default(), Signal::default(), Signal::default());
@@ -339,8 +344,11 @@ impl Source {
     }
 
     /// These frames were read; some were compared and are the `same` at both ends.
-    fn frames_read(&self, entry: EntryId, values: &[(u64, [u8; 32])], same: &RangeSet) {
-        self.lock().machine.frames_read(entry, values, same);
+    fn frames_read(&self, entry: EntryId, item: &Item, values: &[(u64, [u8; 32])], same: &RangeSet) {
+        let last = self.lock().machine.frames_read(entry, values, same);
+        if let Some(digest) = last {
+            self.sum_up(entry, item, digest);
+        }
         self.outbox.notify_all();
     }
 

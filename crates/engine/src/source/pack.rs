@@ -33,6 +33,10 @@ pub(super) fn send(
         let room = &mut record.room_mut()[used..];
         match during(Stage::Open, || read_small(&file.handle, room, most)) {
             Ok(SmallRead::Whole(len, modified)) => {
+                if let Err(wrong) = source.sum_small(&file.handle, &room[..len]) {
+                    source.fail(file.entry, &file.handle, Trouble::Failed(wrong));
+                    continue;
+                }
                 let digest = if outlet.wants_values() { *blake3::hash(&room[..len]).as_bytes() } else { NO_VALUE };
                 packed.push(packed_file(file.entry, len, modified, digest));
                 used += len;

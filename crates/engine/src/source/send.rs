@@ -261,6 +261,7 @@ impl<O: Outlet> Sender<'_, O> {
                 Some(Err(error)) => return Ok(Err(error.into())),
             };
             let crc = frame_crc(record.payload());
+            source.pass(&piece.handle, index, record.payload());
             let value = match self.outlet.wants_values() {
                 true => frame.hash(piece.size, index, record.payload()),
                 false => crc_value(crc),
@@ -298,7 +299,7 @@ impl<O: Outlet> Sender<'_, O> {
                     source.all_read(&mut self.compared);
                 }
             }
-            Ok(_) => source.frames_read(entry, &values, &same),
+            Ok(_) => source.frames_read(entry, &piece.handle, &values, &same),
             Err(error) => source.fail(entry, &piece.handle, error.into()),
         }
     }

@@ -71,6 +71,7 @@ impl Target {
             self.outbox.notify_all();
             return Ok(record);
         }
+        self.pass(incoming, frame, payload);
         Ok(writer.write(self, &item, frame, record))
     }
 
@@ -83,6 +84,7 @@ impl Target {
                     let index = frame.offset / u64::from(self.request.settings.frame.get());
                     let value = self.wants_values().then_some(frame.value);
                     incoming.record(index, &journal::Record { crc: frame.crc, value });
+                    self.passed(incoming, index);
                 }
                 self.note_unsaved(item, len as u64);
                 let mut state = self.lock();
@@ -160,6 +162,7 @@ impl Target {
 
     fn write_packed(&self, file: &PackedFile, item: &Arc<Item>, bytes: &[u8]) -> Result<Whole, String> {
         let Item::File(incoming) = &**item else { return Err("it is a directory".into()) };
+        self.check_small(incoming, bytes, &file.digest)?;
         let disk = self.settling.disk_of(incoming.dir()).map_err(|error| describe(&error))?;
         let written = incoming.write_whole(self, disk.as_deref(), bytes, file.modified)?;
         let size = bytes.len() as u64;
@@ -224,7 +227,7 @@ impl Outlet for Direct<'_> {
     }
 
     fn share(&mut self, file: &Opened, entry: EntryId, size: u64, frames: Range<u64>) -> Result<bool, SendError> {
-        Ok(!self.wants_values() && self.target.share(file, entry, size, frames)?)
+        Ok(!self.wants_values() && !self.target.is_asked_for_sums() && self.target.share(file, entry, size, frames)?)
     }
 
     fn end(&mut self, _: Record) -> Result<(), SendError> {

@@ -44,7 +44,7 @@ impl Target {
         for (id, entry) in (first.0..).map(EntryId).zip(entries) {
             let answer = self.answer(entry);
             match (&answer, &entry.kind) {
-                (Answer::Partial(item), _) => claims.push(Claim { entry: id, item: Arc::clone(item) }),
+                (Answer::Partial(item), _) => claims.push(Claim::Part(id, Arc::clone(item))),
                 (Answer::Compare(item), Kind::File { size }) => {
                     let frames = 0..self.request.settings.frame.frames(*size);
                     pieces.push(Piece { entry: id, handle: Arc::clone(item), size: *size, frames, ticket: 0 });
@@ -156,7 +156,8 @@ impl Target {
     /// A device, FIFO or socket: opened when the first frame comes, written, never renamed over.
     fn answer_special(&self, path: &std::path::Path, entry: &Entry) -> Answer<Item> {
         let Some(size) = size_of(&entry.kind) else { return self.refuse_operand(Refusal::IsSpecial) };
-        match Incoming::special(path, size) {
+        // What it holds cannot always be read again, so that a digest takes it in order.
+        match Incoming::special(path, size, self.is_asked_for_sums()) {
             Ok((incoming, seekable)) => {
                 let item = Arc::new(Item::File(incoming));
                 if seekable { Answer::Needed(item) } else { Answer::NeededInOrder(item) }
@@ -225,8 +226,12 @@ impl Target {
     }
 
     fn file_stays(&self, position: &Position, size: u64) -> io::Result<()> {
-        let digest = if self.request.digest_existing { Some(digest_of(position)?) } else { None };
-        self.reporter.file_there(|| position.dir.path_of(position.name.as_bytes()), size, digest);
+        let path = || position.dir.path_of(position.name.as_bytes());
+        let digest = match self.sum_existing(path, || Ok(position.dir.open_file(&position.name, Links::Itself)?.0))? {
+            None if self.request.digest_existing => Some(digest_of(position)?),
+            digest => digest,
+        };
+        self.reporter.file_there(path, size, digest);
         Ok(())
     }
 

@@ -21,6 +21,7 @@ use super::landing::Landing;
 use super::order::Order;
 use super::proof::Part;
 use super::sink::Sink;
+use super::sum::Checking;
 use super::temporary::Unfinished;
 use crate::fs::{Dir, Look, describe};
 use crate::os::clone_range::clone_range;
@@ -53,6 +54,8 @@ pub struct Incoming {
     sent_again: OnceLock<Vec<Range<u64>>>,
     /// Its frames are written in their order, and wait here for that.
     pub(super) order: Option<Box<Order>>,
+    /// Its digest, where one is computed here.
+    pub(super) sum: Checking,
     sink: Option<Arc<Sink>>,
 }
 
@@ -118,14 +121,14 @@ impl Incoming {
         Self { recording: Some(Box::new(recording)), ..Self::at(Place::Spot(spot), size, meta, opened) }
     }
 
-    /// A device, FIFO or socket. Says whether frames may be written to it in any order.
-    pub fn special(path: &Path, size: u64) -> io::Result<(Self, bool)> {
+    /// A device, FIFO or socket. Says whether frames may be written to it in any order, unless that is not wanted.
+    pub fn special(path: &Path, size: u64, in_order: bool) -> io::Result<(Self, bool)> {
         let kind = Look::from(&rustix::fs::stat(path)?).kind;
         let opened = OnceLock::new();
         let mut seekable = false;
         if matches!(kind, FileType::CharacterDevice | FileType::BlockDevice) {
             let device = openat(CWD, path, OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())?;
-            seekable = seek(&device, SeekFrom::Current(0)).is_ok();
+            seekable = !in_order && seek(&device, SeekFrom::Current(0)).is_ok();
             let _ = opened.set(Ok(Arc::new(Opened::new(device, Access::Write)?)));
         }
         let place = Place::Special { path: path.into(), seekable };
@@ -157,6 +160,7 @@ impl Incoming {
             recording: None,
             sent_again: OnceLock::new(),
             order: None,
+            sum: Checking::default(),
             sink: None,
         }
     }
@@ -187,7 +191,8 @@ impl Incoming {
     pub fn afresh(&self) -> Self {
         let again = |recording: &Recording| Box::new(Recording::new(recording.leaf.clone(), recording.header.clone()));
         let recording = self.recording.as_deref().map(again);
-        Self { recording, ..Self::at(self.place.clone(), self.size, self.meta, OnceLock::new()) }
+        let sum = self.sum.again();
+        Self { recording, sum, ..Self::at(self.place.clone(), self.size, self.meta, OnceLock::new()) }
     }
 
     /// These frames come again, into what there is of it. Once.

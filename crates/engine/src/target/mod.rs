@@ -29,12 +29,15 @@ pub(crate) mod rivals;
 mod settle;
 mod share;
 mod sink;
+mod sum;
 pub(crate) mod temporary;
 mod waiting;
 mod whole;
 mod writer;
 
 pub use self::deliver::Direct;
+use haul_proto::checksum::Algorithm;
+use haul_proto::expected::Expected;
 use haul_proto::ids::{PathId, StreamId};
 use haul_proto::path::escape;
 use haul_proto::plan::Piece;
@@ -100,6 +103,8 @@ pub struct Target {
     settling: Settling,
     /// Cleared once the file system has refused to make files without a name.
     nameless_files: AtomicBool,
+    /// What files are held against, by their names.
+    expected: Option<Expected>,
     /// Whoever makes streams and ends them.
     wishes: OnceLock<Wishes>,
     /// Reports to the controller.
@@ -179,10 +184,14 @@ impl Target {
         let storage = request.storage;
         let journals = journals(&request)?;
         let rivals = Rivals::new(request.again);
+        let expected = sum::no_lines(&request);
         let settling = Settling::new(request.fsync, &request.settings);
         let mut machine = Machine::new(request.settings.frame);
         if request.verify == Verify::Disk {
             machine.keep_values();
+        }
+        if sum::waits_for_sums(&request) {
+            machine.await_sums();
         }
         let state = Mutex::new(State { machine, stopped: false });
         Ok(Self {
@@ -203,6 +212,7 @@ impl Target {
             sharing: Sharing::default(),
             settling,
             nameless_files: AtomicBool::new(true),
+            expected,
             wishes: OnceLock::new(),
             reporter,
         })
@@ -223,7 +233,7 @@ impl Target {
     pub fn handle_peer(&self, bytes: &[u8]) -> Result<(), ProtocolFault> {
         let message = SourceMessage::decode(bytes, self.request.settings.number)?;
         let step = self.lock().machine.handle(message)?;
-        self.take(step);
+        self.take(self.without_reading(step));
         self.outbox.notify_all();
         Ok(())
     }
@@ -261,6 +271,7 @@ impl Target {
         !self.is_both_ends.load(Ordering::Relaxed)
             || self.request.verify != Verify::Wire
             || self.request.settings.report_files
+            || self.is_asked_for(Algorithm::Blake3)
     }
 
     /// Whether everything is settled.
@@ -311,6 +322,7 @@ impl Target {
             Step::Connect(count, path) => self.wish(StreamsWish::More(count, path)),
             Step::StreamsLost(streams) => self.wish(StreamsWish::Without(streams)),
             Step::Finish(finish) => self.finish(Some(finish)),
+            Step::Sum(entry, item, size) => self.sum_up(entry, &item, size),
             Step::Abandon(entry, item, _) => {
                 if let Item::File(incoming) = &*item {
                     incoming.discard(&self.unfinished);

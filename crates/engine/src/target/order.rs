@@ -60,6 +60,9 @@ impl Order {
                 return;
             };
             drop(queue);
+            if let Item::File(incoming) = &**item {
+                target.pass_in_turn(incoming, next, record.payload());
+            }
             let written = during(stage, || write(target, item, record.payload()));
             let has_failed = written.is_err();
             let mut queue = lock(&self.0);

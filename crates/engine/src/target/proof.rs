@@ -37,12 +37,12 @@ pub struct Part {
     pub compare: bool,
 }
 
-/// A part that is answered, and to be proven.
-pub struct Claim {
-    /// The entry.
-    pub entry: EntryId,
-    /// The file.
-    pub item: Arc<Item>,
+/// What is to be read of a file before it can be whole.
+pub enum Claim {
+    /// A part that is answered, and to be proven.
+    Part(EntryId, Arc<Item>),
+    /// What has not passed of a file of so many bytes whose digest is asked for.
+    Sum(EntryId, Arc<Item>, u64),
 }
 
 /// Claims that wait to be proven.
@@ -96,24 +96,32 @@ impl Target {
     /// Proves what was claimed, one file after the other, until the job is over.
     pub fn prove_claims(&self) {
         while let Some(claim) = self.claims.next() {
-            let Item::File(incoming) = &*claim.item else { continue };
-            if let Err(error) = self.prove(&claim, incoming) {
-                self.fail_file(claim.entry, &claim.item, &describe(&error));
+            let (entry, item) = match claim {
+                Claim::Sum(entry, item, size) => {
+                    self.sum_up(entry, &item, size);
+                    continue;
+                }
+                Claim::Part(entry, item) => (entry, item),
+            };
+            let Item::File(incoming) = &*item else { continue };
+            if let Err(error) = self.prove(entry, incoming) {
+                self.fail_file(entry, &item, &describe(&error));
             }
         }
     }
 
-    fn prove(&self, claim: &Claim, incoming: &Incoming) -> io::Result<()> {
+    fn prove(&self, entry: EntryId, incoming: &Incoming) -> io::Result<()> {
         let Some(journal) = incoming.journal() else { return Err(io::Error::other("its journal is gone")) };
         let frames = self.request.settings.frame.frames(incoming.size());
         let recorded = journal.recorded(frames)?;
         // What is not even recorded can be on its way while the rest is being read.
         let gaps = gaps(&recorded, frames);
-        self.lock().machine.lacks(claim.entry, &gaps);
+        self.lock().machine.lacks(entry, &gaps);
         self.outbox.notify_all();
         let mut finding = Finding {
-            entry: claim.entry,
-            compare: incoming.is_to_be_compared(),
+            entry,
+            // Where the source computes a digest, it reads all of the file.
+            compare: incoming.is_to_be_compared() || self.has_sums_elsewhere(),
             first: 0,
             values: Vec::new(),
             held_bytes: 0,
@@ -164,6 +172,9 @@ impl Target {
                 let value = recorded
                     .filter(|_| len == Some(record.payload().len()))
                     .and_then(|recorded| self.proven(&recorded, incoming.size(), index, record.payload()));
+                if value.is_some() && !finding.compare {
+                    self.pass_held(incoming, index, record.payload());
+                }
                 reader.give_back(record);
                 match value {
                     Some(value) => finding.hold(self, index, value, len.unwrap_or(0) as u64),

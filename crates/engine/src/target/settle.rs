@@ -75,6 +75,7 @@ impl Target {
     fn complete(&self, entry: EntryId, item: &Arc<Item>, end: Box<End>) -> Result<Whole, String> {
         let Item::File(incoming) = &**item else { return Err("it is a directory".into()) };
         let disk = self.settling.disk_of(incoming.dir()).map_err(|error| describe(&error))?;
+        self.check(incoming, &end.digest)?;
         let bytes = incoming.complete(self, disk.as_deref(), end.modified)?;
         let (item, size, digest) = (Arc::clone(item), end.size, end.digest);
         Ok(Whole { entry, item, size, digest, bytes, disk, end: Some(end) })
@@ -185,6 +186,7 @@ impl Target {
     }
 
     fn succeed(&self, named: Named, ends: &mut Ends) {
+        self.tell_sum(named.incoming(), &named.digest);
         self.reporter.file_done(|| named.incoming().relative(), named.size, named.digest);
         ends.settled.push((named.entry, true));
     }

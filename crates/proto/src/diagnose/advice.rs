@@ -164,7 +164,7 @@ fn cpu(verdict: &Verdict, case: &Case, terms: &Terms, end: End) -> Vec<Advice> {
     let mut all = Vec::new();
     match verdict.detail {
         Some(Detail::Quota) => all.push(Advice::Quota { end }),
-        Some(Detail::Machine) if !case.is_one_machine && 2 * load.processors.own_us < load.processors.busy_us => {
+        Some(Detail::Machine) if !case.is_one_machine && load.processors.own_us < load.processors.busy_us / 2 => {
             all.push(Advice::Others { end });
         }
         Some(Detail::Thread) => all.extend(more_streams(case, terms, load.present.cores)),

@@ -144,7 +144,7 @@ impl Shares {
                 continue;
             }
             let is_own = own as f64 >= OWN_MIN * load.processors.busy_us as f64;
-            let has_part = 2 * load.processors.own_us >= all_own || !case.is_one_machine;
+            let has_part = load.processors.own_us >= all_own / 2 || !case.is_one_machine;
             if busy >= MACHINE_BUSY && is_own && has_part && spent == 0.0 {
                 *share = share.max(busy);
             }

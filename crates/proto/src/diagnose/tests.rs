@@ -1,5 +1,8 @@
+use super::advice::{Advice, Terms, advise};
 use super::*;
+use crate::compression::{Method, Policy};
 use crate::wire::load::{Disk, Spent, Stage};
+use crate::wire::report::{PathFigures, Windows, WorkerMessage};
 
 /// Ten seconds of an end with four streams: shares of the streams' time in stages, each with how much of it was CPU.
 fn load(stages: &[(Stage, f64, f64)]) -> Load {
@@ -441,13 +444,93 @@ fn names_are_told_apart() {
 /// What a peer says may be anything.
 #[test]
 fn no_figures_are_too_wild() {
-    let wild = Load {
-        elapsed_us: u64::MAX,
-        stages: [Spent { wall_us: u64::MAX, looked_us: 1, computed_us: u64::MAX }; Stage::ALL.len()],
-        ..Load::default()
-    };
-    for case in [Case { source: wild, ..on_the_way() }, Case { target: wild, bytes: u64::MAX, ..on_the_way() }] {
-        let verdict = diagnose(&case);
-        assert!((0.0..=1.0).contains(&verdict.share), "{verdict:?}");
+    let most = u64::MAX;
+    // Every counter that a message can hold is the largest number.
+    const COUNTERS: usize = 1 + 3 * Stage::ALL.len() + 12 + 2 * 4 + 3 + 18;
+    let most_as_varint = [&[0xff; 9][..], &[1]].concat();
+    let message = [&[21][..], &most_as_varint.repeat(COUNTERS), &[0xff; 12], &[1]].concat();
+    let Ok(WorkerMessage::Load(wild)) = WorkerMessage::decode(&message) else { panic!("there are not so many") };
+    assert_eq!((wild.elapsed_us, wild.sockets.rate_kib_squared, wild.present.cores), (most, most, u16::MAX));
+    let quick = Load { elapsed_us: 1_000_000, ..*wild };
+    for load in [*wild, quick] {
+        for case in [
+            Case { source: load, ..on_the_way() },
+            Case { target: load, bytes: most, files: most, is_one_machine: true, ..on_the_way() },
+            Case { source: load, target: load, is_one_worker: true, ..Case::default() },
+        ] {
+            let verdict = diagnose(&case);
+            assert!((0.0..=1.0).contains(&verdict.share), "{verdict:?}");
+            let mut watch = watch::Watch::default();
+            (0..50).for_each(|_| watch.tell(&case));
+            let path =
+                PathFigures { busy_us: most, receiver_limited_us: most, round_trip_us: most, ..PathFigures::default() };
+            advise(&verdict, &case, &Terms { path, ..TERMS });
+        }
     }
+}
+
+const HOST: Windows = Windows { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 };
+
+const TERMS: Terms = Terms {
+    streams: None,
+    compression: Policy::Auto,
+    ratio: 1.0,
+    slow_cipher: false,
+    own_windows: false,
+    windows: [HOST; 2],
+    path: PathFigures {
+        round_trip_us: 50_000,
+        segments: 300_000,
+        retransmitted: 0,
+        busy_us: 39_000_000,
+        receiver_limited_us: 0,
+        buffer_limited_us: 0,
+    },
+    own_congestion: false,
+    waits_for_disk: true,
+    hashes_twice: false,
+    faster_mbit_per_s: 0,
+};
+
+fn advised(case: &Case, terms: &Terms) -> Vec<Advice> {
+    advise(&diagnose(case), case, terms)
+}
+
+#[test]
+fn advice_is_derived_from_the_run() {
+    use Stage::*;
+    let starved: &[_] = &[(Receive, 0.97, 0.01), (Check, 0.03, 1.0)];
+    let computing = case(&[(Prepare, 0.97, 1.0), (Send, 0.03, 0.9)], starved);
+    assert_eq!(advised(&computing, &TERMS), [], "nothing that was chosen makes it slow");
+    let chosen = Terms { streams: Some(1), compression: Policy::Always(Method::Zstd(19)), ratio: 3.0, ..TERMS };
+    assert_eq!(advised(&computing, &chosen), [Advice::Streams { streams: 2 }, Advice::LighterCompression]);
+    let in_vain = Terms { ratio: 1.0, streams: None, slow_cipher: true, ..chosen };
+    assert_eq!(advised(&computing, &in_vain), [Advice::Cipher, Advice::Incompressible]);
+    let enough = Terms { streams: Some(8), ..TERMS };
+    assert_eq!(advised(&computing, &enough), [], "there are no more processors");
+
+    let window = with(|case| case.source.sockets.receiver_limited_us = 35_000_000);
+    let [Advice::Window(sysctl)] = advised(&window, &TERMS)[..] else { panic!("{:?}", advised(&window, &TERMS)) };
+    assert_eq!((sysctl.end, sysctl.now_bytes), (crate::advice::WindowEnd::TargetReceives, 6 << 20));
+    assert!(sysctl.wanted_bytes >= 12 << 20 && sysctl.percent > 80, "{sysctl:?}");
+    assert_eq!(advised(&window, &Terms { own_windows: true, ..TERMS }), [Advice::OwnWindows]);
+
+    let lossy = with(|case| case.source.sockets.retransmitted = 3000);
+    assert_eq!(advised(&lossy, &TERMS), [Advice::Congestion]);
+    let own = Terms { streams: Some(4), own_congestion: true, ..TERMS };
+    assert_eq!(advised(&lossy, &own), [Advice::Streams { streams: 8 }]);
+
+    let full = with(|case| case.source.sockets.rtt_us *= 2);
+    assert_eq!(advised(&full, &TERMS), []);
+    let other = Terms { faster_mbit_per_s: 10_000, compression: Policy::Off, ..TERMS };
+    assert_eq!(advised(&full, &other), [Advice::Interface { mbit_per_s: 10_000 }, Advice::Compress]);
+
+    let policed = with(|case| case.source.sockets.retransmitted = 20_000);
+    assert_eq!(advised(&policed, &TERMS), [Advice::KeepBelow { bytes_per_s: 39_845_888 }]);
+
+    let syncing = case(&[(Idle, 0.9, 0.0), (Send, 0.1, 0.9)], &[(Receive, 1.0, 0.0), (Sync, 0.88, 0.0)]);
+    assert_eq!(advised(&syncing, &TERMS), [Advice::NoSync]);
+    assert_eq!(advised(&syncing, &Terms { waits_for_disk: false, ..TERMS }), []);
+    let reading = case(&[(Read, 0.97, 0.01), (Send, 0.03, 0.9)], starved);
+    assert_eq!(advised(&reading, &TERMS), []);
 }

@@ -17,9 +17,12 @@
 
 pub mod source;
 pub mod step;
+mod summing;
 pub mod target;
 
 #[cfg(test)]
 mod compare_tests;
 #[cfg(test)]
 mod pair_tests;
+#[cfg(test)]
+mod summing_tests;

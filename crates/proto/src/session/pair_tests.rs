@@ -100,6 +100,7 @@ impl Pair {
                 assert!(self.compares && !differing.is_empty());
                 self.finish(Some(Finish { entry, handle, end: None, complete: true }));
             }
+            Step::Sum(..) => panic!("nobody asks for one"),
             Step::Mismatch(..) => panic!("a mismatch"),
             Step::None | Step::Connect(..) | Step::StreamsLost(_) => {}
         }

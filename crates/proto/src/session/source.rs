@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use self::flow::{Flow, Flows};
 use self::loss::Losses;
+use super::summing::Summing;
 use crate::ids::{EntryId, PathId};
 use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::manifest::{Entry, Kind, Place, Stamp};
@@ -41,6 +42,7 @@ pub struct Source<H> {
     in_window: usize,
     open_directories: usize,
     offers_ended: bool,
+    sums: bool,
 }
 
 #[derive(Debug)]
@@ -73,6 +75,7 @@ struct Large {
     rest: bool,
     /// Frames that were given to streams, and not asked for again since.
     handed: RangeSet,
+    summing: Summing,
 }
 
 impl<H> Source<H> {
@@ -93,12 +96,30 @@ impl<H> Source<H> {
             in_window: 0,
             open_directories: 0,
             offers_ended: false,
+            sums: false,
         }
     }
 
     /// The same for a job that only compares what both ends have.
     pub fn comparing(frame: FrameLen, threads: u16) -> Self {
         Self { compares: true, ..Self::new(frame, threads) }
+    }
+
+    /// From now on, the end of a large file is told only when the engine has another digest of it: see
+    /// [`Self::frames_read`]. The target is to have each frame that it holds compared, so that all are read here.
+    pub fn await_sums(&mut self) {
+        self.sums = true;
+    }
+
+    /// What [`Self::frames_read`] or [`Self::flow_read`] asked for is there.
+    pub fn summed(&mut self, entry: EntryId) {
+        match self.entries.get_mut(&entry).map(|tracked| &mut tracked.state) {
+            Some(State::Large(Large { summing, .. })) => *summing = Summing::Done,
+            Some(State::Flow(flow)) => flow.summing = Summing::Done,
+            _ => return,
+        }
+        self.end_if_read(entry);
+        self.end_flow(entry);
     }
 
     /// So many streams share the work from now on.
@@ -281,7 +302,9 @@ impl<H> Source<H> {
 
     /// These frames of a file were read and have these BLAKE3 values; the file is still what was offered. Those that are
     /// the `same` at the target were compared, and the others were given to the stream, unless the job only compares.
-    pub fn frames_read(&mut self, entry: EntryId, values: &[(u64, Digest)], same: &RangeSet) {
+    /// Returns the file's BLAKE3 where these were the last frames and another digest is awaited: then [`Self::summed`]
+    /// follows, or [`Self::fail`].
+    pub fn frames_read(&mut self, entry: EntryId, values: &[(u64, Digest)], same: &RangeSet) -> Option<Digest> {
         let large = match self.entries.get_mut(&entry).map(|tracked| &mut tracked.state) {
             Some(State::Large(large)) => large,
             Some(State::Flow(flow)) => {
@@ -290,7 +313,7 @@ impl<H> Source<H> {
                 }
                 return self.end_flow(entry);
             }
-            _ => return,
+            _ => return None,
         };
         let mut differ = RangeSet::new();
         for (index, value) in values {
@@ -306,18 +329,19 @@ impl<H> Source<H> {
         if !differ.is_empty() {
             self.outbox.push_back(SourceMessage::Differs { entry, frames: differ.iter().collect() });
         }
-        self.end_if_read(entry);
+        self.end_if_read(entry)
     }
 
-    fn end_if_read(&mut self, entry: EntryId) {
-        let Some(Tracked { state: State::Large(large), .. }) = self.entries.get_mut(&entry) else { return };
-        if !large.ended
-            && let Some(digest) = large.tree.digest()
-        {
-            large.ended = true;
-            let Large { size, modified, .. } = *large;
-            self.outbox.push_back(SourceMessage::FileEnd { entry, size, modified, digest });
+    fn end_if_read(&mut self, entry: EntryId) -> Option<Digest> {
+        let Some(Tracked { state: State::Large(large), .. }) = self.entries.get_mut(&entry) else { return None };
+        let digest = large.tree.digest().filter(|_| !large.ended)?;
+        if !large.summing.is_done() {
+            return large.summing.begin().then_some(digest);
         }
+        large.ended = true;
+        let Large { size, modified, .. } = *large;
+        self.outbox.push_back(SourceMessage::FileEnd { entry, size, modified, digest });
+        None
     }
 
     /// A small file did not fit into its pack, since one of them has grown: it goes with a later one, as `size` bytes.
@@ -416,7 +440,8 @@ impl<H> Source<H> {
         } else {
             let tree = FrameTree::new(self.frame.frames(size));
             let rest = matches!(need, Need::Rest | Need::Compare);
-            State::Large(Large { size, modified, tree, ended: false, rest, handed: RangeSet::new() })
+            let summing = Summing::when(self.sums);
+            State::Large(Large { size, modified, tree, ended: false, rest, handed: RangeSet::new(), summing })
         };
         // Of the rest, and of what is to be compared, the target says what it is.
         if !matches!(need, Need::Rest | Need::Compare) {
@@ -483,7 +508,7 @@ impl<H> Source<H> {
             self.plan.add_compare(Piece { entry, handle, size, frames, ticket: 0 }, values);
             return Ok(());
         }
-        if self.compares {
+        if self.compares || self.sums {
             return Err(ProtocolFault::Unasked("frames that are not compared"));
         }
         for (index, value) in frames.zip(values) {

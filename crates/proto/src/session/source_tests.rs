@@ -502,7 +502,7 @@ fn a_flow_is_read_frame_by_frame_and_has_its_size_at_its_end() {
         source.handle(needs(0, &[need])).unwrap();
         assert_eq!([0, 1, 2].map(|_| read_next(&mut source, 1)), [0, 1, 2]);
         let Some(Work::Next(next)) = source.next_work(1) else { panic!("the end") };
-        assert_eq!(source.flow_read(next.entry, false, Some((3 * F, Stamp::default()))), Some(0));
+        assert_eq!(source.flow_read(next.entry, false, Some((3 * F, Stamp::default()))), Some((0, None)));
         assert!(source.next_work(1).is_none());
         let [SourceMessage::FileEnd { entry, size, .. }] = drain(&mut source)[..] else { panic!("its end") };
         assert_eq!((entry, size), (ids[0], 3 * F));
@@ -529,7 +529,7 @@ fn no_more_of_a_flow_is_under_way_than_may_have_to_be_kept() {
     source.handle(written(2)).unwrap();
     source.handle(written(1)).unwrap();
     assert!(matches!(source.next_work(1), Some(Work::Next(next)) if next.index == ahead));
-    assert_eq!(source.flow_read(ids[0], true, None), Some(2));
+    assert_eq!(source.flow_read(ids[0], true, None), Some((2, None)));
     let begun = source.next_work(1);
     source.lose_stream(STREAM, begun);
     assert!(matches!(source.next_work(1), Some(Work::Next(next)) if next.index == ahead + 1), "nobody reads it");

@@ -49,6 +49,9 @@ pub enum Step<H> {
     /// This is whole and proven (a directory: everything in it is settled): give it its metadata and its name, then
     /// call [`super::target::Target::settle`].
     Finish(Finish<H>),
+    /// All frames of this large file of so many bytes are there: compute what is left of its other digest, then call
+    /// [`super::target::Target::summed`]; or settle it.
+    Sum(EntryId, Arc<H>, u64),
     /// What came of this file is void: report it, remove it, then call [`super::target::Target::abandoned`].
     Abandon(EntryId, Arc<H>, String),
     /// Make so many more streams over this path, if this end makes them.

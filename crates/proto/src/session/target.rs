@@ -15,6 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use self::flow::{Extent, Progress, tree_of};
+use super::summing::Summing;
 use crate::ids::EntryId;
 use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::manifest::{Entry, Kind, Place, Stamp};
@@ -60,6 +61,7 @@ pub struct Target<H> {
     open_directories: usize,
     offers_ended: bool,
     keeps_values: bool,
+    sums: bool,
 }
 
 #[derive(Debug)]
@@ -99,12 +101,22 @@ struct Large<H> {
     differing: Option<Differing>,
     /// It comes in order, and its source reads it once.
     flow: Option<Progress>,
+    summing: Summing,
 }
 
 impl<H> Large<H> {
     /// Nothing is in hand, and its end has not come.
     fn new(handle: Arc<H>, extent: Extent, tree: FrameTree) -> Self {
-        Self { handle, extent, tree, in_hand: HashSet::new(), end: None, differing: None, flow: None }
+        Self {
+            handle,
+            extent,
+            tree,
+            in_hand: HashSet::new(),
+            end: None,
+            differing: None,
+            flow: None,
+            summing: Summing::Done,
+        }
     }
 }
 
@@ -127,6 +139,7 @@ impl<H> Target<H> {
             open_directories: 0,
             offers_ended: false,
             keeps_values: false,
+            sums: false,
         }
     }
 
@@ -134,6 +147,18 @@ impl<H> Target<H> {
     /// differ from what was written: see [`FrameTree::keeping`].
     pub fn keep_values(&mut self) {
         self.keeps_values = true;
+    }
+
+    /// From now on, each large file is whole only when the engine has another digest of it: see [`Step::Sum`].
+    pub fn await_sums(&mut self) {
+        self.sums = true;
+    }
+
+    /// What [`Step::Sum`] asked for is there.
+    pub fn summed(&mut self, entry: EntryId) -> Step<H> {
+        let Some(large) = self.large_mut(entry) else { return Step::None };
+        large.summing = Summing::Done;
+        self.finish_if_whole(entry)
     }
 
     /// Takes a message from the source. An Offer must be answered entry by entry before the next message.
@@ -208,7 +233,7 @@ impl<H> Target<H> {
             let needs = std::mem::take(&mut self.needs);
             self.outbox.push_back(TargetMessage::Needs { first: self.needs_first, needs });
         }
-        let (frame, keeps) = (self.frame, self.keeps_values);
+        let (frame, keeps) = (self.frame, Keeps { values: self.keeps_values, sums: self.sums });
         let tracked = self.entries.get_mut(&entry)?;
         match (answer, &mut tracked.state) {
             (Answer::Needed(directory), State::Directory { handle, .. }) => *handle = Some(directory),
@@ -509,13 +534,19 @@ impl<H> Target<H> {
     fn finish_if_whole(&mut self, entry: EntryId) -> Step<H> {
         let Some(tracked) = self.entries.get_mut(&entry) else { return Step::None };
         let State::Large(large) = &mut tracked.state else { return Step::None };
+        if let Extent::Known(size) = large.extent
+            && large.tree.is_full()
+            && large.summing.begin()
+        {
+            return Step::Sum(entry, Arc::clone(&large.handle), size);
+        }
         let Some(end) = large.end else { return Step::None };
         if let Some(differing) = large.take_differences(large.frames(self.frame)) {
             let handle = Arc::clone(&large.handle);
             tracked.state = State::Finishing;
             return Step::Differs(entry, handle, differing);
         }
-        let Some(digest) = large.tree.digest() else { return Step::None };
+        let Some(digest) = large.tree.digest().filter(|_| large.summing.is_done()) else { return Step::None };
         let State::Large(large) = std::mem::replace(&mut tracked.state, State::Finishing) else { return Step::None };
         let Large { handle, tree, extent, .. } = *large;
         let Extent::Known(size) = extent else { unreachable!("a file that has its end has its size") };
@@ -600,11 +631,18 @@ fn is_new(message: &SourceMessage) -> bool {
     }
 }
 
-fn receiving<H>(frame: FrameLen, handle: Arc<H>, size: u64, flow: Option<Progress>, keeps_values: bool) -> State<H> {
+/// What all large files of a job have in common.
+#[derive(Clone, Copy)]
+struct Keeps {
+    values: bool,
+    sums: bool,
+}
+
+fn receiving<H>(frame: FrameLen, handle: Arc<H>, size: u64, flow: Option<Progress>, keeps: Keeps) -> State<H> {
     if size <= frame.pack_file_max() {
         return State::Small { handle };
     }
-    receiving_large(frame, handle, Extent::Known(size), flow, keeps_values)
+    receiving_large(frame, handle, Extent::Known(size), flow, keeps)
 }
 
 fn receiving_large<H>(
@@ -612,9 +650,10 @@ fn receiving_large<H>(
     handle: Arc<H>,
     extent: Extent,
     flow: Option<Progress>,
-    keeps_values: bool,
+    keeps: Keeps,
 ) -> State<H> {
-    State::Large(Box::new(Large { flow, ..Large::new(handle, extent, tree_of(frame, extent, keeps_values)) }))
+    let (tree, summing) = (tree_of(frame, extent, keeps.values), Summing::when(keeps.sums));
+    State::Large(Box::new(Large { flow, summing, ..Large::new(handle, extent, tree) }))
 }
 
 #[cfg(test)]

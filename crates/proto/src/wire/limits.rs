@@ -44,6 +44,14 @@ pub const PATH_MAX: usize = 64 << 10;
 /// Most operands of one job.
 pub const OPERANDS_MAX: usize = 1 << 18;
 
+/// Most bytes of a digest that people ask for: SHA-512's.
+pub const CHECKSUM_MAX: usize = 64;
+/// Most lines of digests that files are held against: 80 bytes at most each at both the controller and the target, and 4
+/// more for their order.
+pub const EXPECTED_LINES_MAX: usize = 1 << 23;
+/// Most bytes of such lines in one message.
+pub const EXPECTED_PIECE_MAX: usize = 64 << 10;
+
 /// Largest message between source and target.
 pub const PEER_MESSAGE_MAX: usize = 1 << 20;
 /// Largest message between the controller and a worker (a Request holds every operand).

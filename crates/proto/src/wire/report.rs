@@ -5,7 +5,7 @@ pub use super::counters::{Counters, Final, PathFigures, ReadBack};
 pub use super::difference::{Difference, What};
 use super::fault::ProtocolFault;
 use super::feature::Features;
-use super::limits::{LINKS_MAX, OPERANDS_MAX, PATH_MAX, TEXT_MAX};
+use super::limits::{CHECKSUM_MAX, LINKS_MAX, OPERANDS_MAX, PATH_MAX, TEXT_MAX};
 use super::load::{Load, StreamFigures};
 use super::measure::Measured;
 use super::sandbox::Sandbox;
@@ -111,6 +111,13 @@ pub enum WorkerMessage {
         /// How.
         differences: Vec<Difference>,
     },
+    /// A digest of a file that was asked for beside BLAKE3.
+    Checksum {
+        /// Path from the operand down.
+        path: Vec<u8>,
+        /// The digest.
+        digest: Vec<u8>,
+    },
     /// From now on, data takes these paths.
     Paths {
         /// Of each, address and port of the end that connected and of the one that accepted.
@@ -185,9 +192,10 @@ mod kind {
     pub const CONFINED: u8 = 16;
     pub const PATHS: u8 = 17;
     pub const DIFFERS: u8 = 18;
-    pub const LOAD: u8 = 19;
-    pub const STREAMS: u8 = 20;
-    pub const MEASURED: u8 = 21;
+    pub const CHECKSUM: u8 = 20;
+    pub const LOAD: u8 = 21;
+    pub const STREAMS: u8 = 22;
+    pub const MEASURED: u8 = 24;
 }
 
 impl WorkerMessage {
@@ -235,6 +243,9 @@ impl WorkerMessage {
             }
             Self::Differs { path, differences } => {
                 Difference::encode_all(differences, out.u8(kind::DIFFERS).bytes(cut(path)));
+            }
+            Self::Checksum { path, digest } => {
+                out.u8(kind::CHECKSUM).bytes(cut(path)).bytes(digest);
             }
             Self::Paths { in_use, because } => {
                 out.u8(kind::PATHS).count(in_use.len());
@@ -298,6 +309,9 @@ impl WorkerMessage {
             kind::SKIPPED => Self::Skipped { path: path(&mut reader)?, text: text(&mut reader)? },
             kind::DIFFERS => {
                 Self::Differs { path: path(&mut reader)?, differences: Difference::decode_all(&mut reader)? }
+            }
+            kind::CHECKSUM => {
+                Self::Checksum { path: path(&mut reader)?, digest: reader.bytes(CHECKSUM_MAX, "a checksum")?.to_vec() }
             }
             kind::PATHS => {
                 let count = reader.count(LINKS_MAX, "paths")?;
@@ -401,6 +415,7 @@ mod tests {
             WorkerMessage::FileFailed { path: b"a".to_vec(), text: "no space".into() },
             WorkerMessage::Skipped { path: b"a".to_vec(), text: "is a FIFO".into() },
             WorkerMessage::Differs { path: b"a".to_vec(), differences: vec![Difference::Missing(What::File)] },
+            WorkerMessage::Checksum { path: b"a".to_vec(), digest: vec![7; 16] },
             WorkerMessage::Finished(Box::new(Final {
                 counters,
                 cpu_us: 5,

@@ -4,9 +4,10 @@
 use std::net::IpAddr;
 
 use super::address;
+use super::checksum::Checksum;
 use super::fault::ProtocolFault;
 use super::handshake::Suite;
-use super::limits::{CONGESTION_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX};
+use super::limits::{CONGESTION_MAX, EXPECTED_PIECE_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX};
 use super::measure::MeasureRequest;
 use super::pipe::Pipe;
 use super::route::{self, Route};
@@ -52,6 +53,8 @@ pub enum ControllerMessage {
     Cancel,
     /// To the source: this limit from now on, in bytes a second; 0 for none.
     Rate(u64),
+    /// To the target, before Begin: lines of digests that files are held against ([`crate::expected::Expected`]).
+    Expected(Vec<u8>),
     /// Be no end of a copy, but measure: answered by Measured. It is the only Request then.
     Measure(MeasureRequest),
 }
@@ -97,6 +100,8 @@ pub struct SessionSettings {
     pub ports: Option<(u16, u16)>,
     /// How long a worker hears nothing on its link before it gives its controller up, in milliseconds.
     pub silence_ms: u32,
+    /// A digest of each file that somebody asks for, beside BLAKE3.
+    pub checksum: Option<Checksum>,
 }
 
 /// What the source is to read.
@@ -200,7 +205,8 @@ mod kind {
     pub const BEGIN: u8 = 6;
     pub const CANCEL: u8 = 7;
     pub const RATE: u8 = 8;
-    pub const MEASURE: u8 = 9;
+    pub const EXPECTED: u8 = 10;
+    pub const MEASURE: u8 = 12;
 }
 
 impl ControllerMessage {
@@ -244,6 +250,9 @@ impl ControllerMessage {
             Self::Rate(bytes_per_s) => {
                 out.u8(kind::RATE).u64(*bytes_per_s);
             }
+            Self::Expected(lines) => {
+                out.u8(kind::EXPECTED).bytes(lines);
+            }
             Self::Measure(request) => request.encode(out.u8(kind::MEASURE)),
         }
         out.into_bytes()
@@ -267,6 +276,7 @@ impl ControllerMessage {
             }
             kind::CANCEL => Self::Cancel,
             kind::RATE => Self::Rate(reader.u64()?),
+            kind::EXPECTED => Self::Expected(reader.bytes(EXPECTED_PIECE_MAX, "lines of digests")?.to_vec()),
             kind::MEASURE => Self::Measure(MeasureRequest::decode(&mut reader)?),
             value => return Err(ProtocolFault::Unknown { what: "message from a controller", value: value.into() }),
         };
@@ -387,6 +397,7 @@ impl SessionSettings {
         self.cpus.encode(out);
         let (first, last) = self.ports.unwrap_or_default();
         out.bool(self.all_paths).u16(first).u16(last).u32(self.silence_ms);
+        Checksum::encode(self.checksum.as_ref(), out);
     }
 
     fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
@@ -410,6 +421,7 @@ impl SessionSettings {
             all_paths: reader.bool()?,
             ports: Some((reader.u16()?, reader.u16()?)).filter(|ports| *ports != (0, 0)),
             silence_ms: reader.u32()?,
+            checksum: Checksum::decode(reader)?,
         };
         if !(1..=settings.streams_max).contains(&settings.streams) || settings.streams_max > STREAMS_MAX {
             return Err(ProtocolFault::OverLimit("streams"));
@@ -427,6 +439,8 @@ impl SessionSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checksum::Algorithm;
+    use crate::wire::checksum::Against;
 
     fn settings() -> SessionSettings {
         SessionSettings {
@@ -449,6 +463,11 @@ mod tests {
             all_paths: true,
             ports: Some((5031, 5039)),
             silence_ms: 12_000,
+            checksum: Some(Checksum {
+                algorithm: Algorithm::Crc32,
+                at_source: true,
+                against: Against::Value(vec![1; 4]),
+            }),
         }
     }
 
@@ -499,6 +518,7 @@ mod tests {
             ControllerMessage::Begin { skip: Some((1, u64::MAX)) },
             ControllerMessage::Cancel,
             ControllerMessage::Rate(1 << 20),
+            ControllerMessage::Expected(vec![9; 40]),
         ]
     }
 

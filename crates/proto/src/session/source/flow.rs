@@ -7,9 +7,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::{Source, State, Tracked};
+use super::{Source, State, Summing, Tracked};
 use crate::ids::EntryId;
-use crate::integrity::FrameTree;
+use crate::integrity::{Digest, FrameTree};
 use crate::manifest::Stamp;
 use crate::plan::{FlowFrame, Work};
 use crate::ranges::RangeSet;
@@ -31,6 +31,7 @@ pub(super) struct Flow {
     /// All of it was read: its size and time.
     end: Option<(u64, Stamp)>,
     told: bool,
+    pub(super) summing: Summing,
 }
 
 /// All flows of a job, and what of them is to be sent again.
@@ -41,7 +42,7 @@ pub(super) struct Flows {
 }
 
 impl Flow {
-    fn new() -> Self {
+    fn new(sums: bool) -> Self {
         Self {
             tree: FrameTree::open(),
             handed: RangeSet::new(),
@@ -50,15 +51,21 @@ impl Flow {
             is_being_read: false,
             end: None,
             told: false,
+            summing: Summing::when(sums),
         }
     }
 }
 
 impl<H> Source<H> {
     /// The flow's next frame was read; with `end`, that was the last one (or none is left), and this is the flow's size and
-    /// time. Returns how many frames are written at the target: those need not be kept any more. `None` where nobody
-    /// needs the flow any more.
-    pub fn flow_read(&mut self, entry: EntryId, is_frame: bool, end: Option<(u64, Stamp)>) -> Option<u64> {
+    /// time. Returns how many frames are written at the target: those need not be kept any more; and what
+    /// [`Self::frames_read`] returns. `None` where nobody needs the flow any more.
+    pub fn flow_read(
+        &mut self,
+        entry: EntryId,
+        is_frame: bool,
+        end: Option<(u64, Stamp)>,
+    ) -> Option<(u64, Option<Digest>)> {
         let Some(Tracked { state: State::Flow(flow), .. }) = self.entries.get_mut(&entry) else { return None };
         flow.is_being_read = false;
         if is_frame {
@@ -71,8 +78,7 @@ impl<H> Source<H> {
             self.flows.unread.retain(|unread| *unread != entry);
         }
         let written = flow.written;
-        self.end_flow(entry);
-        Some(written)
+        Some((written, self.end_flow(entry)))
     }
 
     /// Whether this is a flow that somebody still needs.
@@ -82,7 +88,8 @@ impl<H> Source<H> {
 
     pub(super) fn begin_flow(&mut self, entry: EntryId) {
         self.flows.unread.push_back(entry);
-        self.entries.entry(entry).and_modify(|tracked| tracked.state = State::Flow(Flow::new()));
+        let sums = self.sums;
+        self.entries.entry(entry).and_modify(|tracked| tracked.state = State::Flow(Flow::new(sums)));
     }
 
     /// What there is to be done for a flow now. What has to come again goes first: the target may be waiting for it.
@@ -116,12 +123,17 @@ impl<H> Source<H> {
         }
     }
 
-    pub(super) fn end_flow(&mut self, entry: EntryId) {
-        let Some(Tracked { state: State::Flow(flow), .. }) = self.entries.get_mut(&entry) else { return };
-        if let (Some((size, modified)), Some(digest), false) = (flow.end, flow.tree.digest(), flow.told) {
-            flow.told = true;
-            self.outbox.push_back(SourceMessage::FileEnd { entry, size, modified, digest });
+    pub(super) fn end_flow(&mut self, entry: EntryId) -> Option<Digest> {
+        let Some(Tracked { state: State::Flow(flow), .. }) = self.entries.get_mut(&entry) else { return None };
+        let (Some((size, modified)), Some(digest), false) = (flow.end, flow.tree.digest(), flow.told) else {
+            return None;
+        };
+        if !flow.summing.is_done() {
+            return flow.summing.begin().then_some(digest);
         }
+        flow.told = true;
+        self.outbox.push_back(SourceMessage::FileEnd { entry, size, modified, digest });
+        None
     }
 
     pub(super) fn handle_written(&mut self, entry: EntryId, frames: u64) -> Result<(), ProtocolFault> {

@@ -1,0 +1,232 @@
+//! `--expect FILE`: digests that files are held against before they get their names, and what of the lines and files has
+//! found no other half. Lines are kept as [`Expected`] keeps them; the file is read once more where names are to be told.
+
+pub mod line;
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use haul_engine::event::Event;
+use haul_engine::spec::{Algorithm, Expected};
+use haul_proto::path::escape;
+use haul_proto::wire::limits::EXPECTED_LINES_MAX;
+
+use self::line::Line;
+use crate::show::units::counted;
+
+/// Most names that are told of those that have no other half.
+const NAMED_MAX: usize = 20;
+/// No line is longer: a name that is shown has no more bytes, and each may be escaped.
+const LINE_MAX: usize = 256 << 10;
+
+/// A manifest, and what has come of it.
+pub struct Manifest {
+    file: PathBuf,
+    /// The lines.
+    pub lines: Arc<Expected>,
+    /// A bit for each line: a file has its name.
+    met: Vec<u64>,
+    /// The first files that have no line, and how many there are.
+    unlisted: Vec<Vec<u8>>,
+    unlisted_count: u64,
+}
+
+/// What has no other half.
+#[derive(Debug, Default)]
+pub struct Halves {
+    /// Files without a line, and lines without a file.
+    pub count: u64,
+    /// What to say, one message each.
+    pub messages: Vec<String>,
+    /// Names of lines that have no file.
+    pub unmet: Vec<Vec<u8>>,
+}
+
+impl Manifest {
+    /// Reads `file`. `algorithm` is what the user says that it has.
+    pub fn read(file: &Path, algorithm: Option<Algorithm>) -> Result<Self, String> {
+        let shown = escape(file.as_os_str().as_bytes());
+        let mut lines: Option<Expected> = None;
+        let mut problem = None;
+        let read = each_line(file, |number, text| {
+            let added = add(&mut lines, algorithm, text).map_err(|why| format!("{shown}:{number}: {why}"));
+            problem = added.err();
+            problem.is_none()
+        });
+        read.map_err(|error| format!("{shown}: {error}"))?;
+        if let Some(problem) = problem {
+            return Err(problem);
+        }
+        let mut lines = lines.ok_or_else(|| format!("{shown}: it has no lines"))?;
+        if let Some(second) = lines.sort() {
+            let line = nth(file, second).unwrap_or_default();
+            return Err(format!("{shown}: {}: it has two lines, with different digests", escape(&line)));
+        }
+        let met = vec![0; lines.len().div_ceil(64)];
+        Ok(Self { file: file.to_owned(), lines: Arc::new(lines), met, unlisted: Vec::new(), unlisted_count: 0 })
+    }
+
+    /// Takes what is told of a file. Whether it is one that has no line.
+    pub fn event(&mut self, event: &Event) -> bool {
+        match event {
+            Event::Checksum { path, .. } => {
+                let is_listed = self.meet(path);
+                if !is_listed {
+                    self.unlisted_count += 1;
+                    if self.unlisted.len() < NAMED_MAX {
+                        self.unlisted.push(path.clone());
+                    }
+                }
+                !is_listed
+            }
+            // Its path has the target's before it, or the source's.
+            Event::FileFailed { path, .. } => {
+                let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at + 1);
+                let starts: Vec<_> = [0].into_iter().chain(ends).collect();
+                starts.into_iter().any(|start| self.meet(&path[start..]));
+                false
+            }
+            _ => false,
+        }
+    }
+
+    fn meet(&mut self, path: &[u8]) -> bool {
+        let mut is_listed = false;
+        for line in self.lines.lines_of(path) {
+            self.met[line / 64] |= 1 << (line % 64);
+            is_listed = true;
+        }
+        is_listed
+    }
+
+    fn is_met(&self, line: usize) -> bool {
+        self.met[line / 64] & 1 << (line % 64) != 0
+    }
+
+    /// What has no other half, when all is over.
+    pub fn halves(self) -> Halves {
+        let unmet_count = (0..self.lines.len()).filter(|line| !self.is_met(*line)).count() as u64;
+        let mut halves = Halves { count: self.unlisted_count + unmet_count, ..Halves::default() };
+        let shown = escape(self.file.as_os_str().as_bytes());
+        if self.unlisted_count > 0 {
+            let files = counted(self.unlisted_count, "file has", "files have");
+            halves.messages.push(said(
+                &format!("{shown}: {files} no line there, and so {} compared with none", were(self.unlisted_count)),
+                &self.unlisted,
+                self.unlisted_count,
+            ));
+        }
+        if unmet_count > 0 {
+            halves.unmet = self.unmet().unwrap_or_default();
+            let lines = counted(unmet_count, "line has", "lines have");
+            halves.messages.push(said(&format!("{shown}: {lines} no file"), &halves.unmet, unmet_count));
+        }
+        halves
+    }
+
+    /// The first of them. The file may be gone, or not what it was: then there are none.
+    fn unmet(&self) -> io::Result<Vec<Vec<u8>>> {
+        let (mut names, mut index) = (Vec::new(), 0);
+        each_line(&self.file, |_, text| {
+            let Some(line) = Line::parse(text) else { return false };
+            if index < self.lines.len() && self.lines.digest(index) == line.digest && !self.is_met(index) {
+                names.push(line.path);
+            }
+            index += 1;
+            names.len() < NAMED_MAX
+        })?;
+        Ok(names)
+    }
+}
+
+fn were(count: u64) -> &'static str {
+    if count == 1 { "was" } else { "were" }
+}
+
+fn said(what: &str, names: &[Vec<u8>], count: u64) -> String {
+    let mut text = what.to_owned();
+    names.iter().for_each(|name| text.push_str(&format!("\n{}", escape(name))));
+    let others = count.saturating_sub(names.len() as u64);
+    if others > 0 && !names.is_empty() {
+        text.push_str(&format!("\nand {} more", crate::show::units::count(others)));
+    }
+    text
+}
+
+/// Adds a line, and finds out with the first one which digests there are.
+fn add(lines: &mut Option<Expected>, algorithm: Option<Algorithm>, text: &[u8]) -> Result<(), String> {
+    let no_line = || "this is no line of sha256sum, md5sum, b3sum or their like".to_owned();
+    let line = Line::parse(text).ok_or_else(no_line)?;
+    let lines = match lines {
+        Some(lines) => lines,
+        none => none.insert(Expected::new(algorithm_of(&line, algorithm)?)),
+    };
+    let (is, expected) = (line.algorithm.unwrap_or(lines.algorithm()), lines.algorithm());
+    if is != expected || line.digest.len() != expected.bytes() {
+        return Err(format!(
+            "this is no {}, as the lines before it\none digest at a time: have a file for each",
+            expected.name()
+        ));
+    }
+    lines
+        .add(&line.path, &line.digest)
+        .map_err(|_| format!("there are more than {EXPECTED_LINES_MAX} lines\nsplit them, and the copy"))
+}
+
+/// Which digest a first line has: what it says, what the user says, or the only one of that length.
+fn algorithm_of(line: &Line, said: Option<Algorithm>) -> Result<Algorithm, String> {
+    let digits = 2 * line.digest.len();
+    if let Some(algorithm) = line.algorithm.or(said) {
+        let fits = algorithm.bytes() == line.digest.len() && said.is_none_or(|said| said == algorithm);
+        let name = said.unwrap_or(algorithm).name();
+        return if fits { Ok(algorithm) } else { Err(format!("this is no {name}, which --checksum-alg or -E names")) };
+    }
+    let those: Vec<_> = Algorithm::all().filter(|algorithm| algorithm.bytes() == line.digest.len()).collect();
+    let names: Vec<_> = those.iter().map(|algorithm| algorithm.name()).collect();
+    match those[..] {
+        [algorithm] => Ok(algorithm),
+        [] => Err(format!("no digest that haul knows has {digits} digits")),
+        _ => {
+            let names = names.join(" or ");
+            Err(format!("{digits} digits are {names}\n--checksum-alg ALG says which"))
+        }
+    }
+}
+
+/// The name in a line, counted from 0.
+fn nth(file: &Path, index: usize) -> io::Result<Vec<u8>> {
+    let (mut at, mut name) = (0, Vec::new());
+    each_line(file, |_, text| {
+        if at == index {
+            name = Line::parse(text).map(|line| line.path).unwrap_or_default();
+        }
+        at += 1;
+        at <= index
+    })?;
+    Ok(name)
+}
+
+/// Calls `take` with each line that is not empty and no comment, and its number, until it says that this is enough.
+fn each_line(file: &Path, mut take: impl FnMut(u64, &[u8]) -> bool) -> io::Result<()> {
+    let mut reader = BufReader::new(File::open(file)?);
+    let (mut number, mut text) = (0u64, Vec::new());
+    loop {
+        text.clear();
+        if io::Read::take(&mut reader, LINE_MAX as u64).read_until(b'\n', &mut text)? == 0 {
+            return Ok(());
+        }
+        number += 1;
+        let line = text.strip_suffix(b"\n").unwrap_or(&text);
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if !line.is_empty() && line[0] != b'#' && !take(number, line) {
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

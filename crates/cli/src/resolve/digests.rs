@@ -1,0 +1,143 @@
+//! `-E`, `--checksum-alg` and `--expect`: which digest of each file is computed, where, and what becomes of it.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use haul_engine::spec::{Against, Algorithm, Checksum};
+use haul_proto::checksum::from_hex;
+use haul_proto::path::escape;
+
+use super::contradiction;
+use crate::args::UsageError;
+use crate::args::table::typed;
+use crate::args::values::{Values, bad};
+
+/// What the digests of files are for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Digests {
+    /// `-E`, where it tells: lines in bbcp's form.
+    pub told: Option<(Algorithm, Told)>,
+    /// `--checksum-alg`: what the lines of `--checksums` have, where it is not BLAKE3 in b3sum's form.
+    pub of_lines: Option<Algorithm>,
+    /// `--expect`, and which digest the user says that it has.
+    pub expected: Option<(PathBuf, Option<Algorithm>)>,
+}
+
+/// Where `-E` tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Told {
+    /// On standard output.
+    Shown,
+    /// Behind what this file has.
+    Added(PathBuf),
+}
+
+/// What `-E` says.
+struct Asked {
+    algorithm: Algorithm,
+    at_source: bool,
+    what: What,
+}
+
+enum What {
+    Tell(Told),
+    Compare(Vec<u8>),
+}
+
+/// What the options say: for the engine, but for what the file of `--expect` says; and for the display.
+pub fn digests(values: &Values) -> Result<(Option<Checksum>, Digests), UsageError> {
+    let asked = values.last("checksum").map(asked).transpose()?;
+    let named = values.last("checksum-alg").map(|value| algorithm("checksum-alg", value, value)).transpose()?;
+    let expected = match values.last("expect") {
+        Some(file) if file.is_empty() || file == "-" => {
+            return Err(UsageError::new(format!("{}: name a file: it is read twice", typed("expect"))));
+        }
+        file => file.map(PathBuf::from),
+    };
+    let writes_lines = values.last("checksums").is_some();
+    if named.is_some() && !writes_lines && expected.is_none() {
+        return Err(UsageError::new("--checksum-alg is about the lines of --checksums and --expect")
+            .remedy("-E ALG prints the digest of each file"));
+    }
+    let of_lines = named.filter(|algorithm| writes_lines && *algorithm != Algorithm::Blake3);
+    if let Some(asked) = &asked {
+        refuse_a_second(asked, named, expected.is_some())?;
+    }
+    let told = asked.as_ref().and_then(|asked| match &asked.what {
+        What::Tell(told) => Some((asked.algorithm, told.clone())),
+        What::Compare(_) => None,
+    });
+    let algorithm = asked.as_ref().map(|asked| asked.algorithm);
+    let expected = expected.map(|file| (file, algorithm.or(named)));
+    let checksum = match asked {
+        Some(Asked { algorithm, at_source, what }) => {
+            let against = match what {
+                What::Tell(_) => Against::Nothing,
+                What::Compare(value) => Against::Value(value),
+            };
+            Some(Checksum { algorithm, at_source, against })
+        }
+        None => of_lines.map(|algorithm| Checksum { algorithm, at_source: false, against: Against::Nothing }),
+    };
+    Ok((checksum, Digests { told, of_lines, expected }))
+}
+
+/// One digest is computed beside BLAKE3, and at one end.
+fn refuse_a_second(asked: &Asked, named: Option<Algorithm>, expects: bool) -> Result<(), UsageError> {
+    if named.is_some_and(|named| named != asked.algorithm && named != Algorithm::Blake3) {
+        return Err(UsageError::new("-E and --checksum-alg name two digests, and one is computed at a time")
+            .remedy("name the same one"));
+    }
+    if asked.at_source && (expects || named.is_some_and(|named| named != Algorithm::Blake3)) {
+        return Err(UsageError::new(
+            "-E % computes the digest at the source, and lines are about what is at the target",
+        )
+        .remedy("leave % out"));
+    }
+    if expects && matches!(asked.what, What::Compare(_)) {
+        return Err(contradiction("checksum", "expect"));
+    }
+    Ok(())
+}
+
+/// `[%]ALGORITHM[=[VALUE or FILE]]`. What has as many hexadecimal digits as the algorithm's digests is a value.
+fn asked(value: &OsStr) -> Result<Asked, UsageError> {
+    let bytes = value.as_bytes();
+    let (bytes, at_source) = match bytes.strip_prefix(b"%") {
+        Some(rest) => (rest, true),
+        None => (bytes, false),
+    };
+    let mut parts = bytes.splitn(2, |byte| *byte == b'=');
+    let algorithm = algorithm("checksum", value, OsStr::from_bytes(parts.next().unwrap_or_default()))?;
+    let what = match parts.next() {
+        None | Some([]) => What::Tell(Told::Shown),
+        Some(text) if !text.iter().all(u8::is_ascii_hexdigit) => {
+            What::Tell(Told::Added(OsStr::from_bytes(text).into()))
+        }
+        Some(text) => {
+            let digest = from_hex(text).filter(|digest| digest.len() == algorithm.bytes());
+            What::Compare(digest.ok_or_else(|| neither(algorithm, text))?)
+        }
+    };
+    Ok(Asked { algorithm, at_source, what })
+}
+
+fn neither(algorithm: Algorithm, text: &[u8]) -> UsageError {
+    let (name, digits, shown) = (algorithm.name(), 2 * algorithm.bytes(), escape(text));
+    UsageError::new(format!(
+        "-E {name}={shown}: a digest of {name} has {digits} hexadecimal digits, and not {}",
+        text.len()
+    ))
+    .remedy(format!("if that is a file, write -E {name}=./{shown}"))
+}
+
+/// The one of this name, in what was typed.
+fn algorithm(id: &str, value: &OsStr, name: &OsStr) -> Result<Algorithm, UsageError> {
+    let names = || Algorithm::all().map(Algorithm::name).collect::<Vec<_>>().join(", ");
+    name.to_str().and_then(Algorithm::named).ok_or_else(|| bad(id, value, &format!("needs one of {}", names())))
+}
+
+#[cfg(test)]
+#[path = "digests_tests.rs"]
+mod tests;

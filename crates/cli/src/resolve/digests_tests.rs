@@ -1,0 +1,77 @@
+//! What `-E`, `--checksum-alg` and `--expect` come to.
+
+use super::*;
+use crate::args::Dialect;
+use crate::args::parse::{Command, parse};
+use crate::resolve::plan;
+use std::ffi::OsString;
+
+fn planned(line: &str) -> Result<(Option<Checksum>, Digests, bool), String> {
+    let words = line.split(' ').chain(["a", "b"]).map(OsString::from).collect();
+    let command = parse(Dialect::Haul, words, &|_| false).map_err(|error| error.to_string())?;
+    let Command::Copy(values, operands) = command else { panic!("{line}") };
+    let plan = plan(&values, &operands, false).map_err(|error| error.to_string())?;
+    let options = plan.job.options;
+    Ok((options.checksum, plan.digests, options.digest_existing))
+}
+
+fn good(line: &str) -> (Option<Checksum>, Digests, bool) {
+    planned(line).unwrap()
+}
+
+#[test]
+fn bbcps_argument_says_which_where_and_what_for() {
+    let asked = |line: &str| {
+        let (checksum, digests, _) = good(line);
+        let Checksum { algorithm, at_source, against } = checksum.unwrap();
+        let value = if let Against::Value(value) = against { Some(value) } else { None };
+        (algorithm.name(), at_source, value, digests.told.map(|(_, told)| told))
+    };
+    assert_eq!(asked("-E md5"), ("md5", false, None, Some(Told::Shown)));
+    assert_eq!(asked("-E %c32="), ("c32", true, None, Some(Told::Shown)));
+    assert_eq!(asked("--checksum a32=00Ff0010"), ("a32", false, Some(vec![0, 255, 0, 16]), None));
+    assert_eq!(asked("-E %xxh3=sums"), ("xxh3", true, None, Some(Told::Added("sums".into()))));
+    // What looks like a digest and is none of this algorithm is not guessed at.
+    assert_eq!(asked("-E a32=./00ff0010"), ("a32", false, None, Some(Told::Added("./00ff0010".into()))));
+    for wrong in ["-E a32=00ff001", "-E a32=00ff00100", "-E md5=abc"] {
+        assert!(planned(wrong).unwrap_err().contains("hexadecimal digits"), "{wrong}");
+    }
+    for wrong in ["-E MD5", "-E crc", "-E %", "-E =sums", "-E md4=x"] {
+        assert!(planned(wrong).unwrap_err().contains("needs one of a32, c32, md5"), "{wrong}");
+    }
+}
+
+#[test]
+fn lines_are_b3sums_unless_another_digest_is_named() {
+    let (checksum, digests, existing) = good("--checksums sums");
+    assert!(checksum.is_none() && existing && digests == Digests::default());
+    assert!(good("--checksums sums --checksum-alg blake3").0.is_none());
+    let (checksum, digests, existing) = good("--checksums sums --checksum-alg sha256");
+    assert_eq!(
+        (checksum.unwrap().algorithm, digests.of_lines, existing),
+        (Algorithm::Sha256, Some(Algorithm::Sha256), false)
+    );
+    let (checksum, digests, existing) = good("--checksums sums -E %md5");
+    assert!(checksum.unwrap().at_source && existing && digests.of_lines.is_none());
+}
+
+#[test]
+fn one_digest_is_computed_at_a_time() {
+    let (checksum, digests, _) = good("--expect sums");
+    assert!(checksum.is_none() && digests.expected == Some(("sums".into(), None)));
+    let (_, digests, _) = good("--expect sums --checksum-alg sha1");
+    assert_eq!(digests.expected, Some(("sums".into(), Some(Algorithm::Sha1))));
+    assert_eq!(good("--expect sums -E sha1").1.expected, Some(("sums".into(), Some(Algorithm::Sha1))));
+    for (wrong, why) in [
+        ("--checksum-alg sha1", "about the lines"),
+        ("--checksum-alg sha1 --expect sums -E md5", "name the same one"),
+        ("--expect sums -E %md5", "leave % out"),
+        ("--checksums sums --checksum-alg md5 -E %md5", "leave % out"),
+        ("--expect sums -E a32=00000001", "contradict each other"),
+        ("--expect -", "name a file"),
+        ("--expect= ", "name a file"),
+    ] {
+        let error = planned(wrong).unwrap_err();
+        assert!(error.contains(why), "{wrong}: {error}");
+    }
+}

@@ -1,0 +1,79 @@
+//! One digest of bytes that come in their order: the table of what computes which.
+
+use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA512};
+use crc_fast::CrcAlgorithm;
+use haul_proto::checksum::Algorithm;
+use md5::{Digest, Md5};
+use std::hash::Hasher as _;
+use twox_hash::XxHash3_64;
+
+/// A digest that is being computed.
+pub enum Hasher {
+    /// Adler-32.
+    Adler(adler2::Adler32),
+    /// A CRC, and how many bytes it has.
+    Crc(Box<crc_fast::Digest>, usize),
+    /// MD5.
+    Md5(Md5),
+    /// SHA-1, SHA-256, SHA-512.
+    Sha(Context),
+    /// XXH3.
+    Xxh3(Box<XxHash3_64>),
+    /// BLAKE3.
+    Blake3(Box<blake3::Hasher>),
+}
+
+impl Hasher {
+    /// Of nothing yet.
+    pub fn new(algorithm: Algorithm) -> Self {
+        match algorithm {
+            Algorithm::Adler32 => Self::Adler(adler2::Adler32::new()),
+            Algorithm::Crc32 | Algorithm::Crc32c | Algorithm::Crc64Nvme => {
+                let crc = crc_of(algorithm).unwrap_or_else(|| unreachable!("these are CRCs"));
+                Self::Crc(Box::new(crc_fast::Digest::new(crc)), algorithm.bytes())
+            }
+            Algorithm::Md5 => Self::Md5(Md5::new()),
+            Algorithm::Sha1 => Self::Sha(Context::new(&SHA1_FOR_LEGACY_USE_ONLY)),
+            Algorithm::Sha256 => Self::Sha(Context::new(&SHA256)),
+            Algorithm::Sha512 => Self::Sha(Context::new(&SHA512)),
+            Algorithm::Xxh3 => Self::Xxh3(Box::new(XxHash3_64::new())),
+            Algorithm::Blake3 => Self::Blake3(Box::new(blake3::Hasher::new())),
+        }
+    }
+
+    /// More bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Adler(adler) => adler.write_slice(bytes),
+            Self::Crc(crc, _) => crc.update(bytes),
+            Self::Md5(md5) => md5.update(bytes),
+            Self::Sha(sha) => sha.update(bytes),
+            Self::Xxh3(xxh3) => xxh3.write(bytes),
+            Self::Blake3(blake3) => {
+                blake3.update(bytes);
+            }
+        }
+    }
+
+    /// The digest: what is a number has its first digits first.
+    pub fn finish(self) -> Vec<u8> {
+        match self {
+            Self::Adler(adler) => adler.checksum().to_be_bytes().to_vec(),
+            Self::Crc(crc, bytes) => crc.finalize().to_be_bytes()[8 - bytes..].to_vec(),
+            Self::Md5(md5) => md5.finalize().to_vec(),
+            Self::Sha(sha) => sha.finish().as_ref().to_vec(),
+            Self::Xxh3(xxh3) => xxh3.finish().to_be_bytes().to_vec(),
+            Self::Blake3(blake3) => blake3.finalize().as_bytes().to_vec(),
+        }
+    }
+}
+
+/// Which CRC it is, if it is one.
+pub(super) fn crc_of(algorithm: Algorithm) -> Option<CrcAlgorithm> {
+    match algorithm {
+        Algorithm::Crc32 => Some(CrcAlgorithm::Crc32IsoHdlc),
+        Algorithm::Crc32c => Some(CrcAlgorithm::Crc32Iscsi),
+        Algorithm::Crc64Nvme => Some(CrcAlgorithm::Crc64Nvme),
+        _ => None,
+    }
+}

@@ -1,0 +1,133 @@
+//! Digests of whole files beside BLAKE3, for people who ask for them (`-E`): `hasher` computes one of bytes in order,
+//! `combined` and `ordered` one of frames that come in any order. A [`Sum`] is whichever of them fits.
+
+mod combined;
+mod hasher;
+mod ordered;
+
+use haul_proto::checksum::{Algorithm, hex};
+use haul_proto::integrity::FrameLen;
+use haul_proto::wire::checksum::{Against, Checksum};
+use std::io;
+use std::sync::OnceLock;
+
+use self::combined::Combined;
+pub use self::hasher::Hasher;
+use self::ordered::Ordered;
+
+/// Reads a frame, of the index that it is given, into a buffer that is as long as it should be; says how many bytes there were.
+pub trait ReadFrame: Fn(u64, &mut [u8]) -> io::Result<usize> {}
+
+impl<F: Fn(u64, &mut [u8]) -> io::Result<usize>> ReadFrame for F {}
+
+/// The digest of bytes that are all there.
+pub fn sum_of(algorithm: Algorithm, bytes: &[u8]) -> Vec<u8> {
+    let mut hasher = Hasher::new(algorithm);
+    hasher.update(bytes);
+    hasher.finish()
+}
+
+/// The digest of a file while its frames pass, in any order and by many streams.
+pub struct Sum {
+    way: Way,
+    value: OnceLock<Vec<u8>>,
+}
+
+enum Way {
+    /// Digests of frames become the file's.
+    Combined(Combined),
+    /// Frames have to be hashed in their order.
+    Ordered(Box<Ordered>),
+}
+
+impl Sum {
+    /// Of a file in frames of this length.
+    pub fn new(algorithm: Algorithm, frame: FrameLen) -> Self {
+        let way = match Combined::new(algorithm, frame) {
+            Some(combined) => Way::Combined(combined),
+            None => Way::Ordered(Box::new(Ordered::new(algorithm, frame))),
+        };
+        Self { way, value: OnceLock::new() }
+    }
+
+    /// A frame passes. It is taken if that can be done now; else it has to be [`Self::passed`] once it can be read.
+    pub fn pass(&self, index: u64, payload: &[u8]) {
+        match &self.way {
+            Way::Combined(combined) => combined.take(index, payload),
+            Way::Ordered(ordered) => ordered.take_if_next(index, payload),
+        }
+    }
+
+    /// The same of a frame that comes in its turn, and cannot be read again.
+    pub fn pass_in_turn(&self, index: u64, payload: &[u8]) {
+        match &self.way {
+            Way::Combined(combined) => combined.take(index, payload),
+            Way::Ordered(ordered) => ordered.take(index, payload),
+        }
+    }
+
+    /// A frame of a file of `size` bytes has passed, and can be read again.
+    pub fn passed(&self, index: u64, size: u64, read: impl ReadFrame) {
+        if let Way::Ordered(ordered) = &self.way {
+            ordered.can_read(index, size, read);
+        }
+    }
+
+    /// All of the file's `size` bytes are there: takes what has not passed. `goes_on` says whether anybody still wants
+    /// to know; an error where not.
+    pub fn finish(&self, size: u64, read: impl ReadFrame, goes_on: impl Fn() -> bool) -> io::Result<()> {
+        let read = |index, room: &mut [u8]| match goes_on() {
+            true => read(index, room),
+            false => Err(io::Error::other("the job was stopped")),
+        };
+        let value = match &self.way {
+            Way::Combined(combined) => combined.finish(size, read),
+            Way::Ordered(ordered) => ordered.finish(size, read),
+        };
+        let _ = self.value.set(value?);
+        Ok(())
+    }
+
+    /// The digest, once it is finished.
+    pub fn value(&self) -> Option<&[u8]> {
+        self.value.get().map(Vec::as_slice)
+    }
+}
+
+/// What is wrong with a digest that is not what it was to be, and what has become of the file; `expected` where it is
+/// known by the file's name.
+pub fn verdict(checksum: &Checksum, value: &[u8], expected: Option<&[u8]>) -> Result<(), String> {
+    let expected = match &checksum.against {
+        Against::Nothing => return Ok(()),
+        Against::Value(expected) => expected,
+        Against::Lines => match expected {
+            Some(expected) => expected,
+            None => return Ok(()),
+        },
+    };
+    if value == expected {
+        return Ok(());
+    }
+    let (name, value, expected) = (checksum.algorithm.name(), hex(value), hex(expected));
+    Err(format!("its {name} is {value}, and was to be {expected}"))
+}
+
+/// Frame `index` of a file of `size` bytes, which `read` reads into `room`.
+fn read_frame<'r>(
+    frame: FrameLen,
+    size: u64,
+    index: u64,
+    room: &'r mut Vec<u8>,
+    read: &impl ReadFrame,
+) -> io::Result<&'r [u8]> {
+    let len = frame.frame_len(size, index).ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
+    room.resize(frame.bytes(), 0);
+    match read(index, &mut room[..len])? {
+        found if found == len => Ok(&room[..len]),
+        _ => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,94 @@
+//! The source's part in a digest that people ask for (`-E %ALGORITHM`): every frame is taken as it passes, also one that
+//! the target holds already, since that is compared. What is held against a value and differs is not sent to its end.
+
+use haul_proto::checksum::Algorithm;
+use haul_proto::ids::EntryId;
+use haul_proto::integrity::Digest;
+use haul_proto::wire::checksum::Checksum;
+use haul_proto::wire::report::WorkerMessage;
+use std::io;
+
+use super::Source;
+use super::item::{Item, Trouble};
+use crate::checksum::{Sum, sum_of, verdict};
+use crate::storage::calls::read_at;
+
+/// What to do about a file that is not what it was to be.
+const REMEDY: &str = "it is not copied; look for what has changed it, or for the value that belongs to it";
+
+impl Source {
+    /// What is asked for, if it is computed here.
+    fn checksum(&self) -> Option<&Checksum> {
+        self.request.settings.checksum.as_ref().filter(|checksum| checksum.at_source)
+    }
+
+    /// The digest of a large file, if it is computed here. BLAKE3 is computed anyway.
+    fn sum<'i>(&self, item: &'i Item) -> Option<&'i Sum> {
+        let algorithm = self.checksum()?.algorithm;
+        let sum = || Box::new(Sum::new(algorithm, self.request.settings.frame));
+        (algorithm != Algorithm::Blake3).then(|| &**item.sum.get_or_init(sum))
+    }
+
+    /// A frame of a file that can be read again passes.
+    pub(super) fn pass(&self, item: &Item, index: u64, payload: &[u8]) {
+        if let Some(sum) = self.sum(item) {
+            sum.pass(index, payload);
+            sum.passed(index, item.size, |index, room: &mut [u8]| self.read_again(item, index, room));
+        }
+    }
+
+    /// A frame of a flow passes.
+    pub(super) fn pass_in_turn(&self, item: &Item, index: u64, payload: &[u8]) {
+        if let Some(sum) = self.sum(item).filter(|_| !payload.is_empty()) {
+            sum.pass_in_turn(index, payload);
+        }
+    }
+
+    /// All frames of a file were read; its BLAKE3 is `digest`.
+    pub(super) fn sum_up(&self, entry: EntryId, item: &Item, digest: Digest) {
+        match self.finish_sum(item, digest) {
+            Ok(()) => self.lock().machine.summed(entry),
+            // Of a job that is stopped, nothing more is told.
+            Err(_) if self.lock().stopped => {}
+            Err(trouble) => self.fail(entry, item, trouble),
+        }
+    }
+
+    fn finish_sum(&self, item: &Item, digest: Digest) -> Result<(), Trouble> {
+        let Some(sum) = self.sum(item) else { return self.tell_sum(item, &digest).map_err(Trouble::Failed) };
+        // A pipe has passed in its turn to its end, and cannot be asked for anything.
+        let is_pipe = item.is_pipe();
+        let size = if is_pipe { 0 } else { item.size };
+        let read = |index, room: &mut [u8]| self.read_again(item, index, room);
+        sum.finish(size, read, || !self.lock().stopped)?;
+        if !is_pipe && item.look(item.open_shared()?.fd())? != (item.size, item.modified) {
+            return Err(Trouble::Changed);
+        }
+        self.tell_sum(item, sum.value().unwrap_or_default()).map_err(Trouble::Failed)
+    }
+
+    /// The digest of a small file that was read whole. An error is what is wrong with it.
+    pub(super) fn sum_small(&self, item: &Item, bytes: &[u8]) -> Result<(), String> {
+        let Some(checksum) = self.checksum() else { return Ok(()) };
+        let value = sum_of(checksum.algorithm, bytes);
+        // It may be sent more than once.
+        if item.told.get() != Some(&value) {
+            self.tell_sum(item, &value)?;
+            let _ = item.told.set(value);
+        }
+        Ok(())
+    }
+
+    fn tell_sum(&self, item: &Item, value: &[u8]) -> Result<(), String> {
+        let Some(checksum) = self.checksum() else { return Ok(()) };
+        verdict(checksum, value, None).map_err(|wrong| format!("{wrong}\n{REMEDY}"))?;
+        let path = item.path(&self.request.operands);
+        self.reporter.send(&WorkerMessage::Checksum { path, digest: value.to_vec() });
+        Ok(())
+    }
+
+    fn read_again(&self, item: &Item, index: u64, room: &mut [u8]) -> io::Result<usize> {
+        let file = item.open_shared().map_err(|_| io::Error::from(io::ErrorKind::NotFound))?;
+        read_at(&**file.fd(), room, index * u64::from(self.request.settings.frame.get()))
+    }
+}

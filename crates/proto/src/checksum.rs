@@ -1,0 +1,123 @@
+//! Digests beside BLAKE3 that people ask for (`-E`): what they are called and how long they are. How they are computed is
+//! the engine's business.
+
+use crate::wire::fault::ProtocolFault;
+use crate::wire::limits::CHECKSUM_MAX;
+
+/// A digest of a whole file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// Adler-32 (RFC 1950).
+    Adler32,
+    /// CRC-32 as zlib, gzip and PNG have it (ISO 3309, RFC 1952).
+    Crc32,
+    /// MD5 (RFC 1321).
+    Md5,
+    /// CRC-32C (Castagnoli; RFC 3720).
+    Crc32c,
+    /// CRC-64/NVME.
+    Crc64Nvme,
+    /// SHA-1 (FIPS 180-4).
+    Sha1,
+    /// SHA-256 (FIPS 180-4).
+    Sha256,
+    /// SHA-512 (FIPS 180-4).
+    Sha512,
+    /// XXH3 of 64 bits, without a seed.
+    Xxh3,
+    /// BLAKE3 of 256 bits.
+    Blake3,
+}
+
+use Algorithm::{Adler32, Blake3, Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256, Sha512, Xxh3};
+
+/// Each with its number on the wire, its name (the first three are bbcp's) and the bytes that it has.
+const TABLE: [(Algorithm, u8, &str, usize); 10] = [
+    (Adler32, 1, "a32", 4),
+    (Crc32, 2, "c32", 4),
+    (Md5, 3, "md5", 16),
+    (Crc32c, 4, "crc32c", 4),
+    (Crc64Nvme, 5, "crc64nvme", 8),
+    (Sha1, 6, "sha1", 20),
+    (Sha256, 7, "sha256", 32),
+    (Sha512, 8, "sha512", 64),
+    (Xxh3, 9, "xxh3", 8),
+    (Blake3, 10, "blake3", 32),
+];
+const _: () = assert!(TABLE[7].3 == CHECKSUM_MAX);
+
+impl Algorithm {
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        TABLE.iter().map(|row| row.0)
+    }
+
+    /// The one of this name, in small letters.
+    pub fn named(name: &str) -> Option<Self> {
+        TABLE.iter().find(|row| row.2 == name).map(|row| row.0)
+    }
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        self.row().2
+    }
+
+    /// How many bytes it has. Big-endian ones, where it is a number.
+    pub fn bytes(self) -> usize {
+        self.row().3
+    }
+
+    /// Its number on the wire.
+    pub(crate) fn number(self) -> u8 {
+        self.row().1
+    }
+
+    /// The one of this number.
+    pub(crate) fn from_number(number: u8) -> Result<Self, ProtocolFault> {
+        let row = TABLE.iter().find(|row| row.1 == number);
+        row.map(|row| row.0).ok_or(ProtocolFault::Unknown { what: "checksum", value: number.into() })
+    }
+
+    fn row(self) -> &'static (Self, u8, &'static str, usize) {
+        TABLE.iter().find(|row| row.0 == self).unwrap_or_else(|| unreachable!("the table has all"))
+    }
+}
+
+/// A digest as people write it.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The bytes of a digest that a person wrote; `None` where it is none.
+pub fn from_hex(text: &[u8]) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let pairs = text.chunks(2).map(|pair| match pair {
+        [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+        _ => None,
+    });
+    pairs.collect::<Option<Vec<_>>>().filter(|bytes| !bytes.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_has_a_row_of_its_own() {
+        for algorithm in Algorithm::all() {
+            assert_eq!(Algorithm::named(algorithm.name()), Some(algorithm));
+            assert_eq!(Algorithm::from_number(algorithm.number()), Ok(algorithm));
+            assert!((4..=CHECKSUM_MAX).contains(&algorithm.bytes()));
+        }
+        assert!(Algorithm::named("MD5").is_none() && Algorithm::from_number(0).is_err());
+    }
+
+    #[test]
+    fn hexadecimal_comes_back_and_other_text_is_none() {
+        assert_eq!(from_hex(hex(&[0, 0x9f, 0xff]).as_bytes()), Some(vec![0, 0x9f, 0xff]));
+        assert_eq!(from_hex(b"00FF"), Some(vec![0, 255]));
+        for text in ["", "0", "000", "0g", "+1", "./"] {
+            assert_eq!(from_hex(text.as_bytes()), None, "{text}");
+        }
+    }
+}
