@@ -3,12 +3,17 @@
 use std::fs;
 use std::path::Path;
 
-use haul_e2e::{Remote, Run, Running, Sandbox, contents, eventually, is_root_or_skip};
+use haul_e2e::{Haul, Remote, Run, Running, Sandbox, contents, eventually, is_root_or_skip};
 use rustix::process::Signal;
 use serde_json::Value;
 
 /// Parts that take a moment and write little.
-const QUICK: [&str; 5] = ["probe", "--time", "0.2", "--size", "16m"];
+const QUICK: [&str; 5] = ["probe", "--time", "1", "--size", "16m"];
+
+/// A probe that can log in at `remote`.
+fn probe<'a>(sandbox: &'a Sandbox, remote: &Remote) -> Haul<'a> {
+    sandbox.haul(QUICK).args(remote.sshd().haul_args())
+}
 
 fn names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -28,7 +33,7 @@ fn every_part_is_measured_and_nothing_is_left() {
     let target = sandbox.dir("target");
     sandbox.file("target/kept", "of the user's");
     sandbox.big_file("source", 20_000_000);
-    let run = remote.haul(&sandbox).args(QUICK).args(["--json", "--try-streams", "1,2", "source"]);
+    let run = probe(&sandbox, &remote).args(["--json", "--try-streams", "1,2", "source"]);
     let run = run.arg(remote.at(&target)).run().succeeds();
     let events = run.events();
     let parts = of(&events, "part");
@@ -71,7 +76,7 @@ fn for_people_it_is_a_table_and_from_memory_without_a_source() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let target = sandbox.dir("target");
-    let run = remote.haul(&sandbox).args(QUICK).arg(remote.at(target.join("file-to-be"))).run().succeeds();
+    let run = probe(&sandbox, &remote).arg(remote.at(target.join("file-to-be"))).run().succeeds();
     for begins in ["ready ", "cpu ", "network ", "write ", "whole ", "expect ", "limited by ", "settings "] {
         assert!(run.stdout.lines().any(|line| line.starts_with(begins)), "no {begins}\n{}", run.account());
     }
@@ -91,7 +96,7 @@ fn what_it_recommends_is_saved_and_taken_by_the_next_copy() {
     let users = "home/.config/haul/config.toml";
     let mine = "# of mine\nretry-for = 60 # seconds\n";
     sandbox.file(users, mine);
-    let run = remote.haul(&sandbox).args(QUICK).args(["--save", "-s", "3", "--cipher", "aes-128-gcm"]);
+    let run = probe(&sandbox, &remote).args(["--save", "-s", "3", "--cipher", "aes-128-gcm"]);
     let run = run.arg(remote.at(&target)).run().succeeds();
     assert!(run.stdout.contains("[host.\"127.0.0.1\"]"), "{}", run.account());
     let saved = String::from_utf8(contents(&sandbox.path(users))).unwrap();
@@ -108,14 +113,14 @@ fn what_it_recommends_is_saved_and_taken_by_the_next_copy() {
 fn where_nothing_can_be_written_or_reached_it_says_so() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
-    let absent = remote.haul(&sandbox).args(QUICK).arg(remote.at("/nonexistent/below/x")).run().ends(1);
+    let absent = probe(&sandbox, &remote).arg(remote.at("/nonexistent/below/x")).run().ends(1);
     absent.says(["127.0.0.1: /nonexistent/below/x: "]);
-    let run = remote.haul(&sandbox).args(QUICK).arg(remote.at("/proc")).run().ends(1);
+    let run = probe(&sandbox, &remote).arg(remote.at("/proc")).run().ends(1);
     run.says(["127.0.0.1: /proc: no directory can be made there"]);
     let nobody = sandbox.haul(QUICK).args(["--ssh-port", "1", "127.0.0.1:x"]).run().ends(3);
     nobody.says(["127.0.0.1"]);
     sandbox.haul(["probe"]).run().ends(2).says(["haul probe"]);
-    let missing = remote.haul(&sandbox).args(QUICK).arg("missing").arg(remote.at(sandbox.dir("target"))).run();
+    let missing = probe(&sandbox, &remote).arg("missing").arg(remote.at(sandbox.dir("target"))).run();
     assert!(missing.stdout.contains("not measured"), "{}", missing.account());
     assert_eq!(names(&sandbox.path("target")), Vec::<String>::new());
 }
@@ -129,15 +134,15 @@ fn a_full_disk_is_measured_as_far_as_there_is_room() {
     let remote = Remote::new(&sandbox);
     let full = sandbox.tmpfs("full", "size=2m");
     sandbox.file("full/kept", vec![7; 1 << 20]);
-    let run = remote.haul(&sandbox).args(QUICK).arg(remote.at(full.path())).run();
+    let run = probe(&sandbox, &remote).arg(remote.at(full.path())).run();
     assert!(run.stdout.contains("NOT READY") && !run.timed_out, "{}", run.account());
     assert_eq!(names(full.path()), ["kept"]);
 }
 
 /// A probe that is writing.
 fn under_way(sandbox: &Sandbox, remote: &Remote, target: &Path) -> Running {
-    let running = remote.haul(sandbox).args(["probe", "--time", "60"]).args(["--try-streams", "1"]).arg(remote.at(target));
-    let running = running.start();
+    let running = sandbox.haul(["probe", "--time", "60", "--try-streams", "1"]).args(remote.sshd().haul_args());
+    let running = running.arg(remote.at(target)).start();
     eventually("it has its directory", || !names(target).is_empty());
     running
 }
@@ -160,7 +165,7 @@ fn interrupted_or_killed_it_leaves_nothing() {
     }
     // What a machine that lost its power has left, the next one removes.
     sandbox.file("target/.haul-probe-0123456789abcdef/whole/file", "zeros");
-    let run = remote.haul(&sandbox).args(QUICK).arg(remote.at(&target)).run().succeeds();
+    let run = probe(&sandbox, &remote).arg(remote.at(&target)).run().succeeds();
     assert!(run.stdout.contains("removed what 1 earlier"), "{}", run.account());
     assert_eq!(names(&target), ["kept"]);
 }
@@ -171,7 +176,7 @@ fn between_two_other_hosts() {
     let remote = Remote::new(&sandbox);
     sandbox.big_file("source", 5_000_000);
     let target = sandbox.dir("target");
-    let run = remote.haul(&sandbox).args(QUICK);
+    let run = probe(&sandbox, &remote);
     let run = run.arg(remote.at(sandbox.path("source"))).arg(remote.at(&target)).run().succeeds();
     assert!(run.stdout.contains("\nexpect "), "{}", run.account());
     assert_eq!(names(&target), Vec::<String>::new());

@@ -62,8 +62,8 @@ impl Place {
             None => Options::default(),
         };
         let remote = Remote::with_haul(&sandbox, options);
-        let haul = || {
-            let haul = remote.haul(&sandbox).limit(LIMIT);
+        let haul = |command: &[&str]| {
+            let haul = sandbox.haul(command).args(remote.sshd().haul_args()).limit(LIMIT);
             match &wan {
                 Some(wan) => haul.netns(wan.a()),
                 None => haul,
@@ -77,20 +77,20 @@ impl Place {
 }
 
 /// From memory into a file system in memory: what is measured is everything but disks.
-fn in_memory<'a>(remote: &Remote, haul: impl Fn() -> Haul<'a>, bytes: u64) -> Result<Outcome> {
+fn in_memory<'a>(remote: &Remote, haul: impl Fn(&[&str]) -> Haul<'a>, bytes: u64) -> Result<Outcome> {
     let target = tempfile::tempdir_in("/dev/shm").context("a directory in memory")?;
-    let probe = haul().args(["probe", "--json"]).arg(remote.at(target.path())).run();
+    let probe = haul(&["probe", "--json"]).arg(remote.at(target.path())).run();
     let copied = target.path().join("copied");
-    let copy = haul().args(["--json", "-c", "off"]).arg(format!("null:{bytes}")).arg(remote.at(copied)).run();
+    let copy = haul(&["--json", "-c", "off"]).arg(format!("null:{bytes}")).arg(remote.at(copied)).run();
     Outcome::of(&probe, &copy)
 }
 
-fn on_disk<'a>(sandbox: &Sandbox, remote: &Remote, haul: impl Fn() -> Haul<'a>, bytes: u64) -> Result<Outcome> {
+fn on_disk<'a>(sandbox: &Sandbox, remote: &Remote, haul: impl Fn(&[&str]) -> Haul<'a>, bytes: u64) -> Result<Outcome> {
     let source = sandbox.big_file("source", bytes);
     let target = sandbox.dir("target");
-    let probe = haul().args(["probe", "--json"]).arg(&source).arg(remote.at(&target)).run();
+    let probe = haul(&["probe", "--json"]).arg(&source).arg(remote.at(&target)).run();
     let_go(&source)?;
-    let copy = haul().arg("--json").arg(&source).arg(remote.at(&target)).run();
+    let copy = haul(&["--json"]).arg(&source).arg(remote.at(&target)).run();
     Outcome::of(&probe, &copy)
 }
 

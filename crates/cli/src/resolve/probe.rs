@@ -16,7 +16,7 @@ use crate::args::values::Values;
 /// How long a part takes.
 const TIME: Duration = Duration::from_secs(3);
 /// Shortest and longest.
-const TIMES: std::ops::RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(600);
+const TIMES: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(600);
 /// Most that a part writes, in bytes.
 const SIZE: u64 = 4 << 30;
 /// Numbers of streams that are tried besides haul's own choice.
