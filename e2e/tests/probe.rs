@@ -45,17 +45,20 @@ fn every_part_is_measured_and_nothing_is_left() {
             format!("{} {} {} {}", part["part"], part["direct"], part["asked_streams"], part["back"])
         })
         .collect();
-    assert_eq!(told, [
-        "\"read\" true null null",
-        "\"read\" false null null",
-        "\"network\" null 1 false",
-        "\"network\" null 2 false",
-        "\"network\" null null false",
-        "\"network\" null null true",
-        "\"write\" true null null",
-        "\"write\" false null null",
-        "\"whole\" null null null",
-    ]);
+    assert_eq!(
+        told,
+        [
+            "\"read\" true null null",
+            "\"read\" false null null",
+            "\"network\" null 1 false",
+            "\"network\" null 2 false",
+            "\"network\" null null false",
+            "\"network\" null null true",
+            "\"write\" true null null",
+            "\"write\" false null null",
+            "\"whole\" null null null",
+        ]
+    );
     assert!(parts[2]["rtt_s"].is_null() || parts[2]["rtt_s"].as_f64() > Some(0.0), "{}", parts[2]);
     let checks: Vec<_> = of(&events, "check").iter().map(|check| check["id"].as_str().unwrap().to_owned()).collect();
     for id in ["versions", "windows", "congestion", "clock", "max_startups", "space", "firewall"] {

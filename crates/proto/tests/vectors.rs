@@ -231,12 +231,19 @@ fn expected() -> Vec<u8> {
 }
 
 fn measure() -> MeasureRequest {
-    MeasureRequest { path: b"/archive".to_vec(), cold: Vec::new(), compute_ms: 250, suite: Suite::Aes256Gcm, silence_ms: 13_000 }
+    MeasureRequest {
+        path: b"/archive".to_vec(),
+        cold: Vec::new(),
+        compute_ms: 250,
+        suite: Suite::Aes256Gcm,
+        silence_ms: 13_000,
+    }
 }
 
 fn measured() -> WorkerMessage {
     let scratch = b"/archive/.haul-probe-1".to_vec();
-    let place = PlaceFigures { scratch, free_bytes: 1 << 40, free_files: 1 << 20, counts_files: true, ..Default::default() };
+    let place =
+        PlaceFigures { scratch, free_bytes: 1 << 40, free_files: 1 << 20, counts_files: true, ..Default::default() };
     WorkerMessage::Measured(Box::new(Measured {
         hash_bytes_per_s: 3_000_000_000,
         check_bytes_per_s: 20_000_000_000,

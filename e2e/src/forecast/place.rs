@@ -102,22 +102,28 @@ fn let_go(path: &PathBuf) -> Result<()> {
     Ok(())
 }
 
+/// What went wrong, in a line.
+fn said(run: &Run) -> String {
+    let words = run.stderr.lines().next().unwrap_or("it does not say what is looked for");
+    format!("{words} (status {:?})", run.status)
+}
+
 impl Outcome {
     /// A copy's own rate counts from the command on: what is foretold is the time that it takes to start, and then the rate.
     fn of(probe: &Run, copy: &Run) -> Result<Self> {
         let lines = |run: &Run| -> Result<Vec<Value>> {
-            run.stdout.lines().map(|line| serde_json::from_str(line).with_context(|| run.account())).collect()
+            run.stdout.lines().map(|line| serde_json::from_str(line).with_context(|| said(run))).collect()
         };
         let (told, done) = (lines(probe)?, lines(copy)?);
-        let whole = told.iter().find(|line| line["part"] == "whole").with_context(|| probe.account())?;
-        let (told, done) = (told.last().with_context(|| probe.account())?, done.last().with_context(|| copy.account())?);
+        let whole = told.iter().find(|line| line["part"] == "whole").with_context(|| said(probe))?;
+        let (told, done) = (told.last().with_context(|| said(probe))?, done.last().with_context(|| said(copy))?);
         let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
-        let number = |value: &Value, run: &Run| value.as_f64().with_context(|| run.account());
+        let number = |value: &Value, run: &Run| value.as_f64().with_context(|| said(run));
         let bytes = number(&done["bytes"], copy)?;
         let takes_s = number(&whole["start_s"], probe)? + bytes / number(&told["bytes_per_s"], probe)?;
         Ok(Self {
             forecast: bytes / takes_s,
-            reached: bytes / number(&done["elapsed_s"], copy)?,
+            reached: bytes / number(&done["seconds"], copy)?,
             limits: [text(&told["limit"]), text(&done["verdict"]["limit"])],
         })
     }

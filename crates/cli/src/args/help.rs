@@ -101,10 +101,9 @@ pub fn short() -> String {
         "haul copies files between hosts: encrypted, verified, over parallel streams\n\n\
          haul [OPTIONS] SOURCE... TARGET       each a path, or [user@]host:path\n\
          haul verify SOURCE... TARGET          are both the same? copies nothing\n\
-         haul status PATH...                   what unfinished copies have left there\n\
-         haul clean PATH...                    removes that\n\
+         haul status|clean PATH...             what broken copies left there; removes it\n\
          haul config [HOST]                    options in force, and where they come from\n\
-         haul probe [SOURCE] TARGET            what would a copy reach? measures its parts\n\
+         haul probe [SOURCE] TARGET            how fast would a copy be? measures that\n\
          haul demo                             a copy on this machine, to see it work\n\n",
     );
     push_rows(&mut text, COPY.iter().filter(|row| row.essential));
@@ -283,7 +282,15 @@ mod tests {
     fn the_first_screen_fits_a_screen() {
         let text = short();
         assert!(text.lines().count() <= 24, "{} lines", text.lines().count());
-        let others = [full(), demo(), command("verify"), command("status"), command("clean"), command("config"), command("probe")];
+        let others = [
+            full(),
+            demo(),
+            command("verify"),
+            command("status"),
+            command("clean"),
+            command("config"),
+            command("probe"),
+        ];
         for line in text.lines().chain(others.iter().flat_map(|help| help.lines())) {
             assert!(line.chars().count() <= 80, "too wide: {line}");
         }
@@ -304,10 +311,9 @@ mod tests {
 
             haul [OPTIONS] SOURCE... TARGET       each a path, or [user@]host:path
             haul verify SOURCE... TARGET          are both the same? copies nothing
-            haul status PATH...                   what unfinished copies have left there
-            haul clean PATH...                    removes that
+            haul status|clean PATH...             what broken copies left there; removes it
             haul config [HOST]                    options in force, and where they come from
-            haul probe [SOURCE] TARGET            what would a copy reach? measures its parts
+            haul probe [SOURCE] TARGET            how fast would a copy be? measures that
             haul demo                             a copy on this machine, to see it work
 
               -r, --recursive           copy directories with all that is in them

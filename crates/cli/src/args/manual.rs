@@ -35,7 +35,10 @@ const COMMANDS: [(&str, &str); 7] = [
     ("haul status PATH...", "what unfinished copies have left there, and how far it is"),
     ("haul clean PATH...", "removes that, but nothing that a running copy writes"),
     ("haul config [HOST]", "which options are in force for a copy from or to HOST, and where each comes from"),
-    ("haul probe [SOURCE] TARGET", "what a copy would reach and what would limit it, measured part by part; --save keeps what it recommends"),
+    (
+        "haul probe [SOURCE] TARGET",
+        "what a copy would reach and what would limit it, measured part by part; --save keeps what it recommends",
+    ),
     ("haul demo", "a copy on this machine through the real path, to see it work"),
     ("haul help WHAT", "about one option or command; man, bash, zsh and fish print this page and completions"),
 ];

@@ -316,9 +316,27 @@ pub const PARTIALS: &[Row] = &[
 /// Options of `haul probe` besides those that are a copy's ([`super::probe`]).
 pub const PROBE: &[Row] = &[
     row("time", None, Takes::One("TIME"), Section::Showing, "how long each part is measured (default: 3s)"),
-    row("size", None, Takes::One("SIZE"), Section::Showing, "a part writes SIZE at most (default: 4g), and never\nmore than a tenth of what is free"),
-    row("try-streams", None, Takes::One("LIST"), Section::Showing, "numbers of streams to try besides haul's own choice\n(default: 1,4)"),
-    row("save", None, Takes::Nothing, Section::Showing, "write the settings that are worth having into your\nconfiguration, for this host"),
+    row(
+        "size",
+        None,
+        Takes::One("SIZE"),
+        Section::Showing,
+        "a part writes SIZE at most (default: 4g), and never\nmore than a tenth of what is free",
+    ),
+    row(
+        "try-streams",
+        None,
+        Takes::One("LIST"),
+        Section::Showing,
+        "numbers of streams to try besides haul's own choice\n(default: 1,4)",
+    ),
+    row(
+        "save",
+        None,
+        Takes::Nothing,
+        Section::Showing,
+        "write the settings that are worth having into your\nconfiguration, for this host",
+    ),
     row("help", Some('h'), Takes::Nothing, Section::Showing, "this help"),
 ];
 

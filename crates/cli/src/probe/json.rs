@@ -51,7 +51,8 @@ pub fn sample(part: Part, sample: &Sample) -> String {
         .with("rtt_loaded_s", usual)
         .with("retransmitted", sample.resent)
         .with("limit", sample.limit.map(|limit| limit.id()))
-        .with("durable", sample.is_settled)
+        .with("complete", sample.is_complete)
+        .with("durable", sample.is_durable)
         .with("way", way_of(&sample.way))
         .ended()
 }
@@ -76,7 +77,8 @@ fn named(part: Part) -> Line {
 pub fn forecast(forecast: Option<&Forecast>, options: &[Option_], saved: Option<&str>, status: u8) -> String {
     let argument = |argument: &Option<String>| argument.as_ref().map_or(Value::Bool(true), |text| text.as_str().into());
     let options: Map<_, _> = options.iter().map(|(row, given)| (row.id.to_owned(), argument(given))).collect();
-    let next = forecast.and_then(|told| told.next).map(|(limit, rate)| json!({"limit": limit.id(), "bytes_per_s": rate}));
+    let next =
+        forecast.and_then(|told| told.next).map(|(limit, rate)| json!({"limit": limit.id(), "bytes_per_s": rate}));
     Line::new("forecast")
         .with("bytes_per_s", forecast.map(|told| told.rate))
         .with("limit", forecast.map(|told| told.limit.id()))

@@ -50,12 +50,18 @@ fn of_end(end: &AtEnd) -> Vec<Check> {
     let text = format!("TCP's windows grow to {} receiving, {} sending", size(receive), size(send));
     let text = match receive.min(send) >= WINDOW_MIN {
         true => text,
-        false => format!("{text}; sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864' and tcp_wmem likewise for long paths"),
+        false => {
+            format!("{text}; sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864' and tcp_wmem likewise for long paths")
+        }
     };
     let buffers = [measured.receive_buffer_max_bytes, measured.send_buffer_max_bytes].map(size);
     let mut checks = vec![
         check("windows", receive.min(send) >= WINDOW_MIN, text),
-        check("buffers", true, format!("-w can be up to {} receiving, {} sending (rmem_max, wmem_max)", buffers[0], buffers[1])),
+        check(
+            "buffers",
+            true,
+            format!("-w can be up to {} receiving, {} sending (rmem_max, wmem_max)", buffers[0], buffers[1]),
+        ),
         check("congestion", true, format!("congestion control: {}", harmless(&measured.congestion_controls))),
         clock(end),
     ];
@@ -69,8 +75,12 @@ fn clock(end: &AtEnd) -> Check {
     let seconds = ahead.unsigned_abs() as f64 / 1e6;
     let text = match (is_fine, ahead >= 0) {
         (true, _) => "its clock agrees with this one".to_owned(),
-        (false, true) => format!("its clock is {seconds:.1} s ahead: files that change meanwhile are told by their times"),
-        (false, false) => format!("its clock is {seconds:.1} s behind: files that change meanwhile are told by their times"),
+        (false, true) => {
+            format!("its clock is {seconds:.1} s ahead: files that change meanwhile are told by their times")
+        }
+        (false, false) => {
+            format!("its clock is {seconds:.1} s behind: files that change meanwhile are told by their times")
+        }
     };
     Check { id: "clock", host: Some(end.label.clone()), is_fine, text }
 }
@@ -91,8 +101,7 @@ fn place(end: &AtEnd) -> Option<Check> {
         true => format!(", room for {} files", count(place.free_files)),
         false => String::new(),
     };
-    let is_fine =
-        place.free_bytes >= FREE_MIN_BYTES && (!place.counts_files || place.free_files >= FREE_MIN_FILES);
+    let is_fine = place.free_bytes >= FREE_MIN_BYTES && (!place.counts_files || place.free_files >= FREE_MIN_FILES);
     let compresses = if place.may_compress { "; the file system may compress: zeros say little of it" } else { "" };
     let removed = match place.removed {
         0 => String::new(),
@@ -105,9 +114,10 @@ fn place(end: &AtEnd) -> Option<Check> {
 /// Whether data goes where it goes fast.
 pub fn of_way(way: &Way) -> Check {
     let (is_fine, text) = match way {
-        Way::Ssh { because } => {
-            (false, format!("data goes through ssh, which is slow: {}; open a port and name it with -Z", harmless(because)))
-        }
+        Way::Ssh { because } => (
+            false,
+            format!("data goes through ssh, which is slow: {}; open a port and name it with -Z", harmless(because)),
+        ),
         Way::Tcp { instead_of: Some(why), .. } => (true, format!("data connections can be made; {}", harmless(why))),
         _ => (true, "data connections can be made".to_owned()),
     };
@@ -175,9 +185,24 @@ pub mod tests {
         bad.measured.version = "0.0.9".into();
         bad.measured.max_startups.clear();
         bad.hello.windows.receive_max_bytes = 212_992;
-        bad.measured.place = bad.measured.place.map(|place| PlaceFigures { free_files: 3, may_compress: true, removed: 2, ..place });
-        insta::assert_snapshot!(lines(&of_ends(&[end("this machine", false), bad], false)), @"");
+        bad.measured.place =
+            bad.measured.place.map(|place| PlaceFigures { free_files: 3, may_compress: true, removed: 2, ..place });
+        insta::assert_snapshot!(lines(&of_ends(&[end("this machine", false), bad], false)), @r#"
+            ! versions both: haul 0.1.0 and 0.0.9: put the same there
+              windows this machine: TCP's windows grow to 6.29 MB receiving, 4.19 MB sending
+              buffers this machine: -w can be up to 213.0 kB receiving, 213.0 kB sending (rmem_max, wmem_max)
+              congestion this machine: congestion control: cubic bbr
+              clock this machine: its clock agrees with this one
+            ! windows db1: TCP's windows grow to 213.0 kB receiving, 4.19 MB sending; sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864' and tcp_wmem likewise for long paths
+              buffers db1: -w can be up to 213.0 kB receiving, 213.0 kB sending (rmem_max, wmem_max)
+              congestion db1: congestion control: cubic bbr
+            ! clock db1: its clock is 86400.0 s behind: files that change meanwhile are told by their times
+              max_startups db1: sshd's MaxStartups is not known: its configuration cannot be read
+            ! space db1: 1.20 TB free, room for 3 files; the file system may compress: zeros say little of it; removed what 2 earlier probes had left
+            "#);
         let way = of_way(&Way::Ssh { because: "no TCP connection to db1: timed out".into() });
-        insta::assert_snapshot!(lines(&[way]), @"");
+        insta::assert_snapshot!(lines(&[way]), @r#"
+            ! firewall both: data goes through ssh, which is slow: no TCP connection to db1: timed out; open a port and name it with -Z
+            "#);
     }
 }

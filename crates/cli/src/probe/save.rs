@@ -98,7 +98,19 @@ mod tests {
     fn comments_and_other_lines_stay_and_a_section_is_changed_or_made() {
         let old = "# of mine\nno-deploy = true # never\n\n[host.\"db*\"]\nstreams = 4 # by hand\n";
         let new = with_options(old, "db1", &options(), "haul probe: 1.1 GB/s").unwrap();
-        insta::assert_snapshot!(new, @"");
+        insta::assert_snapshot!(new, @r#"
+            # of mine
+            no-deploy = true # never
+
+            [host."db*"]
+            streams = 4 # by hand
+
+            # haul probe: 1.1 GB/s
+            [host.db1]
+            windowsz = "8m"
+            streams = 16
+            unbuffered = "t"
+            "#);
         let again = with_options(&new, "db1", &recommended(&[Setting::Streams(8)], &asked(&[])), "again").unwrap();
         assert_eq!(again, new.replace("streams = 16", "streams = 8"));
     }
@@ -109,7 +121,13 @@ mod tests {
         let path = dir.path().join("haul/config.toml");
         save(&path, "fe80::1%eth0", &options(), "haul probe").unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, MODE);
-        insta::assert_snapshot!(fs::read_to_string(&path).unwrap(), @"");
+        insta::assert_snapshot!(fs::read_to_string(&path).unwrap(), @r#"
+            # haul probe
+            [host."fe80::1%eth0"]
+            windowsz = "8m"
+            streams = 16
+            unbuffered = "t"
+            "#);
         assert_eq!(fs::read_dir(dir.path().join("haul")).unwrap().count(), 1);
     }
 

@@ -29,8 +29,8 @@ pub fn check(check: &Check) -> String {
 /// How fast an end computes.
 pub fn computing(end: &AtEnd) -> String {
     let measured = &end.measured;
-    let [hash, check, seal] =
-        [measured.hash_bytes_per_s, measured.check_bytes_per_s, measured.seal_bytes_per_s].map(|rate_of| rate(rate_of as f64));
+    let [hash, check, seal] = [measured.hash_bytes_per_s, measured.check_bytes_per_s, measured.seal_bytes_per_s]
+        .map(|rate_of| rate(rate_of as f64));
     let cores = counted(end.hello.cores.into(), "core", "cores");
     line("cpu", &harmless(&end.label), &format!("{cores}, each: hashing {hash}, checksums {check}, sealing {seal}"))
 }
@@ -45,7 +45,7 @@ pub fn sample(part: Part, sample: &Sample) -> String {
     if sample.resent >= 0.0001 {
         text.push_str(&format!(", {:.2} % sent again", sample.resent * 100.0));
     }
-    if sample.is_settled && matches!(part, Part::Write { .. } | Part::Whole) {
+    if sample.is_durable && matches!(part, Part::Write { .. } | Part::Whole) {
         text.push_str(", durable");
     }
     if let Some(limit) = sample.limit {
@@ -137,11 +137,25 @@ mod tests {
             sample(Part::Network { streams: Some(1) }, &reached(90e6, 1)),
             sample(Part::Network { streams: None }, &network),
             sample(Part::Back, &network),
-            sample(Part::Write { direct: false }, &Sample { is_settled: true, ..reached(200e6, 8) }),
+            sample(Part::Write { direct: false }, &Sample { is_durable: true, ..reached(200e6, 8) }),
             failed(Part::Write { direct: true }, "db1: write: no space left on the device\nfree some"),
         ];
         lines.extend(forecast(&told, &recommended(&told.settings, &asked(&[]))));
         lines.extend(forecast(&Forecast { limit: Limit::None, next: None, settings: Vec::new(), ..told }, &[]));
-        insta::assert_snapshot!(lines.join("\n"), @"");
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+            cpu         db\u{1b}1                 8 cores, each: hashing 3.10 GB/s, checksums 21.0 GB/s, sealing 5.20 GB/s
+            read        O_DIRECT                  2.10 GB/s
+            network     1 stream                  90.0 MB/s
+            network     haul's choice, 8 streams  117 MB/s; 0.3 ms there and back, 4.2 ms under load, 0.12 % sent again; limited by the link
+            network     the other way round       117 MB/s; 0.3 ms there and back, 4.2 ms under load, 0.12 % sent again; limited by the link
+            write       page cache, then synced   200 MB/s, durable
+            write       O_DIRECT                  not measured: db1: write: no space left on the device
+            expect      112 MB/s: 100.0 GB in 14 min 53 s
+            limited by  the link; next: target disk at 200 MB/s
+            settings    --streams 16 --unbuffered st
+            expect      112 MB/s: 100.0 GB in 14 min 53 s
+            limited by  nothing in particular
+            settings    haul's own choices were the best
+            "#);
     }
 }

@@ -60,8 +60,11 @@ pub fn probe(
 /// From memory to memory is what a probe measures anyway.
 fn refuse_null(place: &Location) -> Result<(), UsageError> {
     match names_null(place.path.as_os_str()) {
-        true => Err(UsageError::new(format!("{}: a probe needs a place that exists", escape(place.path.as_os_str().as_bytes())))
-            .remedy("haul probe [SOURCE] host:/path      measures memory to memory as one of its parts")),
+        true => Err(UsageError::new(format!(
+            "{}: a probe needs a place that exists",
+            escape(place.path.as_os_str().as_bytes())
+        ))
+        .remedy("haul probe [SOURCE] host:/path      measures memory to memory as one of its parts")),
         false => Ok(()),
     }
 }

@@ -14,7 +14,6 @@ use haul_proto::wire::measure::PlaceFigures;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, flock, fstat, fstatfs, fstatvfs, mkdirat, unlinkat};
 use rustix::process::geteuid;
 
-
 use crate::fs::{Dir, describe, each_name};
 use crate::stream::handshake::random;
 

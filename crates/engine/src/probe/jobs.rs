@@ -52,7 +52,8 @@ impl Probe {
         let options = &mut job.options;
         match part {
             Part::Read { direct: is_direct } => {
-                (options.direct_source, options.cache, options.fsync) = (direct(is_direct), CacheUse::Drop, Fsync::None);
+                (options.direct_source, options.cache, options.fsync) =
+                    (direct(is_direct), CacheUse::Drop, Fsync::None);
             }
             Part::Network { streams } => options.streams = streams.or(options.streams),
             Part::Write { direct: is_direct } => options.direct_target = direct(is_direct),
@@ -165,13 +166,16 @@ mod tests {
             Part::Write { direct: false },
             Part::Whole,
         ];
-        assert_eq!(parts.map(of), [
-            "run7 /dev/null (at-source at-source)",
-            "null:1099511627776 db1:/dev/null (at-source at-target)",
-            "db1:null:1099511627776 /dev/null (at-target at-source)",
-            "db1:null:4096 db1:/archive/.haul-probe-1/buffered (at-target at-target)",
-            "run7 db1:/archive/.haul-probe-1/whole (at-source at-target)",
-        ]);
+        assert_eq!(
+            parts.map(of),
+            [
+                "run7 /dev/null (at-source at-source)",
+                "null:1099511627776 db1:/dev/null (at-source at-target)",
+                "db1:null:1099511627776 /dev/null (at-target at-source)",
+                "db1:null:4096 db1:/archive/.haul-probe-1/buffered (at-target at-target)",
+                "run7 db1:/archive/.haul-probe-1/whole (at-source at-target)",
+            ]
+        );
         assert_eq!(shown(&probe.whole()), "run7 db1:/archive (at-source at-target)");
     }
 

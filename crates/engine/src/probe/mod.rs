@@ -139,7 +139,7 @@ impl Round<'_> {
         let whole = self.take(Part::Whole, slowest)?.map(|sample| Whole {
             rate: sample.rate,
             limit: sample.limit,
-            was_settled: sample.is_settled,
+            was_settled: sample.is_complete,
             // The source's files were let go of by the cache before they were read.
             was_cold: true,
         });
@@ -218,7 +218,9 @@ fn computing(ends: &[AtEnd; 2], is_one_worker: bool) -> Parts {
         false => cost(&[second.check_bytes_per_s, second.seal_bytes_per_s]),
     };
     let is_one_machine = source.hello.boot == target.hello.boot;
-    let of = |end: &AtEnd, own: f64| f64::from(end.hello.cores.max(1)) / if is_one_machine { at_source + at_target } else { own };
+    let of = |end: &AtEnd, own: f64| {
+        f64::from(end.hello.cores.max(1)) / if is_one_machine { at_source + at_target } else { own }
+    };
     Parts { source_cpu: Some(of(source, at_source)), target_cpu: Some(of(target, at_target)), ..Parts::default() }
 }
 

@@ -37,8 +37,10 @@ pub struct Sample {
     pub resent: f64,
     /// What limited it, if something stood out.
     pub limit: Option<Limit>,
-    /// It came to its end, and all of it is on the disk.
-    pub is_settled: bool,
+    /// It came to its end, with whatever a copy waits for then.
+    pub is_complete: bool,
+    /// All of it is on the disk.
+    pub is_durable: bool,
     /// How its data travelled.
     pub way: Way,
 }
@@ -119,11 +121,10 @@ impl Witness {
     fn sample(&self, summary: Option<&Summary>) -> Sample {
         let elapsed = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
         let bytes = summary.map_or(self.last.bytes_written, |summary| summary.bytes);
-        let is_settled = summary.is_some_and(|summary| summary.durable);
         let verdict = summary.and_then(|summary| summary.verdict.as_ref()).or(self.verdict.as_ref());
         let sockets = &self.last.sockets;
         Sample {
-            rate: rate(&self.seen, bytes, elapsed, is_settled),
+            rate: rate(&self.seen, bytes, elapsed, summary.is_some()),
             bytes,
             start: self.begun.map_or(Duration::ZERO, |begun| begun - self.started),
             elapsed,
@@ -131,7 +132,8 @@ impl Witness {
             round_trips: round_trips(sockets),
             resent: sockets.retransmitted as f64 / sockets.segments.max(1) as f64,
             limit: verdict.map(|verdict| verdict.limit).filter(|limit| *limit != Limit::None),
-            is_settled,
+            is_complete: summary.is_some(),
+            is_durable: summary.is_some_and(|summary| summary.durable),
             way: self.way.clone(),
         }
     }
@@ -145,13 +147,14 @@ fn is_enough(elapsed: Duration, progress: &Progress, bounds: Bounds) -> bool {
     }
     let left = progress.bytes_found.saturating_sub(done) as f64;
     let rate = done as f64 / elapsed.as_secs_f64().max(1e-3);
-    let ends_soon = progress.walk_complete && progress.bytes_found <= bounds.bytes && left <= rate * bounds.time.as_secs_f64();
+    let ends_soon =
+        progress.walk_complete && progress.bytes_found <= bounds.bytes && left <= rate * bounds.time.as_secs_f64();
     !ends_soon || elapsed >= bounds.time * 3
 }
 
-/// The rate of the second half, since the first is a connection that grows and a cache that fills up. What is on the disk in
-/// the end has cost the time at the end, too.
-fn rate(seen: &[(Duration, u64)], bytes: u64, elapsed: Duration, is_settled: bool) -> f64 {
+/// The rate of the second half, since the first is a connection that grows and a cache that fills up. What came to its end has
+/// cost the time in which the disk was waited for then, too.
+fn rate(seen: &[(Duration, u64)], bytes: u64, elapsed: Duration, is_complete: bool) -> f64 {
     let all = bytes as f64 / elapsed.as_secs_f64().max(1e-6);
     let (Some(first), Some(last)) = (seen.first(), seen.last()) else { return all };
     let middle = first.0 + (last.0 - first.0) / 2;
@@ -159,7 +162,7 @@ fn rate(seen: &[(Duration, u64)], bytes: u64, elapsed: Duration, is_settled: boo
         return all;
     };
     let steady_s_per_byte = (last.0 - half.0).as_secs_f64() / (last.1 - half.1) as f64;
-    let settling_s = if is_settled { elapsed.saturating_sub(last.0).as_secs_f64() } else { 0.0 };
+    let settling_s = if is_complete { elapsed.saturating_sub(last.0).as_secs_f64() } else { 0.0 };
     1.0 / (steady_s_per_byte + settling_s / bytes.max(1) as f64)
 }
 

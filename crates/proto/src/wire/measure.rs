@@ -130,14 +130,13 @@ mod tests {
     #[test]
     fn a_request_that_would_take_too_long_is_a_fault() {
         let request = |compute_ms| {
-            let request =
-                MeasureRequest {
-                    path: b"/a".to_vec(),
-                    cold: Vec::new(),
-                    compute_ms,
-                    suite: Suite::Aes256Gcm,
-                    silence_ms: 13_000,
-                };
+            let request = MeasureRequest {
+                path: b"/a".to_vec(),
+                cold: Vec::new(),
+                compute_ms,
+                suite: Suite::Aes256Gcm,
+                silence_ms: 13_000,
+            };
             ControllerMessage::Measure(request).encode()
         };
         let short = request(MEASURE_MS_MAX);
