@@ -4,12 +4,14 @@
 //! sshd and every process that was started are gone afterwards. The tests themselves are in `tests/`, a file for each topic.
 #![forbid(unsafe_code)]
 
+mod browser;
 pub mod diagnose;
 mod files;
 pub mod forecast;
 mod program;
 mod remote;
 mod sandbox;
+mod serving;
 mod stream;
 mod trio;
 mod two_links;
@@ -18,6 +20,7 @@ mod user;
 mod wait;
 mod worker;
 
+pub use browser::{Browser, Page};
 pub use files::{chain, chain_file, contents, fifo, hidden_or_partial, listing, mode, mtime, set_mtime, stamp};
 pub use haul_lab::{
     Answers, Attributes, Cgroup, Cut, Disk, Flip, Loiterers, Netns, Options, Proxy, Rng, Running, Seen, Sshd, Towards,
@@ -26,6 +29,7 @@ pub use haul_lab::{
 pub use program::{Haul, Run, haul_binary, shell, strace_arguments};
 pub use remote::{Pair, Remote};
 pub use sandbox::{Mount, Sandbox};
+pub use serving::Serving;
 pub use stream::{RawStream, SUITE};
 pub use trio::{Link, Trio};
 pub use two_links::TwoLinks;

@@ -15,15 +15,15 @@ pub use pieces::{frame_tree, name};
 pub use source::source_session;
 pub use target::target_session;
 pub use wire::{
-    compressed_payload, controller_message, handshake, journal, link_header, source_message, target_message, trailer,
-    worker_message,
+    compressed_payload, controller_message, handshake, journal, link_header, serve, source_message, target_message,
+    trailer, worker_message,
 };
 
 /// A fuzz target: takes any bytes, and panics where a rule is broken.
 pub type Target = fn(&[u8]);
 
 /// All targets by name; each has a directory of that name under `corpus/`.
-pub const TARGETS: [(&str, Target); 13] = [
+pub const TARGETS: [(&str, Target); 14] = [
     ("compressed_payload", compressed_payload),
     ("controller_message", controller_message),
     ("frame_tree", frame_tree),
@@ -31,6 +31,7 @@ pub const TARGETS: [(&str, Target); 13] = [
     ("journal", journal),
     ("link_header", link_header),
     ("name", name),
+    ("serve", serve),
     ("source_message", source_message),
     ("source_session", source_session),
     ("target_message", target_message),

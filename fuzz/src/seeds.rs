@@ -20,6 +20,7 @@ use haul_proto::wire::feature::Features;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer};
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
 use haul_proto::wire::link::{Channel, encode_header};
+use haul_proto::wire::listed::{self, Listed, ListedKinds, Paths, Places};
 use haul_proto::wire::load::{Load, StreamFigures};
 use haul_proto::wire::measure::{MeasureRequest, Measured, PlaceFigures};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
@@ -31,6 +32,8 @@ use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettin
 use haul_proto::wire::route::Route;
 use haul_proto::wire::rules::{LeaveOut, Modes, Rules};
 use haul_proto::wire::sandbox::{Confinement, Sandbox};
+use haul_proto::wire::serve::{ClientProof, TAG_LEN};
+use haul_proto::wire::slow::SlowFile;
 use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
 
 use crate::wire::{CRC_BYTES, JOB};
@@ -47,6 +50,11 @@ pub fn of(target: &str) -> Vec<Vec<u8>> {
         "handshake" => vec![handshake()],
         "journal" => journals(),
         "link_header" => link_headers(),
+        "serve" => {
+            let proofs = [ClientProof::Secret([1; TAG_LEN]), ClientProof::Key { key: [2; 32], signature: [3; 64] }];
+            let proofs = proofs.map(|proof| [&[0][..], &proof.encode()].concat());
+            proofs.into_iter().chain([b"\x01incoming", b"\x01../up..."].map(Vec::from)).collect()
+        }
         "name" => {
             [&b"a"[..], b"..", b"a/b", b"caf\xc3\xa9\n\xff\\", b"\xe2\x80\xaegpj", &[b'x'; 256]].map(Vec::from).into()
         }
@@ -88,6 +96,7 @@ fn source_messages() -> Vec<SourceMessage> {
         SourceMessage::Differs { entry: EntryId(6), frames: vec![3..4, 7..1 << 33] },
         SourceMessage::Streams { count: 64, path: PathId(1) },
         SourceMessage::Ask { streams: vec![StreamId(3)], entries: vec![(EntryId(6), 2), (EntryId(9), 1)] },
+        SourceMessage::Passed { before: 512 },
     ]
 }
 
@@ -135,6 +144,15 @@ fn operand() -> Operand {
     Operand { name: Name::new(b"run7").ok(), directory: true, device: 1, inode: 2 }
 }
 
+fn listed_places() -> Vec<listed::Place> {
+    let name = |text: &str| Name::new(text.as_bytes()).ok();
+    let place = |below: &[&str], at| listed::Place {
+        below: below.iter().filter_map(|text| name(text)).collect(),
+        name: name(at),
+    };
+    vec![place(&["a", "b"], "c"), place(&[], "")]
+}
+
 fn rules() -> Rules {
     let modes = Modes { file: Some(0o640), directory: None, less_umask: true };
     let below = vec![Name::new(b"a").into_iter().collect(), Vec::new()];
@@ -146,6 +164,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
         ControllerMessage::Source(SourceRequest {
             settings: settings(),
             operands: vec![b"/a".to_vec(), b"b\xff".to_vec()],
+            listed: Listed::Below(b"/data".to_vec()),
             recursive: true,
             links: Links::Follow,
             leave_out: LeaveOut { unreadable: true, empty_directories: true },
@@ -159,6 +178,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             settings: settings(),
             path: b"/archive/".to_vec(),
             operands: vec![operand(), Operand { name: None, ..operand() }],
+            listed: ListedKinds::Files,
             source_boot: [5; 16],
             origin: [6; 32],
             again: false,
@@ -176,6 +196,12 @@ fn controller_messages() -> Vec<ControllerMessage> {
             pipe: Pipe::No,
             compare: Some(Links::Ignore),
         }),
+        ControllerMessage::ListedPaths(Paths {
+            first: 512,
+            paths: vec![b"a/b".to_vec(), b"\xff".to_vec()],
+            last: true,
+        }),
+        ControllerMessage::ListedPlaces(Places { first: 512, places: listed_places() }),
         ControllerMessage::Listen { address: None },
         ControllerMessage::Listen { address: Some(IpAddr::from([0xfd; 16])) },
         ControllerMessage::Connect {
@@ -226,6 +252,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
                 },
                 LocalAddress { address: IpAddr::from([0xfd; 16]), prefix: 128, interface: "ib0".into(), mbit_per_s: 0 },
             ],
+            rate_bytes_per_s: 50 << 20,
             windows: Windows { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 },
         }),
         WorkerMessage::SourceReady { operands: vec![None, Some(operand())], origin: [2; 32] },
@@ -243,7 +270,9 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::Resumed { path: b"a".to_vec(), size: 1 << 40, held: 1 << 30, damaged: 3, compared: true },
         WorkerMessage::Skipped { path: b"a".to_vec(), text: text() },
         WorkerMessage::Checksum { path: b"a".to_vec(), digest: vec![7; 64] },
+        WorkerMessage::Slowest(vec![SlowFile { path: b"a".to_vec(), size: 7, took_us: 1 << 40 }]),
         WorkerMessage::Differs { path: b"a".to_vec(), differences: differences() },
+        WorkerMessage::Passed { before: 512 },
         WorkerMessage::Measured(Box::new(Measured {
             hash_bytes_per_s: 1 << 31,
             max_startups: "10:30:100".into(),
@@ -253,6 +282,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::Finished(Box::new(Final {
             counters,
             cpu_us: 5,
+            system_us: 2,
             peak_bytes: 6,
             direct_bytes: 7,
             cloned_bytes: 8,

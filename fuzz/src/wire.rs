@@ -19,6 +19,7 @@ use haul_proto::wire::link::{HEADER_LEN, decode_header, encode_header};
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::ControllerMessage;
+use haul_proto::wire::serve::{ClientProof, DIRECTORY_MAX, decode_directory};
 
 /// The job in messages of the corpus.
 pub const JOB: JobNumber = JobNumber(1);
@@ -43,6 +44,21 @@ pub fn controller_message(data: &[u8]) {
 /// Messages from a worker: its Hello among them.
 pub fn worker_message(data: &[u8]) {
     comes_back(data, WorkerMessage::decode, WorkerMessage::encode);
+}
+
+/// What a server reads from one who has not proven itself: a proof as it comes off the connection, and the name of a
+/// directory. The first byte says which of the two.
+pub fn serve(data: &[u8]) {
+    let Some((which, bytes)) = data.split_first() else { return };
+    if *which == 0 {
+        let rest = bytes.first().map(|kind| ClientProof::rest_len(*kind));
+        let is_whole = matches!(rest, Some(Ok(rest)) if rest + 1 == bytes.len());
+        assert_eq!(ClientProof::decode(bytes).is_ok(), is_whole);
+        comes_back(bytes, ClientProof::decode, ClientProof::encode);
+    } else if let Ok(name) = decode_directory(bytes) {
+        assert!(name.as_bytes() == bytes && bytes.len() <= DIRECTORY_MAX);
+        assert!(!name.contains('/') && !name.starts_with('.'));
+    }
 }
 
 /// A record's prefix and, behind it, its trailer.

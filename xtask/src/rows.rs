@@ -187,6 +187,17 @@ pub const ROWS: &[Row] = &[
         tests: &[e2e("strangers", "strangers_at_the_port")],
     },
     Row {
+        name: "listed",
+        about: "lines of a list, and the memory that they take",
+        counted: &["listed-lines"],
+        everyday: 20_000,
+        soak: 1_000_000,
+        least: 2000,
+        variables: &[("HAUL_LISTED", ALL)],
+        always: &[],
+        tests: &[e2e("lists", "a_long_list")],
+    },
+    Row {
         name: "seeds",
         about: "seeds of the simulator, with faults",
         counted: &["simulator-seeds"],

@@ -52,6 +52,7 @@ pub const TOOLS: &[Tool] = &[
     optional("zsh", "zsh"),
     optional("tcsh", "tcsh"),
     optional("fish", "fish"),
+    optional("chromium", "chromium"),
 ];
 
 /// What came of looking for the tools.

@@ -72,7 +72,7 @@ fn bind(values: &Values) -> Result<Option<String>, UsageError> {
 }
 
 /// `P` or `P:Q`.
-fn ports(values: &Values) -> Result<Option<(u16, u16)>, UsageError> {
+pub fn ports(values: &Values) -> Result<Option<(u16, u16)>, UsageError> {
     let Some(text) = values.text("port")? else { return Ok(None) };
     let (first, last) = text.split_once(':').unwrap_or((&text, &text));
     let port = |text: &str| {

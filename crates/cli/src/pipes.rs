@@ -75,7 +75,8 @@ pub fn pipes(values: &Values, operands: &[OsString], sources: &[Location]) -> Re
         true => Some(standard(io::stdout())?),
         false => target_named.then_some(Piped::Named),
     };
-    if (source.is_some() || target.is_some()) && sources.len() > 1 {
+    let are_several = sources.len() > 1 || values.flag("infiles");
+    if (source.is_some() || target.is_some()) && are_several {
         return Err(UsageError::new("a pipe takes or brings one file's bytes, and there are several sources")
             .remedy("pipe tar's output into haul: tar -cf - FILES | haul - TARGET"));
     }

@@ -1,11 +1,12 @@
 //! The second level of arguments: from what was typed to what is to be done.
 //!
 //! Everything that the engine and the display need is decided here, once.
-//! Nothing is looked up on disk or on the network.
+//! Nothing is looked up on disk or on the network, but the first line of a list: it says which host is meant.
 
 mod details;
 mod digests;
 mod probe;
+mod sweep;
 mod verify;
 
 use std::ffi::{OsStr, OsString};
@@ -13,6 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use haul_engine::bootstrap::served_label;
 use haul_engine::spec::{
     Access, CacheUse, Cipher, DirectIo, Fsync, Host, Job, LeaveOut, Location, Login, Method, NULL_TARGET, Options,
     Policy, Retries, SILENCE_MIN, Symlinks, Verify, is_null,
@@ -24,15 +26,19 @@ use haul_proto::wire::limits::{CONGESTION_MAX, RATE_MIN};
 use crate::args::table::typed;
 use crate::args::values::Values;
 use crate::args::{Dialect, UsageError, habits};
+use crate::list::list;
 use crate::network::{family, network};
 use crate::pipes::{locations, pipes};
+use crate::report::Form;
 
+pub use self::details::on_base;
 use self::details::{
     Shell, base, buffer_size, buffers, bwlimit, in_the_way, log, modes, refuse_contradictions, shell, traffic_class,
     window,
 };
 pub use self::digests::{Digests, Told};
 pub use self::probe::probe;
+pub use self::sweep::sweep;
 pub use self::verify::comparison;
 
 /// Progress as events, unless `-P` says otherwise.
@@ -40,7 +46,7 @@ const JSON_PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// Most streams.
 pub const MAX_STREAMS: u32 = 256;
 /// Highest rate that `-x` takes, in bytes a second.
-const MAX_RATE: u64 = 1 << 40;
+pub const MAX_RATE: u64 = 1 << 40;
 /// Most times that a job is begun again without coming further.
 const MAX_RETRIES: u32 = 1_000_000;
 /// Longest time for which that is tried: 30 days.
@@ -65,6 +71,8 @@ pub struct Plan {
     pub checksums: Option<PathBuf>,
     /// What else becomes of digests.
     pub digests: Digests,
+    /// Where `--report` writes.
+    pub report: Option<PathBuf>,
     /// `-t`: when it is given up, counted from the beginning of the command.
     pub time_limit: Option<Duration>,
     /// What is said before it begins.
@@ -84,6 +92,8 @@ pub struct Settings {
     pub checksums: Option<PathBuf>,
     /// What else becomes of digests.
     pub digests: Digests,
+    /// Where `--report` writes.
+    pub report: Option<PathBuf>,
     /// `-t`.
     pub time_limit: Option<Duration>,
 }
@@ -121,19 +131,21 @@ pub enum Mode {
 /// The plan for a copy of `operands`, the last of which is the target.
 pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {
     let mut settings = settings(values, stderr_is_terminal)?;
-    let (mut sources, mut target) = ends(locations(values, operands)?)?;
-    settings.options.base = base(values, &mut sources)?;
+    let Ends { mut sources, mut target, base } = ends(values, operands)?;
     check_hosts(&sources)?;
+    crate::secret::complete(values, sources.iter_mut().chain([&mut target]))?;
     if is_null(&target.path) {
         target.path = NULL_TARGET.into();
     }
-    let is_remote = sources.iter().chain([&target]).any(|place| place.host != Host::Local);
-    let notes = if values.dialect() == Dialect::Haul { habits::notes(values, is_remote) } else { Vec::new() };
-    let Settings { options, access, display, checksums, digests, time_limit } = settings;
     let pipes = pipes(values, operands, &sources)?;
+    settings.options.base = base.as_ref().map(|base| base.path.clone());
+    let list = list(values, &mut sources, base)?;
+    let Settings { options, access, display, checksums, digests, report, time_limit } = settings;
     let options = Options { source_pipe: pipes.source, target_pipe: pipes.target, ..options };
-    let job = Job { sources, target, options, access };
-    Ok(Plan { job, display, checksums, digests, time_limit, notes })
+    let job = Job { sources, list, target, options, access };
+    let is_remote = [job.source_host(), &job.target.host].into_iter().any(|host| *host != Host::Local);
+    let notes = if values.dialect() == Dialect::Haul { habits::notes(values, is_remote) } else { Vec::new() };
+    Ok(Plan { job, display, checksums, digests, report, time_limit, notes })
 }
 
 /// The names of the hosts at both ends, without users; none is this machine.
@@ -147,19 +159,30 @@ pub struct Hosts {
 
 /// Between which hosts `operands` are copied.
 pub fn hosts(values: &Values, operands: &[OsString]) -> Result<Hosts, UsageError> {
-    let (mut sources, target) = ends(locations(values, operands)?)?;
-    base(values, &mut sources)?;
+    let Ends { sources, target, base } = ends(values, operands)?;
     let name = |place: &Location| match &place.host {
         Host::Local => None,
-        Host::Remote { name, .. } => Some(name.clone()),
+        Host::Remote { name, .. } | Host::Served { name, .. } => Some(name.clone()),
     };
-    Ok(Hosts { source: sources.first().and_then(name), target: name(&target) })
+    // Of a list, the base alone says it before the list is read.
+    Ok(Hosts { source: sources.first().or(base.as_ref()).and_then(name), target: name(&target) })
 }
 
-/// The sources and the target.
-fn ends(mut sources: Vec<Location>) -> Result<(Vec<Location>, Location), UsageError> {
+/// What was typed of the ends.
+struct Ends {
+    sources: Vec<Location>,
+    target: Location,
+    /// Where relative sources are.
+    base: Option<Location>,
+}
+
+/// Where the operands are, the last of which is the target.
+fn ends(values: &Values, operands: &[OsString]) -> Result<Ends, UsageError> {
+    let mut sources = locations(values, operands)?;
     let target = sources.pop().ok_or_else(|| UsageError::new("nothing to copy"))?;
-    Ok((sources, target))
+    let base = base(values)?;
+    base.iter().try_for_each(|base| sources.iter_mut().try_for_each(|source| on_base(source, base)))?;
+    Ok(Ends { sources, target, base })
 }
 
 /// What the options of a copy say.
@@ -211,7 +234,22 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, U
         ..defaults
     };
     let time_limit = time_limit(values)?;
-    Ok(Settings { options, access: access(values, stderr_is_terminal)?, display, checksums, digests, time_limit })
+    let report = report(values)?;
+    Ok(Settings {
+        options,
+        access: access(values, stderr_is_terminal)?,
+        display,
+        checksums,
+        digests,
+        report,
+        time_limit,
+    })
+}
+
+fn report(values: &Values) -> Result<Option<PathBuf>, UsageError> {
+    let file = values.last("report").map(PathBuf::from);
+    file.iter().try_for_each(|file| Form::of(file).map(|_| ()))?;
+    Ok(file)
 }
 
 /// `-t`.
@@ -453,7 +491,7 @@ pub fn contradiction(a: &str, b: &str) -> UsageError {
 
 /// One host for all sources: one worker reads them all.
 fn check_hosts(sources: &[Location]) -> Result<(), UsageError> {
-    let Some(first) = sources.first() else { return Err(UsageError::new("nothing to copy")) };
+    let Some(first) = sources.first() else { return Ok(()) };
     match sources.iter().find(|source| source.host != first.host) {
         None => Ok(()),
         Some(other) => Err(UsageError::new(format!(
@@ -471,6 +509,7 @@ pub fn shown(host: &Host) -> String {
         Host::Local => "this machine".to_owned(),
         Host::Remote { user: Some(user), name } => escape(format!("{user}@{name}").as_bytes()),
         Host::Remote { user: None, name } => escape(name.as_bytes()),
+        Host::Served { name, port, directory, .. } => served_label(name, *port, directory),
     }
 }
 

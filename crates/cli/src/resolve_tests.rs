@@ -197,7 +197,7 @@ fn bad_values_name_the_option_and_the_remedy() {
          "-c20 a b", "-cmax a b", "--quiet -P 1 a b", "--quiet -v a b", "--checksums - --json a b", "--ssh-port 0 a b", "h:a g:b c",
          "h:a b c", "--checksums= a b", "-S= a b", "--ssh-option= a b",
          "-m 8 a b", "-m / a b", "-m 17777 a b", "-m 0 a b", "-q 256 a b", "-b 0 a b", "-b +65 a b", "-B 1 a b", "-w = a b", "-U =1m a b", "-t 0 a b", "-t soon a b", "--bwlimit x a b", "--bwlimit 1g0 a b",
-         "-l= a b", "-d g:x h:a b", "--rsh=rsh a b", "-L x a b", "-I list b", "-fO a b", "-kK a b", "-k --no-keep a b", "-a/j --no-resume a b",
+         "-l= a b", "-d g:x h:a b", "--rsh=rsh a b", "-L x a b", "-I /nonexistent/list b", "-0 a b", "-N i -I list a b", "-fO a b", "-kK a b", "-k --no-keep a b", "-a/j --no-resume a b",
          "-B 1m --frame 1m a b", "-w 1m -U 1m a b", "-x 1m --bwlimit 1 a b", "-pm 644 a b", "-os4 a b", "-ou st a b", "--quiet -V a b"]
             .map(|line| format!("$ haul {line}\n{}", plan_of(line, false).unwrap_err()))
             .join("\n\n"),
@@ -353,7 +353,7 @@ fn bad_values_name_the_option_and_the_remedy() {
         --logfile: the name of the file is empty
 
         $ haul -d g:x h:a b
-        --dirbase g:x is on g, and a source on h
+        --dirbase: the base is on g, and a source on h
         name the sources without a host: they are on that of the base
 
         $ haul --rsh=rsh a b
@@ -364,9 +364,16 @@ fn bad_values_name_the_option_and_the_remedy() {
         -L: haul does not write NetLogger's events
         --json gives the events of a copy, one object a line
 
-        $ haul -I list b
-        --infiles: lists of sources are not there yet
-        xargs -a FILE sh -c 'haul "$@" TARGET' haul does the same
+        $ haul -I /nonexistent/list b
+        --infiles /nonexistent/list: No such file or directory
+
+        $ haul -0 a b
+        --null says how a list is written, and there is none
+        --infiles FILE names the list
+
+        $ haul -N i -I list a b
+        a pipe takes or brings one file's bytes, and there are several sources
+        pipe tar's output into haul: tar -cf - FILES | haul - TARGET
 
         $ haul -fO a b
         --force and --omit contradict each other

@@ -178,7 +178,7 @@ impl Watcher {
         let deadline = Instant::now() + GRACE;
         while !self.ended.load(Ordering::Acquire) {
             if self.job_runs.load(Ordering::Acquire) && Instant::now() >= deadline {
-                crate::checksums::remove_unfinished();
+                crate::pending::remove_unfinished();
                 let text = match self.time_is_up.load(Ordering::Acquire) {
                     true => time_was_up(self.limit),
                     false => "interrupted; run the same command again to go on".to_owned(),
@@ -207,17 +207,22 @@ pub struct Termination {
 /// A worker ends when its controller does: a Ctrl-C that reaches both is the controller's to answer. SIGTERM tells it
 /// to remove what is not finished and end; a second one ends the process at once.
 pub fn leave_to_controller() -> io::Result<Termination> {
-    ignore_hangup()?;
-    signal_hook::flag::register(SIGINT, Arc::default())?;
-    // They are for the controller; who sends them to all that is called haul ends no copy.
-    signal_hook::flag::register(SIGUSR1, Arc::default())?;
-    signal_hook::flag::register(SIGUSR2, Arc::default())?;
+    leave_all_but_termination()?;
     let (stop, wake) = UnixStream::pair()?;
     let came = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register_conditional_shutdown(SIGTERM, Exit::Failed.number().into(), Arc::clone(&came))?;
     signal_hook::flag::register(SIGTERM, Arc::clone(&came))?;
     signal_hook::low_level::pipe::register(SIGTERM, wake)?;
     Ok(Termination { stop: stop.into(), came })
+}
+
+/// What comes from the terminal, or from who sends signals to all that is called haul, is for the controller.
+pub fn leave_all_but_termination() -> io::Result<()> {
+    ignore_hangup()?;
+    for signal in [SIGINT, SIGUSR1, SIGUSR2] {
+        signal_hook::flag::register(signal, Arc::default())?;
+    }
+    Ok(())
 }
 
 /// Signals that this process was started with ignored: the kernel's mask, bit 0 for signal 1 (proc(5), SigIgn).

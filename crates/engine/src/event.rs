@@ -6,6 +6,7 @@ pub use haul_proto::wire::load::{Load, Sockets, Stage, StreamFigures};
 use haul_proto::wire::report::PathFigures;
 pub use haul_proto::wire::report::{Difference, ReadBack, What};
 pub use haul_proto::wire::sandbox::{Confinement, Sandbox};
+pub use haul_proto::wire::slow::SlowFile;
 use std::time::Duration;
 
 use haul_proto::wire::report::Counters;
@@ -129,7 +130,7 @@ pub enum Event {
 }
 
 /// Figures of a running job.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Progress {
     /// Files found at the source so far.
     pub files_found: u64,
@@ -149,8 +150,10 @@ pub struct Progress {
     pub streams: u16,
     /// What limits at present; `None` where that is not known, or nothing stands out.
     pub limited_by: Option<Now>,
-    /// What the kernel says of the streams' sockets, since the attempt began.
+    /// What the source's kernel says of all its connections so far; all zero without TCP.
     pub sockets: Sockets,
+    /// What each of them did so far, those that were replaced included; empty without TCP.
+    pub per_stream: Vec<StreamFigures>,
 }
 
 impl Progress {
@@ -203,6 +206,14 @@ pub struct Path {
     pub interface: Option<String>,
     /// What the systems say of its speed: of both ends' interfaces, the slower one.
     pub mbit_per_s: Option<u32>,
+}
+
+impl Path {
+    /// Whether both ends have one address.
+    pub fn is_within_host(&self) -> bool {
+        let [from, to] = [&self.from, &self.to].map(|end| end.rsplit_once(':').map(|(address, _)| address));
+        from.is_some() && from == to
+    }
 }
 
 impl Summary {
@@ -289,6 +300,8 @@ pub struct Summary {
     pub loads: [Load; 2],
     /// What each stream did, as source and target say. Within one process, there is the source's word alone.
     pub streams_at: [Vec<StreamFigures>; 2],
+    /// The files that took longest, the slowest first.
+    pub slowest: Vec<SlowFile>,
     /// What could be done so that the next transfer is faster.
     pub advice: Vec<Advised>,
     /// The limit on the rate that was set at the end, bytes a second.
@@ -303,6 +316,10 @@ pub struct Summary {
     pub source_cpu: Duration,
     /// User plus system seconds of the target's worker.
     pub target_cpu: Duration,
+    /// The part of [`Self::source_cpu`] that was the system's.
+    pub source_system: Duration,
+    /// The part of [`Self::target_cpu`] that was the system's.
+    pub target_system: Duration,
     /// Peak resident memory of the source's worker, bytes.
     pub source_peak_bytes: u64,
     /// Peak resident memory of the target's worker, bytes.

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::link::LinkWriter;
 use crate::os::usage::{self, Account};
+use crate::slowest::Slowest;
 
 /// Counters that every thread of a worker adds to. Relaxed: nothing is decided by them.
 #[derive(Debug, Default)]
@@ -116,6 +117,8 @@ pub struct Reporter {
     link: LinkWriter,
     /// What has been counted.
     pub tally: Tally,
+    /// The files that took longest.
+    pub slowest: Slowest,
     report_files: bool,
     account: Account,
 }
@@ -123,7 +126,7 @@ pub struct Reporter {
 impl Reporter {
     /// Over the worker's link.
     pub fn new(link: LinkWriter, report_files: bool) -> Self {
-        Self { link, tally: Tally::default(), report_files, account: Account::open() }
+        Self { link, tally: Tally::default(), slowest: Slowest::default(), report_files, account: Account::open() }
     }
 
     /// Sends a message.
@@ -185,9 +188,14 @@ impl Reporter {
     pub fn finished(&self, path: PathFigures) {
         let counters = self.tally.counters();
         let files_durable = self.tally.files_durable.load(Ordering::Relaxed);
+        let slowest = self.slowest.all();
+        if !slowest.is_empty() {
+            self.send(&WorkerMessage::Slowest(slowest));
+        }
         self.send(&WorkerMessage::Finished(Box::new(Final {
             counters,
             cpu_us: usage::cpu_us(),
+            system_us: usage::system_us(),
             peak_bytes: self.account.peak_bytes(),
             direct_bytes: self.tally.bytes_direct.load(Ordering::Relaxed),
             cloned_bytes: self.tally.bytes_cloned.load(Ordering::Relaxed),

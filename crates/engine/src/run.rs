@@ -352,7 +352,10 @@ fn report_load(shared: &Shared) {
             return;
         }
         match look % load::LOOKS_PER_REPORT {
-            0 => shared.tell_load(),
+            0 => {
+                shared.tell_load();
+                shared.tell_streams_of_source();
+            }
             _ => drop(shared.look()),
         }
     }
@@ -521,6 +524,13 @@ impl Shared {
     fn tell_load(&self) {
         let load = self.look();
         self.tell(&WorkerMessage::Load(Box::new(load)));
+    }
+
+    /// What its connections did so far.
+    fn tell_streams_of_source(&self) {
+        if self.source.is_some() && self.lanes.own_address().is_some() {
+            self.tell(&WorkerMessage::Streams(stream_figures(&self.stages, &self.lanes)));
+        }
     }
 
     fn look(&self) -> Load {

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use haul_proto::wire::limits::SILENCE_MS;
 
+pub use crate::list::{Line, Lines, List};
 pub use crate::network::{Callback, Family, Network};
+pub use crate::serve::{Pass, PrivateKey, PublicKey, Secret};
 pub use crate::storage::null::{NOTHING as NULL_TARGET, is_null, names_null};
 pub use haul_proto::checksum::Algorithm;
 pub use haul_proto::compression::{Method, Policy};
@@ -20,14 +22,26 @@ pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, Verify};
 /// One copy: sources, a target, and how. Any of them may be here or elsewhere.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// At least one; all on one host.
+    /// At least one, unless there is a list; all on one host.
     pub sources: Vec<Location>,
+    /// Sources that are read from a list, and then are all that there are.
+    pub list: Option<List>,
     /// Where they go.
     pub target: Location,
     /// How they are copied.
     pub options: Options,
     /// How remote hosts are reached.
     pub access: Access,
+}
+
+impl Job {
+    /// The host that all sources are on.
+    pub fn source_host(&self) -> &Host {
+        match (&self.list, self.sources.first()) {
+            (Some(list), _) => &list.host,
+            (None, source) => source.map_or(&Host::Local, |source| &source.host),
+        }
+    }
 }
 
 /// A path on a host.
@@ -50,6 +64,17 @@ pub enum Host {
         user: Option<String>,
         /// Name or address as ssh takes it (an IPv6 address without brackets).
         name: String,
+    },
+    /// One where `haul serve` answers.
+    Served {
+        /// Name or address (an IPv6 address without brackets).
+        name: String,
+        /// Its port.
+        port: u16,
+        /// Which of its directories; empty where it has but one.
+        directory: String,
+        /// What proves that this one may.
+        pass: Pass,
     },
 }
 

@@ -5,6 +5,7 @@ use haul_proto::ids::{JobId, JobNumber};
 use haul_proto::integrity::FrameLen;
 use haul_proto::wire::handshake::Suite;
 use haul_proto::wire::limits::REKEY_BYTES;
+use haul_proto::wire::listed::ListedKinds;
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::request::{Operand, SessionSettings, TargetRequest};
 use haul_proto::wire::rules::Rules;
@@ -44,6 +45,7 @@ pub fn target_request(path: &Path, operands: Vec<Operand>) -> TargetRequest {
         settings: settings(),
         path: path.as_os_str().as_bytes().to_vec(),
         operands,
+        listed: ListedKinds::No,
         source_boot: [9; 16],
         origin: [0; 32],
         again: false,

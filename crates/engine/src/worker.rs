@@ -3,6 +3,7 @@
 //! It greets, says Hello, and then lives by what comes over its link: first a Request and the making of data
 //! connections, then the copy itself. When the link ends, so does the worker, and what was not finished is removed.
 
+use haul_proto::path::escape;
 use haul_proto::wire::feature::{Features, PROTOCOL_VERSION};
 use haul_proto::wire::link::Channel;
 use haul_proto::wire::measure::MeasureRequest;
@@ -31,6 +32,7 @@ use crate::os::{affinity, handed, interfaces, machine, open_files, tcp_info};
 use crate::program::keeper;
 use crate::report::Reporter;
 use crate::run::{Ends, Running, Streams, panicked};
+use crate::serve::{Account, Terms as ServedTerms};
 use crate::source::Source;
 use crate::stream::accept::{Place, listen};
 use crate::stream::connect::{Connected, Terms, connect};
@@ -51,6 +53,8 @@ pub struct Environment {
     pub policy: Vec<PathBuf>,
     /// The file mode creation mask.
     pub umask: u16,
+    /// What a server holds it to, where one started it.
+    pub served: Option<ServedTerms>,
 }
 
 /// Descriptors that whoever started the worker left it: the standard input and output of the command.
@@ -88,14 +92,20 @@ pub enum Ended {
 }
 
 /// Runs until the controller closes the link or is not heard any more, or until `stop` can be read or its other end is
-/// closed.
-pub fn run(input: OwnedFd, output: OwnedFd, stop: OwnedFd, handed: Handed, environment: &Environment) -> Ended {
+/// closed. Also gives an account of it.
+pub fn run(
+    input: OwnedFd,
+    output: OwnedFd,
+    stop: OwnedFd,
+    handed: Handed,
+    environment: &Environment,
+) -> (Ended, Account) {
     open_files::raise_limit();
-    let Ok(watched) = output.try_clone() else { return Ended::Undone };
+    let Ok(watched) = output.try_clone() else { return (Ended::Undone, Account::default()) };
     let lifeline = Arc::new(Lifeline::new(input, watched, stop));
     let mut output = File::from(output);
     if output.write_all(greeting_line().as_bytes()).is_err() {
-        return Ended::Undone;
+        return (Ended::Undone, Account::default());
     }
     let link = LinkWriter::new(output);
     let hello = hello(environment);
@@ -107,7 +117,7 @@ pub fn run(input: OwnedFd, output: OwnedFd, stop: OwnedFd, handed: Handed, envir
         target: None,
         bench: None,
         confined: false,
-        refused: false,
+        refused: None,
         arrivals: None,
         tunnel: None,
         running: None,
@@ -116,7 +126,7 @@ pub fn run(input: OwnedFd, output: OwnedFd, stop: OwnedFd, handed: Handed, envir
     };
     worker.tell(&WorkerMessage::Hello(hello));
     if worker.link.keep_alive().is_err() {
-        return Ended::Undone;
+        return (Ended::Undone, Account::default());
     }
     let mut reader = LinkReader::new(BufReader::with_capacity(256 << 10, Input(Arc::clone(&lifeline))));
     let failed = loop {
@@ -132,12 +142,18 @@ pub fn run(input: OwnedFd, output: OwnedFd, stop: OwnedFd, handed: Handed, envir
     };
     // Told to stop, or without a controller, it does so at once: nobody may be listening.
     if let Some(text) = failed.filter(|_| !lifeline.is_stopped() && !lifeline.is_unheard()) {
-        worker.tell(&WorkerMessage::Fatal { text });
+        worker.tell(&WorkerMessage::Fatal { text: text.clone() });
+        worker.refused = Some(text);
     }
     worker.end()
 }
 
 fn hello(environment: &Environment) -> Hello {
+    let served = environment.served.as_ref();
+    let mut addresses = interfaces::addresses();
+    if let Some(only) = served.and_then(|terms| terms.address) {
+        addresses.retain(|local| local.address == only);
+    }
     Hello {
         protocol: PROTOCOL_VERSION,
         features: Features::ALL,
@@ -145,7 +161,8 @@ fn hello(environment: &Environment) -> Hello {
         aes: machine::has_aes(),
         boot: machine::boot_id(),
         ssh_connection: environment.ssh_connection.clone(),
-        addresses: interfaces::addresses(),
+        addresses,
+        rate_bytes_per_s: served.and_then(|terms| terms.rate).unwrap_or(0),
         windows: tcp_info::windows(),
     }
 }
@@ -160,8 +177,8 @@ struct Worker {
     bench: Option<Bench>,
     /// It has confined itself, and takes no other Request.
     confined: bool,
-    /// The Request could not be carried out: what came after it, before the controller knew, is void.
-    refused: bool,
+    /// Why the Request could not be carried out: what came after it, before the controller knew, is void.
+    refused: Option<String>,
     /// Streams that are accepted before it is told to begin.
     arrivals: Option<Arrivals>,
     tunnel: Option<Arc<Tunnel>>,
@@ -187,7 +204,11 @@ impl Worker {
                 }
             }
             Channel::Controller => {
-                let message = ControllerMessage::decode(content).map_err(|fault| fault.to_string())?;
+                let mut message = ControllerMessage::decode(content).map_err(|fault| fault.to_string())?;
+                if let Some(Err(text)) = self.environment.served.as_ref().map(|terms| terms.hold(&mut message)) {
+                    self.refuse(true, text);
+                    return Ok(true);
+                }
                 return self.obey(message);
             }
         }
@@ -197,7 +218,7 @@ impl Worker {
     fn obey(&mut self, message: ControllerMessage) -> Result<bool, String> {
         match message {
             ControllerMessage::Cancel => return Ok(false),
-            _ if self.refused => {}
+            _ if self.refused.is_some() => {}
             ControllerMessage::Source(_) | ControllerMessage::Target(_) | ControllerMessage::Measure(_)
                 if self.confined =>
             {
@@ -224,8 +245,11 @@ impl Worker {
                 if self.source.is_none() {
                     affinity::keep_to(&request.settings.cpus, &reporter);
                 }
+                let served = self.environment.served.as_ref();
                 let surroundings = Surroundings {
                     umask: self.environment.umask & 0o777,
+                    rate: served.and_then(|terms| terms.rate),
+                    size: served.and_then(|terms| terms.size),
                     state_dir: self.environment.state_dir.clone(),
                     policy: self.environment.policy.clone(),
                 };
@@ -238,6 +262,9 @@ impl Worker {
                 }
             }
             ControllerMessage::Listen { address } => self.listen(address)?,
+            ControllerMessage::Connect { .. } if self.environment.served.is_some() => {
+                self.tell(&WorkerMessage::CannotConnect { text: "a server makes no connections".into() });
+            }
             ControllerMessage::Connect { routes, timeout_ms } => self.connect(routes, timeout_ms)?,
             ControllerMessage::Tunnel { connector } => self.open_tunnel(connector)?,
             ControllerMessage::Begin { skip } => self.begin(skip)?,
@@ -248,6 +275,14 @@ impl Worker {
             ControllerMessage::Expected(lines) => {
                 let target = self.target.as_mut().and_then(Arc::get_mut);
                 target.ok_or("told of lines when there was no target to be begun")?.expect_lines(&lines)?;
+            }
+            ControllerMessage::ListedPaths(batch) => {
+                let source = self.source.as_ref().ok_or("told operands before there was a source")?;
+                source.add_listed(batch).map_err(|fault| fault.to_string())?;
+            }
+            ControllerMessage::ListedPlaces(batch) => {
+                let target = self.target.as_ref().ok_or("told operands before there was a target")?;
+                target.add_listed(batch).map_err(|fault| fault.to_string())?;
             }
             ControllerMessage::Rate(bytes_per_s) => {
                 self.source.as_ref().ok_or("told a rate before there was a source")?.set_rate(bytes_per_s);
@@ -269,8 +304,8 @@ impl Worker {
     }
 
     fn refuse(&mut self, usage: bool, text: String) {
-        self.refused = true;
-        self.tell(&WorkerMessage::Refused { usage, text });
+        self.tell(&WorkerMessage::Refused { usage, text: text.clone() });
+        self.refused = Some(text);
     }
 
     /// Gives up all that its Requests do not need. A thread passes its bounds on to those that it starts and to no
@@ -404,13 +439,16 @@ impl Worker {
         let _ = self.link.send(Channel::Controller, &message.encode());
     }
 
-    fn end(self) -> Ended {
+    fn end(self) -> (Ended, Account) {
         let measured = self.bench.is_some_and(Bench::end);
-        match measured || self.running.is_some_and(Running::end) {
+        let ended = match measured || self.running.is_some_and(Running::end) {
             true => Ended::Done,
             false if self.lifeline.is_unheard() => Ended::Unheard,
             false => Ended::Undone,
-        }
+        };
+        let received = self.target.as_ref().map(|target| target.did());
+        let did = received.or_else(|| self.source.as_ref().map(|source| source.did()));
+        (ended, Account { did, why: self.refused.map(|why| escape(why.lines().next().unwrap_or_default().as_bytes())) })
     }
 }
 
@@ -455,7 +493,7 @@ fn no_port(Place { address, ports }: Place, error: &io::Error) -> String {
 }
 
 fn no_such_congestion(name: &str) -> String {
-    let name = haul_proto::path::escape(name.as_bytes());
+    let name = escape(name.as_bytes());
     let there = tcp_info::congestion_controls();
     format!(
         "the congestion control '{name}' cannot be used here\nthis kernel has: {there}; others are loaded with modprobe tcp_NAME"

@@ -23,6 +23,7 @@ use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer}
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
 use haul_proto::wire::limits;
 use haul_proto::wire::link::{BEAT, Channel, encode_header};
+use haul_proto::wire::listed::{self, Listed, ListedKinds, Paths, Places};
 use haul_proto::wire::measure::{MeasureRequest, Measured, PlaceFigures};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::pipe::Pipe;
@@ -101,6 +102,7 @@ fn source_messages() -> Vec<(&'static str, SourceMessage)> {
         ("OffersEnd", SourceMessage::OffersEnd),
         ("Same", SourceMessage::Same { entry: EntryId(300), frames: vec![2..3] }),
         ("Differs", SourceMessage::Differs { entry: EntryId(300), frames: vec![3..5] }),
+        ("Passed", SourceMessage::Passed { before: 300 }),
         ("Streams", SourceMessage::Streams { count: 64, path: PathId(1) }),
         ("Ask", SourceMessage::Ask { streams: vec![StreamId(3)], entries: vec![(EntryId(1), 1), (EntryId(300), 2)] }),
     ]
@@ -171,6 +173,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
     let source = SourceRequest {
         settings: settings(),
         operands: vec![b"/data/run7".to_vec()],
+        listed: Listed::Below(b"/data".to_vec()),
         recursive: true,
         links: Links::Keep,
         leave_out: LeaveOut { unreadable: true, empty_directories: false },
@@ -180,12 +183,14 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         pipe: Pipe::No,
         compare: false,
     };
+    let place = listed::Place { below: vec![name("2026")], name: Some(name("a")) };
     let operand = Operand { name: Some(name("run7")), directory: true, device: 2049, inode: 12 };
     let checksum = Some(Checksum { algorithm: Algorithm::Crc32, at_source: false, against: Against::Lines });
     let target = TargetRequest {
         settings: SessionSettings { checksum, ..settings() },
         path: b"/archive/".to_vec(),
         operands: vec![operand],
+        listed: ListedKinds::Trees,
         source_boot: [0xbb; 16],
         origin: [0xcc; 32],
         again: false,
@@ -220,6 +225,11 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         ("Cancel", ControllerMessage::Cancel),
         ("Rate", ControllerMessage::Rate(25 << 20)),
         ("Expected", ControllerMessage::Expected(expected())),
+        (
+            "ListedPaths",
+            ControllerMessage::ListedPaths(Paths { first: 300, paths: vec![b"2026/a".to_vec()], last: true }),
+        ),
+        ("ListedPlaces", ControllerMessage::ListedPlaces(Places { first: 300, places: vec![place] })),
         ("Measure", ControllerMessage::Measure(measure())),
     ]
 }
@@ -272,6 +282,7 @@ fn hello() -> WorkerMessage {
         boot: [0xbb; 16],
         ssh_connection: Some("::1 40000 ::1 22".into()),
         addresses: vec![LocalAddress { address: ADDRESS, prefix: 24, interface: "eth1".into(), mbit_per_s: 10_000 }],
+        rate_bytes_per_s: 0,
         windows: Windows { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 },
     })
 }
@@ -399,7 +410,7 @@ macro_rules! check_limits {
 #[test]
 fn limits_are_in_the_table() {
     let checked = check_limits!(
-        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX FRAME_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX COMPARES_MAX LARGE_IN_FLIGHT_MAX FLOW_AHEAD SYMLINK_MAX DIFFERENCES_MAX DIFFERING_RANGES_MAX TEXT_MAX PATH_MAX OPERANDS_MAX CHECKSUM_MAX EXPECTED_LINES_MAX EXPECTED_PIECE_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX BEAT_MS SILENCE_MS MEASURE_MS_MAX CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX UNDER_WAY_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX STREAM_FIGURES_MAX
+        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX FRAME_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX COMPARES_MAX LARGE_IN_FLIGHT_MAX FLOW_AHEAD SYMLINK_MAX DIFFERENCES_MAX DIFFERING_RANGES_MAX TEXT_MAX PATH_MAX OPERANDS_MAX LISTED_BATCH_MAX LISTED_BATCH_BYTES LISTED_BATCHES_AHEAD CHECKSUM_MAX EXPECTED_LINES_MAX EXPECTED_PIECE_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX BEAT_MS SILENCE_MS MEASURE_MS_MAX CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX UNDER_WAY_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX SLOWEST_MAX STREAM_FIGURES_MAX
     );
     let there = LIMITS.lines().filter_map(|line| line.strip_prefix("pub const ")?.split(':').next());
     assert_eq!(there.collect::<Vec<_>>(), checked);

@@ -15,7 +15,7 @@ Makes each limit of a copy on purpose, and compares haul's verdict with it. Need
 
   --case PATTERN    only cases whose name holds PATTERN (source-disk, mild, /pull); can be repeated
   --runs N          each case N times (default 1)
-  --quick           the cases of the everyday suite: each limit once, for 2 s
+  --quick           the cases of the everyday suite: each limit once
   --seconds N       how long a limit holds a copy up (default 3)
   --seed N          settings drawn from their ranges, other ones for each N
   --json            a line of JSON for each case, with the copy's summary
@@ -24,8 +24,6 @@ Makes each limit of a copy on purpose, and compares haul's verdict with it. Need
 
 /// How long a limit holds a copy up.
 const SECONDS: u64 = 3;
-/// In the everyday suite.
-const QUICK_SECONDS: u64 = 2;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Asked {
@@ -90,7 +88,7 @@ fn parse(arguments: Vec<String>) -> Result<Asked, String> {
 }
 
 fn chosen(asked: &Asked) -> Vec<Case> {
-    let seconds = asked.seconds.unwrap_or(if asked.quick { QUICK_SECONDS } else { SECONDS });
+    let seconds = asked.seconds.unwrap_or(SECONDS);
     let mut cases = cases(asked.seed, seconds);
     let is_named = |name: &str| asked.patterns.is_empty() || asked.patterns.iter().any(|part| name.contains(part));
     cases.retain(|case| (!asked.quick || case.everyday) && is_named(&case.name()));

@@ -103,7 +103,7 @@ impl Outcome {
         matches!(self.ruling, Ruling::Wrong | Ruling::Failed(_))
     }
 
-    /// One line of the table; see [`Self::HEAD`].
+    /// One line of the table; see [`Self::head`].
     pub fn line(&self) -> String {
         let Self { name, settings, expected, given, share, ruling, others, summary } = self;
         let share = share.map_or("-".to_owned(), |share| format!("{share:.2}"));

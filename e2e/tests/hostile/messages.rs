@@ -4,7 +4,7 @@ use haul_e2e::Rng;
 use haul_proto::ids::EntryId;
 use haul_proto::ids::JobNumber;
 use haul_proto::wire::limits::PEER_MESSAGE_MAX;
-use haul_proto::wire::message::{Need, TargetMessage};
+use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 
 use crate::raw::{self, DIRECTORY, FILE};
 use crate::scene::{SMALL_MAX, Scene};
@@ -25,6 +25,7 @@ pub const ATTACKS: &[Attack] = &[
     ("a frame of the link that cannot be", bad_link_frame),
     ("a digest that is not the file's", wrong_digest),
     ("frames called the same that nobody asked about", not_asked),
+    ("operands of a list passed by where there is none", no_list),
     ("a file offered anew in the place of what is none", anew_in_no_place),
     ("a directory or a link offered anew", anew_of_other_kind),
     ("a file offered anew in the place of one that is settled", anew_too_late),
@@ -94,6 +95,12 @@ fn late_offer(scene: &mut Scene, rng: &mut Rng) -> Expect {
     } else {
         scene.offer(&[raw::operand(DIRECTORY, 0, &[])]);
     }
+    Expect::Fault
+}
+
+fn no_list(scene: &mut Scene, rng: &mut Rng) -> Expect {
+    let before = rng.pick(&[0, 1, 2, 512, u32::MAX]);
+    scene.say(&SourceMessage::Passed { before }.encode(JobNumber(raw::JOB)));
     Expect::Fault
 }
 

@@ -15,6 +15,7 @@ use haul_proto::need::InTheWay;
 use haul_proto::path::Name;
 use haul_proto::wire::limits::{FRAME_MIN, REKEY_BYTES};
 use haul_proto::wire::link::Channel;
+use haul_proto::wire::listed::ListedKinds;
 use haul_proto::wire::message::{Need, TargetMessage};
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::WorkerMessage;
@@ -228,6 +229,7 @@ fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng
         settings,
         path: landing.as_os_str().as_bytes().to_vec(),
         operands: vec![operand(b"tree", true), operand(b"note", false)],
+        listed: ListedKinds::No,
         source_boot: [9; 16],
         origin: [0; 32],
         again: false,

@@ -18,7 +18,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("--delete", "haul removes nothing at the target"),
     ("--exclude", "haul copies whole directories; name what is to be copied"),
     ("--include", "haul copies whole directories; name what is to be copied"),
-    ("--files-from", "lists of sources are not there yet; xargs -a FILE sh -c 'haul \"$@\" TARGET' haul does the same"),
+    ("--files-from", "-I FILE -d BASE names what is below BASE in a list; rsync's --files-from FILE BASE"),
     ("--update", "haul compares size and time: what is there and the same is not copied, and -f replaces what differs"),
     ("--inplace", "haul gives a file its name when it is whole; what is unfinished is gone on with"),
     ("--stats", "the summary is always shown, and --json has all of it"),

@@ -8,7 +8,7 @@ use haul_proto::path::escape;
 use super::names::{self, Named};
 use super::nearest::nearest;
 use super::parse::COMMANDS;
-use super::table::{COPY, DEMO, PARTIALS, PROBE, Row, Section, Takes, VERIFY};
+use super::table::{COPY, DEMO, PARTIALS, PROBE, Row, SERVE, SWEEP, Section, Takes, VERIFY};
 use super::{Dialect, UsageError, completions, manual};
 
 /// What `--version` prints.
@@ -34,7 +34,7 @@ pub fn on(dialect: Dialect, topic: &OsStr) -> Result<String, UsageError> {
         (_, "zsh") => return Ok(completions::zsh()),
         (_, "fish") => return Ok(completions::fish()),
         (_, "demo") => return Ok(demo()),
-        (_, "status" | "clean" | "verify" | "config" | "probe") => return Ok(command(text)),
+        (_, "status" | "clean" | "serve" | "verify" | "config" | "sweep" | "probe") => return Ok(command(text)),
         _ => {}
     }
     match option(text) {
@@ -102,15 +102,15 @@ pub fn short() -> String {
          haul [OPTIONS] SOURCE... TARGET       each a path, or [user@]host:path\n\
          haul verify SOURCE... TARGET          are both the same? copies nothing\n\
          haul status|clean PATH...             what broken copies left there; removes it\n\
+         haul serve DIR                        lets others send and fetch, without ssh\n\
          haul config [HOST]                    options in force, and where they come from\n\
-         haul probe [SOURCE] TARGET            how fast would a copy be? measures that\n\
-         haul demo                             a copy on this machine, to see it work\n\n",
+         haul probe [SOURCE] TARGET            how fast would a copy be? measures that\n\n",
     );
     push_rows(&mut text, COPY.iter().filter(|row| row.essential));
     text.push_str(
         "\nhaul -r run7 db1:/archive/      haul db1:'~/big.db' .      haul ./a:b db1:\n\n\
          haul --help all    every option, exit statuses, names\n\
-         haul help WHAT     one option or command, for example haul help streams\n",
+         haul help WHAT     one option or command: haul help streams, haul help sweep\n",
     );
     text
 }
@@ -154,14 +154,68 @@ pub fn demo() -> String {
     text
 }
 
+/// Help of `haul serve`.
+fn serve() -> String {
+    let mut text = String::from(
+        "haul serve [OPTIONS] DIR\n\
+         haul serve [OPTIONS] --config FILE\n\n\
+         Prints a line, haul://HOST:PORT/#SECRET. Whoever has it can send to DIR and\n\
+         fetch from it, without ssh, encrypted and proven at both ends:\n\n\
+         haul -r run7 LINE      sends; haul -r LINE:run7 .  fetches\n\n\
+         It serves until Ctrl-C, and logs on standard error who came for what. Nothing\n\
+         outside of DIR can be reached, nor through symbolic links in it.\n\n",
+    );
+    push_rows(&mut text, SERVE.iter());
+    text.push_str(
+        "\nWith --config, clients name a directory: haul://HOST/incoming/PATH (port 5031,\n\
+         unless --port says otherwise). FILE has for each of them:\n\n\
+         \x20 [incoming]\n\
+         \x20 path = \"/srv/incoming\"\n\
+         \x20 access = \"write-only\"        (or read-only, or both)\n\
+         \x20 secrets = [\"/etc/haul/partner.secret\"]\n\
+         \x20 keys = [\"haul-public-...\"]  (what --new-key printed for a client)\n\
+         \x20 clients = 4                  (at a time)\n\
+         \x20 rate = \"50m\"                (bytes a second, from and to each client)\n\
+         \x20 size = \"100g\"               (in one copy to it)\n\n\
+         Clients with a key know the server by its own, which stands above all tables:\n\n\
+         \x20 key = \"/etc/haul/serve.key\"\n\n\
+         The line then has the server's public key, and the client's private one is given\n\
+         with --secret-file: haul --secret-file my.key FILE LINE\n",
+    );
+    text
+}
+
 /// Help of a command that takes operands.
 pub fn command(command: &str) -> String {
     match command {
+        "serve" => serve(),
         "verify" => verify(),
+        "sweep" => sweep(),
         "config" => config(),
         "probe" => probe(),
         _ => partials(command),
     }
+}
+
+/// Help of `haul sweep`.
+fn sweep() -> String {
+    let mut text = String::from(
+        "haul sweep [OPTIONS] SOURCE... TARGET\n\n\
+         Makes the same copy with many settings, measures it, and tells medians and\n\
+         quartiles. null:SIZE as SOURCE is memory, and null: as TARGET (db1:null:) is\n\
+         nowhere; else each run writes into a directory of its own below TARGET, which is\n\
+         removed after it. Stopped, the same command goes on: runs in NAME.csv are not\n\
+         made again.\n\n",
+    );
+    push_rows(&mut text, SWEEP.iter());
+    text.push_str(
+        "\nEvery combination of the LISTs is run. auto in a list is what haul would choose;\n\
+         slac stands for the windows, streams or rates that SLAC swept, which are also\n\
+         what is swept where there is no LIST at all.\n\n\
+         Most options of a copy are for all runs: haul --help all.\n\n\
+         haul sweep -s 1,2,4,8,16 --repeat 3 --report null:2g db1:null:\n",
+    );
+    text
 }
 
 /// Help of `haul config`.
@@ -282,15 +336,9 @@ mod tests {
     fn the_first_screen_fits_a_screen() {
         let text = short();
         assert!(text.lines().count() <= 24, "{} lines", text.lines().count());
-        let others = [
-            full(),
-            demo(),
-            command("verify"),
-            command("status"),
-            command("clean"),
-            command("config"),
-            command("probe"),
-        ];
+        let others = [full(), demo(), serve()];
+        let others = others.into_iter().chain(["verify", "sweep", "status", "clean", "config", "probe"].map(command));
+        let others: Vec<_> = others.collect();
         for line in text.lines().chain(others.iter().flat_map(|help| help.lines())) {
             assert!(line.chars().count() <= 80, "too wide: {line}");
         }
@@ -312,9 +360,9 @@ mod tests {
             haul [OPTIONS] SOURCE... TARGET       each a path, or [user@]host:path
             haul verify SOURCE... TARGET          are both the same? copies nothing
             haul status|clean PATH...             what broken copies left there; removes it
+            haul serve DIR                        lets others send and fetch, without ssh
             haul config [HOST]                    options in force, and where they come from
             haul probe [SOURCE] TARGET            how fast would a copy be? measures that
-            haul demo                             a copy on this machine, to see it work
 
               -r, --recursive           copy directories with all that is in them
               -f, --force               replace files that exist and differ
@@ -330,7 +378,7 @@ mod tests {
             haul -r run7 db1:/archive/      haul db1:'~/big.db' .      haul ./a:b db1:
 
             haul --help all    every option, exit statuses, names
-            haul help WHAT     one option or command, for example haul help streams
+            haul help WHAT     one option or command: haul help streams, haul help sweep
             "#);
     }
 
@@ -356,6 +404,9 @@ mod tests {
               -A, --mkdir               make the target directory if it is missing
               -d, --dirbase BASE        relative sources are below BASE, and come to lie in
                                         the same directories below the target
+              -I, --infiles FILE        copy what FILE names, too, one path a line; - is
+                                        standard input
+              -0, --null                NUL ends a path in that list, and not a line end
               -@, --symlinks MODE       links in directories: keep (default), follow, ignore
               -+, --readable            leave out what cannot be read in directories
               -^, --no-empty-dirs       leave out directories with nothing in them
@@ -419,6 +470,7 @@ mod tests {
               -Z, --port P[:Q]          accept data on a port from P to Q (default: any)
                   --paths HOW           best (default): of several links the one that
                                         carries most; all: several links at once
+                  --secret-file FILE    the secret for haul://HOST, in FILE's first line
                   --no-deploy           never put haul on a host that has none
                   --retries N           after a lost connection begin again, at most N
                                         times in a row without coming further; 0: never
@@ -453,6 +505,8 @@ mod tests {
                                         the path, -vvv each file
               -V, --vverbose            the same as -vv
               -D, --debug               the same as -vvv
+                  --report FILE         at the end, also of a copy that failed, a page with
+                                        charts: FILE.html, or FILE.md
               -l, --logfile FILE        add to FILE what would be shown on standard error
               -#, --version             the version of haul
               -$, --license             the license of haul
@@ -519,6 +573,11 @@ mod tests {
 
           -r, --recursive           compare directories with all that is in them
           -p, --preserve            compare mode, owner and group, too
+          -d, --dirbase BASE        relative sources are below BASE, and in the same
+                                    directories below the target
+          -I, --infiles FILE        compare what FILE names, too, one path a line; - is
+                                    standard input
+          -0, --null                NUL ends a path in that list, and not a line end
           -@, --symlinks MODE       links in directories: keep (default), follow, ignore
           -s, --streams N           N threads at each end read, 1 to 256
                                     (default: automatic)
@@ -552,6 +611,7 @@ mod tests {
           -C, --config FILE         options from FILE, and not from the configuration of
                                     user and system (haul help config)
           -h, --help                this help
+              --secret-file FILE    the secret for haul://HOST, in FILE's first line
 
         Exit status: 0 identical, 1 differences (or files that could not be read), each
         named on standard error; 2 to 4 as of a copy.
@@ -580,8 +640,8 @@ mod tests {
             host's name before a pattern (* and ?), that before what is for all hosts.
             --OPTION=default is as if nothing had said OPTION. These cannot be in a file:
 
-              force omit dirbase pipe realtime config rsh checksums checksum-alg expect
-              checksum vverbose debug version license help
+              force omit dirbase infiles null pipe realtime config rsh checksums
+              checksum-alg expect checksum vverbose debug report version license help
             "#);
     }
 

@@ -1,7 +1,7 @@
 //! The manual page haul(1), made from the table of options. Its language is that of man(7).
 
 use super::help::{VERSION, signature};
-use super::table::{COPY, Row, Section};
+use super::table::{COPY, Row, SERVE, Section};
 
 const ABOUT: &str =
     "haul copies files and directories between machines, or within one. It is started over the user's own
@@ -30,10 +30,18 @@ block by block; everything is encrypted and compared, and a damaged block is sen
 are kept (under the name bbcp ignored); options that exclude each other are refused. docs/BBCP.md in
 the sources has every option.";
 
-const COMMANDS: [(&str, &str); 7] = [
+const SERVER: &str =
+    "haul serve DIR prints a line, haul://HOST:PORT/#SECRET, and serves DIR until it is told to end. Whoever
+has the line sends with haul -r run7 LINE and fetches with haul -r LINE:run7 ., without ssh, encrypted
+and proven at both ends. With --config FILE, several directories are served under names, with secrets
+and keys of their own: haul://HOST/NAME/PATH; haul serve --help shows such a file. Its options:";
+
+const COMMANDS: [(&str, &str); 9] = [
+    ("haul serve DIR", "lets others send and fetch, without ssh"),
     ("haul verify SOURCE... TARGET", "whether both ends have the same; nothing is written"),
     ("haul status PATH...", "what unfinished copies have left there, and how far it is"),
     ("haul clean PATH...", "removes that, but nothing that a running copy writes"),
+    ("haul sweep SOURCE... TARGET", "the same copy with many settings, measured; haul help sweep has its options"),
     ("haul config [HOST]", "which options are in force for a copy from or to HOST, and where each comes from"),
     (
         "haul probe [SOURCE] TARGET",
@@ -92,6 +100,8 @@ pub fn page() -> String {
     }
     section(&mut page, "BBCP", BBCP);
     list(&mut page, "COMMANDS", &COMMANDS);
+    section(&mut page, "SERVER", SERVER);
+    SERVE.iter().for_each(|row| option(&mut page, row));
     list(&mut page, "EXIT STATUS", &STATUS);
     list(&mut page, "FILES", &FILES);
     list(&mut page, "EXAMPLES", &EXAMPLES);
@@ -147,7 +157,7 @@ mod tests {
     #[test]
     fn every_listed_option_is_in_the_manual() {
         let page = page();
-        for row in COPY.iter().filter(|row| row.section != Section::Unlisted) {
+        for row in COPY.iter().filter(|row| row.section != Section::Unlisted).chain(SERVE) {
             let line = format!("\n.B {}", text(signature(row).trim_start()));
             assert!(page.contains(&line), "{}", row.id);
             assert!(page.contains(&text(row.help)), "{}", row.id);

@@ -12,12 +12,16 @@ use haul_engine::spec::{Host, Location, names_null};
 use haul_proto::path::escape;
 
 use super::UsageError;
+use super::served::parse_served;
 
 /// What one operand names. `null:` and `null:SIZE` are on this machine (a host of that name is `[null]:`).
 pub fn parse_operand(operand: &OsStr) -> Result<Location, UsageError> {
     let bytes = operand.as_bytes();
     if bytes.is_empty() {
         return Err(UsageError::new("an operand is empty").remedy("write . for this directory"));
+    }
+    if let Some(served) = parse_served(operand) {
+        return served;
     }
     refuse_url(bytes)?;
     refuse_bare_ipv6(bytes)?;

@@ -2,19 +2,21 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
+use haul_engine::serve::Terms;
 use haul_engine::spec::Host;
 use haul_proto::path::escape;
 
 use super::nearest::nearest;
 use super::operand::parse_operand;
 use super::scan::{Grammar, Scanned, scan};
-use super::table::{COPY, DEMO, PARTIALS, Row, VERIFY};
+use super::table::{COPY, DEMO, PARTIALS, Row, SERVE, VERIFY};
 use super::values::Values;
 use super::{Dialect, UsageError, habits, help};
 
 /// Words that are commands when they stand first. `worker` is one, too, but only haul itself gives it.
-pub const COMMANDS: &[&str] = &["clean", "config", "demo", "help", "probe", "status", "verify"];
+pub const COMMANDS: &[&str] = &["clean", "config", "demo", "help", "probe", "serve", "status", "sweep", "verify"];
 
 /// What the user wants.
 #[derive(Debug)]
@@ -25,12 +27,16 @@ pub enum Command {
     Verify(Values, Vec<OsString>),
     /// `haul probe`: its own options, those of the copy that is meant, and a target, or a source and a target.
     Probe(Values, Values, Vec<OsString>),
+    /// `haul sweep`: measure the same copy with many settings.
+    Sweep(Values, Vec<OsString>),
     /// `haul demo`: its own options, and those of the copy.
     Demo(Values, Values),
     /// `haul status`: paths to look at.
     Status(Values, Vec<OsString>),
     /// `haul clean`: paths to look at.
     Clean(Values, Vec<OsString>),
+    /// `haul serve`: the directory, unless a file names several.
+    Serve(Values, Option<OsString>),
     /// `haul config`: options of a copy, whether JSON is wanted, and the host.
     Config(Values, bool, Option<OsString>),
     /// `haul worker`: started by a controller, never by a person.
@@ -47,6 +53,17 @@ pub enum Worker {
     Run { input: Option<i32>, output: Option<i32> },
     /// Keep a program, given by the first word's end and a line of shell.
     Keep(String, OsString),
+    /// Stand in the place of ssh: carry what is said to a server and back.
+    Dial {
+        /// Name or address.
+        host: String,
+        /// Its port.
+        port: u16,
+        /// The directory there.
+        directory: String,
+    },
+    /// Work for a server: in this directory, held to this.
+    Served(Terms, PathBuf),
     /// Say which version this is.
     Identify,
     /// Say whether this executable has this BLAKE3 value (64 hexadecimal digits).
@@ -65,9 +82,11 @@ pub fn parse(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> 
         Some("worker") => worker(&words, exists),
         Some("demo") => demo(&words[1..], exists),
         Some("help") => about(&words[1..], exists),
+        Some("serve") => serve(&words[1..], exists),
         Some("config") => config(&words[1..], exists),
         Some("probe") => probe(&words[1..], exists),
         Some("verify") => verify(&words[1..], exists),
+        Some("sweep") => sweep(&words[1..], exists),
         Some(word @ ("status" | "clean")) => partials(word, &words[1..], exists),
         _ => copy(dialect, words, exists),
     }
@@ -93,7 +112,9 @@ fn copy(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool)
     if dialect == Dialect::Haul {
         habits::refuse_operands(&values, &operands, exists)?;
     }
-    if let [only] = operands.as_slice() {
+    if let [only] = operands.as_slice()
+        && !values.flag("infiles")
+    {
         return Err(one_operand(dialect, only, exists));
     }
     if operands.is_empty() {
@@ -148,8 +169,10 @@ fn demo(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, 
 /// `haul verify` takes sources and a target.
 fn verify(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
     with_operands("verify", VERIFY, words, exists, |values, operands| match operands.len() {
-        0 | 1 => Err(UsageError::new("haul verify: say what is to be compared, and with what")
-            .remedy("haul verify SOURCE... TARGET      as for the copy that made TARGET")),
+        0 | 1 if operands.is_empty() || !values.flag("infiles") => {
+            Err(UsageError::new("haul verify: say what is to be compared, and with what")
+                .remedy("haul verify SOURCE... TARGET      as for the copy that made TARGET"))
+        }
         _ => Ok(Command::Verify(values, operands)),
     })
 }
@@ -167,6 +190,16 @@ fn probe(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command,
     })
 }
 
+/// `haul sweep` takes sources and a target.
+fn sweep(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+    with_operands("sweep", super::sweep::rows(), words, exists, |values, operands| match operands.len() {
+        0 | 1 => Err(UsageError::new("haul sweep: say what is to be copied, and where to")
+            .remedy("haul sweep null:1g db1:null:      from memory to memory: what the way carries")
+            .remedy("haul sweep SOURCE... TARGET       what is copied is removed after each run")),
+        _ => Ok(Command::Sweep(values, operands)),
+    })
+}
+
 /// `haul config` takes a host, and what a copy would be given. `--json` is about its own lines.
 fn config(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
     let (json, words): (Vec<_>, Vec<_>) = words.iter().cloned().partition(|word| word == "--json");
@@ -181,7 +214,7 @@ pub fn command_host(word: &OsStr) -> Result<String, UsageError> {
     let bytes = word.as_bytes();
     let operand = if bytes.ends_with(b":") { bytes.to_vec() } else { [bytes, b":"].concat() };
     match parse_operand(OsStr::from_bytes(&operand))?.host {
-        Host::Remote { name, .. } => Ok(name),
+        Host::Remote { name, .. } | Host::Served { name, .. } => Ok(name),
         Host::Local => Err(UsageError::new(format!("{}: not a host", shown(word)))
             .remedy("write it as before the colon of a path: haul config db1")),
     }
@@ -234,6 +267,27 @@ fn about(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command,
     }
 }
 
+/// `haul serve` takes one directory, or a file that names several.
+fn serve(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+    with_operands("serve", SERVE, words, exists, |values, directories| {
+        let is_standing = values.last("config").is_some();
+        if values.last("new-key").is_some() && directories.is_empty() {
+            return Ok(Command::Serve(values, None));
+        }
+        match &directories[..] {
+            [directory] if !is_standing => Ok(Command::Serve(values, Some(directory.clone()))),
+            [] if is_standing => Ok(Command::Serve(values, None)),
+            [directory, ..] if is_standing => Err(UsageError::new(format!(
+                "{}: with --config, the directories are those in its file",
+                shown(directory)
+            ))),
+            [] => Err(UsageError::new("haul serve: say which directory").remedy("haul serve DIR      . is this one")),
+            [.., last] => Err(UsageError::new(format!("{}: haul serve takes one directory", shown(last)))
+                .remedy("or several in a file: haul serve --config FILE")),
+        }
+    })
+}
+
 fn worker(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
     match asked_of_a_worker(words) {
         Some(worker) => Ok(Command::Worker(worker)),
@@ -249,9 +303,19 @@ fn asked_of_a_worker(words: &[OsString]) -> Option<Worker> {
     {
         return Some(Worker::Keep(word.to_owned(), command.clone()));
     }
+    let last = words.last();
     let words: Vec<_> = words.iter().map(|word| word.to_str().unwrap_or_default()).collect();
+    if let (["worker", "--served", terms @ .., _], Some(directory)) = (&words[..], last)
+        && let Some(terms) = Terms::from_words(terms)
+    {
+        return Some(Worker::Served(terms, PathBuf::from(directory)));
+    }
     match words.as_slice() {
         ["worker"] => Some(Worker::Run { input: None, output: None }),
+        ["worker", "--dial", host, port, directory] => {
+            let port = port.parse().ok()?;
+            Some(Worker::Dial { host: (*host).to_owned(), port, directory: (*directory).to_owned() })
+        }
         ["worker", "--identify"] => Some(Worker::Identify),
         ["worker", "--verify", hex] => Some(Worker::Verify((*hex).to_owned())),
         ["worker", words @ ..]

@@ -140,7 +140,7 @@ fn help_finds_an_option_by_any_of_its_names_and_commands_too() {
     assert_eq!(printed(&["help"]), help::short());
     assert_eq!(printed(&["help", "status"]), help::command("status"));
     assert!(printed(&["help", "window"]).contains("also -W"));
-    assert!(printed(&["help", "infiles"]).contains("not there yet"));
+    assert!(printed(&["help", "dry-run"]).contains("cannot show"));
     let with_file = parse(Dialect::Haul, vec!["help".into(), "h:".into()], &|_| true);
     assert!(with_file.unwrap_err().to_string().contains("./help"));
 }
@@ -178,7 +178,7 @@ fn errors_name_the_word_and_the_remedy() {
     insta::assert_snapshot!(
         [&[][..], &["a"], &["there"], &["dmeo"], &["--recusive", "a", "b"], &["-J", "a", "b"], &["-s"], &["-S"],
          &["a", "b", "--checksums"], &["--force=yes", "a", "b"], &["--help", "me"], &["demo", "a"], &["demo", "-r"],
-         &["demo", "--", "a"], &["worker", "a"], &["--no-", "a", "b"], &["-s", "-r", "a", "b"], &["help", "streems"], &["help", "stat"], &["hepl"], &["-I", "list", "a", "b"]]
+         &["demo", "--", "a"], &["worker", "a"], &["--no-", "a", "b"], &["-s", "-r", "a", "b"], &["help", "streems"], &["help", "stat"], &["hepl"], &["-L", "x", "a", "b"]]
             .map(|words| format!("$ haul {}\n{}", words.join(" "), error(words)))
             .join("\n\n"),
         @r#"
@@ -266,9 +266,9 @@ fn errors_name_the_word_and_the_remedy() {
         hepl: no command and no file of that name
         did you mean haul help?
 
-        $ haul -I list a b
-        --infiles: lists of sources are not there yet
-        xargs -a FILE sh -c 'haul "$@" TARGET' haul does the same
+        $ haul -L x a b
+        -L: haul does not write NetLogger's events
+        --json gives the events of a copy, one object a line
         "#
     );
 }

@@ -245,12 +245,14 @@ impl Scan {
     /// Gives options the words that they may have, as long as there are operands enough.
     fn decide(self) -> Scanned {
         let Self { grammar, mut given, undone, found, rest, table, .. } = self;
+        let is_listed = given.iter().any(|(row, _)| row.id == "infiles");
+        let needed = grammar.operands - usize::from(is_listed && grammar.operands > 1);
         let mut left = found.len();
         let mut operands = Vec::new();
         for Found { word, follows } in found {
             let option = follows.and_then(|at| given.get_mut(at));
             match option.filter(|(row, _)| knows(row, &word, grammar.dialect)) {
-                Some((row, argument)) if left > grammar.operands || matches!(row.takes, Takes::Perhaps(_)) => {
+                Some((row, argument)) if left > needed || matches!(row.takes, Takes::Perhaps(_)) => {
                     *argument = Some(word);
                     left -= 1;
                 }

@@ -146,6 +146,8 @@ pub const COPY: &[Row] = &[
     row("mode", Some('m'), Takes::One("[DIRS/][FILES]"), Section::Copying, "octal modes of what is made, such as 750/640").bbcp(1),
     row("mkdir", Some('A'), Takes::Nothing, Section::Copying, "make the target directory if it is missing").bbcp(2),
     row("dirbase", Some('d'), Takes::One("BASE"), Section::Copying, "relative sources are below BASE, and come to lie in\nthe same directories below the target").bbcp(3).of_one_job(),
+    row("infiles", Some('I'), Takes::One("FILE"), Section::Copying, "copy what FILE names, too, one path a line; - is\nstandard input").bbcp(2).of_one_job(),
+    row("null", Some('0'), Takes::Nothing, Section::Copying, "NUL ends a path in that list, and not a line end").of_one_job(),
     row("symlinks", Some('@'), Takes::One("MODE"), Section::Copying, "links in directories: keep (default), follow, ignore").bbcp(2),
     row("readable", Some('+'), Takes::Nothing, Section::Copying, "leave out what cannot be read in directories").bbcp(3),
     row("no-empty-dirs", Some('^'), Takes::Nothing, Section::Copying, "leave out directories with nothing in them").bbcp_letter(),
@@ -188,6 +190,7 @@ pub const COPY: &[Row] = &[
     row("reverse", Some('z'), Takes::Nothing, Section::Reaching, "the target connects to the source, if it can").bbcp(3),
     row("port", Some('Z'), Takes::One("P[:Q]"), Section::Reaching, "accept data on a port from P to Q (default: any)").bbcp(4),
     row("paths", None, Takes::One("HOW"), Section::Reaching, "best (default): of several links the one that\ncarries most; all: several links at once"),
+    row("secret-file", None, Takes::One("FILE"), Section::Reaching, "the secret for haul://HOST, in FILE's first line"),
     row("no-deploy", None, Takes::Nothing, Section::Reaching, "never put haul on a host that has none"),
     row("retries", None, Takes::One("N"), Section::Reaching, "after a lost connection begin again, at most N\ntimes in a row without coming further; 0: never"),
     row("retry-for", None, Takes::One("TIME"), Section::Reaching, "the same for at most TIME (90, 10m, 2h) without\ncoming further (default: 10m)"),
@@ -204,6 +207,7 @@ pub const COPY: &[Row] = &[
     row("verbose", Some('v'), Takes::Repeats, Section::Showing, "more about the connection and the ends; -vv about\nthe path, -vvv each file").bbcp(1),
     row("vverbose", Some('V'), Takes::Nothing, Section::Showing, "the same as -vv").bbcp(2).of_one_job(),
     row("debug", Some('D'), Takes::Nothing, Section::Showing, "the same as -vvv").bbcp(5).of_one_job(),
+    row("report", None, Takes::One("FILE"), Section::Showing, "at the end, also of a copy that failed, a page with\ncharts: FILE.html, or FILE.md").of_one_job(),
     row("logfile", Some('l'), Takes::One("FILE"), Section::Showing, "add to FILE what would be shown on standard error").bbcp(1),
     row("version", Some('#'), Takes::Nothing, Section::Showing, "the version of haul").bbcp(7).of_one_job(),
     row("license", Some('$'), Takes::Nothing, Section::Showing, "the license of haul").bbcp(7).of_one_job(),
@@ -216,13 +220,27 @@ pub const COPY: &[Row] = &[
     row("nodns", Some('n'), Takes::Nothing, Section::Accepted, "addresses are never looked up").bbcp(1),
     row("netlogger", Some('L'), Takes::One("OPTIONS"), Section::Unlisted, "NetLogger").letter_only().bbcp_letter().refused("haul does not write NetLogger's events\n--json gives the events of a copy, one object a line").of_one_job(),
     row("dry-run", None, Takes::Nothing, Section::Unlisted, "show what would be copied").refused("haul cannot show what it would copy without copying it yet\nhaul status PATH shows what earlier copies have left unfinished").of_one_job(),
-    row("infiles", Some('I'), Takes::One("FILE"), Section::Unlisted, "sources from a file").bbcp(2).refused("lists of sources are not there yet\nxargs -a FILE sh -c 'haul \"$@\" TARGET' haul does the same").of_one_job(),
 ];
 
 /// Options of `haul verify`: those of a copy that say what is read, and how.
 pub const VERIFY: &[Row] = &[
     row("recursive", Some('r'), Takes::Nothing, Section::Copying, "compare directories with all that is in them"),
     row("preserve", Some('p'), Takes::Nothing, Section::Copying, "compare mode, owner and group, too"),
+    row(
+        "dirbase",
+        Some('d'),
+        Takes::One("BASE"),
+        Section::Copying,
+        "relative sources are below BASE, and in the same\ndirectories below the target",
+    ),
+    row(
+        "infiles",
+        Some('I'),
+        Takes::One("FILE"),
+        Section::Copying,
+        "compare what FILE names, too, one path a line; - is\nstandard input",
+    ),
+    row("null", Some('0'), Takes::Nothing, Section::Copying, "NUL ends a path in that list, and not a line end"),
     row(
         "symlinks",
         Some('@'),
@@ -295,6 +313,7 @@ pub const VERIFY: &[Row] = &[
     row("timelimit", Some('t'), Takes::One("TIME"), Section::Showing, "give up after TIME (90, 10m, 2h)"),
     CONFIG,
     row("help", Some('h'), Takes::Nothing, Section::Showing, "this help"),
+    row("secret-file", None, Takes::One("FILE"), Section::Reaching, "the secret for haul://HOST, in FILE's first line"),
 ];
 
 /// Options of `haul demo`.
@@ -336,6 +355,97 @@ pub const PROBE: &[Row] = &[
         Takes::Nothing,
         Section::Showing,
         "write the settings that are worth having into your\nconfiguration, for this host",
+    ),
+    row("help", Some('h'), Takes::Nothing, Section::Showing, "this help"),
+];
+
+/// Options of `haul serve`.
+pub const SERVE: &[Row] = &[
+    row("once", None, Takes::Nothing, Section::Reaching, "end after the first copy that is whole"),
+    row("for", None, Takes::One("TIME"), Section::Reaching, "take no more clients after TIME (90, 10m, 2h)"),
+    row("read-only", None, Takes::Nothing, Section::Copying, "nothing can be sent here"),
+    row("write-only", None, Takes::Nothing, Section::Copying, "nothing can be fetched from here"),
+    row(
+        "secret-file",
+        None,
+        Takes::One("FILE"),
+        Section::Reaching,
+        "the secret is in FILE's first line, and is not\nprinted (default: a new one each time)",
+    ),
+    row(
+        "new-key",
+        None,
+        Takes::One("FILE"),
+        Section::Reaching,
+        "make a private key in FILE, print the public one,\nand end",
+    ),
+    row(
+        "config",
+        Some('C'),
+        Takes::One("FILE"),
+        Section::Copying,
+        "several directories, under the names that FILE has\nfor them; in the place of DIR",
+    ),
+    row("bind", None, Takes::One("ADDRESS"), Section::Reaching, "answer at this address of this machine only"),
+    row(
+        "port",
+        Some('Z'),
+        Takes::One("P[:Q]"),
+        Section::Reaching,
+        "answer on port P; take data on those after it, up\nto Q (default: any)",
+    ),
+    row("clients", None, Takes::One("N"), Section::Reaching, "at most N clients at a time (default: 16)"),
+    row(
+        "xfrrate",
+        Some('x'),
+        Takes::One("RATE"),
+        Section::Moving,
+        "send each client, and take from each, at most RATE\n(a SIZE) a second",
+    ),
+    row("max-size", None, Takes::One("SIZE"), Section::Moving, "take at most SIZE bytes of files in one copy"),
+    row(
+        "require-sandbox",
+        None,
+        Takes::Nothing,
+        Section::Reaching,
+        "do not serve where the kernel cannot hold this to\nDIR (Landlock; default: say so)",
+    ),
+    row(
+        "grace",
+        None,
+        Takes::One("TIME"),
+        Section::Reaching,
+        "copies that run may take TIME more once this is told\nto end (default: 30s)",
+    ),
+    row("json", None, Takes::Nothing, Section::Showing, "the log as one object a line"),
+    row("help", Some('h'), Takes::Nothing, Section::Showing, "this help"),
+];
+
+/// Options of `haul sweep` besides those that are a copy's ([`super::sweep`]).
+pub const SWEEP: &[Row] = &[
+    row("windowsz", Some('w'), Takes::One("LIST"), Section::Moving, "windows: sizes, =SIZE as in a copy").or("windows"),
+    row("streams", Some('s'), Takes::One("LIST"), Section::Moving, "numbers of streams, such as 1,4,16"),
+    row("cipher", None, Takes::One("LIST"), Section::Moving, "ciphers, as in a copy, and none (--no-encrypt)")
+        .or("ciphers"),
+    row("frame", None, Takes::One("LIST"), Section::Moving, "payloads of a frame: 256k,512k,1m").or("frames"),
+    row("unbuffered", Some('u'), Takes::One("LIST"), Section::Moving, "O_DIRECT at which ends: s,t,st,off")
+        .or("engines"),
+    row("xfrrate", Some('x'), Takes::One("LIST"), Section::Moving, "limits on the rate").or("rates"),
+    row("repeat", None, Takes::One("N"), Section::Copying, "make every run N times, one round after the other"),
+    row(
+        "out",
+        None,
+        Takes::One("NAME"),
+        Section::Showing,
+        "results go to NAME.csv and NAME.json after every run\n(default: sweep)",
+    ),
+    row("report", None, Takes::Nothing, Section::Showing, "and to NAME.html, a page with charts"),
+    row(
+        "no-pause",
+        None,
+        Takes::Nothing,
+        Section::Copying,
+        "no pause between runs, which else is as long as the\nrun before it took",
     ),
     row("help", Some('h'), Takes::Nothing, Section::Showing, "this help"),
 ];
@@ -439,7 +549,8 @@ impl Row {
 /// # Panics
 /// If no row has that id: a mistake in this program.
 pub fn typed(id: &str) -> String {
-    COPY.iter().chain(DEMO).chain(PROBE).find(|row| row.id == id).map(Row::typed).expect("every option is in the table")
+    let mut all = COPY.iter().chain(DEMO).chain(PROBE).chain(SERVE).chain(SWEEP);
+    all.find(|row| row.id == id).map(Row::typed).expect("every option is in the table")
 }
 
 #[cfg(test)]
@@ -449,7 +560,7 @@ mod tests {
 
     #[test]
     fn no_name_and_no_letter_stands_for_two_options() {
-        for table in [COPY, DEMO, PARTIALS, PROBE, VERIFY] {
+        for table in [COPY, DEMO, PARTIALS, PROBE, SERVE, VERIFY] {
             let ids: HashSet<_> = table.iter().map(|row| row.id).collect();
             assert_eq!(ids.len(), table.len());
             let names: Vec<_> = table.iter().flat_map(Row::long_forms).collect();

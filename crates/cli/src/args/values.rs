@@ -18,6 +18,7 @@ use super::{Dialect, UsageError};
 /// Options that were given, by the ids of one table.
 ///
 /// Every method panics for an id that the table does not have: a mistake in this program.
+#[derive(Clone)]
 pub struct Values {
     table: &'static [Row],
     dialect: Dialect,
@@ -53,6 +54,11 @@ impl Values {
         self
     }
 
+    /// The same with other options in the place of all.
+    pub fn with(&self, given: Vec<(&'static Row, Option<OsString>)>) -> Self {
+        Self { typed: given.len(), given, ..self.clone() }
+    }
+
     /// The same where other options hold for logging in at the target.
     pub fn logging_in_at_target_as(self, target: Self) -> Self {
         Self { at_target: Some(Box::new(target)), ..self }
@@ -81,6 +87,11 @@ impl Values {
     /// Whose way of writing it was.
     pub fn dialect(&self) -> Dialect {
         self.dialect
+    }
+
+    /// The row of an option.
+    pub fn row(&self, id: &str) -> &'static Row {
+        self.table.iter().chain(COPY).find(|row| row.id == id).expect("the option is in the table")
     }
 
     /// All options that were given, in their order.

@@ -19,6 +19,7 @@ use crate::checksums::Checksums;
 use crate::exit::Exit;
 use crate::manifest::Manifest;
 use crate::manifest::line::Form;
+use crate::report::Report;
 use crate::resolve::{Mode, Plan, Told, plan};
 use crate::show::{self, Half, Show};
 use crate::signals::Watch;
@@ -44,9 +45,10 @@ pub fn perform(mut plan: Plan, cancel: &Cancel, rate: &RateHandle, watch: &Watch
         None => None,
     };
     let writers = writers(&plan)?;
+    let report = plan.report.as_deref().map(|to| Report::create(to, &plan.job)).transpose()?;
     let mut show = show::new(&plan.display, &title(&plan.job), &plan.job.target.path)?;
     plan.notes.iter().for_each(|note| show.event(&Event::Notice(note.clone())));
-    let mut audience = Audience { show, writers, manifest };
+    let mut audience = Audience { show, writers, manifest, report };
     let outcome = watch.during(|| haul_engine::copy::run(plan.job, super::program(), cancel, rate, &mut audience));
     Ok(audience.close(match watch.time_is_up() {
         Some(text) => outcome.map_err(|_| Error::Broken(text)),
@@ -104,6 +106,9 @@ fn interrupted(outcome: Outcome) -> Outcome {
 
 /// What stands before the bar: the name of what is copied.
 fn title(job: &Job) -> String {
+    if let Some(list) = &job.list {
+        return list.name.clone();
+    }
     let Some(first) = job.sources.first() else { return String::new() };
     let name = first.path.file_name().unwrap_or(first.path.as_os_str());
     let name = escape(name.as_bytes());
@@ -118,11 +123,13 @@ struct Audience {
     show: Box<dyn Show>,
     writers: Vec<Checksums>,
     manifest: Option<Manifest>,
+    report: Option<Report>,
 }
 
 impl Observer for Audience {
     fn event(&mut self, event: &Event) {
         self.show.event(event);
+        self.report.iter_mut().for_each(|report| report.event(event));
         for complaint in self.writers.iter_mut().filter_map(|writer| writer.event(event)) {
             self.show.complain(&complaint);
         }
@@ -152,6 +159,10 @@ impl Audience {
         for report in self.writers.into_iter().filter(|_| outcome.is_ok()).map(Checksums::finish) {
             report.messages.iter().for_each(|message| self.show.complain(message));
             incomplete |= report.incomplete;
+        }
+        if let Some(Err(complaint)) = self.report.map(|report| report.finish(&outcome)) {
+            self.show.complain(&complaint);
+            incomplete = true;
         }
         match Exit::of(&outcome) {
             Exit::Done if incomplete => Exit::Failed,

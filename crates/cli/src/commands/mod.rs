@@ -6,7 +6,9 @@ pub mod copy;
 pub mod demo;
 mod places;
 pub mod probe;
+pub mod serve;
 pub mod status;
+pub mod sweep;
 pub mod verify;
 pub mod worker;
 
@@ -42,10 +44,14 @@ pub fn run(program: &OsStr, words: Vec<OsString>) -> u8 {
         Ok(Command::Probe(own, copy, operands)) => {
             between(copy, &operands).and_then(|copy| probe::run(&own, &copy, &operands))
         }
+        Ok(Command::Sweep(values, operands)) => {
+            between(values, &operands).and_then(|values| sweep::run(&values, &operands))
+        }
         Ok(Command::Demo(own, copy)) => here(copy).and_then(|copy| demo::run(&own, &copy)),
         Ok(Command::Status(values, paths)) => here(values).and_then(|values| status::run(&values, &paths)),
         Ok(Command::Clean(values, paths)) => here(values).and_then(|values| clean::run(&values, &paths)),
         Ok(Command::Config(values, as_json, host)) => config::run(&values, as_json, host.as_ref()),
+        Ok(Command::Serve(values, directory)) => serve::run(&values, directory.as_deref()),
         Ok(Command::Worker(what)) => return worker::run(&what),
         Ok(Command::Print(text)) => {
             print(&text);

@@ -93,7 +93,15 @@ impl Account {
 
 /// Nothing is looked at on another host: ssh does that as well.
 fn refuse_remote(command: &str, path: &OsStr) -> Result<(), UsageError> {
-    let Location { host: Host::Remote { user, name }, path: there } = parse_operand(path)? else { return Ok(()) };
+    let Location { host, path: there } = parse_operand(path)?;
+    let Host::Remote { user, name } = host else {
+        return match host {
+            Host::Served { .. } => {
+                Err(UsageError::new(format!("haul {command} looks at this machine, and at no server")))
+            }
+            _ => Ok(()),
+        };
+    };
     let host = user.map(|user| format!("{user}@")).unwrap_or_default() + &name;
     let shown = escape(path.as_bytes());
     let there = escape(there.as_os_str().as_bytes());

@@ -50,7 +50,7 @@ fn place_to_save(probe: &Probe, copy: &Values) -> Result<(PathBuf, String), Usag
     let ends = [Some(&probe.target.host), probe.source.as_ref().map(|source| &source.host)];
     let host = ends.into_iter().flatten().find_map(|host| match host {
         Host::Remote { name, .. } => Some(name.clone()),
-        Host::Local => None,
+        Host::Local | Host::Served { .. } => None,
     });
     let host = host.ok_or_else(|| {
         UsageError::new("--save: there is no other host that a profile could be for")

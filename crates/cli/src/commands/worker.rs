@@ -2,16 +2,20 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use haul_engine::bootstrap;
+use haul_engine::serve::{Account, Pass, Terms};
 use haul_engine::worker::{Ended, Environment, Handed};
 
 use crate::args::parse::Worker;
 use crate::exit::Exit;
 use crate::{show, signals};
+
+/// The line with what proves who it is is shorter.
+const PASS_MAX: usize = 512;
 
 /// Does what the controller asks for.
 pub fn run(what: &Worker) -> u8 {
@@ -25,10 +29,9 @@ pub fn run(what: &Worker) -> u8 {
             false => Exit::Failed.number(),
         },
         Worker::Keep(word, command) => keep(word, command),
-        Worker::Run { input, output } => work(*input, *output).unwrap_or_else(|error| {
-            show::stderr().error(&format!("the worker could not start: {error}"));
-            Exit::Failed.number()
-        }),
+        Worker::Dial { host, port, directory } => dial((host, *port), directory),
+        Worker::Run { input, output } => work(*input, *output, None).unwrap_or_else(could_not_start),
+        Worker::Served(terms, directory) => serve(terms, directory).unwrap_or_else(could_not_start),
     }
 }
 
@@ -46,17 +49,69 @@ fn keep(word: &str, command: &OsStr) -> u8 {
     }
 }
 
-fn work(input: Option<i32>, output: Option<i32>) -> io::Result<u8> {
+fn could_not_start(error: io::Error) -> u8 {
+    show::stderr().error(&format!("the worker could not start: {error}"));
+    Exit::Failed.number()
+}
+
+/// Stands in the place of ssh. What proves who it is comes in the first line of what it is told.
+fn dial((host, port): (&str, u16), directory: &str) -> u8 {
+    let carry = || -> Result<(), String> {
+        signals::leave_all_but_termination().map_err(|error| error.to_string())?;
+        let stdin = io::stdin().as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
+        let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
+        let pass = read_pass(&stdin).ok_or("nothing was given to prove itself with")?;
+        haul_engine::serve::dial((host, port), directory, &pass, stdin, stdout)
+    };
+    carry().map_or_else(
+        |text| {
+            eprintln!("{text}");
+            Exit::Unreachable.number()
+        },
+        |()| Exit::Done.number(),
+    )
+}
+
+/// Byte by byte: what follows is not for this.
+fn read_pass(stdin: &OwnedFd) -> Option<Pass> {
+    let mut line = Vec::new();
+    while line.len() < PASS_MAX {
+        let mut byte = [0];
+        rustix::io::read(stdin, &mut byte).ok().filter(|read| *read == 1)?;
+        match byte {
+            [b'\n'] => return Pass::from_line(std::str::from_utf8(&line).ok()?),
+            [byte] => line.push(byte),
+        }
+    }
+    None
+}
+
+/// Works for a server, which reads what was done from standard error.
+fn serve(terms: &Terms, directory: &Path) -> io::Result<u8> {
+    if let Err(error) = terms.enter(directory, state_dir().as_deref()) {
+        tell(&Account { did: None, why: Some(error.to_string()) });
+        return Err(error);
+    }
+    work(None, None, Some(terms.clone()))
+}
+
+fn work(input: Option<i32>, output: Option<i32>, served: Option<Terms>) -> io::Result<u8> {
     let handed = Handed::take(input, output)?;
     let termination = signals::leave_to_controller()?;
     let stdin = io::stdin().as_fd().try_clone_to_owned()?;
     let stdout = io::stdout().as_fd().try_clone_to_owned()?;
-    let ended = haul_engine::worker::run(stdin, stdout, termination.stop, handed, &environment());
+    let is_served = served.is_some();
+    let (ended, mut account) = haul_engine::worker::run(stdin, stdout, termination.stop, handed, &environment(served));
     // The controller shows it, if it can.
     if termination.came.load(Ordering::Acquire) {
         show::stderr().error("the worker was told to end (SIGTERM)");
+        account.why = Some("it was told to end".into());
     } else if ended == Ended::Unheard {
         show::stderr().error("the worker heard nothing from its controller any more, and ended");
+        account.why = Some("nothing was heard from the client any more".into());
+    }
+    if is_served {
+        tell(&account);
     }
     Ok(match ended {
         Ended::Done => Exit::Done.number(),
@@ -64,12 +119,18 @@ fn work(input: Option<i32>, output: Option<i32>) -> io::Result<u8> {
     })
 }
 
-fn environment() -> Environment {
+/// To the server, on standard error.
+fn tell(account: &Account) {
+    account.lines().iter().for_each(|line| eprintln!("{line}"));
+}
+
+fn environment(served: Option<Terms>) -> Environment {
     Environment {
         ssh_connection: std::env::var("SSH_CONNECTION").ok().filter(|value| !value.is_empty()),
         state_dir: state_dir(),
         policy: policy_files(),
         umask: umask(),
+        served,
     }
 }
 

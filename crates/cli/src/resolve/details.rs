@@ -83,27 +83,27 @@ pub fn modes(values: &Values) -> Result<Modes, UsageError> {
     })
 }
 
-/// `-d [user@][host:]BASE`. Sources that are relative, and on no other host, are on the base's host.
-pub fn base(values: &Values, sources: &mut [Location]) -> Result<Option<PathBuf>, UsageError> {
-    let Some(value) = values.last("dirbase") else { return Ok(None) };
-    let base = parse_operand(value)?;
-    for source in sources.iter_mut().filter(|source| source.path.is_relative()) {
-        match source.host == base.host {
-            true => {}
-            false if source.host == Host::Local => source.host = base.host.clone(),
-            false => {
-                return Err(UsageError::new(format!(
-                    "{} {} is on {}, and a source on {}",
-                    typed("dirbase"),
-                    escape(value.as_bytes()),
-                    shown(&base.host),
-                    shown(&source.host)
-                ))
-                .remedy("name the sources without a host: they are on that of the base"));
-            }
+/// `-d [user@][host:]BASE`.
+pub fn base(values: &Values) -> Result<Option<Location>, UsageError> {
+    values.last("dirbase").map(parse_operand).transpose()
+}
+
+/// Sources that are relative, and on no other host, are on the base's host.
+pub fn on_base(source: &mut Location, base: &Location) -> Result<(), UsageError> {
+    match source.host == base.host || source.path.is_absolute() {
+        true => Ok(()),
+        false if source.host == Host::Local => {
+            source.host = base.host.clone();
+            Ok(())
         }
+        false => Err(UsageError::new(format!(
+            "{}: the base is on {}, and a source on {}",
+            typed("dirbase"),
+            shown(&base.host),
+            shown(&source.host)
+        ))
+        .remedy("name the sources without a host: they are on that of the base")),
     }
-    Ok(Some(base.path))
 }
 
 /// `-w [=]SIZE` and `-U SIZE`: the size, and whether it is to be had also where tuning could do better.

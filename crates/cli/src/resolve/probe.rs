@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use haul_engine::probe::Probe;
-use haul_engine::spec::{Location, names_null};
+use haul_engine::spec::{Host, Location, names_null};
 use haul_proto::path::escape;
 use std::os::unix::ffi::OsStrExt;
 
@@ -36,7 +36,7 @@ pub fn probe(
         (Some(target), None) => (None, target),
         (None, _) => return Err(UsageError::new("nothing to probe")),
     };
-    source.iter().chain([&target]).try_for_each(refuse_null)?;
+    source.iter().chain([&target]).try_for_each(refuse_what_is_no_place)?;
     let Settings { options, access, display, time_limit, .. } = settings(copy, stderr_is_terminal)?;
     let asked = own.numbers("try-streams", u16::try_from(MAX_STREAMS + 1).unwrap_or(u16::MAX))?;
     let streams = match (own.flag("try-streams"), options.streams) {
@@ -57,8 +57,13 @@ pub fn probe(
     Ok((probe, display, time_limit))
 }
 
-/// From memory to memory is what a probe measures anyway.
-fn refuse_null(place: &Location) -> Result<(), UsageError> {
+/// From memory to memory is what a probe measures anyway, and a server lets nobody measure it.
+fn refuse_what_is_no_place(place: &Location) -> Result<(), UsageError> {
+    if let Host::Served { name, .. } = &place.host {
+        let shown = escape(name.as_bytes());
+        return Err(UsageError::new(format!("{shown}: a server is not measured: it tells nobody what it is like"))
+            .remedy("haul probe [SOURCE] host:/path      where ssh reaches the host"));
+    }
     match names_null(place.path.as_os_str()) {
         true => Err(UsageError::new(format!(
             "{}: a probe needs a place that exists",
@@ -74,7 +79,6 @@ mod tests {
     use super::*;
     use crate::args::Dialect;
     use crate::args::parse::{Command, parse};
-    use haul_engine::spec::Host;
 
     fn planned(words: &str) -> Result<Probe, UsageError> {
         let words = std::iter::once("probe").chain(words.split_whitespace()).map(OsString::from).collect();

@@ -5,22 +5,26 @@ use std::ffi::OsString;
 use haul_engine::spec::{Job, Options};
 
 use super::{
-    CPUS_END, Digests, Mode, Plan, access, cache, check_hosts, display, ends, frame, progress_every, streams, symlinks,
-    time_limit, unbuffered,
+    CPUS_END, Digests, Ends, Mode, Plan, access, cache, check_hosts, display, ends, frame, progress_every, streams,
+    symlinks, time_limit, unbuffered,
 };
 use crate::args::UsageError;
 use crate::args::values::Values;
-use crate::pipes::locations;
+use crate::list::list;
 
 /// The plan for a comparison of `operands`, the last of which is the target.
 pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {
     let display = display(values, stderr_is_terminal)?;
-    let (sources, target) = ends(locations(values, operands)?)?;
+    let Ends { mut sources, mut target, base } = ends(values, operands)?;
     check_hosts(&sources)?;
+    crate::secret::complete(values, sources.iter_mut().chain([&mut target]))?;
+    let base_path = base.as_ref().map(|base| base.path.clone());
+    let list = list(values, &mut sources, base)?;
     let defaults = Options::default();
     let (direct_source, direct_target) = unbuffered(values)?;
     let options = Options {
         compare: true,
+        base: base_path,
         recursive: values.flag("recursive"),
         preserve: values.flag("preserve"),
         symlinks: symlinks(values)?.unwrap_or(defaults.symlinks),
@@ -37,12 +41,13 @@ pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bo
         fsync: haul_engine::spec::Fsync::None,
         ..defaults
     };
-    let job = Job { sources, target, options, access: access(values, stderr_is_terminal)? };
+    let job = Job { sources, list, target, options, access: access(values, stderr_is_terminal)? };
     Ok(Plan {
         job,
         display,
         checksums: None,
         digests: Digests::default(),
+        report: None,
         time_limit: time_limit(values)?,
         notes: Vec::new(),
     })

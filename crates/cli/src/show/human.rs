@@ -181,7 +181,7 @@ pub mod tests {
             bytes_compared: 0,
             streams: 8,
             limited_by: None,
-            sockets: Default::default(),
+            ..Progress::default()
         };
         let way = example().way;
         vec![

@@ -1,12 +1,15 @@
 //! Events for programs: one JSON object a line on standard output. docs/JSON.md describes each.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use haul_engine::error::Outcome;
-use haul_engine::event::{Comparison, Compression, Event, Observer, Path, Progress, ReadBack, Sandbox, Summary, Way};
+use haul_engine::event::{
+    Comparison, Compression, Event, Observer, Path, Progress, ReadBack, Sandbox, SlowFile, Summary, Way,
+};
 use haul_proto::path::disturbs;
 use haul_proto::wire::report::PathFigures;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::human::Human;
 use super::units::bytes_per_s;
@@ -61,17 +64,25 @@ impl Show for Json {
     }
 
     fn finish(&mut self, outcome: &Outcome) -> io::Result<()> {
-        let status = Exit::of(outcome).number();
-        let last = match outcome {
-            Ok(result) => match &result.comparison {
-                Some(comparison) => comparison_line(result, comparison, status),
-                None => summary_line(result, status),
-            },
-            Err(error) => Line::new("error").with("message", error.to_string()).with("status", status),
-        };
-        self.send(last, true);
+        self.send(last_line(outcome), true);
         self.human.finish(outcome)?;
         self.broken.take().map_or(Ok(()), Err)
+    }
+}
+
+/// The last line, as a value.
+pub fn last(outcome: &Outcome) -> Value {
+    serde_json::from_str(&last_line(outcome).ended()).unwrap_or_default()
+}
+
+fn last_line(outcome: &Outcome) -> Line {
+    let status = Exit::of(outcome).number();
+    match outcome {
+        Ok(result) => match &result.comparison {
+            Some(comparison) => comparison_line(result, comparison, status),
+            None => summary_line(result, status),
+        },
+        Err(error) => Line::new("error").with("message", error.to_string()).with("status", status),
     }
 }
 
@@ -156,10 +167,13 @@ fn summary_line(summary: &Summary, status: u8) -> Line {
         .with("compression", summary.compression.as_ref().map(compression))
         .with("source_cpu_s", summary.source_cpu.as_secs_f64())
         .with("target_cpu_s", summary.target_cpu.as_secs_f64())
+        .with("source_system_s", summary.source_system.as_secs_f64())
+        .with("target_system_s", summary.target_system.as_secs_f64())
         .with("source_peak_bytes", summary.source_peak_bytes)
         .with("target_peak_bytes", summary.target_peak_bytes)
         .with("source_direct_bytes", summary.source_direct_bytes)
         .with("target_direct_bytes", summary.target_direct_bytes)
+        .with("slowest", summary.slowest.iter().map(slow_file).collect::<Vec<_>>())
         .with("cloned_bytes", summary.cloned_bytes)
         .with("durable", summary.durable)
         .with("read_back", summary.read_back.as_ref().map(read_back))
@@ -183,6 +197,8 @@ fn comparison_line(summary: &Summary, comparison: &Comparison, status: u8) -> Li
         .with("restarts", summary.restarts)
         .with("source_cpu_s", summary.source_cpu.as_secs_f64())
         .with("target_cpu_s", summary.target_cpu.as_secs_f64())
+        .with("source_system_s", summary.source_system.as_secs_f64())
+        .with("target_system_s", summary.target_system.as_secs_f64())
         .with("source_peak_bytes", summary.source_peak_bytes)
         .with("target_peak_bytes", summary.target_peak_bytes)
         .with("source_direct_bytes", summary.source_direct_bytes)
@@ -242,6 +258,23 @@ fn path_of(path: &PathFigures) -> Value {
     })
 }
 
+/// A name is bytes and JSON is text: where they differ, the bytes stand beside it.
+fn name_of(path: &[u8]) -> Map<String, Value> {
+    let mut fields = Map::new();
+    fields.insert("path".into(), String::from_utf8_lossy(path).into());
+    if std::str::from_utf8(path).is_err() {
+        fields.insert("path_hex".into(), hex(path).into());
+    }
+    fields
+}
+
+fn slow_file(SlowFile { path, size, took_us }: &SlowFile) -> Value {
+    let mut fields = name_of(path);
+    fields.insert("bytes".into(), (*size).into());
+    fields.insert("seconds".into(), json!(Duration::from_micros(*took_us).as_secs_f64()));
+    fields.into()
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -261,10 +294,12 @@ fn push_harmless(line: &mut String, json: &str) {
 pub struct Line(String);
 
 impl Line {
+    /// Begins the line of an event.
     pub fn new(event: &str) -> Self {
         Self(String::from("{")).with("event", event)
     }
 
+    /// Adds a field.
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         let comma = if self.0.len() > 1 { "," } else { "" };
         self.0.push_str(&format!("{comma}{}:", Value::from(key)));
@@ -272,14 +307,12 @@ impl Line {
         self
     }
 
-    /// A name is bytes and JSON is text: where they differ, the bytes stand beside it.
+    /// The fields of a name.
     pub fn path(self, path: &[u8]) -> Self {
-        match std::str::from_utf8(path) {
-            Ok(text) => self.with("path", text),
-            Err(_) => self.with("path", String::from_utf8_lossy(path)).with("path_hex", hex(path)),
-        }
+        name_of(path).into_iter().fold(self, |line, (key, value)| line.with(&key, value))
     }
 
+    /// The whole line.
     pub fn ended(mut self) -> String {
         self.0.push_str("}\n");
         self.0
@@ -324,7 +357,7 @@ mod tests {
             {"event":"rate_limit","bytes_per_s":52428800}
             {"event":"again","message":"the connection to db1 was lost: nothing was heard from it for 15 s","pause_s":2.0,"attempt":2,"attempts":10,"left_s":null}
             {"event":"notice","message":"a word"}
-            {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"left_out":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"bytes_per_s":1173059859.1549296,"restarts":0,"way":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","path":null,"verdict":null,"load":{"source":null,"target":null},"rate_limit_bytes_per_s":null,"frames_resent":0,"bytes_on_wire":333200000000,"compression":null,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"cloned_bytes":0,"durable":true,"read_back":null,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":0}
+            {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"left_out":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"bytes_per_s":1173059859.1549296,"restarts":0,"way":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","path":null,"verdict":null,"load":{"source":null,"target":null},"rate_limit_bytes_per_s":null,"frames_resent":0,"bytes_on_wire":333200000000,"compression":null,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_system_s":4.1,"target_system_s":6.2,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"slowest":[{"bytes":4290000000,"path":"run7/big.db","seconds":3.7}],"cloned_bytes":0,"durable":true,"read_back":null,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":0}
             "#);
     }
 
@@ -347,7 +380,7 @@ mod tests {
         json.finish(&Ok(Summary { comparison, files_copied: 0, bytes: 0, ..example() })).unwrap();
         insta::assert_snapshot!(out.text(), @r#"
         {"event":"differs","path":"run7/a","host":"db1","differences":[{"kind":"directory","what":"missing"},{"kind":"symlink","what":"extra"},{"source":"directory","target":"file","what":"kind"},{"source":5,"target":6,"what":"size"},{"source":"a\n","target":"�","what":"link"},{"source":"0644","target":"4755","what":"mode"},{"source":[1000,100],"target":[0,0],"what":"owner"},{"bytes":2621440,"ranges":[[524288,1048576],[5242880,7340032]],"what":"content"}]}
-        {"event":"summary","files_compared":12408,"bytes_compared":333149000000,"differences":1,"failed":0,"directories":341,"symlinks":1,"left_out":0,"seconds":284.0,"bytes_per_s":1173059859.1549296,"restarts":0,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":1}
+        {"event":"summary","files_compared":12408,"bytes_compared":333149000000,"differences":1,"failed":0,"directories":341,"symlinks":1,"left_out":0,"seconds":284.0,"bytes_per_s":1173059859.1549296,"restarts":0,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_system_s":4.1,"target_system_s":6.2,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":1}
         "#);
     }
 

@@ -10,7 +10,15 @@ use super::{names, paths, verdict};
 /// The lines of the summary, each ended. `verbose` adds memory and what else was made.
 pub fn summary(summary: &Summary, verbose: bool) -> String {
     let mut lines = vec![headline(summary)];
-    let mut add = |label: &str, text: String| lines.push(format!("{label:<12}{text}"));
+    lines.extend(facts(summary, verbose).into_iter().map(|(label, text)| format!("{label:<12}{text}")));
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+/// What the lines below the first say: of what, and what.
+pub fn facts(summary: &Summary, verbose: bool) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    let mut add = |label: &'static str, text: String| facts.push((label, text));
     if summary.failed > 0 {
         let named = if summary.failed == 1 { "named above" } else { "each named above" };
         add("failed", format!("{}, {named}", counted(summary.failed, "entry", "entries")));
@@ -65,8 +73,7 @@ pub fn summary(summary: &Summary, verbose: bool) -> String {
     if let Some(text) = sandbox(summary).filter(|_| verbose || is_unconfined(summary)) {
         add("sandbox", text);
     }
-    lines.push(String::new());
-    lines.join("\n")
+    facts
 }
 
 /// What the path was like, as the source's kernel saw it; nothing where none was used.
@@ -107,7 +114,8 @@ fn is_unconfined(summary: &Summary) -> bool {
     ends.into_iter().flatten().any(|sandbox| sandbox.confinement == Confinement::None)
 }
 
-fn headline(summary: &Summary) -> String {
+/// Its first line.
+pub fn headline(summary: &Summary) -> String {
     let elapsed = duration(summary.elapsed);
     if let Some(comparison) = &summary.comparison {
         return comparison_headline(summary, comparison);
@@ -196,7 +204,7 @@ fn way(summary: &Summary) -> String {
 pub mod tests {
     use std::time::Duration;
 
-    use haul_engine::event::{Compression, Path};
+    use haul_engine::event::{Compression, Path, SlowFile};
     use haul_engine::spec::Method;
     use haul_proto::wire::report::PathFigures;
 
@@ -235,8 +243,11 @@ pub mod tests {
             frames_resent: 0,
             bytes_on_wire: 333_200_000_000,
             compression: None,
+            slowest: vec![SlowFile { path: b"run7/big.db".to_vec(), size: 4_290_000_000, took_us: 3_700_000 }],
             source_cpu: Duration::from_millis(12_300),
             target_cpu: Duration::from_millis(14_100),
+            source_system: Duration::from_millis(4_100),
+            target_system: Duration::from_millis(6_200),
             source_peak_bytes: 41_000_000,
             target_peak_bytes: 57_500_000,
             source_direct_bytes: 0,

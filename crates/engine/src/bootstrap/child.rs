@@ -42,14 +42,14 @@ pub struct Guard {
 }
 
 /// A child and what connects to it.
-pub(super) struct Spawned {
+pub(crate) struct Spawned {
     pub guard: Guard,
     pub stdin: ChildStdin,
     pub stdout: ChildStdout,
 }
 
 /// Starts `command` with three pipes, in this process's group, so that it keeps the terminal for its own questions.
-pub(super) fn spawn(command: &mut Command) -> io::Result<Spawned> {
+pub(crate) fn spawn(command: &mut Command) -> io::Result<Spawned> {
     let (guard, stdin, stdout) = spawn_with(command, Stdio::piped())?;
     let stdout = stdout.ok_or_else(missing)?;
     Ok(Spawned { guard, stdin, stdout })

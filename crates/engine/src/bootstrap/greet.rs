@@ -8,6 +8,7 @@ use rustix::event::PollFlags;
 
 use super::child::{CANCEL_POLL, Guard, is_ready};
 use super::explain::Remains;
+use super::hello::Greeting;
 use super::scan::{Line, Scanner};
 use crate::cancel::Cancel;
 
@@ -62,6 +63,17 @@ impl Listener {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // A pipe that cannot be read is as good as one that ended.
                 Err(_) => return Heard::Ended,
+            }
+        }
+    }
+
+    /// The greeting, whatever comes before it; or else why there is none.
+    pub(super) fn greeting(&mut self) -> Result<Greeting, Heard> {
+        loop {
+            match self.next() {
+                Heard::Line(Line::Greeting(greeting)) => return Ok(greeting),
+                Heard::Line(_) => {}
+                other => return Err(other),
             }
         }
     }

@@ -10,8 +10,7 @@ use crate::spec::Program;
 use super::child::spawn;
 use super::explain::status_words;
 use super::greet::{Heard, Listener};
-use super::hello::PROTOCOL;
-use super::scan::Line;
+use super::hello::{Greeting, PROTOCOL};
 use super::{End, Started};
 use crate::os::handed::hand_over;
 use crate::spec::{Options, Piped};
@@ -67,39 +66,38 @@ pub fn start_local(program: &Program, end: End, standard: &Standard, cancel: &Ca
     })?;
     let mut child = spawned.guard;
     let mut listener = Listener::new(spawned.stdout, Some(Instant::now() + GREETING_WAIT), cancel.clone());
-    loop {
-        match listener.next() {
-            Heard::Line(Line::Greeting(greeting)) if greeting.protocol == PROTOCOL => {
-                return Ok(Started {
-                    to_worker: spawned.stdin,
-                    from_worker: listener.into_stdout(),
-                    child,
-                    version: greeting.version,
-                    deployed: None,
-                    host_label: LABEL.to_owned(),
-                });
-            }
-            Heard::Line(Line::Greeting(greeting)) => {
-                let (theirs, version) = (greeting.protocol, greeting.version);
-                return Err(failed(
-                    end,
-                    program,
-                    &format!("it is haul {version} with protocol {theirs}, not {PROTOCOL}"),
-                    &[],
-                ));
-            }
-            Heard::Line(_) => {}
-            Heard::Cancelled => return Err(Error::Interrupted),
-            Heard::TimedOut => {
-                let why = format!("it said nothing for {} s", GREETING_WAIT.as_secs());
-                child.end();
-                return Err(failed(end, program, &why, &child.stderr_tail()));
-            }
-            Heard::Ended | Heard::TooMuchNoise => {
-                let remains = listener.remains(&mut child);
-                let said: Vec<String> = remains.noise.into_iter().chain(remains.stderr).collect();
-                return Err(failed(end, program, &status_words(remains.status), &said));
-            }
+    let why = match listener.greeting() {
+        Ok(greeting) if greeting.protocol == PROTOCOL => {
+            return Ok(Started {
+                to_worker: spawned.stdin,
+                from_worker: listener.into_stdout(),
+                child,
+                version: greeting.version,
+                deployed: None,
+                host_label: LABEL.to_owned(),
+            });
+        }
+        Ok(Greeting { version, protocol }) => {
+            return Err(failed(
+                end,
+                program,
+                &format!("it is haul {version} with protocol {protocol}, not {PROTOCOL}"),
+                &[],
+            ));
+        }
+        Err(why) => why,
+    };
+    match why {
+        Heard::Cancelled => Err(Error::Interrupted),
+        Heard::TimedOut => {
+            let why = format!("it said nothing for {} s", GREETING_WAIT.as_secs());
+            child.end();
+            Err(failed(end, program, &why, &child.stderr_tail()))
+        }
+        Heard::Line(_) | Heard::Ended | Heard::TooMuchNoise => {
+            let remains = listener.remains(&mut child);
+            let said: Vec<String> = remains.noise.into_iter().chain(remains.stderr).collect();
+            Err(failed(end, program, &status_words(remains.status), &said))
         }
     }
 }

@@ -5,7 +5,7 @@
 //! here.
 //!
 //! - `hello`: the greeting and the identity. `scan`: finds haul's lines among noise. `greet`: listens for them.
-//! - `local` and `remote`: the two ways to start. `ssh`: the command line for it; `command`: a user's own.
+//! - `local`, `remote` and `served`: the ways to start. `ssh`: the command line for it; `command`: a user's own.
 //! - `script`: what a remote shell is told. `executable`, `elf`: what is sent there.
 //! - `child`: the process and its error output. `explain`: what a failure means.
 
@@ -20,6 +20,7 @@ mod local;
 mod remote;
 mod scan;
 mod script;
+mod served;
 mod ssh;
 #[cfg(test)]
 mod tests;
@@ -28,10 +29,13 @@ use std::process::{ChildStdin, ChildStdout};
 
 pub(crate) use child::spawn_with;
 pub use child::{Guard, KEPT_STDERR};
+pub(crate) use child::{Spawned, spawn};
 pub use executable::verify_own_executable;
 pub use hello::{GREETING_PREFIX, Greeting, PROTOCOL, VERSION, greeting_line, parse_greeting, worker_identify_line};
 pub use local::{Standard, start_local};
 pub use remote::start_remote;
+pub use served::{label as served_label, start_served};
+pub(crate) use ssh::words as ssh_words;
 
 /// The ends of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

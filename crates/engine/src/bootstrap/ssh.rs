@@ -70,6 +70,13 @@ pub(super) fn arguments(remote: Remote<'_>, access: &Access) -> Vec<OsString> {
     arguments
 }
 
+/// [`arguments`] for a command that is no worker's.
+pub(crate) fn words(user: Option<&str>, name: &str, access: &Access) -> Result<Vec<OsString>, Error> {
+    let remote = Remote { user, name };
+    remote.check()?;
+    Ok(arguments(remote, access))
+}
+
 fn notice_loss(access: &Access) -> Vec<String> {
     let every_s = (access.silence / UNANSWERED).as_secs().max(1);
     let mut options = vec![format!("ServerAliveInterval={every_s}"), format!("ServerAliveCountMax={UNANSWERED}")];

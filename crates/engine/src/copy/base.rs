@@ -11,8 +11,8 @@ use crate::error::Error;
 use crate::spec::{Job, Location};
 
 /// Where a source is, as its host is told.
-pub fn whole_path(job: &Job, source: &Location) -> Vec<u8> {
-    match &job.options.base {
+pub fn whole_path(base: Option<&Path>, source: &Location) -> Vec<u8> {
+    match base {
         // `join` would drop the `.` at the end that stands for a directory's contents.
         Some(base) if source.path.is_relative() => crate::shown::below(base.as_os_str().as_bytes(), bytes(source)),
         _ => bytes(source).to_vec(),
@@ -27,7 +27,8 @@ pub fn ways_below(job: &Job) -> Result<Vec<Vec<Name>>, Error> {
     }
 }
 
-fn way_below(source: &Location) -> Result<Vec<Name>, Error> {
+/// The directories below the target that a source goes into where there is a base.
+pub fn way_below(source: &Location) -> Result<Vec<Name>, Error> {
     let path = bytes(source);
     if source.path.is_absolute() {
         return Ok(Vec::new());
@@ -79,6 +80,7 @@ mod tests {
         let options = Options { base: base.map(Into::into), ..Options::default() };
         Job {
             sources: sources.iter().map(|path| at(path)).collect(),
+            list: None,
             target: at("t"),
             options,
             access: Access::default(),
@@ -96,7 +98,7 @@ mod tests {
         assert_eq!(ways(Some("/base"), &sources), ["", "a/b", "a", "a/b", "", ""]);
         assert!(ways(None, &sources).is_empty());
         let job = job(Some("/base"), &sources);
-        let paths: Vec<_> = job.sources.iter().map(|source| whole_path(&job, source)).collect();
+        let paths: Vec<_> = job.sources.iter().map(|source| whole_path(job.options.base.as_deref(), source)).collect();
         let expected = ["/base/a", "/base/a/b/c", "/base/./a//b/", "/base/a/b/.", "/x/y", "/base/."];
         assert_eq!(paths, expected.map(|path| path.as_bytes().to_vec()));
     }

@@ -13,6 +13,8 @@ const BETWEEN_FIGURES: Duration = Duration::from_millis(50);
 /// A job's limit.
 pub struct Limit {
     bytes_per_s: Option<u64>,
+    /// What the ends allow, whatever the caller wants.
+    allowed: Option<u64>,
     handle: RateHandle,
     /// When how many bytes had been written, the latest last.
     figures: VecDeque<(Instant, u64)>,
@@ -21,7 +23,7 @@ pub struct Limit {
 impl Limit {
     /// As the job begins.
     pub fn new(bytes_per_s: Option<u64>, handle: &RateHandle) -> Self {
-        Self { bytes_per_s, handle: handle.clone(), figures: VecDeque::new() }
+        Self { bytes_per_s, allowed: None, handle: handle.clone(), figures: VecDeque::new() }
     }
 
     /// Another attempt begins, and counts from nothing; the limit stays.
@@ -29,18 +31,23 @@ impl Limit {
         self.figures.clear();
     }
 
+    /// The ends allow so many bytes a second; 0 is no limit.
+    pub fn allow(&mut self, ends: impl IntoIterator<Item = u64>) {
+        self.allowed = ends.into_iter().filter(|limit| *limit > 0).min();
+    }
+
     /// What is set now.
     pub fn bytes_per_s(&self) -> Option<u64> {
-        self.bytes_per_s
+        self.bytes_per_s.into_iter().chain(self.allowed).min()
     }
 
     /// Looks whether the caller wants another limit, now that so many bytes have been written: the new one, once.
     pub fn look(&mut self, bytes_written: u64) -> Option<u64> {
         self.note(Instant::now(), bytes_written);
         let present = present(&self.figures);
-        let changed = self.handle.changed(self.bytes_per_s, || present);
-        self.bytes_per_s = changed.or(self.bytes_per_s);
-        changed
+        let before = self.bytes_per_s();
+        self.bytes_per_s = self.handle.changed(before, || present).or(self.bytes_per_s);
+        self.bytes_per_s().filter(|now| before != Some(*now))
     }
 
     fn note(&mut self, now: Instant, bytes_written: u64) {
@@ -77,6 +84,18 @@ mod tests {
         }
         assert_eq!(present(&limit.figures), 500_000);
         assert!(limit.figures.len() <= 12);
+    }
+
+    #[test]
+    fn the_ends_limit_holds_whatever_is_wanted() {
+        let handle = RateHandle::new();
+        let mut limit = Limit::new(None, &handle);
+        limit.allow([0, 3 << 20]);
+        assert_eq!(limit.bytes_per_s(), Some(3 << 20));
+        handle.double();
+        assert_eq!((limit.look(5), limit.bytes_per_s()), (None, Some(3 << 20)));
+        limit.allow([0, 0]);
+        assert_eq!(limit.bytes_per_s(), Some(6 << 20));
     }
 
     #[test]

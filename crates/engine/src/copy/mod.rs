@@ -6,6 +6,7 @@
 mod advice;
 mod base;
 pub mod bench;
+mod feeding;
 mod limit;
 mod repeat;
 mod retry;
@@ -13,6 +14,7 @@ mod routes;
 mod settings;
 mod told;
 mod totals;
+mod twins;
 mod way;
 mod workers;
 
@@ -21,18 +23,21 @@ use haul_proto::diagnose::{Case, Verdict, diagnose};
 use haul_proto::need::InTheWay;
 use haul_proto::path::Name;
 use haul_proto::wire::limits::EXPECTED_PIECE_MAX;
+use haul_proto::wire::listed::{Listed, ListedKinds};
 use haul_proto::wire::load::{Load, StreamFigures};
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::{Counters, Final, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Operand, SourceRequest, TargetRequest};
 use haul_proto::wire::rules::Rules;
 use haul_proto::wire::sandbox::Sandbox;
+use haul_proto::wire::slow::SlowFile;
 use haul_proto::wire::storage::StorageRequest;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
 use self::base::{refuse_twins, ways_below, whole_path};
+use self::feeding::Feeding;
 use self::limit::Limit;
 use self::routes::{Direction, directions, shown};
 use self::settings::{links, session_settings, suite_name};
@@ -95,6 +100,7 @@ fn attempt(
         left_out: 0,
         ends: [Counters::default(); 2],
         loads: Loads::default(),
+        slowest: Vec::new(),
         watch: Watch::default(),
         finals: HashMap::new(),
         sandboxes: [None, None],
@@ -107,6 +113,7 @@ fn attempt(
         limit,
         earlier,
         new_tree: false,
+        feeding: None,
     };
     let outcome = copy.carry_out(begun);
     copy.release_held();
@@ -122,8 +129,10 @@ fn attempt(
 }
 
 fn check(job: &Job) -> Result<(), Error> {
-    let Some(first) = job.sources.first() else { return Err(Error::Usage("no source was named".into())) };
-    if job.sources.iter().any(|source| source.host != first.host) {
+    if job.sources.is_empty() == job.list.is_none() {
+        return Err(Error::Usage("sources are named, or listed: one of the two".into()));
+    }
+    if job.sources.iter().any(|source| source.host != *job.source_host()) {
         return Err(Error::Usage("the sources are on several hosts\nname sources of one host at a time".into()));
     }
     Ok(())
@@ -159,6 +168,8 @@ struct Copy<'a> {
     ends: [Counters; 2],
     /// Where their time goes.
     loads: Loads,
+    /// The files that took longest, as the target says.
+    slowest: Vec<SlowFile>,
     watch: Watch,
     /// The last words of those that have finished.
     finals: HashMap<Role, Final>,
@@ -179,6 +190,8 @@ struct Copy<'a> {
     earlier: Earlier,
     /// It is begun by this one.
     new_tree: bool,
+    /// Tells the ends what a list names.
+    feeding: Option<Feeding>,
 }
 
 /// Most events that are held back.
@@ -187,13 +200,20 @@ const HELD_MAX: usize = 4096;
 impl Copy<'_> {
     fn carry_out(&mut self, begun: Instant) -> Outcome {
         let settings = session_settings(self.job, &self.workers)?;
+        self.limit.allow([Role::Source, Role::Target].map(|role| self.workers.hello(role).rate_bytes_per_s));
         self.streams = settings.streams;
         if !self.workers.is_one() {
             self.directions = directions(self.job, &self.workers)?;
         }
+        let base = self.job.options.base.as_deref();
         let source = SourceRequest {
             settings: settings.clone(),
-            operands: self.job.sources.iter().map(|source| whole_path(self.job, source)).collect(),
+            operands: self.job.sources.iter().map(|source| whole_path(base, source)).collect(),
+            listed: match (&self.job.list, base) {
+                (None, _) => Listed::No,
+                (Some(_), None) => Listed::Anywhere,
+                (Some(_), Some(base)) => Listed::Below(base.as_os_str().as_bytes().to_vec()),
+            },
             recursive: self.job.options.recursive,
             links: links(self.job.options.symlinks),
             leave_out: self.job.options.leave_out,
@@ -213,7 +233,7 @@ impl Copy<'_> {
             (Role::Source, WorkerMessage::SourceReady { operands, origin }) => Ok((operands, origin)),
             (_, other) => Err(other),
         })?;
-        if operands.iter().all(Option::is_none) {
+        if self.job.list.is_none() && operands.iter().all(Option::is_none) {
             return Ok(self.nothing_to_do(begun));
         }
         self.check_operands(&operands)?;
@@ -225,6 +245,11 @@ impl Copy<'_> {
             settings: settings.clone(),
             path: self.job.target.path.as_os_str().as_bytes().to_vec(),
             operands,
+            listed: match (&self.job.list, options.recursive) {
+                (None, _) => ListedKinds::No,
+                (Some(_), false) => ListedKinds::Files,
+                (Some(_), true) => ListedKinds::Trees,
+            },
             source_boot: self.workers.hello(Role::Source).boot,
             origin,
             again: self.earlier.was_under_way,
@@ -273,6 +298,7 @@ impl Copy<'_> {
         let skip = (boot == self.workers.hello(Role::Source).boot).then_some(landing);
         // Offers and answers go through the links, while connections are being made.
         self.workers.send(Role::Source, &ControllerMessage::Begin { skip })?;
+        self.feeding = self.job.list.as_ref().map(|list| Feeding::start(list, base, &self.workers)).transpose()?;
         let (way, streams) = way::find(self)?;
         self.way = way.clone();
         let cipher = suite_name(settings.suite);
@@ -410,11 +436,15 @@ impl Copy<'_> {
                 let role = if self.workers.is_one() && counters.files_found == 0 { Role::Target } else { role };
                 self.ends[role.index()] = *counters;
             }
+            WorkerMessage::Passed { .. }
+                if (role == Role::Target || self.workers.is_one())
+                    && self.feeding.as_ref().is_some_and(Feeding::passed) => {}
             WorkerMessage::Load(load) => {
                 self.loads.tell(role, *load, self.workers.is_one());
                 self.watch.tell(&self.case());
             }
             WorkerMessage::Streams(streams) => self.loads.streams[role.index()] = streams,
+            WorkerMessage::Slowest(files) => self.slowest = files,
             WorkerMessage::Finished(last) => self.finished(role, *last)?,
             WorkerMessage::Confined(sandbox) => {
                 if self.workers.is_one() {
@@ -484,7 +514,8 @@ impl Copy<'_> {
             bytes_compared: source.bytes_compared,
             streams: streams(source),
             limited_by: self.watch.now(),
-            sockets: self.loads.latest[0].sockets,
+            sockets: self.loads.latest[Role::Source.index()].sockets,
+            per_stream: self.loads.streams[Role::Source.index()].clone(),
         });
         self.observer.event(&event);
     }
@@ -522,6 +553,7 @@ impl Copy<'_> {
             verdict,
             loads: self.loads.latest,
             streams_at: self.loads.streams.clone(),
+            slowest: self.slowest.clone(),
             path: source.path,
             rate_limit_bytes_per_s: self.limit.bytes_per_s(),
             frames_resent: all.frames_resent,
@@ -529,6 +561,8 @@ impl Copy<'_> {
             compression: source.compression.map(|method| Compression::new(method, &source.counters)),
             source_cpu: Duration::from_micros(source.cpu_us),
             target_cpu: Duration::from_micros(target.cpu_us),
+            source_system: Duration::from_micros(source.system_us),
+            target_system: Duration::from_micros(target.system_us),
             source_peak_bytes: source.peak_bytes,
             target_peak_bytes: target.peak_bytes,
             source_direct_bytes: source.direct_bytes,
@@ -554,6 +588,7 @@ impl Copy<'_> {
             target: self.loads.latest[1],
             is_one_worker: self.workers.is_one(),
             is_one_machine: self.workers.hello(Role::Source).boot == self.workers.hello(Role::Target).boot,
+            is_within_host: matches!(&self.way, Way::Tcp { path, .. } if path.is_within_host()),
             bytes: target.bytes_written,
             files: target.files_copied,
             rate_limit_bytes_per_s: self.limit.bytes_per_s(),

@@ -80,8 +80,7 @@ fn of_pipe(error: Error) -> Error {
 
 /// Whether there is another host.
 fn has_connection(job: &Job) -> bool {
-    let hosts = job.sources.iter().chain([&job.target]).map(|location| &location.host);
-    hosts.into_iter().any(|host| *host != Host::Local)
+    [job.source_host(), &job.target.host].into_iter().any(|host| *host != Host::Local)
 }
 
 fn again(error: &Error, next: &Next, job: &Job) -> Event {
@@ -142,6 +141,7 @@ mod tests {
         let access = Access { target_command: Some("false".into()), retries, ..Access::default() };
         let job = Job {
             sources: vec![location(Host::Local, "source")],
+            list: None,
             target: location(far, "target"),
             options: Options::default(),
             access,

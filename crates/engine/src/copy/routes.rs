@@ -57,7 +57,7 @@ pub fn directions(job: &Job, workers: &Workers) -> Result<Vec<Direction>, Error>
 /// The end that connects unless something else is wanted: the one on this machine, or the source.
 fn near(job: &Job) -> Role {
     match &job.target.host {
-        Host::Remote { .. } => Role::Source,
+        Host::Remote { .. } | Host::Served { .. } => Role::Source,
         Host::Local => Role::Target,
     }
 }
@@ -166,7 +166,7 @@ fn local<'a>(workers: &'a Workers, role: Role, address: &IpAddr) -> Option<&'a L
 /// The host of an end.
 pub fn host(job: &Job, role: Role) -> &Host {
     match role {
-        Role::Source => job.sources.first().map_or(&Host::Local, |source| &source.host),
+        Role::Source => job.source_host(),
         Role::Target => &job.target.host,
     }
 }
@@ -180,7 +180,9 @@ fn reached(job: &Job, workers: &Workers, role: Role) -> Option<String> {
     };
     match (host(job, role), host(job, role.other())) {
         (Host::Remote { name, .. }, _) => of_ssh(role, 2).or_else(|| Some(name.clone())),
-        (Host::Local, Host::Remote { .. }) => of_ssh(role.other(), 0),
+        // Where it was reached once, it can be reached again.
+        (Host::Served { name, .. }, _) => Some(name.clone()),
+        (Host::Local, Host::Remote { .. } | Host::Served { .. }) => of_ssh(role.other(), 0),
         (Host::Local, Host::Local) => Some("127.0.0.1".into()),
     }
 }

@@ -133,10 +133,13 @@ fn job_id(job: &Job) -> JobId {
     if let Some(base) = job.options.base.as_ref().map(|base| base.as_os_str().as_bytes()) {
         hasher.update(&(base.len() as u64).to_le_bytes()).update(base);
     }
-    for Location { host, path } in job.sources.iter().chain([&job.target]) {
+    let list = job.list.as_ref().map(|list| Location { host: list.host.clone(), path: (&list.name).into() });
+    for Location { host, path } in job.sources.iter().chain(&list).chain([&job.target]) {
         let host = match host {
             Host::Local => String::new(),
             Host::Remote { user, name } => format!("{}@{name}", user.as_deref().unwrap_or_default()),
+            // A server's port is another one each time that it is started for one copy.
+            Host::Served { name, directory, .. } => format!("haul://{name}/{directory}"),
         };
         for part in [host.as_bytes(), path.as_os_str().as_bytes()] {
             hasher.update(&(part.len() as u64).to_le_bytes()).update(part);

@@ -67,7 +67,7 @@ pub fn find(copy: &mut Copy<'_>) -> Result<(Way, u16), Error> {
     }
     if copy.workers.is_one() {
         let host = match host(copy.job, Role::Source) {
-            Host::Remote { .. } => Some(copy.workers.label(Role::Source)),
+            Host::Remote { .. } | Host::Served { .. } => Some(copy.workers.label(Role::Source)),
             Host::Local => None,
         };
         return Ok((Way::Local { host }, copy.streams));

@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::end_of;
-use crate::bootstrap::{Guard, Standard, Started, start_local, start_remote};
+use crate::bootstrap::{Guard, Standard, Started, start_local, start_remote, start_served};
 use crate::cancel::Cancel;
 use crate::error::{Error, GO_ON};
 use crate::event::{Event, Observer};
@@ -71,6 +71,17 @@ pub struct Workers {
     first: Worker,
     second: Option<Worker>,
     inbox: Receiver<(Role, Incoming)>,
+    outlet: SyncSender<(Role, Incoming)>,
+}
+
+/// Puts something among what an end says.
+pub struct Outlet(SyncSender<(Role, Incoming)>);
+
+impl Outlet {
+    /// The message of an end. Waits while there are many; `false` when nobody listens any more.
+    pub fn say(&self, role: Role, message: WorkerMessage) -> bool {
+        self.0.send((role, Incoming::Message(message))).is_ok()
+    }
 }
 
 struct Worker {
@@ -88,7 +99,7 @@ enum Incoming {
 impl Workers {
     /// Starts what the job needs, and greets.
     pub fn start(job: &Job, program: &Program, cancel: &Cancel, observer: &mut dyn Observer) -> Result<Self, Error> {
-        let source_host = job.sources.first().map_or(Host::Local, |source| source.host.clone());
+        let source_host = job.source_host().clone();
         let hosts: Vec<(Role, Host)> = match is_for_one(job, &source_host) {
             true => vec![(Role::Source, source_host)],
             false => vec![(Role::Source, source_host), (Role::Target, job.target.host.clone())],
@@ -119,7 +130,7 @@ impl Workers {
         });
         let first = workers.next().ok_or_else(|| Error::Failed("no worker was started".into()))?;
         let second = workers.next();
-        Ok(Self { first, second, inbox })
+        Ok(Self { first, second, inbox, outlet: sender })
     }
 
     /// Whether one worker is both ends.
@@ -140,6 +151,16 @@ impl Workers {
     /// A text with its host before it.
     pub fn with_host(&self, role: Role, text: &str) -> String {
         format!("{}: {text}", self.worker(role).label)
+    }
+
+    /// Where something can be put among what the ends say.
+    pub fn outlet(&self) -> Outlet {
+        Outlet(self.outlet.clone())
+    }
+
+    /// Where a worker is told something from another thread.
+    pub fn writer(&self, role: Role) -> LinkWriter {
+        self.worker(role).link.clone()
     }
 
     /// Tells a worker something.
@@ -347,6 +368,7 @@ fn start_one(
         let started = match &host {
             _ if stop.is_cancelled() => Err(Error::Interrupted),
             Host::Local => start_local(&program, end_of(role), &standard, &stop),
+            Host::Served { .. } => start_served(&host, end_of(role), &program, &stop),
             Host::Remote { .. } => start_remote(&host, end_of(role), &access, &program, &stop),
         };
         // The one that started it listens until the thread has ended.
@@ -442,7 +464,13 @@ mod tests {
         let host = |name: &str| Host::Remote { user: None, name: name.into() };
         let location = |name| Location { host: host(name), path: "x".into() };
         let access = Access { source_command: Some(source), target_command: Some(target), ..Access::default() };
-        let job = Job { sources: vec![location("a")], target: location("b"), options: Options::default(), access };
+        let job = Job {
+            sources: vec![location("a")],
+            list: None,
+            target: location("b"),
+            options: Options::default(),
+            access,
+        };
         (vec![(Role::Source, host("a")), (Role::Target, host("b"))], job)
     }
 

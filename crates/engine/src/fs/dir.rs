@@ -54,7 +54,8 @@ pub enum Access {
 }
 
 impl Access {
-    fn open(self, path: &Path, cache: &FdCache) -> io::Result<OwnedFd> {
+    /// Opens a directory.
+    pub fn open(self, path: &Path, cache: &FdCache) -> io::Result<OwnedFd> {
         let access = match self {
             Self::List => OFlags::RDONLY,
             Self::Search => OFlags::PATH,

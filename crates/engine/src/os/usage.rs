@@ -76,6 +76,12 @@ fn peak_bytes(status: &str) -> u64 {
     kib.unwrap_or(0) * 1024
 }
 
+/// The part of [`cpu_us`] in which the system worked for this process (getrusage(2), `ru_stime`).
+pub fn system_us() -> u64 {
+    let system = used(libc::RUSAGE_SELF).map(|used| used.ru_stime);
+    system.map_or(0, |time| micros(duration(time.tv_sec, time.tv_usec.saturating_mul(1000))))
+}
+
 /// What the calling thread has used (getrusage(2)).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ThreadUse {
@@ -88,15 +94,8 @@ pub struct ThreadUse {
 }
 
 /// What the calling thread has used so far.
-#[allow(unsafe_code)]
 pub fn thread_use() -> ThreadUse {
-    // SAFETY: it consists of integers, for all of which zero is a value.
-    let mut used: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes one `rusage` at most, to the place that it is given, which has room for one.
-    let result = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut used) };
-    if result != 0 {
-        return ThreadUse::default();
-    }
+    let Some(used) = used(libc::RUSAGE_THREAD) else { return ThreadUse::default() };
     let time = |time: libc::timeval| duration(time.tv_sec, time.tv_usec.saturating_mul(1000));
     let count = |count: libc::c_long| u64::try_from(count).unwrap_or(0);
     ThreadUse {
@@ -104,6 +103,15 @@ pub fn thread_use() -> ThreadUse {
         waits: count(used.ru_nvcsw),
         preemptions: count(used.ru_nivcsw),
     }
+}
+
+#[allow(unsafe_code)]
+fn used(whose: libc::c_int) -> Option<libc::rusage> {
+    // SAFETY: it consists of integers, for all of which zero is a value.
+    let mut used: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes one `rusage` at most, to the place that it is given, which has room for one.
+    let result = unsafe { libc::getrusage(whose, &raw mut used) };
+    (result == 0).then_some(used)
 }
 
 #[cfg(test)]
@@ -117,6 +125,10 @@ mod tests {
         while cpu_us() < before + 1000 {
             sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(1));
         }
+        while system_us() == 0 {
+            std::hint::black_box(std::fs::read("/proc/self/status").map_or(0, |text| text.len()));
+        }
+        assert!(system_us() <= cpu_us() + 20_000, "it is counted in ticks");
         let account = Account::open();
         let before = account.peak_bytes();
         // More than other tests of this process have ever had at a time.

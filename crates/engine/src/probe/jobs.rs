@@ -91,7 +91,7 @@ impl Probe {
             progress_every: LOOK_EVERY,
             ..self.options.clone()
         };
-        Job { sources: vec![source], target, options, access: self.access(ends) }
+        Job { sources: vec![source], list: None, target, options, access: self.access(ends) }
     }
 
     /// How both ends of a part are reached: as the ends are that they stand for.
@@ -148,7 +148,7 @@ mod tests {
     fn shown(job: &Job) -> String {
         let place = |at: &Location| match &at.host {
             Host::Local => at.path.display().to_string(),
-            Host::Remote { name, .. } => format!("{name}:{}", at.path.display()),
+            Host::Remote { name, .. } | Host::Served { name, .. } => format!("{name}:{}", at.path.display()),
         };
         let commands = [&job.access.source_command, &job.access.target_command];
         let commands = commands.map(|command| command.as_deref().unwrap_or_default());

@@ -107,7 +107,7 @@ impl Observer for Witness {
 impl Witness {
     fn progress(&mut self, progress: &Progress) {
         let Some(elapsed) = self.begun.map(|begun| begun.elapsed()) else { return };
-        self.last = *progress;
+        self.last = progress.clone();
         let has_grown = self.seen.last().is_none_or(|(_, bytes)| *bytes < progress.bytes_written);
         if has_grown {
             self.seen.push((elapsed, progress.bytes_written));

@@ -11,7 +11,7 @@ const F: usize = 256 << 10;
 fn frames_of(bytes: &[u8], piece: usize) -> (Vec<Vec<u8>>, u64) {
     let (reading, writing) = rustix::pipe::pipe().unwrap();
     let spring = Arc::new(Spring::new(reading, None));
-    let (feed, item) = (Feed::of_pipe(Arc::clone(&spring)), Item::pipe(0, spring));
+    let (feed, item) = (Feed::of_pipe(Arc::clone(&spring)), Item::pipe(Arc::default(), spring));
     let frame = FrameLen::new(256 << 10).unwrap();
     let (mut frames, mut room) = (Vec::new(), vec![0; F]);
     thread::scope(|scope| {
@@ -44,7 +44,7 @@ fn every_frame_but_the_last_is_full_and_the_end_is_seen_with_it_where_it_is_shor
 fn what_is_kept_comes_back_until_it_is_written() {
     let (reading, _writing) = rustix::pipe::pipe().unwrap();
     let spring = Arc::new(Spring::new(reading, None));
-    let (feed, item) = (Feed::of_pipe(Arc::clone(&spring)), Item::pipe(0, spring));
+    let (feed, item) = (Feed::of_pipe(Arc::clone(&spring)), Item::pipe(Arc::default(), spring));
     let frame = FrameLen::new(256 << 10).unwrap();
     let kept = |index, room: &mut [u8]| feed.kept(&item, frame, index, room).ok();
     for index in 0..5 {
@@ -64,7 +64,7 @@ fn what_a_file_gave_is_read_again_and_not_kept() {
     file.seek(SeekFrom::Start(6)).unwrap();
     let (kept_bytes, handle) = (file.try_clone().unwrap(), OwnedFd::from(file));
     let spring = Arc::new(Spring::new(handle, None));
-    let (feed, item) = (Feed::of_pipe(Arc::clone(&spring)), Item::pipe(0, spring));
+    let (feed, item) = (Feed::of_pipe(Arc::clone(&spring)), Item::pipe(Arc::default(), spring));
     let frame = FrameLen::new(256 << 10).unwrap();
     let mut room = vec![0; F];
     for index in 0..2 {
@@ -85,7 +85,7 @@ fn what_a_file_gave_is_read_again_and_not_kept() {
 fn a_pipe_that_says_nothing_is_not_waited_for_when_nobody_wants_it() {
     let (reading, _writing) = rustix::pipe::pipe().unwrap();
     let spring = Arc::new(Spring::new(reading, None));
-    let (feed, item) = (Feed::of_pipe(Arc::clone(&spring)), Item::pipe(0, spring));
+    let (feed, item) = (Feed::of_pipe(Arc::clone(&spring)), Item::pipe(Arc::default(), spring));
     let frame = FrameLen::new(256 << 10).unwrap();
     assert!(feed.read(&item, frame, 0, &mut vec![0; F], || false).is_err());
 }

@@ -17,8 +17,8 @@ use crate::storage::null;
 
 /// An entry that was offered.
 pub struct Item {
-    /// Which operand it belongs to.
-    pub operand: u32,
+    /// Path of the operand that it belongs to, as it was typed.
+    pub operand: Arc<[u8]>,
     /// Where it stands, for what is not a directory.
     pub place: Option<Place>,
     /// Bytes when it was offered.
@@ -70,27 +70,27 @@ pub struct Place {
 
 impl Item {
     /// A directory: nothing of it is read but its listing.
-    pub fn directory(operand: u32) -> Self {
+    pub fn directory(operand: Arc<[u8]>) -> Self {
         Self::at(operand, None, 0, Stamp::default())
     }
 
     /// Zeros: see [`null`].
-    pub fn null(operand: u32, size: u64, modified: Stamp) -> Self {
+    pub fn null(operand: Arc<[u8]>, size: u64, modified: Stamp) -> Self {
         Self { is_null: true, ..Self::at(operand, None, size, modified) }
     }
 
     /// Anything else.
-    pub fn new(operand: u32, place: Place, size: u64, modified: Stamp) -> Self {
+    pub fn new(operand: Arc<[u8]>, place: Place, size: u64, modified: Stamp) -> Self {
         Self::at(operand, Some(place), size, modified)
     }
 
     /// What comes out of a pipe.
-    pub fn pipe(operand: u32, pipe: Arc<Spring>) -> Self {
+    pub fn pipe(operand: Arc<[u8]>, pipe: Arc<Spring>) -> Self {
         let feed = OnceLock::from(Box::new(Feed::of_pipe(pipe)));
         Self { feed, is_pipe: true, ..Self::at(operand, None, 0, Stamp::default()) }
     }
 
-    fn at(operand: u32, place: Option<Place>, size: u64, modified: Stamp) -> Self {
+    fn at(operand: Arc<[u8]>, place: Option<Place>, size: u64, modified: Stamp) -> Self {
         let (opened, feed) = (OnceLock::new(), OnceLock::new());
         Self {
             operand,
@@ -118,7 +118,7 @@ impl Item {
         if look.kind != FileType::RegularFile {
             return Err(io::Error::other(NO_FILE).into());
         }
-        let item = Self::at(self.operand, Some(place.clone()), look.size, look.meta.modified);
+        let item = Self::at(Arc::clone(&self.operand), Some(place.clone()), look.size, look.meta.modified);
         Ok(Some((Self { is_again: true, ..item }, look)))
     }
 
@@ -176,11 +176,10 @@ impl Item {
     }
 
     /// The path as the user would name it.
-    pub fn path(&self, operands: &[Vec<u8>]) -> Vec<u8> {
-        let operand = operands.get(self.operand as usize).cloned().unwrap_or_default();
+    pub fn path(&self) -> Vec<u8> {
         match &self.place {
-            Some(place) if !place.is_operand => below(&operand, &place.parent.path_of(place.name.as_bytes())),
-            _ => operand,
+            Some(place) if !place.is_operand => below(&self.operand, &place.parent.path_of(place.name.as_bytes())),
+            _ => self.operand.to_vec(),
         }
     }
 }

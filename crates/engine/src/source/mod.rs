@@ -6,6 +6,7 @@
 mod feed;
 mod flow;
 mod item;
+mod listed;
 mod offer;
 mod operand;
 mod pack;
@@ -21,6 +22,7 @@ use haul_proto::plan::Work;
 use haul_proto::ranges::RangeSet;
 use haul_proto::session::source::Source as Machine;
 use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::wire::listed::{self as list, Paths};
 use haul_proto::wire::load::Stage;
 use haul_proto::wire::message::TargetMessage;
 use haul_proto::wire::pipe::Pipe;
@@ -35,6 +37,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use self::item::{Item, Trouble};
+use self::listed::Listed;
 use self::operand::Root;
 use crate::cancel::Cancel;
 use crate::fs::{Identity, Look};
@@ -42,6 +45,7 @@ use crate::os::confine::Bounds;
 use crate::pace::Pace;
 use crate::report::Reporter;
 use crate::report::add;
+use crate::serve::{Did, What};
 use crate::signal::Signal;
 use crate::stages::during;
 use crate::storage::policy::Policy;
@@ -56,6 +60,8 @@ use self::send::{Nowhere, ReadFrames};
 pub struct Source {
     request: SourceRequest,
     roots: Vec<Option<Root>>,
+    /// Where others come from, if they are told while the job runs.
+    listed: Option<Listed>,
     /// Where the data lands, if that is on this host: never walked into.
     landing: OnceLock<Identity>,
     state: Mutex<State>,
@@ -106,7 +112,7 @@ impl Source {
         policy: &[PathBuf],
     ) -> Self {
         let roots = match request.pipe {
-            Pipe::No => operand::look(&request.operands, request.recursive, &reporter),
+            Pipe::No => operand::look(&request, &reporter),
             Pipe::Standard | Pipe::Named | Pipe::Growing(_) => {
                 operand::open_pipe(&request, standard_input, policy, &reporter)
             }
@@ -123,12 +129,19 @@ impl Source {
         let pace = Pace::new(request.rate_bytes_per_s);
         let policy = Policy::new(request.storage);
         let walking = Cancel::new();
-        Self { request, roots, landing: OnceLock::new(), state, walking, policy, work, window, outbox, pace, reporter }
+        let listed = (request.listed != list::Listed::No).then(Listed::new);
+        let landing = OnceLock::new();
+        Self { request, roots, listed, landing, state, walking, policy, work, window, outbox, pace, reporter }
     }
 
     /// The operands as the target needs to know them.
     pub fn operands(&self) -> Vec<Option<Operand>> {
         self.roots.iter().map(|root| root.as_ref().map(Root::operand)).collect()
+    }
+
+    /// Takes operands that come while the job runs.
+    pub fn add_listed(&self, batch: Paths) -> Result<(), ProtocolFault> {
+        self.listed.as_ref().ok_or(ProtocolFault::Unasked("a listed operand"))?.add(batch)
     }
 
     /// Names these operands on this host, over all runs.
@@ -140,6 +153,11 @@ impl Source {
     pub fn allow(&self, bounds: &mut Bounds) {
         if self.request.links == Links::Follow {
             return bounds.allow_reading_anything("symbolic links are followed wherever they lead, so all can be read");
+        }
+        match &self.request.listed {
+            list::Listed::No => {}
+            list::Listed::Anywhere => bounds.allow_reading_anything("a list may name any file, so all can be read"),
+            list::Listed::Below(base) => operand::allow_base(base, bounds),
         }
         self.roots.iter().flatten().for_each(|root| root.allow(bounds));
     }
@@ -158,6 +176,17 @@ impl Source {
     /// `stream` as this source is to use it.
     pub fn outlet<'s>(&'s self, stream: &'s mut Stream) -> Compressing<'s> {
         Compressing::new(stream, self.request.compression, &self.reporter.tally)
+    }
+
+    /// What it has done, for a server's log.
+    pub fn did(&self) -> Did {
+        let counters = self.reporter.tally.counters();
+        let path = self.request.operands.first().map(|path| escape(path)).unwrap_or_default();
+        let (what, bytes) = match self.compares() {
+            true => (What::Compared, counters.bytes_found),
+            false => (What::Sent, counters.bytes_carried),
+        };
+        Did { what, files: counters.files_found, bytes, failed: counters.failed, path }
     }
 
     /// What both ends agreed on.
@@ -284,6 +313,7 @@ impl Source {
     pub fn stop(&self) {
         self.lock().stopped = true;
         self.walking.cancel();
+        self.listed.iter().for_each(Listed::stop);
         // What is half sent is not waited for.
         self.pace.set(0);
         self.notify();
@@ -382,13 +412,13 @@ impl Source {
         };
         let known = self.lock().machine.fail(entry, &reason);
         if known {
-            self.reporter.failed(item.path(&self.request.operands), reason);
+            self.reporter.failed(item.path(), reason);
         }
         self.notify();
     }
 
     fn offer_again(&self, entry: EntryId, item: Item, look: &Look) {
-        let path = item.path(&self.request.operands);
+        let path = item.path();
         let kind = Kind::File { size: look.size };
         let version = (look.size > self.request.settings.frame.pack_file_max()).then(|| look.version());
         let now = Entry { place: Place::Again(entry), kind, meta: look.meta, version };

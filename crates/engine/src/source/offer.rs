@@ -10,13 +10,15 @@ use std::time::{Duration, Instant};
 
 use super::feed::Spring;
 use super::item::{Item, Place};
-use super::operand::{OPERAND_LINKS, RootKind};
+use super::listed::Listed;
+use super::operand::{Looker, OPERAND_LINKS, Root, RootKind};
 use super::{Source, State};
 use crate::fs::{Ahead, Dir, Found, Links, WalkOptions, Walker, describe};
 use crate::shown::below;
 use crate::spec::Symlinks;
 use crate::stages::during;
 use haul_proto::wire::limits::OPEN_DIRECTORIES_MAX;
+use haul_proto::wire::listed::Paths;
 use haul_proto::wire::load::Stage;
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::request::Links as LinkRule;
@@ -47,21 +49,8 @@ pub(super) fn walk(source: &Source) {
         empty: Vec::new(),
         skipping: 0,
     };
-    for (root, number) in source.roots.iter().zip(0u32..) {
-        let finished = match root.as_ref().map(|root| &root.kind) {
-            None => Some(()),
-            Some(RootKind::File(parent, name, look)) => {
-                let place =
-                    Place { parent: parent.clone(), name: name.clone(), links: OPERAND_LINKS, is_operand: true };
-                offers.file(number, EntryPlace::Operand(number), place, look.size, look.meta, look.version())
-            }
-            Some(RootKind::Null(size)) => offers.null(number, *size),
-            Some(RootKind::Pipe(pipe)) => offers.pipe(number, Arc::clone(pipe)),
-            Some(RootKind::Directory(dir)) => offers.tree(number, Walker::helped(dir.clone(), &ahead)),
-        };
-        if finished.is_none() {
-            return;
-        }
+    if offers.all(&ahead).is_none() {
+        return;
     }
     let is_pipe = source.request.pipe != Pipe::No;
     source.reporter.tally.walk_complete.store(!is_pipe, Ordering::Relaxed);
@@ -82,9 +71,72 @@ struct Offers<'s> {
     skipping: usize,
 }
 
+/// An operand that is offered.
+struct Operand {
+    number: u32,
+    /// Its path as it was typed.
+    path: Arc<[u8]>,
+}
+
 /// The methods return `None` when the job was stopped.
 impl Offers<'_> {
-    fn tree(&mut self, operand: u32, walker: Walker<'_>) -> Option<()> {
+    fn all(&mut self, ahead: &Ahead) -> Option<()> {
+        let source = self.source;
+        for ((root, path), number) in source.roots.iter().zip(&source.request.operands).zip(0..) {
+            if let Some(root) = root {
+                self.operand(&Operand { number, path: path.as_slice().into() }, root, ahead)?;
+            }
+        }
+        match &source.listed {
+            Some(listed) => self.listed(listed, ahead),
+            None => Some(()),
+        }
+    }
+
+    /// Offers what a list names, as it comes.
+    fn listed(&mut self, listed: &Listed, ahead: &Ahead) -> Option<()> {
+        let mut looker = Looker::new(&self.source.request, &self.source.reporter);
+        loop {
+            let Paths { first: mut number, paths, last } = listed.next()?;
+            for path in paths {
+                if let Some(root) = looker.look_at(&path).filter(|root| !self.is_landing(root, &path)) {
+                    self.operand(&Operand { number, path: path.into() }, &root, ahead)?;
+                }
+                number += 1;
+            }
+            self.source.lock().machine.pass_by(number);
+            self.source.outbox.notify_all();
+            self.batch = 0;
+            if last {
+                return Some(());
+            }
+        }
+    }
+
+    /// What is offered of the directory in which the data lands would be found in it again.
+    fn is_landing(&self, root: &Root, path: &[u8]) -> bool {
+        let is_landing = self.source.landing.get() == Some(&root.identity());
+        if is_landing {
+            self.source.reporter.failed(path.to_vec(), "it is the target of this copy");
+        }
+        is_landing
+    }
+
+    fn operand(&mut self, operand: &Operand, root: &Root, ahead: &Ahead) -> Option<()> {
+        match &root.kind {
+            RootKind::File(parent, name, look) => {
+                let place =
+                    Place { parent: parent.clone(), name: name.clone(), links: OPERAND_LINKS, is_operand: true };
+                let at = EntryPlace::Operand(operand.number);
+                self.file(operand, at, place, look.size, look.meta, look.version())
+            }
+            RootKind::Null(size) => self.null(operand, *size),
+            RootKind::Pipe(pipe) => self.pipe(operand, Arc::clone(pipe)),
+            RootKind::Directory(dir) => self.tree(operand, Walker::helped(dir.clone(), ahead)),
+        }
+    }
+
+    fn tree(&mut self, operand: &Operand, walker: Walker<'_>) -> Option<()> {
         for found in walker {
             self.found(operand, found)?;
         }
@@ -92,9 +144,9 @@ impl Offers<'_> {
         (!self.source.lock().stopped).then_some(())
     }
 
-    fn found(&mut self, operand: u32, found: Found) -> Option<()> {
+    fn found(&mut self, operand: &Operand, found: Found) -> Option<()> {
         let reporter = &self.source.reporter;
-        let typed = || &self.source.request.operands[operand as usize];
+        let typed = || &operand.path;
         if self.is_skipped(&found) {
             return Some(());
         }
@@ -137,7 +189,7 @@ impl Offers<'_> {
                 self.directories_of_what_is_found(operand)?;
                 let entry_place = self.place_of(operand, Some(&name));
                 let place = Place { parent, name, links: Links::Itself, is_operand: false };
-                let item = Item::new(operand, place, 0, meta.modified);
+                let item = Item::new(Arc::clone(&operand.path), place, 0, meta.modified);
                 let kind = Kind::Symlink { points_to };
                 self.offer(Entry { place: entry_place, kind, meta, version: None }, item)?;
             }
@@ -154,16 +206,16 @@ impl Offers<'_> {
         Some(())
     }
 
-    fn directory(&mut self, operand: u32, name: Option<&Name>, meta: Meta) -> Option<()> {
+    fn directory(&mut self, operand: &Operand, name: Option<&Name>, meta: Meta) -> Option<()> {
         let place = self.place_of(operand, name);
         let entry = Entry { place, kind: Kind::Directory, meta, version: None };
-        let id = self.offer(entry, Item::directory(operand))?;
+        let id = self.offer(entry, Item::directory(Arc::clone(&operand.path)))?;
         self.open.push(id);
         Some(())
     }
 
     /// Offers the directories that were taken for empty until now.
-    fn directories_of_what_is_found(&mut self, operand: u32) -> Option<()> {
+    fn directories_of_what_is_found(&mut self, operand: &Operand) -> Option<()> {
         let found = std::mem::take(&mut self.empty);
         found.iter().try_for_each(|(name, meta)| self.directory(operand, Some(name), *meta))
     }
@@ -189,7 +241,7 @@ impl Offers<'_> {
 
     fn file(
         &mut self,
-        operand: u32,
+        operand: &Operand,
         entry_place: EntryPlace,
         place: Place,
         size: u64,
@@ -197,32 +249,32 @@ impl Offers<'_> {
         version: Version,
     ) -> Option<()> {
         self.source.count_found(size);
-        let item = Item::new(operand, place, size, meta.modified);
+        let item = Item::new(Arc::clone(&operand.path), place, size, meta.modified);
         let version = (size > self.source.request.settings.frame.pack_file_max()).then_some(version);
         self.offer(Entry { place: entry_place, kind: Kind::File { size }, meta, version }, item).map(|_| ())
     }
 
     /// Zeros have the mode of an ordinary file, this process's owner, and no time.
-    fn null(&mut self, operand: u32, size: u64) -> Option<()> {
+    fn null(&mut self, operand: &Operand, size: u64) -> Option<()> {
         self.source.count_found(size);
         let meta = own_meta();
-        let item = Item::null(operand, size, meta.modified);
-        let place = EntryPlace::Operand(operand);
+        let item = Item::null(Arc::clone(&operand.path), size, meta.modified);
+        let place = EntryPlace::Operand(operand.number);
         self.offer(Entry { place, kind: Kind::File { size }, meta, version: None }, item).map(|_| ())
     }
 
     /// What comes out of a pipe has the mode of an ordinary file, and this process's owner.
-    fn pipe(&mut self, operand: u32, pipe: Arc<Spring>) -> Option<()> {
+    fn pipe(&mut self, operand: &Operand, pipe: Arc<Spring>) -> Option<()> {
         self.source.count_found(0);
         let meta = own_meta();
-        let entry = Entry { place: EntryPlace::Operand(operand), kind: Kind::Stream, meta, version: None };
-        self.offer(entry, Item::pipe(operand, pipe)).map(|_| ())
+        let entry = Entry { place: EntryPlace::Operand(operand.number), kind: Kind::Stream, meta, version: None };
+        self.offer(entry, Item::pipe(Arc::clone(&operand.path), pipe)).map(|_| ())
     }
 
-    fn place_of(&self, operand: u32, name: Option<&Name>) -> EntryPlace {
+    fn place_of(&self, operand: &Operand, name: Option<&Name>) -> EntryPlace {
         match (self.open.last(), name) {
             (Some(&parent), Some(name)) => EntryPlace::Child { parent, name: name.clone() },
-            _ => EntryPlace::Operand(operand),
+            _ => EntryPlace::Operand(operand.number),
         }
     }
 

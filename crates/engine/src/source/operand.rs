@@ -1,8 +1,9 @@
 //! The operands: what the user named, looked at once.
 
 use haul_proto::path::Name;
+use haul_proto::wire::listed::Listed;
 use haul_proto::wire::pipe::Pipe;
-use haul_proto::wire::request::{Operand, SourceRequest};
+use haul_proto::wire::request::{Links as LinkRule, Operand, SourceRequest};
 use rustix::fs::{CWD, FileType, Mode, OFlags, openat};
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -45,6 +46,11 @@ pub enum RootKind {
 }
 
 impl Root {
+    /// Which file or directory it is.
+    pub fn identity(&self) -> Identity {
+        self.identity
+    }
+
     /// As the target needs to know it.
     pub fn operand(&self) -> Operand {
         Operand {
@@ -76,20 +82,16 @@ impl Root {
 
 /// Looks at all operands; reports those that cannot or must not be copied, and has `None` for them. However many
 /// there are, few directories stay open: the others are opened again when it is their turn.
-pub fn look(operands: &[Vec<u8>], recursive: bool, reporter: &Reporter) -> Vec<Option<Root>> {
-    let mut looker = Looker { recursive, cache: FdCache::new(MAX_OPEN_DIRECTORIES), parents: HashMap::new() };
-    let look = |operand: &Vec<u8>| match looker.look(Path::new(OsStr::from_bytes(operand))) {
-        Ok(root) => Some(root),
-        Err(Refusal::LeftOut(reason)) => {
-            reporter.left_out(operand.clone(), reason);
-            None
-        }
-        Err(Refusal::Failed(text)) => {
-            reporter.failed(operand.clone(), text);
-            None
-        }
-    };
-    operands.iter().map(look).collect()
+pub fn look(request: &SourceRequest, reporter: &Reporter) -> Vec<Option<Root>> {
+    let mut looker = Looker::new(request, reporter);
+    request.operands.iter().map(|operand| looker.look_at(operand)).collect()
+}
+
+/// Lets what is below the base of a list be read.
+pub fn allow_base(base: &[u8], bounds: &mut Bounds) {
+    let handle = Access::Search.open(Path::new(OsStr::from_bytes(base)), &FdCache::new(1));
+    // What is not there is reported with each line.
+    handle.iter().for_each(|handle| bounds.allow(handle, Rights::ReadTree));
 }
 
 /// The one operand, where that is a pipe: standard input, a FIFO, or what a program says.
@@ -151,12 +153,21 @@ fn named(operand: &[u8], policy: &[PathBuf]) -> Result<Spring, String> {
     Ok(Spring::new(said, Some(program)))
 }
 
-struct Looker {
+/// Looks at operands, one after the other.
+pub struct Looker<'a> {
     recursive: bool,
+    reporter: &'a Reporter,
+    /// The directory below which alone this process may read, without links.
+    base: Option<PathBuf>,
     cache: Arc<FdCache>,
-    /// The directories that files were found in, as they were typed.
+    /// The directories that files were found in, as they were typed: the latest [`PARENTS_MAX`] at most.
     parents: HashMap<PathBuf, Dir>,
 }
+
+/// Most directories that are remembered.
+const PARENTS_MAX: usize = 1024;
+/// Said of what a list names and a link leads to from below the base.
+const OUT_OF_BASE: &str = "a link leads out of the base (-d), and what is outside of it is not read\nwith --symlinks follow it is; or leave -d out";
 
 enum Refusal {
     LeftOut(&'static str),
@@ -169,7 +180,34 @@ impl From<io::Error> for Refusal {
     }
 }
 
-impl Looker {
+impl<'a> Looker<'a> {
+    /// For the operands of `request`, which are reported if they cannot or must not be copied.
+    pub fn new(request: &SourceRequest, reporter: &'a Reporter) -> Self {
+        let base = match &request.listed {
+            Listed::Below(base) if request.links != LinkRule::Follow => {
+                std::fs::canonicalize(OsStr::from_bytes(base)).ok()
+            }
+            _ => None,
+        };
+        let (cache, parents) = (FdCache::new(MAX_OPEN_DIRECTORIES), HashMap::new());
+        Self { recursive: request.recursive, reporter, base, cache, parents }
+    }
+
+    /// Looks at an operand; reports it and has `None` if it cannot or must not be copied.
+    pub fn look_at(&mut self, operand: &[u8]) -> Option<Root> {
+        match self.look(Path::new(OsStr::from_bytes(operand))) {
+            Ok(root) => Some(root),
+            Err(Refusal::LeftOut(reason)) => {
+                self.reporter.left_out(operand.to_vec(), reason);
+                None
+            }
+            Err(Refusal::Failed(text)) => {
+                self.reporter.failed(operand.to_vec(), text);
+                None
+            }
+        }
+    }
+
     fn look(&mut self, path: &Path) -> Result<Root, Refusal> {
         if let Some(size) = null::null_size(path) {
             let identity = Identity { device: 0, inode: 0 };
@@ -185,12 +223,18 @@ impl Looker {
                 ));
             }
             FileType::Directory => {
+                self.check_base(path)?;
                 let dir = Dir::open_operand(path, Access::List, Arc::clone(&self.cache))?;
                 return Ok(Root { name, identity: dir.identity(), kind: RootKind::Directory(dir) });
             }
             FileType::RegularFile => {
                 let no_name = || Refusal::Failed("this path does not end in a file's name".into());
                 let name = name.clone().ok_or_else(no_name)?;
+                if self.base.is_some()
+                    && rustix::fs::lstat(path).is_ok_and(|itself| Look::from(&itself).kind == FileType::Symlink)
+                {
+                    self.check_base(path)?;
+                }
                 RootKind::File(self.parent_of(path)?, name, look)
             }
             FileType::Fifo => return Err(Refusal::LeftOut("is a FIFO")),
@@ -201,14 +245,27 @@ impl Looker {
     }
 
     /// The directory that a file is in. It may be one that may only be searched.
-    fn parent_of(&mut self, path: &Path) -> io::Result<Dir> {
+    fn parent_of(&mut self, path: &Path) -> Result<Dir, Refusal> {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if let Some(dir) = self.parents.get(parent) {
             return Ok(dir.clone());
         }
+        self.check_base(parent)?;
         let dir = Dir::open_operand(parent, Access::Search, Arc::clone(&self.cache))?;
+        if self.parents.len() >= PARENTS_MAX {
+            self.parents.clear();
+        }
         self.parents.insert(parent.to_owned(), dir.clone());
         Ok(dir)
+    }
+
+    /// The kernel would refuse to open what is not below the base, with words that say nothing of it.
+    fn check_base(&self, path: &Path) -> Result<(), Refusal> {
+        let Some(base) = &self.base else { return Ok(()) };
+        match std::fs::canonicalize(path)?.starts_with(base) {
+            true => Ok(()),
+            false => Err(Refusal::Failed(OUT_OF_BASE.into())),
+        }
     }
 }
 

@@ -322,7 +322,7 @@ fn read(source: &Source, piece: &Piece<Item>, file: &Arc<Opened>, reader: &mut R
     let end = piece.frames.end.saturating_mul(frame_bytes).min(piece.size);
     let way = source.policy.reading(file, piece.size, start, end.saturating_sub(start));
     if way.method == Method::Buffered && !piece.handle.is_null() && source.policy.is_refusal_news() {
-        let path = escape(&piece.handle.path(&source.request.operands));
+        let path = escape(&piece.handle.path());
         let text = format!("{path} cannot be read with O_DIRECT: it is read through the page cache");
         source.reporter.send(&WorkerMessage::Notice { text });
     }

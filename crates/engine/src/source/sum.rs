@@ -82,7 +82,7 @@ impl Source {
     fn tell_sum(&self, item: &Item, value: &[u8]) -> Result<(), String> {
         let Some(checksum) = self.checksum() else { return Ok(()) };
         verdict(checksum, value, None).map_err(|wrong| format!("{wrong}\n{REMEDY}"))?;
-        let path = item.path(&self.request.operands);
+        let path = item.path();
         self.reporter.send(&WorkerMessage::Checksum { path, digest: value.to_vec() });
         Ok(())
     }

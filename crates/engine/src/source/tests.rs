@@ -33,12 +33,20 @@ const NUMBER: JobNumber = JobNumber(1);
 const OPERANDS: usize = 1500;
 
 fn source(operands: &[PathBuf], links: Links) -> Source {
-    let settings = settings();
-    let operands = operands.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect();
+    source_of(operands, list::Listed::No, links)
+}
+
+fn bytes(paths: &[PathBuf]) -> Vec<Vec<u8>> {
+    paths.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect()
+}
+
+fn source_of(operands: &[PathBuf], listed: list::Listed, links: Links) -> Source {
+    let (settings, operands) = (settings(), bytes(operands));
     let (storage, compression) = (StorageRequest::default(), Policy::Off);
     let request = SourceRequest {
         settings,
         operands,
+        listed,
         recursive: true,
         links,
         leave_out: LeaveOut::default(),
@@ -193,7 +201,7 @@ fn the_walk_goes_on_when_streams_find_that_nobody_wants_what_waits() {
         for at in 0..ENTRY_WINDOW {
             let entry =
                 Entry { place: Place::Operand(0), kind: Kind::File { size: 0 }, meta: Meta::default(), version: None };
-            source.lock().machine.offer(entry, Arc::new(Item::directory(0)));
+            source.lock().machine.offer(entry, Arc::new(Item::directory(Arc::default())));
             assert_eq!(source.lock().machine.window(), ENTRY_WINDOW - 1 - at);
         }
         std::iter::from_fn(|| source.lock().machine.poll_message()).for_each(drop);
@@ -274,4 +282,64 @@ fn a_stream_takes_its_next_piece_early_and_does_not_send_it_once_the_job_is_stop
             assert!(rest.frames.start > sent, "and the next one was taken by then");
         }
     });
+}
+
+#[test]
+fn a_list_is_offered_by_its_numbers_and_passed_by_batch_by_batch() {
+    in_time(|| {
+        let temp = tempfile::tempdir().unwrap();
+        let file = make_file(temp.path().join("tree/file"));
+        let paths = bytes(&[file.clone(), temp.path().join("gone"), temp.path().join("tree")]);
+        let source = source_of(&[], list::Listed::Anywhere, Links::Keep);
+        assert!(source.add_listed(Paths { first: 0, paths, last: false }).is_ok());
+        assert!(source.add_listed(Paths { first: 3, paths: bytes(&[file]), last: true }).is_ok());
+        source.walk();
+        let mut state = source.lock();
+        let told: Vec<_> = std::iter::from_fn(|| state.machine.poll_message())
+            .flat_map(|message| match message {
+                SourceMessage::Offer { entries, .. } => {
+                    entries.iter().map(|entry| format!("{:?}", entry.place)).collect()
+                }
+                other => vec![format!("{other:?}")],
+            })
+            .filter(|told| !told.starts_with("Child") && !told.starts_with("DirectoryEnd"))
+            .collect();
+        let expected =
+            ["Operand(0)", "Operand(2)", "Passed { before: 3 }", "Operand(3)", "Passed { before: 4 }", "OffersEnd"];
+        assert_eq!(told, expected);
+        assert_eq!(source.reporter.tally.counters().failed, 1, "what is gone");
+    });
+}
+
+#[test]
+fn who_was_promised_no_list_takes_none_and_a_walk_that_waits_for_one_can_be_stopped() {
+    in_time(|| {
+        let batch = || Paths { first: 0, paths: Vec::new(), last: true };
+        let none = source(&[], Links::Keep);
+        assert_eq!(none.add_listed(batch()), Err(ProtocolFault::Unasked("a listed operand")));
+        let waiting = Arc::new(source_of(&[], list::Listed::Anywhere, Links::Keep));
+        let walk = Arc::clone(&waiting);
+        let walking = std::thread::spawn(move || walk.walk());
+        waiting.stop();
+        walking.join().unwrap();
+    });
+}
+
+#[test]
+fn a_confined_source_of_a_list_reads_below_its_base_alone() {
+    let temp = tempfile::tempdir().unwrap();
+    let (inside, outside) =
+        (make_file(temp.path().join("base/deep/file")), make_file(temp.path().join("outside/file")));
+    symlink("../outside", temp.path().join("base/way")).unwrap();
+    let base = temp.path().join("base");
+    let listed = || list::Listed::Below(base.as_os_str().as_bytes().to_vec());
+    let source = source_of(&[], listed(), Links::Keep);
+    let paths = bytes(&[inside.clone(), base.join("way/file")]);
+    source.add_listed(Paths { first: 0, paths, last: true }).unwrap();
+    let allow = |bounds: &mut Bounds| source.allow(bounds);
+    let read = || (std::fs::read(&inside), std::fs::read(&outside), offers(&source).len());
+    let Some((inside, outside, offered)) = confined(Network::None, allow, read) else { return };
+    assert_eq!((inside.unwrap(), offered), (b"1".to_vec(), 1), "what a link leads to is not offered");
+    is_denied(outside);
+    assert_eq!(source.reporter.tally.counters().failed, 1);
 }

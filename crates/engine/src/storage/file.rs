@@ -4,6 +4,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, fstatfs, openat};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use super::Access;
 
@@ -40,6 +41,7 @@ pub struct Opened {
     /// A regular file or a block device. To a pipe, O_DIRECT means something else.
     has_blocks: bool,
     direct: OnceLock<Option<Arc<OwnedFd>>>,
+    since: Instant,
 }
 
 impl Opened {
@@ -50,7 +52,13 @@ impl Opened {
         let is_file = kind == FileType::RegularFile;
         let has_blocks = is_file || kind == FileType::BlockDevice;
         let in_memory = !is_file || is_memory(magic_of(&fd)?);
-        Ok(Self { fd: Arc::new(fd), access, device: stat.st_dev, in_memory, has_blocks, direct: OnceLock::new() })
+        let (direct, since) = (OnceLock::new(), Instant::now());
+        Ok(Self { fd: Arc::new(fd), access, device: stat.st_dev, in_memory, has_blocks, direct, since })
+    }
+
+    /// For how long it has been open.
+    pub fn age(&self) -> Duration {
+        self.since.elapsed()
     }
 
     /// The same file, which is open for both, to be read.

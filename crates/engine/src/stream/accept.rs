@@ -50,7 +50,7 @@ pub fn listen(place: Place, credentials: Credentials, sockets: SocketSettings) -
 }
 
 /// The first port of those that are wanted that is free; the error is that of the last one.
-fn bind(place: Place, sockets: &SocketSettings) -> io::Result<TcpListener> {
+pub(crate) fn bind(place: Place, sockets: &SocketSettings) -> io::Result<TcpListener> {
     let (first, last) = place.ports.unwrap_or((ANY_FREE_PORT, ANY_FREE_PORT));
     let mut bound = bind_port(place.address, first, sockets);
     for port in (first..=last).skip(1) {
@@ -135,7 +135,7 @@ fn prove(
 
 /// Waits for the next connection, or where that cannot be taken for now (no descriptor is left), for a moment: it is
 /// still there, and asking for it at once would burn a core.
-fn pause_after(error: &io::Error, listener: &TcpListener) {
+pub(crate) fn pause_after(error: &io::Error, listener: &TcpListener) {
     match error.kind() {
         io::ErrorKind::WouldBlock => wait_for_connection(listener),
         _ => std::thread::sleep(POLL),

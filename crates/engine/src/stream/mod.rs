@@ -57,6 +57,7 @@ pub struct Stream {
     opener: Opener,
     sent: u64,
     received: u64,
+    carried: usize,
     /// What a compressed payload becomes plain with, and where; made when the first one comes.
     unpacking: Option<(Unpacker, Record)>,
 }
@@ -74,7 +75,7 @@ pub struct Sent {
 
 impl Stream {
     fn new(socket: OwnedFd, sealer: Sealer, opener: Opener, path: PathId) -> Self {
-        Self { socket: Arc::new(socket), path, sealer, opener, sent: 0, received: 0, unpacking: None }
+        Self { socket: Arc::new(socket), path, sealer, opener, sent: 0, received: 0, carried: 0, unpacking: None }
     }
 
     /// Seals and sends what `record` holds, with this trailer. The record's payload is unusable afterwards.
@@ -112,7 +113,9 @@ impl Stream {
     pub fn receive(&mut self, record: &mut Record) -> Result<Trailer, StreamError> {
         let mut prefix = [0; PREFIX_LEN];
         socket::receive_exact(&self.socket, &mut prefix)?;
-        record.set_lengths(Prefix::decode(prefix)?);
+        let prefix = Prefix::decode(prefix)?;
+        record.set_lengths(prefix);
+        self.carried = prefix.payload;
         socket::receive_exact(&self.socket, record.behind_prefix_mut())?;
         self.opener.open(record)?;
         self.received += 1;
@@ -160,6 +163,11 @@ impl Stream {
     /// Records sent, Finished included.
     pub fn sent(&self) -> u64 {
         self.sent
+    }
+
+    /// Bytes of the last payload that was received, as it was carried.
+    pub fn carried(&self) -> usize {
+        self.carried
     }
 
     /// Records received, Finished included.

@@ -157,4 +157,4 @@ mod tests;
 
 #[cfg(test)]
 #[path = "vector_tests.rs"]
-mod vectors;
+pub(crate) mod vectors;

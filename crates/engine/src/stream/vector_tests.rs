@@ -12,7 +12,7 @@ use haul_proto::wire::limits::REKEY_BYTES;
 const TEXT: &str = include_str!("../../../../docs/PROTOCOL.md");
 const PAYLOAD: &[u8] = b"eleven byte";
 
-type Vectors = Vec<(String, Vec<u8>)>;
+pub(crate) type Vectors = Vec<(String, Vec<u8>)>;
 
 /// A block of the document, without its fences.
 fn block(name: &str) -> &'static str {
@@ -21,7 +21,8 @@ fn block(name: &str) -> &'static str {
     rest.split_once("```").expect("a block has an end").0
 }
 
-fn check(name: &str, vectors: &Vectors) {
+/// What this code makes is what the document has.
+pub(crate) fn check(name: &str, vectors: &Vectors) {
     let mut ours = String::new();
     for (name, bytes) in vectors {
         ours.push_str(&format!("{name}\n"));

@@ -13,14 +13,16 @@ use super::examine::make_directory;
 use crate::fs::{Dir, Links, Look};
 use crate::worker::lock;
 
-/// The directories that operands of this job went into, by their names from the landing down.
+/// The directories that operands of this job went into, by their names from the landing down: the latest of them.
 #[derive(Default)]
 pub struct Below(Mutex<HashMap<Box<[Name]>, Dir>>);
 
+/// Most directories that are remembered: a list may name files in any number of them.
+const KNOWN_MAX: usize = 4096;
+
 impl Target {
-    /// The directory that the operand of this number lands in, below `landing`.
-    pub(super) fn directory_below(&self, landing: &Dir, operand: u32) -> io::Result<Dir> {
-        let names = self.request.rules.below.get(operand as usize).map_or(&[][..], |names| names);
+    /// The directory of these names below `landing`.
+    pub(super) fn directory_below(&self, landing: &Dir, names: &[Name]) -> io::Result<Dir> {
         let mut known = lock(&self.below.0);
         let mut at = landing.clone();
         for (depth, name) in names.iter().enumerate() {
@@ -29,6 +31,9 @@ impl Target {
                 Some(dir) => dir.clone(),
                 None => {
                     let dir = self.enter_or_make(&at, name)?;
+                    if known.len() >= KNOWN_MAX {
+                        known.clear();
+                    }
                     known.insert(way.into(), dir.clone());
                     dir
                 }

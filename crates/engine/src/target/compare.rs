@@ -92,19 +92,40 @@ impl Target {
         let Some(operand) = self.operand_asked_for(number, entry) else {
             return self.refuse_operand(Refusal::NotAsked);
         };
+        let is_directory = entry.kind == Kind::Directory;
         match (&self.landing.kind, &operand.name) {
-            (LandingKind::Contents(dir), _) | (LandingKind::Into(dir), None) if operand.directory => {
+            (LandingKind::Into(dir), name) if !operand.below.is_empty() => {
+                self.compare_below(dir, &operand.below, name.as_ref(), entry)
+            }
+            (LandingKind::Contents(dir), _) | (LandingKind::Into(dir), None) if is_directory => {
                 self.compare_contents(dir, &entry.meta, self.request.operands.len() == 1)
             }
             (LandingKind::Into(dir), Some(name)) => {
                 let answer = self.compare_at(dir, name, entry);
-                if operand.directory && matches!(answer, Answer::Refused) {
+                if is_directory && matches!(answer, Answer::Refused) {
                     self.hint_at_contents(name);
                 }
                 answer
             }
             (LandingKind::As(dir, name), _) => self.compare_at(dir, name, entry),
             _ => self.refuse_operand(Refusal::IsDirectory),
+        }
+    }
+
+    /// Some directories further down (`-d`), of which the copy would have made each.
+    fn compare_below(&self, landing: &Dir, below: &[Name], name: Option<&Name>, entry: &Entry) -> Answer<Item> {
+        let names: Vec<_> = below.iter().chain(name).map(Name::as_bytes).collect();
+        let relative = names.join(&b'/');
+        match (below.iter().try_fold(landing.clone(), |dir, name| dir.child(name)), name) {
+            (Ok(dir), Some(name)) => self.compare_at(&dir, name, entry),
+            (Ok(dir), None) => self.compare_contents(&dir, &entry.meta, false),
+            (Err(error), _) if error.kind() == io::ErrorKind::NotFound => {
+                self.concluded(&relative, entry, vec![Difference::Missing(What::from(&entry.kind))])
+            }
+            (Err(error), _) => {
+                self.fail(self.landing.path(&relative), describe(&error));
+                Answer::Refused
+            }
         }
     }
 

@@ -37,7 +37,7 @@ impl Site {
         let settings = SessionSettings { frame, ..settings() };
         let request = TargetRequest { settings, ..target_request(directory.path(), operands) };
         let reporter = Reporter::new(LinkWriter::new(std::io::sink()), false);
-        let surroundings = Surroundings { umask: 0o022, state_dir: None, policy: Vec::new() };
+        let surroundings = Surroundings { umask: 0o022, state_dir: None, policy: Vec::new(), rate: None, size: None };
         let target = Target::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text).unwrap();
         let site = Self { directory, target, frame, files };
         let entry = |(number, file): (u32, &Vec<u8>)| Entry {

@@ -40,7 +40,9 @@ impl Target {
         let mut record = Record::new(self.request.settings.frame);
         loop {
             writer.wait_for(self, stream.socket());
-            match stream.receive(&mut record)? {
+            let trailer = stream.receive(&mut record)?;
+            self.pace.record().take_all(stream.carried());
+            match trailer {
                 // Finished and End are not counted.
                 Trailer::End { records } if records == stream.received() - 2 => return Ok(()),
                 Trailer::End { .. } => return Err(ProtocolFault::OutOfTurn("the end of a stream").into()),
@@ -69,6 +71,13 @@ impl Target {
             add(&self.reporter.tally.frames_resent, 1);
             self.lock().machine.resend_frame(frame.entry, frame.offset);
             self.outbox.notify_all();
+            return Ok(record);
+        }
+        // One that said a size was counted when it was offered.
+        if let Some(text) =
+            incoming.is_open_ended().then(|| self.quota.take(payload.len() as u64)).and_then(Result::err)
+        {
+            self.fail_file(frame.entry, &item, &text);
             return Ok(record);
         }
         self.pass(incoming, frame, payload);

@@ -9,7 +9,7 @@ use haul_proto::need::{Decision, Existing, Refusal, decide};
 use haul_proto::path::Name;
 use haul_proto::plan::Piece;
 use haul_proto::session::target::{Answer, Parent};
-use haul_proto::wire::request::Operand;
+use haul_proto::wire::listed::{ListedKinds, Place as OperandPlace};
 use rustix::fs::{AtFlags, FileType, Mode, RenameFlags, mkdirat, readlinkat, renameat_with, symlinkat, unlinkat};
 use rustix::io::Errno;
 use std::io;
@@ -77,12 +77,20 @@ impl Target {
         }
     }
 
-    /// The operand of this number, if that is what is offered.
-    pub(super) fn operand_asked_for(&self, number: u32, entry: &Entry) -> Option<&Operand> {
-        let operand = self.request.operands.get(number as usize)?;
+    /// Where the operand of this number goes, if that is what is offered: the controller says so, and nobody else.
+    pub(super) fn operand_asked_for(&self, number: u32, entry: &Entry) -> Option<OperandPlace> {
         let is_directory = entry.kind == Kind::Directory;
-        let is_it = is_directory == operand.directory && !matches!(entry.kind, Kind::Symlink { .. });
-        is_it.then_some(operand)
+        let fixed = || {
+            let operand = self.request.operands.get(number as usize)?;
+            let below = self.request.rules.below.get(number as usize).cloned().unwrap_or_default();
+            (is_directory == operand.directory).then(|| OperandPlace { below, name: operand.name.clone() })
+        };
+        match (&entry.kind, self.request.listed) {
+            (Kind::Symlink { .. }, _) => None,
+            (_, ListedKinds::No) => fixed(),
+            (Kind::Directory, ListedKinds::Files) | (Kind::Stream, _) => None,
+            (_, ListedKinds::Files | ListedKinds::Trees) => self.listed.take(number),
+        }
     }
 
     fn answer_operand(&self, number: u32, entry: &Entry) -> Answer<Item> {
@@ -93,15 +101,14 @@ impl Target {
         let directory = |dir: Dir| Answer::Needed(Arc::new(Item::Directory { dir, fresh: false, meta: entry.meta }));
         let answer = match &self.landing.kind {
             LandingKind::Contents(dir) if is_directory => directory(dir.clone()),
-            LandingKind::Into(dir) => match (self.directory_below(dir, number), &operand.name) {
+            LandingKind::Into(dir) => match (self.directory_below(dir, &operand.below), &operand.name) {
                 (Ok(dir), Some(name)) => {
                     self.answer_at(Position { dir, name: name.clone(), fresh: false, renamed: false }, entry)
                 }
                 (Ok(dir), None) if is_directory => directory(dir),
                 (Ok(_), None) => self.refuse_operand(Refusal::IsDirectory),
                 (Err(error), _) => {
-                    let below = self.request.rules.below.get(number as usize).into_iter().flatten();
-                    let path: Vec<_> = below.map(Name::as_bytes).collect();
+                    let path: Vec<_> = operand.below.iter().map(Name::as_bytes).collect();
                     self.fail(self.landing.path(&path.join(&b'/')), describe(&error));
                     Answer::Refused
                 }
@@ -113,17 +120,17 @@ impl Target {
             LandingKind::Pipe(pipe) => self.answer_pipe(pipe, entry),
             LandingKind::Contents(_) => self.refuse_operand(Refusal::IsDirectory),
         };
-        self.unless_another_run_has_it(answer, operand)
+        self.unless_another_run_has_it(answer, operand.name.as_ref())
     }
 
     /// Two runs do not copy into one directory as the same operand's.
-    fn unless_another_run_has_it(&self, answer: Answer<Item>, operand: &Operand) -> Answer<Item> {
+    fn unless_another_run_has_it(&self, answer: Answer<Item>, name: Option<&Name>) -> Answer<Item> {
         let Answer::Needed(item) = &answer else { return answer };
         let Item::Directory { dir, .. } = &**item else { return answer };
         match self.rivals.enter(dir) {
             Ok(()) => answer,
             Err(text) => {
-                let own_name = matches!(self.landing.kind, LandingKind::Into(_)).then_some(operand.name.as_ref());
+                let own_name = matches!(self.landing.kind, LandingKind::Into(_)).then_some(name);
                 let relative = own_name.flatten().map_or(&b""[..], |name| name.as_bytes());
                 self.fail(self.landing.path(relative), text);
                 Answer::Refused
@@ -243,6 +250,9 @@ impl Target {
             self.refresh(position, &meta)?;
             self.file_stays(position, size)?;
             return Ok(Answer::Settled);
+        }
+        if let Err(text) = self.quota.take(size) {
+            return Ok(self.refuse(position, text));
         }
         let Some((leaf, version)) = self.journals.place(&spot, size).zip(entry.version) else {
             if let Some(text) = self.too_large(&spot.dir, size)? {

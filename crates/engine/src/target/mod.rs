@@ -15,12 +15,14 @@ mod examine;
 pub(crate) mod file;
 pub(crate) mod journal;
 mod landing;
+mod listed;
 mod memory;
 mod modes;
 mod names;
 mod order;
 mod proof;
 mod queue;
+mod quota;
 #[cfg(test)]
 mod race_tests;
 mod readback;
@@ -43,8 +45,10 @@ use haul_proto::path::escape;
 use haul_proto::plan::Piece;
 use haul_proto::session::target::{Finish, Step, Target as Machine};
 use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::wire::listed::{ListedKinds, Places};
 use haul_proto::wire::message::SourceMessage;
 use haul_proto::wire::pipe::Pipe;
+use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::TargetRequest;
 use haul_proto::wire::storage::Verify;
 use std::ffi::OsStr;
@@ -60,16 +64,20 @@ use self::file::Incoming;
 use self::journal::Journals;
 use self::landing::Landing;
 pub use self::landing::Refused;
+use self::listed::Listed;
 use self::names::Kept;
 use self::proof::Claims;
 use self::queue::Settling;
+use self::quota::Quota;
 use self::rivals::Rivals;
 use self::share::Sharing;
 use self::temporary::Unfinished;
 use self::waiting::Waiting;
 use crate::fs::{Dir, Look, describe, mode_without_preserve};
 use crate::os::confine::{Bounds, Rights};
+use crate::pace::Pace;
 use crate::report::{Reporter, add};
+use crate::serve::{Did, What};
 use crate::signal::Signal;
 use crate::storage::policy::Policy;
 use crate::storage::read::Reader;
@@ -81,6 +89,8 @@ pub struct Target {
     landing: Landing,
     /// Where operands go below it.
     below: Below,
+    /// Those of a list.
+    listed: Listed,
     umask: u16,
     state: Mutex<State>,
     outbox: Signal,
@@ -97,6 +107,10 @@ pub struct Target {
     is_both_ends: AtomicBool,
     /// How files are written.
     policy: Policy,
+    /// How fast data may come.
+    pace: Pace,
+    /// How much may come.
+    quota: Quota,
     /// Whose blocks files cannot share.
     sharing: Sharing,
     /// Whole files that have to be on the disk before they get their names.
@@ -155,6 +169,10 @@ pub struct Surroundings {
     pub state_dir: Option<PathBuf>,
     /// Files that say whether programs may be started.
     pub policy: Vec<PathBuf>,
+    /// At most so many bytes a second may come.
+    pub rate: Option<u64>,
+    /// At most so many bytes may come in all.
+    pub size: Option<u64>,
 }
 
 fn journals(request: &TargetRequest) -> Result<Journals, Refused> {
@@ -198,6 +216,7 @@ impl Target {
             request,
             landing,
             below: Below::default(),
+            listed: Listed::default(),
             umask: surroundings.umask,
             state,
             outbox: Signal::default(),
@@ -209,6 +228,8 @@ impl Target {
             names_kept: Kept::default(),
             is_both_ends: AtomicBool::new(false),
             policy: Policy::new(storage),
+            pace: Pace::new(surroundings.rate.unwrap_or(0)),
+            quota: Quota::new(surroundings.size),
             sharing: Sharing::default(),
             settling,
             nameless_files: AtomicBool::new(true),
@@ -224,6 +245,16 @@ impl Target {
         self.journals.allow(bounds);
     }
 
+    /// What it has done, for a server's log.
+    pub fn did(&self) -> Did {
+        let counters = self.reporter.tally.counters();
+        let (what, files, bytes) = match self.compares() {
+            true => (What::Compared, counters.files_compared, counters.bytes_compared),
+            false => (What::Received, counters.files_copied, counters.bytes_written),
+        };
+        Did { what, files, bytes, failed: counters.failed, path: escape(&self.request.path) }
+    }
+
     /// What both ends agreed on.
     pub fn settings(&self) -> &haul_proto::wire::request::SessionSettings {
         &self.request.settings
@@ -233,9 +264,23 @@ impl Target {
     pub fn handle_peer(&self, bytes: &[u8]) -> Result<(), ProtocolFault> {
         let message = SourceMessage::decode(bytes, self.request.settings.number)?;
         let step = self.lock().machine.handle(message)?;
-        self.take(self.without_reading(step));
+        match step {
+            Step::Passed(before) => {
+                self.listed.passed(before)?;
+                self.reporter.send(&WorkerMessage::Passed { before });
+            }
+            step => self.take(self.without_reading(step)),
+        }
         self.outbox.notify_all();
         Ok(())
+    }
+
+    /// Takes operands that come while the job runs.
+    pub fn add_listed(&self, batch: Places) -> Result<(), ProtocolFault> {
+        match self.request.listed {
+            ListedKinds::No => Err(ProtocolFault::Unasked("a listed operand")),
+            ListedKinds::Files | ListedKinds::Trees => self.listed.add(batch),
+        }
     }
 
     /// Says what is to be done when the source wants something of the streams. Only the first call counts.
@@ -304,6 +349,7 @@ impl Target {
     pub fn stop(&self) {
         self.lock().stopped = true;
         self.outbox.notify_all();
+        self.pace.set(0);
         self.settling.stop();
         self.is_over();
         self.rivals.close();
@@ -314,7 +360,7 @@ impl Target {
     /// Does what follows from a message or a frame.
     fn take(&self, step: Step<Item>) {
         match step {
-            Step::None => {}
+            Step::None | Step::Passed(_) => {}
             Step::Examine(first, entries) => {
                 self.settling.wait_for_room();
                 self.examine(first, &entries);

@@ -188,6 +188,9 @@ impl Target {
     fn succeed(&self, named: Named, ends: &mut Ends) {
         self.tell_sum(named.incoming(), &named.digest);
         self.reporter.file_done(|| named.incoming().relative(), named.size, named.digest);
+        if let Some(Ok(opened)) = named.incoming().opened() {
+            self.reporter.slowest.tell(opened.age(), named.size, || named.incoming().relative());
+        }
         ends.settled.push((named.entry, true));
     }
 

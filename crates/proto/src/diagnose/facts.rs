@@ -161,7 +161,7 @@ fn cpu(load: &Load, candidate: Candidate, [computing, machine, quota]: [Figure; 
 }
 
 fn path(case: &Case, candidate: Candidate) -> Vec<Fact> {
-    let (sockets, seen) = (&case.source.sockets, Seen::new(&case.source.sockets));
+    let (sockets, seen) = (&case.source.sockets, Seen::new(case));
     let of_busy = |time_us: u64| part(time_us as f64, sockets.busy_us as f64);
     let fact = |figure, value| Fact { figure, value };
     let wait = fact(Figure::SendWait, candidate.share);

@@ -22,6 +22,8 @@ pub use self::facts::{Fact, Figure, Unit};
 pub const ELAPSED_MIN_US: u64 = 1_000_000;
 /// With less, a part is not called the limit: others, or nothing in particular, had more of the time.
 pub const SHARE_MIN: f64 = 0.5;
+/// The same for programs: a pipe holds little, and who reads it waits now and then for one that is as fast.
+pub const PROGRAM_SHARE_MIN: f64 = 0.75;
 /// With less, the runner-up is not worth a word.
 const NEXT_MIN: f64 = 0.02;
 
@@ -76,6 +78,13 @@ impl Limit {
         Self::TargetProgram,
         Self::None,
     ];
+
+    fn share_min(self) -> f64 {
+        match self {
+            Self::SourceProgram | Self::TargetProgram => PROGRAM_SHARE_MIN,
+            _ => SHARE_MIN,
+        }
+    }
 
     /// What programs know it by.
     pub fn id(self) -> &'static str {
@@ -161,6 +170,8 @@ pub struct Case {
     pub is_one_worker: bool,
     /// Whether both ends are on one machine, and share its processors.
     pub is_one_machine: bool,
+    /// Whether the streams do not leave it: both of their ends have one address.
+    pub is_within_host: bool,
     /// Bytes that were written.
     pub bytes: u64,
     /// Files that were settled.
@@ -217,7 +228,7 @@ pub fn diagnose(case: &Case) -> Verdict {
     let mut candidates = candidates.into_iter();
     let nothing = Candidate { limit: Limit::None, detail: None, share: 0.0 };
     let first = candidates.next().unwrap_or(nothing);
-    let is_clear = first.share >= SHARE_MIN && !is_short;
+    let is_clear = first.share >= first.limit.share_min() && !is_short;
     let next = match is_clear {
         true => candidates.find(|other| other.limit != first.limit),
         false => Some(first),

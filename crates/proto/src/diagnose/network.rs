@@ -9,7 +9,21 @@ use super::{Case, Detail, Limit};
 use crate::wire::load::{Load, Sockets};
 
 /// A window is what limits from this share of it on.
-const WINDOW_FULL: f64 = 0.7;
+const WINDOW_FULL: f64 = 0.6;
+/// Of what windows let through in the shortest round trips, what went has to be so much for them to be the limit: else they
+/// are full because nobody reads, whatever keeps the other end from it.
+const WINDOWS_MIN: f64 = 0.15;
+/// On a machine whose processors are all busy, every answer on a short path waits for one: unless the rate is steady, a
+/// queue is longer than this then, in microseconds.
+const QUEUE_OF_BUSY_MIN_US: f64 = 8000.0;
+/// From this share on, processors are all busy.
+const BUSY: f64 = 0.95;
+/// Below this round-trip time, in microseconds, a path is short.
+const SHORT_US: f64 = 1000.0;
+/// Of what losses by chance let through, so much has to go for them to be the reason (cf. Mathis and others, 1997).
+const BY_CHANCE_MIN: f64 = 0.125;
+/// Bytes of a segment, about.
+const SEGMENT_BYTES: f64 = 1448.0;
 /// The kernel counts its own bookkeeping into a buffer: at the most about so much of it is data.
 const BUFFER_FULL: f64 = 0.4;
 /// Of an interface's speed, what payloads can have; it may be a little more where the system rounds.
@@ -51,17 +65,25 @@ pub struct Path {
 /// What holds the sockets up.
 pub fn path(case: &Case) -> Path {
     let sockets = &case.source.sockets;
-    if sockets.busy_us == 0 {
+    if sockets.busy_us == 0 || case.is_within_host {
         return Path::default();
     }
-    let of_busy = |time_us: u64| part(time_us as f64, sockets.busy_us as f64);
-    let receiver = of_busy(sockets.receiver_limited_us);
-    let buffer = of_busy(sockets.buffer_limited_us).min(1.0 - receiver);
-    let hidden = hidden_window(sockets).filter(|_| !Seen::new(sockets).has_queue());
+    let seen = Seen::new(case);
+    let of_busy = |time_us: u64, room: u64| match seen.is_filled_by(case, room) {
+        true => part(time_us as f64, sockets.busy_us as f64),
+        false => 0.0,
+    };
+    let receiver = of_busy(sockets.receiver_limited_us, sockets.receiver_bytes);
+    let buffer = of_busy(sockets.buffer_limited_us, sockets.buffer_bytes).min(1.0 - receiver);
+    let hidden = hidden_window(sockets).filter(|_| !seen.has_queue());
     match hidden {
-        Some(Limit::ReceiverWindow) => Path { receiver: 1.0 - buffer, buffer, rest: None },
-        Some(_) => Path { receiver, buffer: 1.0 - receiver, rest: None },
-        None => Path { receiver, buffer, rest: Some(rest(case, sockets)) },
+        Some(Limit::ReceiverWindow) if seen.is_filled_by(case, sockets.receiver_bytes) => {
+            Path { receiver: 1.0 - buffer, buffer, rest: None }
+        }
+        Some(Limit::SenderBuffer) if seen.is_filled_by(case, sockets.buffer_bytes) => {
+            Path { receiver, buffer: 1.0 - receiver, rest: None }
+        }
+        _ => Path { receiver, buffer, rest: rest(case, seen) },
     }
 }
 
@@ -77,20 +99,22 @@ fn hidden_window(sockets: &Sockets) -> Option<Limit> {
     }
 }
 
-fn rest(case: &Case, sockets: &Sockets) -> (Limit, Option<Detail>) {
-    let seen = Seen::new(sockets);
-    let is_steady = seen.variation.is_some_and(|variation| variation < STEADY_MAX);
+fn rest(case: &Case, seen: Seen) -> Option<(Limit, Option<Detail>)> {
+    let is_steady = seen.is_steady();
     let minds_losses = !case.source.present.bears_loss;
-    let is_policed = seen.loss >= POLICED_MIN && is_steady || seen.loss >= POLICED && minds_losses;
-    match () {
+    let is_many = seen.loss >= POLICED || !seen.are_by_chance(case);
+    let is_policed = seen.loss >= POLICED_MIN && (is_steady || minds_losses && is_many);
+    Some(match () {
         () if [&case.source, &case.target].into_iter().any(is_at_line_rate) => (Limit::Link, Some(Detail::Interface)),
         () if seen.has_queue() => (Limit::Link, Some(Detail::Queue)),
         () if is_policed => (Limit::RateLimit, Some(Detail::Policer)),
+        // Both ends wait for each other, and for a processor.
+        () if seen.is_busy && seen.shortest_us < SHORT_US => return None,
         () if seen.loss >= LOSS_MIN => (Limit::Congestion, Some(Detail::Loss)),
         // One that goes by the rate that it sees come through sends no more than that, and no queue forms.
         () if !minds_losses && is_steady => (Limit::Link, None),
         () => (Limit::Congestion, Some(Detail::RoundTrip)),
-    }
+    })
 }
 
 /// What was seen of a path.
@@ -104,11 +128,16 @@ pub struct Seen {
     pub loss: f64,
     /// How much the rate varied around its mean; `None` where too little was seen.
     pub variation: Option<f64>,
+    /// At one of the ends, all processors are busy.
+    is_busy: bool,
+    streams: f64,
 }
 
 impl Seen {
     /// From what sockets counted.
-    pub fn new(sockets: &Sockets) -> Self {
+    pub fn new(case: &Case) -> Self {
+        let sockets = &case.source.sockets;
+        let busy = |load: &Load| part(load.processors.busy_us as f64, load.processors.all_us as f64);
         let looks = sockets.looks.max(1) as f64;
         let (spans, mean) = (sockets.spans.max(1) as f64, sockets.rate_kib as f64 / sockets.spans.max(1) as f64);
         let variance = (sockets.rate_kib_squared as f64 / spans - mean * mean).max(0.0);
@@ -117,13 +146,35 @@ impl Seen {
             shortest_us: sockets.rtt_min_us as f64 / looks,
             loss: part(sockets.retransmitted as f64, sockets.segments as f64),
             variation: (sockets.spans >= SPANS_MIN && mean > 0.0).then(|| variance.sqrt() / mean),
+            is_busy: busy(&case.source).max(busy(&case.target)) >= BUSY,
+            streams: f64::from(case.source.present.streams.max(1)),
         }
+    }
+
+    /// Whether something holds the rate.
+    fn is_steady(&self) -> bool {
+        self.variation.is_some_and(|variation| variation < STEADY_MAX)
     }
 
     /// Whether round trips take longer than they would on an empty path.
     pub fn has_queue(&self) -> bool {
-        let least = if self.loss >= POLICED_MIN { QUEUE_OF_LOSSES_MIN_US } else { QUEUE_MIN_US };
-        self.round_trip_us >= QUEUE_TIMES * self.shortest_us && self.round_trip_us - self.shortest_us >= least
+        let of_losses = if self.loss >= POLICED_MIN { QUEUE_OF_LOSSES_MIN_US } else { QUEUE_MIN_US };
+        let is_doubtful = self.is_busy && self.shortest_us < SHORT_US && !self.is_steady();
+        let of_busy = if is_doubtful { QUEUE_OF_BUSY_MIN_US } else { 0.0 };
+        let queue_us = self.round_trip_us - self.shortest_us;
+        self.round_trip_us >= QUEUE_TIMES * self.shortest_us && queue_us >= of_losses.max(of_busy)
+    }
+
+    /// Whether so much goes that windows of this size (added up over all looks) could be the reason that it is not more.
+    fn is_filled_by(&self, case: &Case, room: u64) -> bool {
+        let bytes = room as f64 / case.source.sockets.looks.max(1) as f64;
+        case.rate() * self.shortest_us / 1e6 >= WINDOWS_MIN * bytes * self.streams
+    }
+
+    /// Whether so much goes that losses by chance could be the reason that it is not more.
+    fn are_by_chance(&self, case: &Case) -> bool {
+        let in_a_round_trip = 1.22 * SEGMENT_BYTES / self.loss.max(1e-9).sqrt();
+        case.rate() * self.shortest_us / 1e6 >= BY_CHANCE_MIN * in_a_round_trip * self.streams
     }
 }
 

@@ -36,10 +36,11 @@ fn on_the_way() -> Case {
     sockets.looks = 100;
     sockets.rtt_us = 100 * 20_000;
     sockets.rtt_min_us = 100 * 19_000;
-    sockets.window_bytes = 100 << 20;
-    sockets.under_way_bytes = 90 << 20;
-    sockets.receiver_bytes = 600 << 20;
-    sockets.buffer_bytes = 900 << 20;
+    // Each: over a hundred looks, a quarter of what goes in a round trip is the window of one stream.
+    sockets.window_bytes = 100 * (260 << 10);
+    sockets.under_way_bytes = 100 * (220 << 10);
+    sockets.receiver_bytes = 100 * (1 << 20);
+    sockets.buffer_bytes = 100 * (1 << 20);
     sockets.segments = 300_000;
     sockets.busy_us = 39_000_000;
     sockets.spans = 36;
@@ -256,7 +257,7 @@ fn what_holds_sockets_up_is_named() {
             "the receiver, unsaid",
             with(|case| {
                 case.source.sockets.window_bytes *= 2;
-                case.source.sockets.receiver_bytes = 100 << 20;
+                case.source.sockets.receiver_bytes = 100 * (300 << 10);
             }),
             Limit::ReceiverWindow,
             None,
@@ -265,7 +266,7 @@ fn what_holds_sockets_up_is_named() {
             "the sender, unsaid",
             with(|case| {
                 case.source.sockets.window_bytes *= 2;
-                case.source.sockets.buffer_bytes = 200 << 20;
+                case.source.sockets.buffer_bytes = 100 * (520 << 10);
             }),
             Limit::SenderBuffer,
             None,
@@ -278,6 +279,15 @@ fn what_holds_sockets_up_is_named() {
             }),
             Limit::Interrupts,
             None,
+        ),
+        (
+            "what does not leave the host",
+            with(|case| {
+                case.is_within_host = true;
+                case.source.sockets.retransmitted = 6000;
+            }),
+            Limit::None,
+            Some(Detail::Even),
         ),
         (
             "nothing is known of a tunnel",
@@ -318,6 +328,46 @@ fn where_processors_are_scarce_waiting_for_them_is_not_waiting_for_a_disk() {
     let mut others = case(&[(Read, 0.9, 0.01), (Prepare, 0.05, 0.9), (Send, 0.05, 0.5)], &[(Receive, 1.0, 0.01)]);
     scarce(&mut others);
     assert_eq!(named(&others), (Limit::SourceDisk, None));
+}
+
+#[test]
+fn on_a_busy_machine_short_paths_are_not_accused() {
+    let busy = |case: &mut Case| {
+        case.is_one_machine = true;
+        for load in [&mut case.source, &mut case.target] {
+            load.processors.busy_us = 79_000_000;
+        }
+        let sockets = &mut case.source.sockets;
+        (sockets.rtt_us, sockets.rtt_min_us) = (100 * 4000, 100 * 10);
+    };
+    assert_eq!(named(&with(busy)), (Limit::None, Some(Detail::Even)));
+    let windows_full = with(|case| {
+        busy(case);
+        case.source.sockets.receiver_limited_us = 35_000_000;
+        case.source.sockets.retransmitted = 300;
+    });
+    assert_eq!(named(&windows_full).0, Limit::None, "nobody reads, for want of a processor");
+    let queue = with(|case| {
+        busy(case);
+        case.source.sockets.rtt_us = 100 * 30_000;
+    });
+    assert_eq!(named(&queue), (Limit::Link, Some(Detail::Queue)), "that is more than a wait for a processor");
+    let steady = with(|case| {
+        busy(case);
+        case.source.sockets.rate_kib_squared = 36 * 40_000 * 40_000;
+    });
+    assert_eq!(named(&steady), (Limit::Link, Some(Detail::Queue)), "and what is held steady is held by something");
+}
+
+#[test]
+fn more_losses_than_chance_explains_are_a_policers() {
+    let short = |case: &mut Case| {
+        let sockets = &mut case.source.sockets;
+        (sockets.rtt_us, sockets.rtt_min_us, sockets.retransmitted) = (100 * 80, 100 * 50, 6000);
+    };
+    assert_eq!(named(&with(short)), (Limit::RateLimit, Some(Detail::Policer)));
+    let long = with(|case| case.source.sockets.retransmitted = 6000);
+    assert_eq!(named(&long), (Limit::Congestion, Some(Detail::Loss)));
 }
 
 #[test]

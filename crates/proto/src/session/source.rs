@@ -210,6 +210,12 @@ impl<H> Source<H> {
         }
     }
 
+    /// Of the listed operands before this number, nothing more will be offered.
+    pub fn pass_by(&mut self, before: u32) {
+        self.flush_offers();
+        self.outbox.push_back(SourceMessage::Passed { before });
+    }
+
     /// Nothing more will be offered at all.
     ///
     /// # Panics

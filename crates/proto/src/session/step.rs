@@ -56,6 +56,8 @@ pub enum Step<H> {
     Abandon(EntryId, Arc<H>, String),
     /// Make so many more streams over this path, if this end makes them.
     Connect(u16, PathId),
+    /// Of the listed operands before this number, nothing more will be offered.
+    Passed(u32),
     /// The source has given up these streams: nobody needs to listen to them any more.
     StreamsLost(Vec<StreamId>),
     /// The frames are not the file that the source says they are: report, remove, then call [`super::target::Target::settle`].

@@ -185,6 +185,7 @@ impl<H> Target<H> {
                 self.offers_ended = true;
                 Ok(Step::None)
             }
+            SourceMessage::Passed { before } => Ok(Step::Passed(before)),
             SourceMessage::Streams { count, path } => Ok(Step::Connect(count, path)),
             SourceMessage::Ask { streams, entries } => self.handle_ask(streams, &entries),
         }
@@ -627,7 +628,7 @@ impl<H> Target<H> {
 fn is_new(message: &SourceMessage) -> bool {
     match message {
         SourceMessage::Offer { entries, .. } => entries.iter().any(|entry| !matches!(entry.place, Place::Again(_))),
-        message => matches!(message, SourceMessage::OffersEnd),
+        message => matches!(message, SourceMessage::OffersEnd | SourceMessage::Passed { .. }),
     }
 }
 

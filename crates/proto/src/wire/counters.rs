@@ -63,6 +63,8 @@ pub struct Final {
     pub counters: Counters,
     /// User and system time of the process, in microseconds.
     pub cpu_us: u64,
+    /// The part of it that was system time, in microseconds.
+    pub system_us: u64,
     /// Peak resident memory, in bytes.
     pub peak_bytes: u64,
     /// Bytes read or written past the page cache (O_DIRECT).
@@ -180,7 +182,7 @@ impl Counters {
 impl Final {
     pub(super) fn encode(&self, out: &mut Writer) {
         self.counters.encode(out);
-        out.u64(self.cpu_us).u64(self.peak_bytes).u64(self.direct_bytes).u64(self.cloned_bytes);
+        out.u64(self.cpu_us).u64(self.system_us).u64(self.peak_bytes).u64(self.direct_bytes).u64(self.cloned_bytes);
         out.bool(self.durable);
         self.read_back.encode(out);
         self.path.encode(out);
@@ -189,7 +191,7 @@ impl Final {
 
     pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         let counters = Counters::decode(reader)?;
-        let (cpu_us, peak_bytes) = (reader.u64()?, reader.u64()?);
+        let (cpu_us, system_us, peak_bytes) = (reader.u64()?, reader.u64()?, reader.u64()?);
         let (direct_bytes, cloned_bytes) = (reader.u64()?, reader.u64()?);
         let durable = reader.bool()?;
         let read_back = ReadBack::decode(reader)?;
@@ -199,7 +201,18 @@ impl Final {
             Policy::Always(method) => Some(method),
             Policy::Auto => return Err(ProtocolFault::Invalid("a compression that was not chosen")),
         };
-        Ok(Self { counters, cpu_us, peak_bytes, direct_bytes, cloned_bytes, durable, read_back, path, compression })
+        Ok(Self {
+            counters,
+            cpu_us,
+            system_us,
+            peak_bytes,
+            direct_bytes,
+            cloned_bytes,
+            durable,
+            read_back,
+            path,
+            compression,
+        })
     }
 }
 

@@ -43,6 +43,12 @@ pub const TEXT_MAX: usize = 4096;
 pub const PATH_MAX: usize = 64 << 10;
 /// Most operands of one job.
 pub const OPERANDS_MAX: usize = 1 << 18;
+/// Most operands of a list in one message.
+pub const LISTED_BATCH_MAX: usize = 512;
+/// Largest message with operands of a list.
+pub const LISTED_BATCH_BYTES: usize = 256 << 10;
+/// Most such messages whose operands were not all passed by: each end has so many in memory.
+pub const LISTED_BATCHES_AHEAD: usize = 32;
 
 /// Most bytes of a digest that people ask for: SHA-512's.
 pub const CHECKSUM_MAX: usize = 64;
@@ -95,5 +101,7 @@ pub const INTERFACE_MAX: usize = 15;
 pub const RATE_MIN: u64 = 1024;
 /// CPU numbers that can be named are below this.
 pub const CPUS_MAX: usize = 1024;
+/// Most files that a target names as those that took longest.
+pub const SLOWEST_MAX: usize = 16;
 /// Most streams that an end tells the figures of: those that were replaced included.
 pub const STREAM_FIGURES_MAX: usize = 2 * STREAMS_MAX as usize;

@@ -5,8 +5,8 @@
 use super::fault::ProtocolFault;
 use super::frame::{decode_stamp, encode_stamp};
 use super::limits::{
-    ENTRY_WINDOW, FRAME_RUNS_MAX, HELD_VALUES_MAX, OFFER_ENTRIES_MAX, OPERANDS_MAX, PACK_FILES_MAX, STREAMS_MAX,
-    SYMLINK_MAX, TEXT_MAX,
+    ENTRY_WINDOW, FRAME_RUNS_MAX, HELD_VALUES_MAX, OFFER_ENTRIES_MAX, PACK_FILES_MAX, STREAMS_MAX, SYMLINK_MAX,
+    TEXT_MAX,
 };
 use crate::codec::{Decoded, Reader, Writer};
 use crate::ids::{EntryId, JobNumber, PathId, StreamId};
@@ -52,6 +52,11 @@ pub enum SourceMessage {
     },
     /// Nothing more will be offered at all.
     OffersEnd,
+    /// Of the listed operands before this number, nothing more will be offered.
+    Passed {
+        /// The number behind the last one of a batch.
+        before: u32,
+    },
     /// These frames, which the target has from an earlier run and asked about, are what the source has now.
     Same {
         /// The file.
@@ -172,6 +177,7 @@ mod kind {
     pub const SAME: u8 = 7;
     pub const ASK: u8 = 8;
     pub const DIFFERS: u8 = 9;
+    pub const PASSED: u8 = 10;
     pub const NEEDS: u8 = 16;
     pub const DONE: u8 = 17;
     pub const TARGET_FAILED: u8 = 18;
@@ -213,6 +219,9 @@ impl SourceMessage {
             }
             SourceMessage::OffersEnd => {
                 opening(&mut out, kind::OFFERS_END, job);
+            }
+            SourceMessage::Passed { before } => {
+                opening(&mut out, kind::PASSED, job).u32(*before);
             }
             SourceMessage::Same { entry, frames } => {
                 encode_runs(opening(&mut out, kind::SAME, job).varint(entry.0), frames);
@@ -258,6 +267,7 @@ impl SourceMessage {
                 reason: reader.text(TEXT_MAX, "a reason")?,
             },
             kind::OFFERS_END => SourceMessage::OffersEnd,
+            kind::PASSED => SourceMessage::Passed { before: reader.u32()? },
             kind::SAME => SourceMessage::Same { entry: EntryId(reader.varint()?), frames: decode_runs(&mut reader)? },
             kind::DIFFERS => {
                 SourceMessage::Differs { entry: EntryId(reader.varint()?), frames: decode_runs(&mut reader)? }
@@ -463,8 +473,8 @@ fn encode_entry(out: &mut Writer, entry: &Entry) {
 fn decode_entry(reader: &mut Reader<'_>) -> Decoded<Entry> {
     let tag = reader.u8()?;
     let place = if tag & kind::OPERAND != 0 {
-        let number = reader.count(OPERANDS_MAX - 1, "operands")?;
-        Place::Operand(u32::try_from(number).unwrap_or(u32::MAX))
+        let number = u32::try_from(reader.varint()?);
+        Place::Operand(number.map_err(|_| ProtocolFault::OverLimit("the number of an operand"))?)
     } else if tag & kind::AGAIN != 0 {
         Place::Again(EntryId(reader.varint()?))
     } else {

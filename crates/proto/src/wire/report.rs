@@ -9,6 +9,7 @@ use super::limits::{CHECKSUM_MAX, LINKS_MAX, OPERANDS_MAX, PATH_MAX, TEXT_MAX};
 use super::load::{Load, StreamFigures};
 use super::measure::Measured;
 use super::sandbox::Sandbox;
+use super::slow::SlowFile;
 use crate::codec::{Decoded, Reader, Writer};
 use crate::integrity::Digest;
 use crate::wire::request::Operand;
@@ -68,6 +69,8 @@ pub enum WorkerMessage {
     Load(Box<Load>),
     /// What each of its streams did: once, before it has finished.
     Streams(Vec<StreamFigures>),
+    /// The files that took longest, the slowest first: the target's to say, before it has finished.
+    Slowest(Vec<SlowFile>),
     /// A file is whole, proven, and under its final name.
     FileDone {
         /// Path from the operand down.
@@ -130,6 +133,11 @@ pub enum WorkerMessage {
         /// One line.
         text: String,
     },
+    /// To a target, the source has passed by all listed operands before this number.
+    Passed {
+        /// The number.
+        before: u32,
+    },
     /// From here on, this end touches no more than its Request names, as far as its kernel sees to that.
     Confined(Sandbox),
     /// This end did all it had to.
@@ -160,6 +168,8 @@ pub struct Hello {
     pub ssh_connection: Option<String>,
     /// The addresses of its interfaces.
     pub addresses: Vec<LocalAddress>,
+    /// At most so many bytes a second may come from here or go here; 0 where it does not mind.
+    pub rate_bytes_per_s: u64,
     /// How far the kernel lets the buffers of its TCP sockets grow.
     pub windows: Windows,
 }
@@ -192,9 +202,11 @@ mod kind {
     pub const CONFINED: u8 = 16;
     pub const PATHS: u8 = 17;
     pub const DIFFERS: u8 = 18;
+    pub const PASSED: u8 = 19;
     pub const CHECKSUM: u8 = 20;
     pub const LOAD: u8 = 21;
     pub const STREAMS: u8 = 22;
+    pub const SLOWEST: u8 = 23;
     pub const MEASURED: u8 = 24;
 }
 
@@ -226,6 +238,7 @@ impl WorkerMessage {
             Self::Counters(counters) => counters.encode(out.u8(kind::COUNTERS)),
             Self::Load(load) => load.encode(out.u8(kind::LOAD)),
             Self::Streams(streams) => StreamFigures::encode_all(streams, out.u8(kind::STREAMS)),
+            Self::Slowest(files) => SlowFile::encode_all(files, out.u8(kind::SLOWEST)),
             Self::FileDone { path, size, digest } => {
                 out.u8(kind::FILE_DONE).bytes(cut(path)).varint(*size).bool(digest.is_some());
                 digest.iter().for_each(|digest| {
@@ -256,6 +269,9 @@ impl WorkerMessage {
             }
             Self::Notice { text } => {
                 out.u8(kind::NOTICE).text(text, TEXT_MAX);
+            }
+            Self::Passed { before } => {
+                out.u8(kind::PASSED).u32(*before);
             }
             Self::Confined(sandbox) => sandbox.encode(out.u8(kind::CONFINED)),
             Self::Finished(last) => last.encode(out.u8(kind::FINISHED)),
@@ -293,6 +309,7 @@ impl WorkerMessage {
             kind::COUNTERS => Self::Counters(Box::new(Counters::decode(&mut reader)?)),
             kind::LOAD => Self::Load(Box::new(Load::decode(&mut reader)?)),
             kind::STREAMS => Self::Streams(StreamFigures::decode_all(&mut reader)?),
+            kind::SLOWEST => Self::Slowest(SlowFile::decode_all(&mut reader)?),
             kind::FILE_DONE => {
                 let (path, size) = (path(&mut reader)?, reader.varint()?);
                 let digest = if reader.bool()? { Some(reader.array()?) } else { None };
@@ -320,6 +337,7 @@ impl WorkerMessage {
                 Self::Paths { in_use, because: text(&mut reader)? }
             }
             kind::NOTICE => Self::Notice { text: text(&mut reader)? },
+            kind::PASSED => Self::Passed { before: reader.u32()? },
             kind::CONFINED => Self::Confined(Sandbox::decode(&mut reader)?),
             kind::FINISHED => Self::Finished(Box::new(Final::decode(&mut reader)?)),
             kind::MEASURED => Self::Measured(Box::new(Measured::decode(&mut reader)?)),
@@ -358,6 +376,7 @@ impl Hello {
         out.u16(self.protocol).u64(self.features.0).u16(self.cores).bool(self.aes).raw(&self.boot);
         out.text(self.ssh_connection.as_deref().unwrap_or_default(), TEXT_MAX);
         address::encode_all(&self.addresses, out);
+        out.u64(self.rate_bytes_per_s);
         out.u64(self.windows.receive_max_bytes).u64(self.windows.send_max_bytes);
     }
 
@@ -370,6 +389,7 @@ impl Hello {
             boot: reader.array()?,
             ssh_connection: Some(text(reader)?).filter(|text| !text.is_empty()),
             addresses: address::decode_all(reader)?,
+            rate_bytes_per_s: reader.u64()?,
             windows: Windows { receive_max_bytes: reader.u64()?, send_max_bytes: reader.u64()? },
         })
     }
@@ -396,6 +416,7 @@ mod tests {
             boot: [1; 16],
             ssh_connection: Some("::1 40000 ::1 22".into()),
             addresses: vec![address::tests::local("10.1.2.3/24", "eth0", 10_000)],
+            rate_bytes_per_s: 1 << 40,
             windows: Windows { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 },
         };
         let path = PathFigures { round_trip_us: 50_000, busy_us: u64::MAX, ..PathFigures::default() };
@@ -409,16 +430,19 @@ mod tests {
             WorkerMessage::CannotConnect { text: "timed out".into() },
             WorkerMessage::Counters(Box::new(counters)),
             WorkerMessage::Load(Box::new(Load { elapsed_us: 1 << 40, ..Load::default() })),
+            WorkerMessage::Slowest(vec![SlowFile { path: b"a\xff".to_vec(), size: 1 << 40, took_us: 7 }]),
             WorkerMessage::Streams(vec![StreamFigures::default(), StreamFigures { stream: 1, ..Default::default() }]),
             WorkerMessage::FileDone { path: b"a\xff".to_vec(), size: 1 << 40, digest: Some([4; 32]) },
             WorkerMessage::Resumed { path: b"a".to_vec(), size: 9, held: 8, damaged: 1, compared: true },
             WorkerMessage::FileFailed { path: b"a".to_vec(), text: "no space".into() },
             WorkerMessage::Skipped { path: b"a".to_vec(), text: "is a FIFO".into() },
             WorkerMessage::Differs { path: b"a".to_vec(), differences: vec![Difference::Missing(What::File)] },
+            WorkerMessage::Passed { before: 1 << 20 },
             WorkerMessage::Checksum { path: b"a".to_vec(), digest: vec![7; 16] },
             WorkerMessage::Finished(Box::new(Final {
                 counters,
                 cpu_us: 5,
+                system_us: 2,
                 peak_bytes: 6,
                 direct_bytes: 7,
                 cloned_bytes: 8,

@@ -8,6 +8,7 @@ use super::checksum::Checksum;
 use super::fault::ProtocolFault;
 use super::handshake::Suite;
 use super::limits::{CONGESTION_MAX, EXPECTED_PIECE_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX};
+use super::listed::{Listed, ListedKinds, Paths, Places};
 use super::measure::MeasureRequest;
 use super::pipe::Pipe;
 use super::route::{self, Route};
@@ -55,6 +56,10 @@ pub enum ControllerMessage {
     Rate(u64),
     /// To the target, before Begin: lines of digests that files are held against ([`crate::expected::Expected`]).
     Expected(Vec<u8>),
+    /// To a source whose operands are listed: these come next.
+    ListedPaths(Paths),
+    /// To a target, before the source is told of the same operands: where they go.
+    ListedPlaces(Places),
     /// Be no end of a copy, but measure: answered by Measured. It is the only Request then.
     Measure(MeasureRequest),
 }
@@ -111,6 +116,8 @@ pub struct SourceRequest {
     pub settings: SessionSettings,
     /// Operands: paths as bytes.
     pub operands: Vec<Vec<u8>>,
+    /// Whether they are told while the job runs, and not here.
+    pub listed: Listed,
     /// Directories with all that is in them.
     pub recursive: bool,
     /// What becomes of symbolic links below an operand.
@@ -149,6 +156,8 @@ pub struct TargetRequest {
     pub path: Vec<u8>,
     /// The operands that there may be, in order.
     pub operands: Vec<Operand>,
+    /// Whether they are told while the job runs, and not here.
+    pub listed: ListedKinds,
     /// Host and boot of the source: the identities of operands mean something only on the same one.
     pub source_boot: [u8; 16],
     /// Names the source and its operands over all runs.
@@ -205,7 +214,9 @@ mod kind {
     pub const BEGIN: u8 = 6;
     pub const CANCEL: u8 = 7;
     pub const RATE: u8 = 8;
-    pub const EXPECTED: u8 = 10;
+    pub const LISTED_PATHS: u8 = 9;
+    pub const LISTED_PLACES: u8 = 10;
+    pub const EXPECTED: u8 = 11;
     pub const MEASURE: u8 = 12;
 }
 
@@ -221,6 +232,7 @@ impl ControllerMessage {
                 request.operands.iter().for_each(|path| {
                     out.bytes(path);
                 });
+                request.listed.encode(&mut out);
                 out.bool(request.recursive).u8(request.links.number());
                 request.leave_out.encode(&mut out);
                 out.u64(request.rate_bytes_per_s);
@@ -253,6 +265,8 @@ impl ControllerMessage {
             Self::Expected(lines) => {
                 out.u8(kind::EXPECTED).bytes(lines);
             }
+            Self::ListedPaths(paths) => paths.encode(out.u8(kind::LISTED_PATHS)),
+            Self::ListedPlaces(places) => places.encode(out.u8(kind::LISTED_PLACES)),
             Self::Measure(request) => request.encode(out.u8(kind::MEASURE)),
         }
         out.into_bytes()
@@ -276,6 +290,8 @@ impl ControllerMessage {
             }
             kind::CANCEL => Self::Cancel,
             kind::RATE => Self::Rate(reader.u64()?),
+            kind::LISTED_PATHS => Self::ListedPaths(Paths::decode(&mut reader)?),
+            kind::LISTED_PLACES => Self::ListedPlaces(Places::decode(&mut reader)?),
             kind::EXPECTED => Self::Expected(reader.bytes(EXPECTED_PIECE_MAX, "lines of digests")?.to_vec()),
             kind::MEASURE => Self::Measure(MeasureRequest::decode(&mut reader)?),
             value => return Err(ProtocolFault::Unknown { what: "message from a controller", value: value.into() }),
@@ -292,6 +308,7 @@ fn decode_source(reader: &mut Reader<'_>) -> Decoded<SourceRequest> {
     Ok(SourceRequest {
         settings,
         operands,
+        listed: Listed::decode(reader)?,
         recursive: reader.bool()?,
         links: Links::from_number(reader.u8()?)?,
         leave_out: LeaveOut::decode(reader)?,
@@ -327,6 +344,7 @@ impl TargetRequest {
         self.settings.encode(out);
         out.bytes(&self.path).count(self.operands.len());
         self.operands.iter().for_each(|operand| operand.encode(out));
+        self.listed.encode(out);
         out.raw(&self.source_boot).raw(&self.origin);
         out.bool(self.again).bool(self.own_tree).bool(self.make_directory).bool(self.preserve);
         self.verify.encode(out);
@@ -351,6 +369,7 @@ impl TargetRequest {
             settings,
             path,
             operands,
+            listed: ListedKinds::decode(reader)?,
             source_boot: reader.array()?,
             origin: reader.array()?,
             again: reader.bool()?,
@@ -374,17 +393,27 @@ impl TargetRequest {
 impl Operand {
     /// Writes an operand.
     pub(super) fn encode(&self, out: &mut Writer) {
-        let name = self.name.as_ref().map_or(&[][..], Name::as_bytes);
-        out.bytes(name).bool(self.directory).u64(self.device).u64(self.inode);
+        encode_optional(self.name.as_ref(), out);
+        out.bool(self.directory).u64(self.device).u64(self.inode);
     }
 
     /// Reads an operand.
     pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
-        let name = match reader.bytes(MAX_NAME, "a name")? {
-            [] => None,
-            bytes => Some(Name::new(bytes).map_err(|_| ProtocolFault::Invalid("a name that cannot be one"))?),
-        };
+        let name = decode_optional(reader)?;
         Ok(Self { name, directory: reader.bool()?, device: reader.u64()?, inode: reader.u64()? })
+    }
+}
+
+/// Writes the name of an operand, which may have none.
+pub(super) fn encode_optional(name: Option<&Name>, out: &mut Writer) {
+    out.bytes(name.map_or(&[][..], Name::as_bytes));
+}
+
+/// Reads the name of an operand, which may have none.
+pub(super) fn decode_optional(reader: &mut Reader<'_>) -> Decoded<Option<Name>> {
+    match reader.bytes(MAX_NAME, "a name")? {
+        [] => Ok(None),
+        bytes => Name::new(bytes).map(Some).map_err(|_| ProtocolFault::Invalid("a name that cannot be one")),
     }
 }
 
@@ -441,6 +470,7 @@ mod tests {
     use super::*;
     use crate::checksum::Algorithm;
     use crate::wire::checksum::Against;
+    use crate::wire::listed::Place;
 
     fn settings() -> SessionSettings {
         SessionSettings {
@@ -474,12 +504,14 @@ mod tests {
     fn messages() -> Vec<ControllerMessage> {
         let operand = Operand { name: Name::new(b"run7").ok(), directory: true, device: 1, inode: u64::MAX };
         let contents = Operand { name: None, ..operand.clone() };
+        let place = Place { below: operand.name.iter().cloned().collect(), name: None };
         let from = Some(IpAddr::from([0xfd; 16]));
         let bound = Route { from, interface: "eth0".into(), to: "10.0.0.2:9".into(), link: 2 };
         vec![
             ControllerMessage::Source(SourceRequest {
                 settings: settings(),
                 operands: vec![b"/a".to_vec(), b"b\xff".to_vec()],
+                listed: Listed::Below(b"/data".to_vec()),
                 recursive: true,
                 links: Links::Ignore,
                 leave_out: LeaveOut { unreadable: true, empty_directories: false },
@@ -493,6 +525,7 @@ mod tests {
                 settings: settings(),
                 path: b"/archive/".to_vec(),
                 operands: vec![operand, contents],
+                listed: ListedKinds::Trees,
                 source_boot: [5; 16],
                 origin: [6; 32],
                 again: true,
@@ -519,6 +552,8 @@ mod tests {
             ControllerMessage::Cancel,
             ControllerMessage::Rate(1 << 20),
             ControllerMessage::Expected(vec![9; 40]),
+            ControllerMessage::ListedPaths(Paths { first: 3, paths: vec![b"a/b".to_vec(), vec![]], last: true }),
+            ControllerMessage::ListedPlaces(Places { first: 3, places: vec![place] }),
         ]
     }
 

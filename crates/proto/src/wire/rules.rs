@@ -77,12 +77,7 @@ impl Rules {
         out.u8(in_the_way);
         self.modes.encode(out);
         out.bool(self.check_space).count(self.below.len());
-        for names in &self.below {
-            out.count(names.len());
-            names.iter().for_each(|name| {
-                out.bytes(name.as_bytes());
-            });
-        }
+        self.below.iter().for_each(|names| encode_names(names, out));
     }
 
     /// Reads them.
@@ -102,7 +97,16 @@ impl Rules {
     }
 }
 
-fn decode_names(reader: &mut Reader<'_>) -> Decoded<Vec<Name>> {
+/// Writes the names of a path.
+pub(super) fn encode_names(names: &[Name], out: &mut Writer) {
+    out.count(names.len());
+    names.iter().for_each(|name| {
+        out.bytes(name.as_bytes());
+    });
+}
+
+/// Reads the names of a path.
+pub(super) fn decode_names(reader: &mut Reader<'_>) -> Decoded<Vec<Name>> {
     let count = reader.count(NAMES_MAX, "names in a path")?;
     let name = |bytes| Name::new(bytes).map_err(|_| ProtocolFault::Invalid("a name that cannot be one"));
     (0..count).map(|_| name(reader.bytes(MAX_NAME, "a name")?)).collect()

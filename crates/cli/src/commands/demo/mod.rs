@@ -87,9 +87,9 @@ fn interrupted() -> Exit {
 
 fn plan(settings: Settings, source: &Path, target: &Path) -> Plan {
     let here = |path: &Path| Location { host: Host::Local, path: path.to_owned() };
-    let Settings { options, access, display, checksums, digests, time_limit } = settings;
-    let job = Job { sources: vec![here(source)], target: here(target), options, access };
-    Plan { job, display, checksums, digests, time_limit, notes: Vec::new() }
+    let Settings { options, access, display, checksums, digests, report, time_limit } = settings;
+    let job = Job { sources: vec![here(source)], list: None, target: here(target), options, access };
+    Plan { job, display, checksums, digests, report, time_limit, notes: Vec::new() }
 }
 
 /// A directory of the demo's own, removed with all that is in it unless it is to be kept.

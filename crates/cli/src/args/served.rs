@@ -1,0 +1,116 @@
+//! Operands at a server: `haul://HOST[:PORT]/[DIRECTORY[/PATH]][#PASS[:PATH]]`. PASS is a secret, or the server's public
+//! key.
+//!
+//! It is of a fixed form, so that what `haul serve` printed can be pasted, and a colon and a path put behind it.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use haul_engine::spec::{Host, Location, Pass, PublicKey, Secret};
+use haul_proto::path::escape;
+use haul_proto::wire::serve::is_directory_name;
+
+use super::UsageError;
+
+/// What these operands begin with.
+const SCHEME: &[u8] = b"haul://";
+/// The port where none is named; a standing server's.
+pub const PORT: u16 = 5031;
+
+/// What an operand names at a server; `None` where it is none of these.
+pub fn parse_served(operand: &OsStr) -> Option<Result<Location, UsageError>> {
+    operand.as_bytes().strip_prefix(SCHEME).map(parse)
+}
+
+fn parse(rest: &[u8]) -> Result<Location, UsageError> {
+    let (place, pass, behind) = split_pass(rest)?;
+    let slash = place.iter().position(|&byte| byte == b'/').unwrap_or(place.len());
+    let (host, path) = (&place[..slash], place.get(slash + 1..).unwrap_or_default());
+    let (name, port) = host_and_port(host).ok_or_else(|| refused(host, "this is no host and port"))?;
+    let (directory, below) = match path.iter().position(|&byte| byte == b'/') {
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None => (path, &path[path.len()..]),
+    };
+    let directory = std::str::from_utf8(directory).ok().filter(|name| is_directory_name(name));
+    let directory =
+        directory.ok_or_else(|| refused(place, "what stands behind the first slash is the name of a directory"))?;
+    let path = match (below, behind) {
+        (below, b"") => below,
+        (b"", behind) => behind,
+        _ => return Err(refused(place, "there is a path before the secret and one behind it")),
+    };
+    let path = if path.is_empty() { &b"."[..] } else { path };
+    let host = Host::Served { name, port, directory: directory.to_owned(), pass };
+    Ok(Location { host, path: PathBuf::from(OsStr::from_bytes(path)) })
+}
+
+/// What stands before `#`, the secret or key behind it, and the path behind that.
+fn split_pass(rest: &[u8]) -> Result<(&[u8], Pass, &[u8]), UsageError> {
+    let Some(hash) = rest.iter().position(|&byte| byte == b'#') else { return Ok((rest, Pass::Missing, b"")) };
+    let (place, after) = (&rest[..hash], &rest[hash + 1..]);
+    let (digits, path) = match after.iter().position(|&byte| byte == b':') {
+        Some(colon) => (&after[..colon], &after[colon + 1..]),
+        None => (after, &after[after.len()..]),
+    };
+    let text = std::str::from_utf8(digits).unwrap_or_default();
+    let pass = Secret::parse(text).map(Pass::Secret).or_else(|| PublicKey::parse(text).map(Pass::Server));
+    // What was typed there is not shown: it may be nearly a secret.
+    let none = "what stands behind # is no secret (32 hexadecimal digits) and no public key (haul-public-...)";
+    Ok((place, pass.ok_or_else(|| refused(place, none))?, path))
+}
+
+fn host_and_port(text: &[u8]) -> Option<(String, u16)> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (name, port) = match text.strip_prefix('[') {
+        Some(rest) => rest.split_once(']')?,
+        None => text.split_at(text.find(':').unwrap_or(text.len())),
+    };
+    let port = if port.is_empty() { PORT } else { port.strip_prefix(':')?.parse().ok().filter(|port| *port > 0)? };
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || ".-_:%".contains(c);
+    let is_good = !name.is_empty() && !name.starts_with('-') && name.chars().all(is_plain);
+    is_good.then(|| (name.to_owned(), port))
+}
+
+fn refused(part: &[u8], why: &str) -> UsageError {
+    UsageError::new(format!("haul://{}: {why}", escape(part)))
+        .remedy("write haul://HOST:PORT/#SECRET, and a colon and a path behind it, or haul://HOST/DIRECTORY/PATH")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: &str = "000102030405060708090a0b0c0d0e0f";
+
+    fn parsed(operand: &str) -> Result<(String, u16, String, bool, String), String> {
+        let location = parse_served(OsStr::new(operand)).unwrap().map_err(|error| error.to_string())?;
+        let Host::Served { name, port, directory, pass } = location.host else { panic!("another host") };
+        Ok((name, port, directory, pass.line().is_some(), location.path.to_str().unwrap().to_owned()))
+    }
+
+    #[test]
+    fn what_was_printed_can_be_pasted_and_a_path_put_behind_it() {
+        let served = |name: &str, port, directory: &str, secret, path: &str| {
+            Ok((name.to_owned(), port, directory.to_owned(), secret, path.to_owned()))
+        };
+        assert_eq!(parsed(&format!("haul://h:9/#{SECRET}")), served("h", 9, "", true, "."));
+        assert_eq!(parsed(&format!("haul://h:9/#{SECRET}:a/b:c")), served("h", 9, "", true, "a/b:c"));
+        assert_eq!(parsed(&format!("haul://[::1]:9/in/a#{SECRET}")), served("::1", 9, "in", true, "a"));
+        assert_eq!(parsed("haul://10.0.0.1/in/a/b"), served("10.0.0.1", PORT, "in", false, "a/b"));
+        assert_eq!(parsed("haul://[fe80::1%eth0]/in/"), served("fe80::1%eth0", PORT, "in", false, "."));
+        assert_eq!(parse_served(OsStr::new("h:/a")), None);
+    }
+
+    #[test]
+    fn what_cannot_be_one_is_refused_and_no_secret_is_shown() {
+        for bad in
+            ["haul://", "haul://h:0/", "haul://h:x/", "haul://-x/", "haul://[::1/", "haul://h/../x", "haul://h/a b/"]
+        {
+            assert!(parsed(bad).is_err(), "{bad}");
+        }
+        let error = parsed(&format!("haul://h/#{SECRET}0")).unwrap_err();
+        assert!(!error.contains("0102"), "{error}");
+        assert!(parsed(&format!("haul://h/in/a#{SECRET}:b")).is_err());
+    }
+}

@@ -1,0 +1,81 @@
+//! Options of `haul sweep`: its own, and those of a copy, of which some take lists.
+
+use std::sync::LazyLock;
+
+use super::table::{COPY, Row, SWEEP};
+
+/// Options of a copy that all runs of a sweep can have.
+const KEPT: [&str; 38] = [
+    "config",
+    "recursive",
+    "preserve",
+    "symlinks",
+    "readable",
+    "no-empty-dirs",
+    "nofschk",
+    "timelimit",
+    "congestion",
+    "qos",
+    "cpus",
+    "buffsz",
+    "buffers",
+    "cache",
+    "no-encrypt",
+    "compress",
+    "idfile",
+    "ssh-port",
+    "ssh-option",
+    "rsh",
+    "source-command",
+    "target-command",
+    "callback",
+    "bind",
+    "ipv4",
+    "ipv6",
+    "reverse",
+    "port",
+    "paths",
+    "no-deploy",
+    "silence",
+    "verify",
+    "fsync",
+    "order",
+    "json",
+    "quiet",
+    "verbose",
+    "archive",
+];
+
+static ALL: LazyLock<Vec<Row>> = LazyLock::new(|| {
+    let kept = COPY.iter().filter(|row| KEPT.contains(&row.id));
+    SWEEP.iter().chain(kept).cloned().collect()
+});
+
+/// All of them.
+pub fn rows() -> &'static [Row] {
+    &ALL
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sweep::setting::DIMENSIONS;
+
+    #[test]
+    fn all_that_is_kept_is_an_option_of_a_copy_and_none_is_there_twice() {
+        assert_eq!(rows().len(), SWEEP.len() + KEPT.len());
+        let mut ids: Vec<_> = rows().iter().map(|row| row.id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), rows().len());
+    }
+
+    #[test]
+    fn what_takes_a_list_is_an_option_of_a_copy_under_its_letter() {
+        for dimension in &DIMENSIONS {
+            let copy = COPY.iter().find(|row| row.id == dimension.id).expect("a copy has it");
+            let own = SWEEP.iter().find(|row| row.id == dimension.id).expect("a sweep has it");
+            assert_eq!((own.letter, own.typed()), (copy.letter, copy.typed()));
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! `haul serve DIR`: lets whoever has the line that it prints send to a directory and fetch from it.
+
+use std::ffi::OsStr;
+use std::io::{IsTerminal, Write};
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use haul_engine::serve::{Access, Directory, Known, Offer, Pass, PrivateKey, Secret, Served, Server, Until, sandbox};
+use haul_proto::path::escape;
+use haul_proto::wire::limits::RATE_MIN;
+use haul_proto::wire::sandbox::Confinement;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::args::UsageError;
+use crate::args::served::PORT;
+use crate::args::values::Values;
+use crate::exit::Exit;
+use crate::network::ports;
+use crate::resolve::{MAX_RATE, contradiction};
+use crate::secret::Own;
+use crate::show::served::{line, object, unconfined};
+use crate::standing::{Standing, absolute};
+use crate::{secret, show, standing};
+
+/// Most clients at a time, unless more are wanted.
+const CLIENTS: u32 = 16;
+/// Most clients that can be wanted.
+pub const CLIENTS_MAX: u32 = 1024;
+/// Longest time for which it can be told to serve: 30 days.
+const TIME_MAX: Duration = Duration::from_secs(30 * 86_400);
+/// How long copies that run may still take once it is told to end.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// Serves `directory`, or those that a file names, until it is told to end.
+pub fn run(values: &Values, directory: Option<&OsStr>) -> anyhow::Result<Exit> {
+    if let Some(file) = values.last("new-key") {
+        super::print(&format!("{}\n", secret::make_key(file)?));
+        return Ok(Exit::Done);
+    }
+    let Standing { directories, key } = match directory {
+        Some(directory) => Standing { directories: vec![one(values, directory)?], key: None },
+        None => several(values)?,
+    };
+    let pass = pass(values, &directories, key.as_ref())?;
+    let sandbox = sandbox();
+    let sandboxed = values.flag("require-sandbox");
+    if sandbox.confinement != Confinement::Full {
+        if sandboxed && sandbox.confinement == Confinement::None {
+            let text = format!("the kernel cannot hold this server to its directories: {}", sandbox.reason);
+            return Err(anyhow::anyhow!("{text}\nleave out --require-sandbox, or use a kernel with Landlock"));
+        }
+        eprintln!("{}", unconfined(&sandbox.reason, values.flag("json")));
+    }
+    let until = Until {
+        once: values.flag("once"),
+        deadline: values
+            .time("for", Duration::from_secs(1)..=TIME_MAX, "from 1s to 30d")?
+            .map(|time| Instant::now() + time),
+        grace: values.time("grace", Duration::ZERO..=TIME_MAX, "of at most 30d")?.unwrap_or(GRACE),
+    };
+    let clients = values.number("clients", 1..=CLIENTS_MAX)?.unwrap_or(CLIENTS);
+    let address = values.text("bind")?.map(|text| address(&text)).transpose()?;
+    let ports = ports(values)?.or(directory.is_none().then_some((PORT, PORT)));
+    let offer = Offer {
+        directories,
+        key,
+        clients_max: usize::try_from(clients)?,
+        rate: values.size("xfrrate", RATE_MIN..=MAX_RATE, "from 1k to 1024g, in bytes a second")?,
+        sandboxed,
+        address,
+        data_ports: ports.filter(|(first, last)| first < last).map(|(first, last)| (first + 1, last)),
+        program: super::program(),
+    };
+    let stop = stop_on_signals().context("signals cannot be caught")?;
+    let log = if values.flag("json") { object } else { line };
+    let say = move |served: &Served| {
+        // Who reads the log no more ends no copy.
+        let _ = writeln!(std::io::stderr().lock(), "{}", log(served));
+    };
+    let listen = ports.map(|(first, _)| (first, first));
+    let server = Server::bind(listen, offer, Box::new(say)).context("no port to listen on")?;
+    announce(address, server.port()?, &pass)?;
+    let copied = server.run(until, &stop);
+    Ok(if until.once && !copied { Exit::Interrupted } else { Exit::Done })
+}
+
+/// The one directory, without a name, and its secret.
+fn one(values: &Values, directory: &OsStr) -> anyhow::Result<Directory> {
+    let secret = match values.last("secret-file") {
+        Some(file) => match secret::read(file)? {
+            Own::Secret(secret) => secret,
+            Own::Key(_) => return Err(UsageError::new("keys are for haul serve --config FILE").into()),
+        },
+        None => Secret::new().context("no secret can be made")?,
+    };
+    let path = absolute(Path::new(directory)).map_err(anyhow::Error::msg)?;
+    Ok(Directory {
+        name: String::new(),
+        path,
+        access: access(values)?,
+        known: vec![Known::Secret(secret)],
+        clients_max: None,
+        rate: None,
+        size: values.size("max-size", 1..=u64::MAX - 1, "of at least 1")?,
+    })
+}
+
+/// Those that the file of `--config` has.
+fn several(values: &Values) -> Result<Standing, UsageError> {
+    let in_file = ["read-only", "write-only"].into_iter().find(|id| values.flag(id));
+    let in_file = in_file.or(["secret-file", "max-size"].into_iter().find(|id| values.last(id).is_some()));
+    match in_file {
+        Some(option) => Err(contradiction("config", option).remedy("the file says that for each directory")),
+        None => standing::read(values.last("config").unwrap_or_default()),
+    }
+}
+
+fn access(values: &Values) -> Result<Access, UsageError> {
+    match (values.flag("read-only"), values.flag("write-only")) {
+        (true, true) => Err(contradiction("read-only", "write-only")),
+        (true, false) => Ok(Access::ReadOnly),
+        (false, true) => Ok(Access::WriteOnly),
+        (false, false) => Ok(Access::Both),
+    }
+}
+
+fn address(text: &str) -> Result<IpAddr, UsageError> {
+    text.parse().map_err(|_| {
+        UsageError::new(format!("--bind {}: not an address", escape(text.as_bytes()))).remedy("such as 10.0.0.1 or ::1")
+    })
+}
+
+/// What the line that is handed on has: the secret, unless that is in a file, and stays there; or the server's key.
+fn pass(values: &Values, directories: &[Directory], key: Option<&PrivateKey>) -> anyhow::Result<Pass> {
+    let known = directories.first().filter(|one| one.name.is_empty() && values.last("secret-file").is_none());
+    Ok(match (known.and_then(|one| one.known.first()), key) {
+        (Some(Known::Secret(secret)), _) => Pass::Secret(secret.clone()),
+        (_, Some(key)) => Pass::Server(key.public().context("the server's key cannot be used")?),
+        _ => Pass::Missing,
+    })
+}
+
+/// The line that is handed on.
+fn announce(bound: Option<IpAddr>, port: u16, pass: &Pass) -> anyhow::Result<()> {
+    let address = bound.unwrap_or_else(own_address);
+    let host = if address.is_ipv6() { format!("[{address}]") } else { address.to_string() };
+    let pass = match pass {
+        Pass::Secret(secret) => format!("#{}", secret.reveal()),
+        Pass::Server(key) => format!("#{key}"),
+        Pass::Missing | Pass::Keys { .. } => String::new(),
+    };
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "haul://{host}:{port}/{pass}")?;
+    stdout.flush()?;
+    if stdout.is_terminal() {
+        show::stderr().plain("send with haul FILE LINE, fetch with haul LINE:FILE .; Ctrl-C ends it");
+    }
+    Ok(())
+}
+
+/// One that others may know this machine by: of the fastest interface, IPv4 before IPv6.
+fn own_address() -> IpAddr {
+    let all = haul_engine::os::interfaces::addresses();
+    let known = all.iter().filter(|local| !is_link_local(&local.address));
+    let best = known.max_by_key(|local| (local.address.is_ipv4(), local.mbit_per_s));
+    best.map_or(IpAddr::from([127, 0, 0, 1]), |local| local.address)
+}
+
+fn is_link_local(address: &IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    }
+}
+
+/// The first SIGINT or SIGTERM lets copies end; the second does not.
+fn stop_on_signals() -> std::io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        let status = Exit::Interrupted.number().into();
+        signal_hook::flag::register_conditional_shutdown(signal, status, Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    haul_engine::os::signals::ignore_hangup()?;
+    Ok(stop)
+}

@@ -1,0 +1,180 @@
+//! A list's text as sources, line by line.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use haul_engine::spec::{Host, Line, Lines, Location};
+use haul_proto::wire::limits::PATH_MAX;
+
+use super::text::{Got, Text};
+use crate::args::UsageError;
+use crate::args::operand::parse_operand;
+use crate::resolve::{on_base, shown};
+
+/// Bytes that are read at a time.
+const PIECE: usize = 64 << 10;
+/// Of what is too long for a line, so much is shown.
+const SHOWN_MAX: usize = 80;
+
+/// How a list is written, and what it is read with.
+pub struct Written {
+    /// Where it is from, as it is shown.
+    pub name: String,
+    /// What is in it.
+    pub text: Text,
+    /// What ends a line.
+    pub end: u8,
+    /// Sources that were typed, and come first.
+    pub typed: Vec<Location>,
+    /// Where relative paths begin.
+    pub base: Option<Location>,
+}
+
+/// Reads a list from its beginning.
+pub struct Reader {
+    written: Arc<Written>,
+    /// What all sources have to be on.
+    host: Option<Host>,
+    /// How many of the sources that were typed were taken.
+    typed: usize,
+    /// What was read, from here on, is not yet taken.
+    buffer: Vec<u8>,
+    at: usize,
+    /// Where the text goes on behind that.
+    offset: u64,
+    /// The number of the last line; 0 among the sources that were typed.
+    number: u64,
+    /// The beginning of a line that is longer than any path: the rest of it is passed over.
+    too_long: Option<Vec<u8>>,
+    ended: bool,
+}
+
+impl Reader {
+    /// Nothing is read yet.
+    pub fn new(written: Arc<Written>, host: Option<Host>) -> Self {
+        let (buffer, too_long) = (Vec::new(), None);
+        Self { written, host, typed: 0, buffer, at: 0, offset: 0, number: 0, too_long, ended: false }
+    }
+
+    /// The next line that is at hand, without what ends it.
+    fn line_at_hand(&mut self) -> Option<Vec<u8>> {
+        let rest = &self.buffer[self.at..];
+        let line = match rest.iter().position(|byte| *byte == self.written.end) {
+            Some(length) => {
+                self.at += length + 1;
+                rest[..length].to_vec()
+            }
+            None if self.ended && !rest.is_empty() => {
+                let line = rest.to_vec();
+                self.at = self.buffer.len();
+                line
+            }
+            None => return None,
+        };
+        self.number += 1;
+        Some(line)
+    }
+
+    /// Reads on; what there is to say where there is nothing more at hand.
+    fn read(&mut self, patience: Duration) -> Option<Line> {
+        self.buffer.drain(..self.at);
+        self.at = 0;
+        let held = self.buffer.len();
+        if held > PATH_MAX {
+            self.too_long.get_or_insert_with(|| self.buffer[..SHOWN_MAX].to_vec());
+            self.buffer.clear();
+        }
+        let held = self.buffer.len().min(held);
+        self.buffer.resize(held + PIECE, 0);
+        let got = self.written.text.read_at(self.offset, &mut self.buffer[held..], patience);
+        let (length, said) = match got {
+            Ok(Got::Bytes(length)) => (length, None),
+            Ok(Got::NotYet) => (0, Some(Line::NotYet)),
+            Ok(Got::End) => (0, None),
+            Err(text) => (0, Some(Line::End(Some(text)))),
+        };
+        self.ended = length == 0 && said.is_none();
+        self.offset += length as u64;
+        self.buffer.truncate(held + length);
+        said
+    }
+
+    /// What a line names; `None` where it is empty.
+    fn source(&mut self, mut line: Vec<u8>) -> Option<Line> {
+        if let Some(beginning) = self.too_long.take() {
+            return Some(Line::Bad(beginning, self.too_long_text()));
+        }
+        if self.written.end == b'\n' && line.last() == Some(&b'\r') {
+            line.pop();
+        }
+        if line.is_empty() {
+            return None;
+        }
+        Some(match self.parsed(&line) {
+            Ok(source) => Line::Source(source),
+            Err(error) => Line::Bad(line, error.to_string()),
+        })
+    }
+
+    fn parsed(&self, line: &[u8]) -> Result<Location, UsageError> {
+        if line.contains(&0) {
+            return Err(UsageError::new("a path contains no NUL").remedy("-0 is for lists in which NUL ends a path"));
+        }
+        let mut source = parse_operand(OsStr::from_bytes(line))?;
+        if let Some(base) = &self.written.base {
+            on_base(&mut source, base)?;
+        }
+        match &self.host {
+            Some(host) if *host != source.host => {
+                Err(UsageError::new(format!("it is on {}, and what is copied on {}", shown(&source.host), shown(host)))
+                    .remedy("copy from each host with a command of its own"))
+            }
+            _ => Ok(source),
+        }
+    }
+
+    fn too_long_text(&self) -> String {
+        let hint = if self.written.end == 0 {
+            "is NUL what ends a path in it?"
+        } else {
+            "-0 is for lists in which NUL ends a path"
+        };
+        format!("this is longer than any path\n{hint}")
+    }
+}
+
+impl Lines for Reader {
+    fn next(&mut self, patience: Duration) -> Line {
+        if let Some(source) = self.written.typed.get(self.typed) {
+            self.typed += 1;
+            return Line::Source(source.clone());
+        }
+        loop {
+            while let Some(line) = self.line_at_hand() {
+                if let Some(line) = self.source(line) {
+                    return line;
+                }
+            }
+            if self.ended {
+                return Line::End(None);
+            }
+            if let Some(said) = self.read(patience) {
+                return said;
+            }
+        }
+    }
+
+    fn position(&self) -> String {
+        let what = if self.written.end == 0 { "path" } else { "line" };
+        match self.number {
+            0 => "on the command line".to_owned(),
+            number => format!("{what} {number} of {}", self.written.name),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

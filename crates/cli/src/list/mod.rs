@@ -1,0 +1,64 @@
+//! `-I`: sources that are named in a file or on standard input, one a line, and are read while the job runs.
+//!
+//! Lines are what operands are. What stands between two line ends is a path, blanks and all; a carriage return before
+//! a line end belongs to it. With `-0`, NUL ends a path, and nothing else does.
+
+mod lines;
+mod text;
+
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use haul_engine::fs::describe;
+use haul_engine::spec::{Host, Line, Lines, List, Location};
+use haul_proto::path::escape;
+
+use self::lines::{Reader, Written};
+use self::text::Text;
+use crate::args::UsageError;
+use crate::args::table::typed;
+use crate::args::values::Values;
+
+/// For how long the first line is waited for at a time.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The list that `-I` names, if it does. `sources`, which were typed, come before its lines; `base` is that of `-d`.
+pub fn list(values: &Values, sources: &mut Vec<Location>, base: Option<Location>) -> Result<Option<List>, UsageError> {
+    let is_null = values.flag("null");
+    let Some(file) = values.last("infiles") else {
+        return match is_null {
+            true => Err(UsageError::new(format!("{} says how a list is written, and there is none", typed("null")))
+                .remedy(format!("{} FILE names the list", typed("infiles")))),
+            false => Ok(None),
+        };
+    };
+    let shown = escape(file.as_bytes());
+    let cannot = |error| UsageError::new(format!("{} {shown}: {}", typed("infiles"), describe(&error)));
+    let (name, text) = match file == "-" {
+        true => ("standard input".to_owned(), Text::standard_input().map_err(cannot)?),
+        false => (shown.clone(), Text::open(file.as_ref()).map_err(cannot)?),
+    };
+    let end = if is_null { 0 } else { b'\n' };
+    let default_host = base.as_ref().map_or(Host::Local, |base| base.host.clone());
+    let written = Arc::new(Written { name: name.clone(), text, end, typed: std::mem::take(sources), base });
+    let host = first_host(Reader::new(Arc::clone(&written), None)).unwrap_or(default_host);
+    if let Host::Served { .. } = host {
+        return Err(UsageError::new(format!("{} {shown}: a server sends no lists of files", typed("infiles")))
+            .remedy("name them, or a directory with -r"));
+    }
+    let all_on = Some(host.clone());
+    let open = Arc::new(move || Box::new(Reader::new(Arc::clone(&written), all_on.clone())) as Box<dyn Lines>);
+    Ok(Some(List { name, host, open }))
+}
+
+/// The host of the first source: the others are to be there, too.
+fn first_host(mut lines: Reader) -> Option<Host> {
+    loop {
+        match lines.next(PATIENCE) {
+            Line::Source(source) => return Some(source.host),
+            Line::End(_) => return None,
+            Line::Bad(..) | Line::NotYet => {}
+        }
+    }
+}

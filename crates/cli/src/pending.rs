@@ -1,0 +1,244 @@
+//! A file that appears when it is whole, or not at all: written under another name beside it, and renamed.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
+
+/// Temporary files of this process that exist now.
+static UNFINISHED: Unfinished = Unfinished(Mutex::new(BTreeSet::new()));
+
+/// Removes what is not finished, for a process that ends here and now.
+pub fn remove_unfinished() {
+    UNFINISHED.remove_all();
+}
+
+/// Temporary files, to be removed on whatever way the process ends.
+struct Unfinished(Mutex<BTreeSet<PathBuf>>);
+
+/// A file that has no name of its own yet; removed unless it gets it. A device has its name already.
+pub struct Pending {
+    file: File,
+    names: Option<Names>,
+}
+
+struct Names {
+    temporary: PathBuf,
+    target: PathBuf,
+}
+
+impl Pending {
+    /// Begins what is to be called `to`. What is there keeps its old content until then. What a link points to is
+    /// replaced, not the link; and a device is written to.
+    pub fn create(to: &Path) -> io::Result<Self> {
+        let target = fs::canonicalize(to).unwrap_or_else(|_| to.to_owned());
+        match fs::metadata(&target) {
+            Ok(there) if there.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+            Ok(there) if !there.is_file() => {
+                Ok(Self { file: OpenOptions::new().write(true).open(&target)?, names: None })
+            }
+            _ => Self::beside(target),
+        }
+    }
+
+    fn beside(target: PathBuf) -> io::Result<Self> {
+        let temporary = target.with_file_name(temporary_name(&target)?);
+        remove_stale(&temporary)?;
+        let mut unfinished = UNFINISHED.lock();
+        let file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
+        unfinished.insert(temporary.clone());
+        drop(unfinished);
+        let pending = Self { file, names: Some(Names { temporary, target }) };
+        match flock(&pending.file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::AGAIN) => Err(taken()),
+            // Where nothing can be locked, two runs at a time are not noticed.
+            _ => Ok(pending),
+        }
+    }
+
+    /// What is to be written to.
+    pub fn writer(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
+    /// Gives it its name.
+    pub fn publish(mut self) -> io::Result<()> {
+        let Some(Names { temporary, target }) = &self.names else { return Ok(()) };
+        self.file.sync_all()?;
+        let mut unfinished = UNFINISHED.lock();
+        if !is_there(&self.file, temporary) {
+            return Err(io::Error::other("its temporary file was taken away"));
+        }
+        fs::rename(temporary, target)?;
+        unfinished.remove(temporary);
+        self.names = None;
+        Ok(())
+    }
+}
+
+/// Whether a temporary name is still that of this file.
+fn is_there(file: &File, temporary: &Path) -> bool {
+    let (Ok(ours), Ok(there)) = (file.metadata(), fs::symlink_metadata(temporary)) else { return false };
+    (ours.dev(), ours.ino()) == (there.dev(), there.ino())
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        let Some(Names { temporary, .. }) = &self.names else { return };
+        if UNFINISHED.lock().remove(temporary) && is_there(&self.file, temporary) {
+            let _ = fs::remove_file(temporary);
+        }
+    }
+}
+
+impl Unfinished {
+    fn remove_all(&self) {
+        for path in std::mem::take(&mut *self.lock()) {
+            let _ = fs::remove_file(path);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The same in every run, so that what a killed run left is found by the next; of the form that haul leaves out when
+/// it copies a directory.
+fn temporary_name(target: &Path) -> io::Result<String> {
+    let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let digest = blake3::Hasher::new().update(b"checksums\0").update(name.as_bytes()).finalize();
+    Ok(format!(".haul-{}.part", &digest.to_hex()[..24]))
+}
+
+/// Removes what a killed run left. A file that another run is writing, or what is no file, stays: the first is an
+/// error, and so is making a file where the second is.
+fn remove_stale(temporary: &Path) -> io::Result<()> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY).bits();
+    let opened = OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(temporary);
+    let Ok(file) = opened else { return Ok(()) };
+    if !file.metadata()?.is_file() {
+        return Ok(());
+    }
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::AGAIN) => Err(taken()),
+        _ => fs::remove_file(temporary),
+    }
+}
+
+fn taken() -> io::Error {
+    io::Error::other("another haul is writing it at this moment\nwait for that, or name another file")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::fs::FileTypeExt;
+
+    fn write(to: &Path, content: &str) -> io::Result<Pending> {
+        let pending = Pending::create(to)?;
+        pending.writer()?.write_all(content.as_bytes())?;
+        Ok(pending)
+    }
+
+    fn here(dir: &tempfile::TempDir) -> (PathBuf, PathBuf) {
+        let to = dir.path().join("sums");
+        let temporary = dir.path().join(temporary_name(&to).unwrap());
+        (to, temporary)
+    }
+
+    #[test]
+    fn a_file_appears_whole_and_replaces_the_old_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let (to, _) = here(&dir);
+        fs::write(&to, "old").unwrap();
+        let pending = write(&to, "new").unwrap();
+        assert_eq!(fs::read_to_string(&to).unwrap(), "old");
+        pending.publish().unwrap();
+        assert_eq!(fs::read_to_string(&to).unwrap(), "new");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_is_not_finished_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(write(&here(&dir).0, "half").unwrap());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_a_killed_run_left_is_replaced_and_a_running_one_is_not_disturbed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (to, temporary) = here(&dir);
+        fs::write(&temporary, "left").unwrap();
+        let pending = write(&to, "new").unwrap();
+        let error = Pending::create(&to).err().unwrap().to_string();
+        assert!(error.starts_with("another haul is writing it"), "{error}");
+        pending.publish().unwrap();
+        assert_eq!(fs::read_to_string(&to).unwrap(), "new");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_somebody_else_put_there_is_not_given_the_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let (to, temporary) = here(&dir);
+        let pending = write(&to, "new").unwrap();
+        fs::remove_file(&temporary).unwrap();
+        fs::write(&temporary, "theirs").unwrap();
+        assert!(pending.publish().is_err());
+        assert!(!to.exists() && temporary.exists());
+    }
+
+    #[test]
+    fn what_is_no_file_of_ours_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let (to, temporary) = here(&dir);
+        fs::write(dir.path().join("other"), "other").unwrap();
+        std::os::unix::fs::symlink("other", &temporary).unwrap();
+        assert!(Pending::create(&to).is_err());
+        assert!(fs::symlink_metadata(&temporary).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(dir.path().join("other")).unwrap(), "other");
+    }
+
+    #[test]
+    fn a_process_that_ends_at_once_removes_what_it_has_begun() {
+        let dir = tempfile::tempdir().unwrap();
+        let begun = dir.path().join("begun");
+        fs::write(&begun, "").unwrap();
+        let unfinished = Unfinished(Mutex::new([begun.clone()].into()));
+        unfinished.remove_all();
+        assert!(!begun.exists() && unfinished.lock().is_empty());
+        let (to, temporary) = here(&dir);
+        let pending = write(&to, "").unwrap();
+        assert!(UNFINISHED.lock().contains(&temporary));
+        drop(pending);
+        assert!(!UNFINISHED.lock().contains(&temporary) && !temporary.exists());
+    }
+
+    #[test]
+    fn a_device_stays_a_device_and_a_link_a_link() {
+        write(Path::new("/dev/null"), "a").unwrap().publish().unwrap();
+        assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("real"), "old").unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("real", &link).unwrap();
+        write(&link, "").unwrap().publish().unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(dir.path().join("real")).unwrap(), "");
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_written_is_known_before_anything_else() {
+        assert!(Pending::create(Path::new("/nonexistent/sums")).is_err());
+        assert!(Pending::create(Path::new("/")).is_err());
+    }
+}

@@ -1,0 +1,200 @@
+//! A chart: what is drawn, and the same figures as a table. `svg` draws it.
+
+use std::collections::BTreeSet;
+
+use super::document::Table;
+use super::scale::Quantity;
+
+/// Lines that can be told apart in one chart.
+pub const LINES_MAX: usize = 12;
+
+/// Figures to be drawn.
+#[derive(Debug, Clone)]
+pub struct Chart {
+    /// What it shows.
+    pub title: String,
+    /// What goes from left to right, and what that is called.
+    pub x: (Quantity, &'static str),
+    /// What goes upwards.
+    pub y: (Quantity, &'static str),
+    /// The figures.
+    pub marks: Marks,
+    /// What happened at places from left to right.
+    pub happened: Vec<(f64, String)>,
+}
+
+/// How figures are drawn.
+#[derive(Debug, Clone)]
+pub enum Marks {
+    /// Lines through points.
+    Lines(Vec<Line>),
+    /// A bar for each name, upwards.
+    Bars(Vec<Bar>),
+    /// Stretches from left to right, a row for each name.
+    Spans(Vec<Span>),
+}
+
+/// A line through points.
+#[derive(Debug, Clone)]
+pub struct Line {
+    /// What it stands for.
+    pub name: String,
+    /// Its points, from left to right.
+    pub points: Vec<Point>,
+}
+
+/// A point of a line.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    /// From left to right.
+    pub x: f64,
+    /// Upwards.
+    pub y: f64,
+    /// Between which figures half of what it stands for lies, where it stands for several.
+    pub spread: Option<(f64, f64)>,
+}
+
+/// A bar.
+#[derive(Debug, Clone)]
+pub struct Bar {
+    /// What it stands for.
+    pub name: String,
+    /// How high it is.
+    pub value: f64,
+    /// As in [`Point`].
+    pub spread: Option<(f64, f64)>,
+}
+
+/// A stretch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Span {
+    /// In whose row it lies.
+    pub name: String,
+    /// Where it begins.
+    pub from: f64,
+    /// Where it ends.
+    pub to: f64,
+}
+
+impl Point {
+    /// One figure.
+    pub const fn new(x: f64, y: f64) -> Self {
+        Self { x, y, spread: None }
+    }
+}
+
+impl Line {
+    /// A line.
+    pub fn new(name: impl Into<String>, points: Vec<Point>) -> Self {
+        Self { name: name.into(), points }
+    }
+}
+
+impl Chart {
+    /// Whether there is something to be drawn.
+    pub fn has_figures(&self) -> bool {
+        match &self.marks {
+            Marks::Lines(lines) => lines.iter().any(|line| line.points.len() > 1),
+            Marks::Bars(bars) => !bars.is_empty(),
+            Marks::Spans(spans) => !spans.is_empty(),
+        }
+    }
+
+    /// The largest figures from left to right and upwards.
+    pub fn extent(&self) -> (f64, f64) {
+        let most = |figures: &mut dyn Iterator<Item = f64>| figures.fold(0.0, f64::max);
+        let upper = |value: f64, spread: Option<(f64, f64)>| spread.map_or(value, |(_, high)| high.max(value));
+        let happened = self.happened.iter().map(|(at, _)| *at);
+        match &self.marks {
+            Marks::Lines(lines) => {
+                let points = || lines.iter().flat_map(|line| &line.points);
+                let x = most(&mut points().map(|point| point.x).chain(happened));
+                (x, most(&mut points().map(|point| upper(point.y, point.spread))))
+            }
+            Marks::Bars(bars) => (0.0, most(&mut bars.iter().map(|bar| upper(bar.value, bar.spread)))),
+            Marks::Spans(spans) => (most(&mut spans.iter().map(|span| span.to).chain(happened)), 0.0),
+        }
+    }
+
+    /// The figures as a table.
+    pub fn table(&self) -> Table {
+        let (x, y) = (self.x.0, self.y.0);
+        match &self.marks {
+            Marks::Lines(lines) => lines_table(self.x, y, lines),
+            Marks::Bars(bars) => {
+                let mut table = Table::new(&[self.x.1, self.y.1, "a quarter below", "a quarter above"]);
+                table.rows.extend(bars.iter().map(|bar| {
+                    let (low, high) = bar.spread.unwrap_or((bar.value, bar.value));
+                    vec![bar.name.clone(), y.shown(bar.value), y.shown(low), y.shown(high)]
+                }));
+                table
+            }
+            Marks::Spans(spans) => {
+                let mut table = Table::new(&[self.y.1, "from", "to"]);
+                table
+                    .rows
+                    .extend(spans.iter().map(|span| vec![span.name.clone(), x.shown(span.from), x.shown(span.to)]));
+                table
+            }
+        }
+    }
+}
+
+/// A row for each place from left to right, a column for each line.
+fn lines_table(x: (Quantity, &str), y: Quantity, lines: &[Line]) -> Table {
+    // Figures that are not negative are in the same order as their bits.
+    let places: BTreeSet<u64> = lines.iter().flat_map(|line| &line.points).map(|point| point.x.to_bits()).collect();
+    let mut columns = vec![x.1.to_owned()];
+    columns.extend(lines.iter().map(|line| line.name.clone()));
+    let mut rest: Vec<_> = lines.iter().map(|line| line.points.iter().peekable()).collect();
+    let rows = places.into_iter().map(f64::from_bits).map(|place| {
+        let cells = rest.iter_mut().map(|points| {
+            let here = points.next_if(|point| point.x.to_bits() == place.to_bits());
+            here.map_or_else(String::new, |point| y.shown(point.y))
+        });
+        std::iter::once(x.0.shown(place)).chain(cells).collect()
+    });
+    let rows = rows.collect();
+    Table { columns, rows }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// Two lines, one of which begins later.
+    pub fn example() -> Chart {
+        let line = |name: &str, points: &[(f64, f64)]| {
+            Line::new(name, points.iter().map(|&(x, y)| Point::new(x, y)).collect())
+        };
+        Chart {
+            title: "Rate".into(),
+            x: (Quantity::Time, "time"),
+            y: (Quantity::Rate, "rate"),
+            marks: Marks::Lines(vec![
+                line("stream 0", &[(1.0, 80e6), (2.0, 117e6), (3.0, 115e6)]),
+                line("<stream> 1", &[(2.0, 20e6), (3.0, 30e6)]),
+            ]),
+            happened: vec![(2.5, "a connection was lost".into())],
+        }
+    }
+
+    #[test]
+    fn the_figures_of_a_chart_are_a_table() {
+        let table = example().table();
+        assert_eq!(table.columns, ["time", "stream 0", "<stream> 1"]);
+        assert_eq!(
+            table.rows,
+            [["1.00 s", "80.0 MB/s", ""], ["2.00 s", "117 MB/s", "20.0 MB/s"], ["3.00 s", "115 MB/s", "30.0 MB/s"]]
+        );
+        assert_eq!(example().extent(), (3.0, 117e6));
+    }
+
+    #[test]
+    fn a_point_is_no_line() {
+        let mut chart = example();
+        assert!(chart.has_figures());
+        chart.marks = Marks::Lines(vec![Line::new("one", vec![Point::new(1.0, 1.0)])]);
+        assert!(!chart.has_figures());
+    }
+}

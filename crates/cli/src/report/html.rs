@@ -1,0 +1,149 @@
+//! A report as one page of HTML that needs nothing else: no script, no font, no picture from elsewhere. The page itself
+//! tells the browser to fetch nothing, so that no name in it, whatever it is, can bring anything about.
+
+use std::fmt::Write;
+
+use haul_proto::path::disturbs;
+
+use super::document::{Block, Document, Table};
+use super::svg;
+
+/// Rows of the table below a chart.
+const ROWS_MAX: usize = 600;
+
+/// The page.
+pub fn page(document: &Document) -> String {
+    let title = text(&document.title);
+    let style = include_str!("style.css");
+    let mut page = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n\
+         <h1>{title}</h1>\n<p class=\"about\">{}</p>\n",
+        text(&document.about)
+    );
+    for part in &document.parts {
+        let _ = writeln!(page, "<section>\n<h2>{}</h2>", text(&part.heading));
+        part.blocks.iter().for_each(|block| push_block(&mut page, block));
+        page.push_str("</section>\n");
+    }
+    page.push_str("</body>\n</html>\n");
+    page
+}
+
+fn push_block(page: &mut String, block: &Block) {
+    match block {
+        Block::Text(line) => page.push_str(&format!("<p>{}</p>\n", text(line))),
+        Block::List(lines) => {
+            page.push_str("<ul class=\"list\">\n");
+            lines.iter().for_each(|line| page.push_str(&format!("<li>{}</li>\n", text(line))));
+            page.push_str("</ul>\n");
+        }
+        Block::Table(table) => push_table(page, table),
+        Block::Folded(what, table) => push_folded(page, what, table),
+        Block::Chart(chart) if chart.has_figures() => {
+            let (drawn, legend) = (svg::draw(chart), svg::legend(chart));
+            page.push_str(&format!("<h3>{}</h3>\n<figure>\n{drawn}\n{legend}\n</figure>\n", text(&chart.title)));
+            push_folded(page, "the same as a table", &chart.table().thinned(ROWS_MAX));
+        }
+        Block::Chart(chart) => {
+            let title = text(&chart.title);
+            page.push_str(&format!("<h3>{title}</h3>\n<p class=\"small\">too few figures for a chart</p>\n"));
+        }
+    }
+}
+
+fn push_folded(page: &mut String, what: &str, table: &Table) {
+    page.push_str(&format!("<details><summary>{}</summary>\n", text(what)));
+    push_table(page, table);
+    page.push_str("</details>\n");
+}
+
+/// A table without headings is one of labels and what they say.
+fn push_table(page: &mut String, table: &Table) {
+    let class = if table.columns.is_empty() { " class=\"facts\"" } else { "" };
+    page.push_str(&format!("<div class=\"wide\"><table{class}>\n"));
+    if !table.columns.is_empty() {
+        page.push_str("<thead>");
+        push_row(page, "th", &table.columns);
+        page.push_str("</thead>\n");
+    }
+    page.push_str("<tbody>\n");
+    table.rows.iter().for_each(|row| push_row(page, "td", row));
+    page.push_str("</tbody></table></div>\n");
+}
+
+fn push_row(page: &mut String, cell: &str, row: &[String]) {
+    page.push_str("<tr>");
+    row.iter().for_each(|content| page.push_str(&format!("<{cell}>{}</{cell}>", text(content))));
+    page.push_str("</tr>\n");
+}
+
+/// Text in which nothing is a tag, ends an attribute, or turns what follows it around. A line feed stays: it separates
+/// lines of what is shown under the pointer.
+pub fn text(content: &str) -> String {
+    let mut shown = String::with_capacity(content.len());
+    for c in content.chars() {
+        match c {
+            '&' => shown.push_str("&amp;"),
+            '<' => shown.push_str("&lt;"),
+            '>' => shown.push_str("&gt;"),
+            '"' => shown.push_str("&quot;"),
+            '\'' => shown.push_str("&#39;"),
+            '\n' => shown.push(c),
+            c if disturbs(c) => shown.extend(c.escape_default()),
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::chart::tests::example;
+    use super::*;
+
+    const HOSTILE: &str = "<script>alert('1')</script>\" onload=\"x & \u{202e}gnp.exe \u{1b}[2J";
+
+    #[test]
+    fn no_text_gets_out_of_its_place() {
+        let shown = text(HOSTILE);
+        assert!(!shown.contains(['<', '>', '"', '\'', '\u{202e}', '\u{1b}']), "{shown}");
+        assert_eq!(text("a & b"), "a &amp; b");
+    }
+
+    #[test]
+    fn a_page_of_hostile_texts_has_no_tags_but_its_own() {
+        let mut chart = example();
+        chart.title = HOSTILE.to_owned();
+        chart.happened.push((1.0, HOSTILE.to_owned()));
+        let table = Table { columns: vec![HOSTILE.into()], rows: vec![vec![HOSTILE.into()]] };
+        let mut document = Document { title: HOSTILE.into(), about: HOSTILE.into(), ..Document::default() };
+        let texts = vec![
+            Block::Text(HOSTILE.into()),
+            Block::List(vec![HOSTILE.into()]),
+            Block::Chart(chart),
+            Block::Table(table.clone()),
+            Block::Folded(HOSTILE.into(), table),
+        ];
+        document.part(HOSTILE, texts);
+        let page = page(&document);
+        assert!(!page.contains("<script") && !page.contains("\" onload"), "{page}");
+        assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+        for elsewhere in ["src=", "href=", "url(", "@import", "http://", "https://"] {
+            assert!(!page.contains(elsewhere), "{elsewhere}");
+        }
+    }
+
+    #[test]
+    fn a_chart_comes_with_its_table() {
+        let mut document = Document::default();
+        document.part("Rate", vec![Block::Chart(example())]);
+        document.part("Nothing", vec![]);
+        let page = page(&document);
+        assert!(page.contains("<svg class=\"chart\"") && page.contains("<td>117 MB/s</td>"), "{page}");
+        assert!(!page.contains("Nothing"));
+    }
+}

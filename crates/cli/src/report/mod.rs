@@ -1,0 +1,205 @@
+//! `--report FILE`: what came of a job, and how it went, for people: a page of HTML, or Markdown.
+//!
+//! It is written when the job is over, also when it failed, under another name that becomes FILE at the end.
+
+pub mod chart;
+pub mod document;
+mod html;
+mod markdown;
+pub mod scale;
+pub mod series;
+pub mod statistics;
+mod svg;
+mod track;
+mod transfer;
+
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Instant;
+
+use haul_engine::error::Outcome;
+use haul_engine::event::{Event, Observer};
+use haul_engine::spec::{Host, Job, Location};
+use haul_proto::path::escape;
+use jiff::Zoned;
+
+use self::document::Document;
+use self::series::Series;
+use self::transfer::{Transfer, document};
+use crate::args::UsageError;
+use crate::pending::Pending;
+use crate::resolve::shown;
+use crate::show::text::harmless;
+
+/// Failures that are named in a report; all of them are on standard error.
+const FAILURES_MAX: usize = 200;
+
+/// What a report is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// A page for browsers.
+    Html,
+    /// Text that can become a page.
+    Markdown,
+}
+
+impl Form {
+    /// By the name's ending.
+    pub fn of(file: &Path) -> Result<Self, UsageError> {
+        let ending = file.extension().map(|ending| ending.to_ascii_lowercase());
+        match ending.as_deref().map(OsStrExt::as_bytes) {
+            Some(b"html" | b"htm") => Ok(Self::Html),
+            Some(b"md") => Ok(Self::Markdown),
+            _ => Err(UsageError::new(format!(
+                "--report {}: the name's ending says what a report is written in, and this is neither .html nor .md",
+                escape(file.as_os_str().as_bytes())
+            ))
+            .remedy("for example --report copy.html")),
+        }
+    }
+
+    /// The text of a report.
+    pub fn write(self, document: &Document) -> String {
+        match self {
+            Self::Html => html::page(document),
+            Self::Markdown => markdown::page(document),
+        }
+    }
+}
+
+/// A report of a running job.
+pub struct Report {
+    form: Form,
+    to: String,
+    pending: Pending,
+    what: String,
+    when: String,
+    begun: Instant,
+    series: Series,
+    failures: Vec<String>,
+    /// Failures beyond those.
+    unnamed: u64,
+}
+
+impl Report {
+    /// Begins a report of `job` that is to be called `to`; fails where that cannot be written.
+    pub fn create(to: &Path, job: &Job) -> anyhow::Result<Self> {
+        let form = Form::of(to)?;
+        let shown = escape(to.as_os_str().as_bytes());
+        let pending = Pending::create(to).map_err(|error| anyhow::anyhow!("--report {shown}: {error}"))?;
+        Ok(Self {
+            form,
+            to: shown,
+            pending,
+            what: what(job),
+            when: Zoned::now().strftime("%Y-%m-%d %H:%M:%S %Z").to_string(),
+            begun: Instant::now(),
+            series: Series::default(),
+            failures: Vec::new(),
+            unnamed: 0,
+        })
+    }
+
+    /// Writes it. The error says what could not be done, in a line for people.
+    pub fn finish(mut self, outcome: &Outcome) -> Result<(), String> {
+        self.series.end();
+        if self.unnamed > 0 {
+            self.failures.push(format!("and {} more", self.unnamed));
+        }
+        let Self { what, when, series, failures, .. } = &self;
+        let document = document(&Transfer { what, when, series, outcome, failures });
+        write_to(self.pending, &self.form.write(&document))
+            .map_err(|error| format!("--report {}: could not be written: {error}", self.to))
+    }
+}
+
+impl Observer for Report {
+    fn event(&mut self, event: &Event) {
+        self.series.event(self.begun.elapsed(), event);
+        if let Event::FileFailed { path, host, message } = event {
+            let line = harmless(message.lines().next().unwrap_or_default());
+            match self.failures.len() < FAILURES_MAX {
+                true => self.failures.push(format!("{host}: {}: {line}", escape(path))),
+                false => self.unnamed += 1,
+            }
+        }
+    }
+}
+
+fn write_to(pending: Pending, content: &str) -> io::Result<()> {
+    pending.writer()?.write_all(content.as_bytes())?;
+    pending.publish()
+}
+
+/// `run7 + 2 to db1:/archive`, as the user named them.
+fn what(job: &Job) -> String {
+    let first = job.sources.first().map(named).unwrap_or_default();
+    let more = job.sources.len().saturating_sub(1);
+    let more = if more > 0 { format!(" + {more}") } else { String::new() };
+    format!("{first}{more} to {}", named(&job.target))
+}
+
+/// A place as the user named it.
+fn named(place: &Location) -> String {
+    let path = escape(place.path.as_os_str().as_bytes());
+    match &place.host {
+        Host::Local => path,
+        host => format!("{}:{path}", shown(host)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use haul_engine::error::Error;
+    use haul_engine::spec::{Access, Options};
+
+    fn job() -> Job {
+        let remote = Host::Remote { user: Some("ann".into()), name: "db1".into() };
+        let here = |path: &str| Location { host: Host::Local, path: path.into() };
+        let target = Location { host: remote, path: "/archive".into() };
+        Job {
+            sources: vec![here("run7"), here("b")],
+            list: None,
+            target,
+            options: Options::default(),
+            access: Access::default(),
+        }
+    }
+
+    #[test]
+    fn the_ending_says_the_form_and_another_one_is_refused_with_the_reason() {
+        assert_eq!(Form::of(Path::new("a/b.HTML")), Ok(Form::Html));
+        assert_eq!(Form::of(Path::new("b.md")), Ok(Form::Markdown));
+        for name in ["report", "report.pdf", ".html", "x.json"] {
+            let error = Form::of(Path::new(name)).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains("neither .html nor .md"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_report_appears_when_the_job_is_over_and_names_what_failed() {
+        let dir = tempfile::tempdir().unwrap();
+        let to = dir.path().join("copy.html");
+        let mut report = Report::create(&to, &job()).unwrap();
+        let path = b"a<img src=x>\n\xff".to_vec();
+        let failed = Event::FileFailed { path, host: "db1".into(), message: "no space\nmake room".into() };
+        (0..FAILURES_MAX + 2).for_each(|_| report.event(&failed));
+        assert!(!to.exists());
+        report.finish(&Err(Error::Interrupted)).unwrap();
+        let page = std::fs::read_to_string(&to).unwrap();
+        assert!(page.contains("<h1>haul: run7 + 1 to ann@db1:/archive</h1>"), "{page}");
+        assert!(
+            page.contains("db1: a&lt;img src=x&gt;\\n\\xff: no space</li>") && page.contains("and 2 more"),
+            "{page}"
+        );
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_written_is_known_before_the_job() {
+        let error = Report::create(Path::new("/nonexistent/copy.html"), &job()).err().unwrap();
+        assert!(error.to_string().starts_with("--report /nonexistent/copy.html: "), "{error}");
+    }
+}

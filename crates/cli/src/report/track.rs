@@ -1,0 +1,162 @@
+//! Figures over time, in memory that does not grow with the time: when there are too many samples, two become one, and
+//! from then on each takes twice as long.
+
+use std::time::Duration;
+
+/// Most samples. A chart is not much wider.
+pub const SAMPLES_MAX: usize = 480;
+/// How long a sample takes at first: workers tell of themselves about as often.
+const FIRST_STEP: Duration = Duration::from_millis(500);
+/// After so many times that, a sample ends although nothing new was told.
+const PATIENCE: u32 = 4;
+
+/// What can be added up over time.
+pub trait Additive: Default {
+    /// Adds what came after it.
+    fn add(&mut self, next: Self);
+}
+
+/// What came within a stretch of time. Times are since the command began.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sample<T> {
+    /// When it begins.
+    pub from: Duration,
+    /// When it ends.
+    pub to: Duration,
+    /// What came.
+    pub figures: T,
+}
+
+impl<T> Sample<T> {
+    /// Its length in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.to.saturating_sub(self.from).as_secs_f64()
+    }
+
+    /// The middle of it, in seconds.
+    pub fn middle(&self) -> f64 {
+        f64::midpoint(self.from.as_secs_f64(), self.to.as_secs_f64())
+    }
+
+    /// So many in this time are how many a second.
+    pub fn a_second(&self, count: u64) -> f64 {
+        match self.seconds() {
+            seconds if seconds > 0.0 => count as f64 / seconds,
+            _ => 0.0,
+        }
+    }
+}
+
+/// Samples in their order, without gaps.
+#[derive(Debug)]
+pub struct Track<T> {
+    samples: Vec<Sample<T>>,
+    open: Sample<T>,
+    step: Duration,
+}
+
+impl<T: Additive> Default for Track<T> {
+    fn default() -> Self {
+        Self {
+            samples: Vec::new(),
+            open: Sample { from: Duration::ZERO, to: Duration::ZERO, figures: T::default() },
+            step: FIRST_STEP,
+        }
+    }
+}
+
+impl<T: Additive> Track<T> {
+    /// Takes note of what came until `now`. Reports come now and then: a sample that ended between two of them would have
+    /// too little, so that it ends only where there is something `new`, or where nothing has come for long.
+    pub fn take(&mut self, now: Duration, figures: T, new: bool) {
+        self.open.to = now.max(self.open.from);
+        self.open.figures.add(figures);
+        let length = self.open.to - self.open.from;
+        if length >= self.step && new || length >= self.step * PATIENCE {
+            self.close(self.open.to);
+        }
+    }
+
+    /// Ends the present sample at `now`, whatever its length.
+    pub fn close(&mut self, now: Duration) {
+        self.open.to = now.max(self.open.to);
+        if self.open.to == self.open.from {
+            return;
+        }
+        let next = Sample { from: self.open.to, to: self.open.to, figures: T::default() };
+        self.samples.push(std::mem::replace(&mut self.open, next));
+        if self.samples.len() >= SAMPLES_MAX {
+            self.coarsen();
+        }
+    }
+
+    /// Ends the present sample where something was told last.
+    pub fn end(&mut self) {
+        self.close(self.open.to);
+    }
+
+    /// The samples.
+    pub fn samples(&self) -> &[Sample<T>] {
+        &self.samples
+    }
+
+    fn coarsen(&mut self) {
+        self.step *= 2;
+        let mut all = std::mem::take(&mut self.samples).into_iter();
+        while let Some(mut sample) = all.next() {
+            if let Some(next) = all.next() {
+                sample.to = next.to;
+                sample.figures.add(next.figures);
+            }
+            self.samples.push(sample);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Additive for u64 {
+        fn add(&mut self, next: Self) {
+            *self += next;
+        }
+    }
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn samples_take_at_least_half_a_second_and_follow_each_other() {
+        let mut track = Track::default();
+        (1..=50).for_each(|fifth| track.take(ms(fifth * 200), 2_000_000, true));
+        track.end();
+        let samples = track.samples();
+        assert_eq!((samples.len(), samples.iter().map(|sample| sample.figures).sum()), (17, 100_000_000u64));
+        assert!(samples.iter().all(|sample| (sample.a_second(sample.figures) - 1e7).abs() < 1.0), "{samples:?}");
+        assert!(samples.windows(2).all(|pair| pair[0].to == pair[1].from), "{samples:?}");
+    }
+
+    #[test]
+    fn three_days_take_no_more_memory_than_minutes() {
+        let mut track = Track::default();
+        (1..=3 * 86_400).for_each(|second| track.take(ms(second * 1000), 10, true));
+        let samples = track.samples();
+        assert!((SAMPLES_MAX / 2..SAMPLES_MAX).contains(&samples.len()), "{}", samples.len());
+        assert!(samples.iter().all(|sample| (sample.a_second(sample.figures) - 10.0).abs() < 1e-9));
+        assert!(samples.windows(2).all(|pair| pair[0].to == pair[1].from));
+    }
+
+    #[test]
+    fn a_sample_waits_for_what_is_new_but_not_for_ever() {
+        let mut track = Track::default();
+        track.take(ms(600), 0, false);
+        track.take(ms(1200), 7, true);
+        track.take(ms(3200), 0, false);
+        let ends: Vec<_> = track.samples().iter().map(|sample| (sample.to, sample.figures)).collect();
+        assert_eq!(ends, [(ms(1200), 7), (ms(3200), 0)]);
+        track.end();
+        assert_eq!(track.samples().len(), 2, "nothing is open");
+    }
+}

@@ -1,0 +1,268 @@
+//! The report of one transfer: what came of it, and how it went.
+
+use std::time::Duration;
+
+use haul_engine::error::Outcome;
+use haul_engine::event::{SlowFile, Summary};
+use haul_proto::path::escape;
+use serde_json::Value;
+
+use super::chart::{Chart, LINES_MAX, Line, Marks, Point, Span};
+use super::document::{Block, Document, Table};
+use super::scale::Quantity;
+use super::series::{Met, Moved, Series};
+use super::statistics::{Quartiles, distribution};
+use super::track::Sample;
+use crate::show::{json, summary, units, verdict};
+
+/// What a report of a transfer is made from.
+pub struct Transfer<'a> {
+    /// What was copied to where, as the user named it.
+    pub what: &'a str,
+    /// When it began, for people.
+    pub when: &'a str,
+    /// How it went.
+    pub series: &'a Series,
+    /// What came of it.
+    pub outcome: &'a Outcome,
+    /// What failed, a line each.
+    pub failures: &'a [String],
+}
+
+/// The report.
+pub fn document(transfer: &Transfer<'_>) -> Document {
+    let mut document =
+        Document { title: format!("haul: {}", transfer.what), about: transfer.when.to_owned(), ..Document::default() };
+    document.part("Result", result(transfer.outcome));
+    document.part("Failed", failed(transfer.failures));
+    document.part("Rate", rate(transfer.series));
+    document.part("What limited it", limits(transfer.series));
+    document.part("Connections", connections(transfer.series));
+    document.part("Slowest files", slowest(transfer.outcome));
+    document.part("All figures", figures(transfer.outcome));
+    document
+}
+
+fn result(outcome: &Outcome) -> Vec<Block> {
+    match outcome {
+        Ok(result) => {
+            let facts = summary::facts(result, true);
+            let rows = facts.into_iter().map(|(label, text)| vec![label.to_owned(), text]).collect();
+            vec![Block::Text(summary::headline(result)), Block::Table(Table { columns: Vec::new(), rows })]
+        }
+        Err(error) => {
+            let text = error.to_string();
+            let lines = text.lines().map(str::to_owned).collect();
+            vec![Block::Text("It did not run to its end:".to_owned()), Block::List(lines)]
+        }
+    }
+}
+
+fn failed(failures: &[String]) -> Vec<Block> {
+    if failures.is_empty() { Vec::new() } else { vec![Block::List(failures.to_vec())] }
+}
+
+/// What was moved over time, and how often which rate was reached.
+fn rate(series: &Series) -> Vec<Block> {
+    let begun = series.begun().unwrap_or_default();
+    let moved = series.moved();
+    let rate = |sample: &Sample<Moved>| sample.a_second(sample.figures.bytes);
+    let rates: Vec<f64> = moved.iter().filter(|sample| sample.from >= begun).map(rate).collect();
+    let Some(quartiles) = Quartiles::of(&rates) else { return Vec::new() };
+    let points = moved.iter().map(|sample| Point::new(sample.middle(), rate(sample))).collect();
+    let streams = moved.iter().map(|sample| Point::new(sample.middle(), sample.figures.streams.into())).collect();
+    vec![
+        Block::Text(quartiles.sentence(Quantity::Rate, "time")),
+        Block::Chart(Chart {
+            happened: happened(series),
+            ..over_time("Rate over time", (Quantity::Rate, "rate"), vec![Line::new("all streams", points)])
+        }),
+        Block::Chart(Chart {
+            x: (Quantity::Rate, "rate"),
+            ..over_time(
+                "Which part of the time did not exceed a rate",
+                (Quantity::Share, "part of the time"),
+                vec![Line::new("all streams", distribution(&rates))],
+            )
+        }),
+        Block::Chart(over_time("Streams in use", (Quantity::Count, "streams"), vec![Line::new("streams", streams)])),
+    ]
+}
+
+/// What each connection carried, and what it met with; nothing where there were none.
+fn connections(series: &Series) -> Vec<Block> {
+    let met: Vec<_> = series.met().iter().filter(|sample| sample.figures.sockets.segments > 0).collect();
+    if met.is_empty() {
+        return Vec::new();
+    }
+    let points = |figure: &dyn Fn(&Sample<Met>) -> Option<f64>| {
+        met.iter().filter_map(|sample| Some(Point::new(sample.middle(), figure(sample)?))).collect::<Vec<_>>()
+    };
+    let trips = points(&|sample| sample.figures.round_trip());
+    let shortest = points(&|sample| {
+        let sockets = &sample.figures.sockets;
+        (sockets.looks > 0).then(|| sockets.rtt_min_us as f64 / sockets.looks as f64 / 1e6)
+    });
+    let resent = points(&|sample| Some(sample.a_second(sample.figures.sockets.retransmitted)));
+    vec![
+        Block::Chart(over_time("Rate of each stream", (Quantity::Rate, "rate"), by_stream(series))),
+        Block::Chart(over_time(
+            "Round trips",
+            (Quantity::RoundTrip, "round trip"),
+            vec![
+                Line::new("while it carries data", trips),
+                Line::new("the shortest that the kernel remembers", shortest),
+            ],
+        )),
+        Block::Chart(over_time(
+            "Segments that were sent again",
+            (Quantity::Count, "segments a second"),
+            vec![Line::new("sent again", resent)],
+        )),
+    ]
+}
+
+/// A line for each stream; where these are too many to be told apart, the least, the middle and the most of them.
+fn by_stream(series: &Series) -> Vec<Line> {
+    let count = series.streams().len();
+    let carrying = || series.met().iter().filter(|sample| sample.figures.sockets.acknowledged_bytes > 0);
+    if count <= LINES_MAX {
+        let rate = |at: usize| {
+            let figure = |sample: &Sample<Met>| {
+                Some(Point::new(sample.middle(), sample.a_second(*sample.figures.bytes.get(at)?)))
+            };
+            carrying().filter_map(figure).collect()
+        };
+        let mut streams: Vec<_> = series.streams().iter().copied().zip(0..).collect();
+        streams.sort_unstable();
+        return streams.into_iter().map(|(stream, at)| Line::new(format!("stream {stream}"), rate(at))).collect();
+    }
+    let part = |figure: fn(&Quartiles) -> f64| {
+        let point = |sample: &Sample<Met>| {
+            let rates: Vec<_> =
+                sample.figures.bytes.iter().filter(|bytes| **bytes > 0).map(|bytes| sample.a_second(*bytes)).collect();
+            Some(Point::new(sample.middle(), figure(&Quartiles::of(&rates)?)))
+        };
+        carrying().filter_map(point).collect()
+    };
+    vec![
+        Line::new("the slowest stream", part(|rates| rates.least)),
+        Line::new("the one in the middle", part(|rates| rates.median)),
+        Line::new("the fastest", part(|rates| rates.most)),
+    ]
+}
+
+/// What limited the transfer, from when to when.
+fn limits(series: &Series) -> Vec<Block> {
+    let mut spans: Vec<Span> = Vec::new();
+    for sample in series.moved() {
+        let Some(limit) = sample.figures.limit else { continue };
+        let (name, from, to) = (verdict::words(limit), sample.from.as_secs_f64(), sample.to.as_secs_f64());
+        match spans.last_mut() {
+            Some(last) if last.name == name && (from - last.to).abs() < 1e-9 => last.to = to,
+            _ => spans.push(Span { name: name.to_owned(), from, to }),
+        }
+    }
+    if spans.is_empty() {
+        return Vec::new();
+    }
+    let title = "What limited it, over the last seconds of each moment";
+    let chart = over_time(title, (Quantity::Count, "limited by"), Vec::new());
+    vec![Block::Chart(Chart { marks: Marks::Spans(spans), happened: happened(series), ..chart })]
+}
+
+fn over_time(title: &str, y: (Quantity, &'static str), lines: Vec<Line>) -> Chart {
+    let x = (Quantity::Time, "time since the command began");
+    Chart { title: title.to_owned(), x, y, marks: Marks::Lines(lines), happened: Vec::new() }
+}
+
+fn happened(series: &Series) -> Vec<(f64, String)> {
+    series.happened().iter().map(|(at, what)| (at.as_secs_f64(), what.clone())).collect()
+}
+
+/// The files that took longest.
+fn slowest(outcome: &Outcome) -> Vec<Block> {
+    let Ok(Summary { slowest, .. }) = outcome else { return Vec::new() };
+    if slowest.is_empty() {
+        return Vec::new();
+    }
+    let mut table = Table::new(&["file", "size", "time", "rate"]);
+    table.rows.extend(slowest.iter().map(|SlowFile { path, size, took_us }| {
+        let took = Duration::from_micros(*took_us);
+        vec![escape(path), units::size(*size), units::duration(took), units::rate(units::bytes_per_s(*size, took))]
+    }));
+    vec![
+        Block::Text("From the moment when the first byte was to be written to the final name.".into()),
+        Block::Table(table),
+    ]
+}
+
+/// All that `--json` says in its last line.
+fn figures(outcome: &Outcome) -> Vec<Block> {
+    let mut table = Table::new(&["field", "value"]);
+    flatten("", &json::last(outcome), &mut table.rows);
+    vec![Block::Folded("as --json has them; docs/JSON.md says what they mean".into(), table)]
+}
+
+fn flatten(name: &str, value: &Value, rows: &mut Vec<Vec<String>>) {
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
+                flatten(&name, value, rows);
+            }
+        }
+        Value::Array(values) => {
+            values.iter().enumerate().for_each(|(at, value)| flatten(&format!("{name}[{at}]"), value, rows))
+        }
+        Value::String(text) => rows.push(vec![name.to_owned(), text.clone()]),
+        value => rows.push(vec![name.to_owned(), value.to_string()]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{html, markdown, series};
+    use super::*;
+    use haul_engine::error::Error;
+
+    fn made(outcome: &Outcome) -> Document {
+        let series = series::tests::steady(10);
+        let failures = ["db1: a<b: permission denied".to_owned()];
+        document(&Transfer {
+            what: "run7 to db1:/archive",
+            when: "today",
+            series: &series,
+            outcome,
+            failures: &failures,
+        })
+    }
+
+    #[test]
+    fn a_transfer_has_its_summary_charts_and_all_figures() {
+        let page = html::page(&made(&Ok(summary::tests::example())));
+        assert_eq!(page.matches("<svg class=\"chart\"").count(), 7);
+        for said in [
+            "<h2>Result</h2>",
+            "<td>way</td>",
+            "half of the time from 10.0 MB/s to 10.0 MB/s",
+            "source_cpu_s",
+            "<td>run7/big.db</td><td>4.29 GB</td><td>3.70 s</td><td>1.16 GB/s</td>",
+            "target disk: 3.60 s to 10.0 s",
+            "stream 7",
+            "80.00 ms",
+            "a&lt;b",
+        ] {
+            assert!(page.contains(said), "{said}: {page}");
+        }
+        let text = markdown::page(&made(&Ok(summary::tests::example())));
+        assert!(text.contains("### Rate over time") && text.contains("`█"), "{text}");
+    }
+
+    #[test]
+    fn a_job_that_failed_has_a_report_of_what_there_was() {
+        let page = html::page(&made(&Err(Error::Broken("db1: the connection was lost\nrun it again".into()))));
+        assert!(page.contains("It did not run to its end") && page.contains("<li>run it again</li>"), "{page}");
+        assert!(page.contains("Rate over time") && page.contains("<td>error</td>"));
+    }
+}

@@ -1,0 +1,119 @@
+//! `haul sweep`: the jobs of all runs.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use haul_engine::spec::{Host, Job, Location, NULL_TARGET, Options, Policy, Retries, is_null, names_null};
+use haul_proto::path::escape;
+
+use super::{Ends, Mode, Settings, check_hosts, ends, settings as of_copy};
+use crate::args::UsageError;
+use crate::args::values::Values;
+use crate::sweep::Sweep;
+use crate::sweep::journal::Header;
+use crate::sweep::setting::{DIMENSIONS, settings};
+
+/// Most repetitions.
+const ROUNDS_MAX: u32 = 1000;
+/// What the files are called.
+const OUT: &str = "sweep";
+/// How often progress is looked at.
+const PROGRESS_EVERY: Duration = Duration::from_millis(500);
+
+/// The sweep of `operands`, what is shown of it, and `-t`.
+pub fn sweep(
+    values: &Values,
+    operands: &[OsString],
+    stderr_is_terminal: bool,
+) -> Result<(Sweep, Mode, Option<Duration>), UsageError> {
+    let Ends { sources, target, .. } = ends(values, operands)?;
+    check_hosts(&sources)?;
+    refuse_what_stays(values, &target)?;
+    let rounds = values.number("repeat", 1..=ROUNDS_MAX)?.unwrap_or(1);
+    let settings = settings(values)?;
+    let mut shown = (Mode::Plain, None);
+    let mut jobs = Vec::new();
+    for setting in settings {
+        let Settings { options, access, display, time_limit, .. } =
+            of_copy(&setting.options(values), stderr_is_terminal)?;
+        shown = (display.mode, time_limit);
+        let options = measured(options, &sources, &target, values);
+        // A run that was begun again is no measurement.
+        let access = haul_engine::spec::Access { retries: Retries::NEVER, ..access };
+        let target = Location {
+            path: if is_null(&target.path) { NULL_TARGET.into() } else { target.path.clone() },
+            ..target.clone()
+        };
+        jobs.push((setting, Job { sources: sources.clone(), list: None, target, options, access }));
+    }
+    let runs =
+        (1..=rounds).flat_map(|round| jobs.iter().map(move |(setting, job)| (round, setting.clone(), job.clone())));
+    let sweep = Sweep {
+        runs: runs.collect(),
+        header: header(values, operands),
+        out: out(values)?,
+        report: values.flag("report"),
+        pause: !values.flag("no-pause"),
+    };
+    Ok((sweep, shown.0, shown.1))
+}
+
+/// What a sweep changes of the options of a copy.
+fn measured(options: Options, sources: &[Location], target: &Location, values: &Values) -> Options {
+    let is_here = sources.iter().chain([target]).all(|place| place.host == Host::Local);
+    // Zeros would be compressed to nothing.
+    let is_zeros = sources.iter().any(|source| names_null(source.path.as_os_str()));
+    let compression = if is_zeros && !values.flag("compress") { Policy::Off } else { options.compression };
+    Options {
+        sockets: is_here,
+        compression,
+        resume: false,
+        report_files: false,
+        digest_existing: false,
+        progress_every: PROGRESS_EVERY,
+        ..options
+    }
+}
+
+/// What is copied has to be removed, and a command of the user's own starts a worker and nothing else.
+fn refuse_what_stays(values: &Values, target: &Location) -> Result<(), UsageError> {
+    let stays = target.host != Host::Local && !crate::sweep::is_nowhere(target);
+    if stays && matches!(target.host, Host::Served { .. }) {
+        return Err(UsageError::new("a sweep cannot remove what it has sent to a served directory")
+            .remedy("sweep what is fetched from there: haul sweep haul://... null:"));
+    }
+    match stays && values.flag("target-command") {
+        true => Err(UsageError::new("with -T, a sweep cannot remove what it has copied to that host")
+            .remedy("let ssh reach it (--ssh-option, or ssh's configuration), or give null: as the path there")),
+        false => Ok(()),
+    }
+}
+
+fn out(values: &Values) -> Result<PathBuf, UsageError> {
+    match values.last("out") {
+        Some(name) if name.is_empty() || name.as_bytes().ends_with(b"/") => {
+            Err(UsageError::new("--out: the name of the files is empty").remedy("for example --out results/link7"))
+        }
+        name => Ok(name.map_or_else(|| OUT.into(), PathBuf::from)),
+    }
+}
+
+/// What all runs have in common; where results go, how often, and what is shown of them, is not part of it.
+fn header(values: &Values, operands: &[OsString]) -> Header {
+    const OTHER: [&str; 9] = ["repeat", "out", "report", "no-pause", "json", "quiet", "verbose", "timelimit", "help"];
+    let is_common = |id: &str| !OTHER.contains(&id) && DIMENSIONS.iter().all(|dimension| dimension.id != id);
+    let given = values.given().iter().filter(|(row, _)| is_common(row.id));
+    let mut options: Vec<_> = given
+        .map(|(row, argument)| {
+            let argument = argument.as_ref().map(|word| format!(" {}", escape(word.as_bytes())));
+            format!("{}{}", row.typed(), argument.unwrap_or_default())
+        })
+        .collect();
+    // Their order means nothing.
+    options.sort();
+    let mut shown: Vec<_> = operands.iter().map(|operand| escape(operand.as_bytes())).collect();
+    let target = shown.pop().unwrap_or_default();
+    Header { source: shown.join(" "), target, options: options.join(" ") }
+}

@@ -1,0 +1,88 @@
+//! What a server logs: a line for each client that comes and goes, for people or as JSON.
+
+use haul_engine::serve::{Account, Did, Served};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::units::size;
+
+/// For people.
+pub fn line(served: &Served) -> String {
+    let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
+    match served {
+        Served::Began { peer, directory, key } => {
+            let key = key.map(|key| format!(" with {key}")).unwrap_or_default();
+            format!("{now} {peer} {} connected{key}", name(directory))
+        }
+        Served::Stranger { peer, why, others } => {
+            let others = if *others == 0 { String::new() } else { format!(", and {others} before it") };
+            format!("{now} {peer} not let in: {why}{others}")
+        }
+        Served::Refused { peer, directory, why } => {
+            format!("{now} {peer} {} refused: {}", name(directory), why.lines().next().unwrap_or_default())
+        }
+        Served::Ended { peer, directory, account: Account { did, why }, whole, took } => {
+            let how = if *whole { "done" } else { "not finished" };
+            let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+            let seconds = took.as_secs_f64();
+            let what = match did {
+                Some(Did { what, files, bytes: count, failed, path }) => {
+                    let verb = what.word();
+                    format!("{verb} {path}: {files} files, {}, {failed} failed, ", size(*count))
+                }
+                None => String::new(),
+            };
+            format!("{now} {peer} {} {what}{seconds:.1} s, {how}{why}", name(directory))
+        }
+    }
+}
+
+/// As JSON, one object a line.
+pub fn object(served: &Served) -> String {
+    let at = |event: &str, peer: &std::net::SocketAddr, directory: &str, rest: Value| {
+        let mut object = json!({
+            "event": event,
+            "time": Timestamp::now().to_string(),
+            "peer": peer.to_string(),
+            "directory": directory,
+        });
+        if let (Value::Object(all), Value::Object(rest)) = (&mut object, rest) {
+            all.extend(rest);
+        }
+        object.to_string()
+    };
+    match served {
+        Served::Began { peer, directory, key } => {
+            at("connected", peer, directory, json!({ "key": key.map(|key| key.to_string()) }))
+        }
+        Served::Stranger { peer, why, others } => at("stranger", peer, "", json!({ "reason": why, "others": others })),
+        Served::Refused { peer, directory, why } => at("refused", peer, directory, json!({ "reason": why })),
+        Served::Ended { peer, directory, account: Account { did, why }, whole, took } => {
+            let mut rest = json!({ "seconds": took.as_secs_f64(), "complete": whole, "reason": why });
+            if let (Value::Object(rest), Some(did)) = (&mut rest, did) {
+                rest.insert("direction".into(), did.what.word().into());
+                rest.insert("path".into(), did.path.clone().into());
+                rest.insert("files".into(), did.files.into());
+                rest.insert("bytes".into(), did.bytes.into());
+                rest.insert("failed".into(), did.failed.into());
+            }
+            at("ended", peer, directory, rest)
+        }
+    }
+}
+
+/// That the kernel does not hold the server's workers to their directories, or not in all.
+pub fn unconfined(reason: &str, is_json: bool) -> String {
+    let now = Timestamp::now();
+    match is_json {
+        true => json!({ "event": "unconfined", "time": now.to_string(), "reason": reason }).to_string(),
+        false => {
+            let now = now.strftime("%Y-%m-%dT%H:%M:%SZ");
+            format!("{now} the kernel does not hold this server to its directories, or not in all: {reason}")
+        }
+    }
+}
+
+fn name(directory: &str) -> &str {
+    if directory.is_empty() { "/" } else { directory }
+}

@@ -1,0 +1,242 @@
+//! The file of a standing server: each table is a directory that is served under the table's name.
+//!
+//! ```toml
+//! key = "/etc/haul/serve.key"                 # the server's own; needed where clients have keys
+//!
+//! [incoming]
+//! path = "/srv/incoming"
+//! access = "write-only"                       # or read-only, or both (the default)
+//! secrets = ["/etc/haul/partner.secret"]      # files; each of them opens it
+//! keys = ["haul-public-3f..."]                # so does the private key to each of these
+//! clients = 4                                 # at a time
+//! rate = "50m"                                # bytes a second, from and to each client
+//! size = "100g"                               # in one copy to it
+//! ```
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use haul_engine::serve::{Access, Directory, Known, PrivateKey, PublicKey};
+use haul_proto::path::escape;
+use haul_proto::wire::limits::RATE_MIN;
+use haul_proto::wire::serve::is_directory_name;
+use toml::de::{DeTable, DeValue};
+
+use crate::args::UsageError;
+use crate::args::nearest::nearest;
+use crate::args::size::parse_size;
+use crate::commands::serve::CLIENTS_MAX;
+use crate::resolve::MAX_RATE;
+use crate::secret::{self, Own};
+
+/// What may stand in a table.
+const KEYS: [&str; 7] = ["path", "access", "secrets", "keys", "clients", "rate", "size"];
+/// What names the file with the server's own key.
+const OWN_KEY: &str = "key";
+
+/// What stands in such a file.
+#[derive(Debug)]
+pub struct Standing {
+    /// What is served.
+    pub directories: Vec<Directory>,
+    /// What the server proves itself with.
+    pub key: Option<PrivateKey>,
+}
+
+/// What `file` has.
+pub fn read(file: &OsStr) -> Result<Standing, UsageError> {
+    let shown = escape(file.as_bytes());
+    let in_file = |what: String| UsageError::new(format!("{shown}: {what}"));
+    let text = fs::read_to_string(file).map_err(|error| in_file(error.to_string()))?;
+    let (key, directories) = parse(&text).map_err(in_file)?;
+    if directories.is_empty() {
+        return Err(
+            in_file("it has no directories".into()).remedy("write, for each, [NAME], path = \"...\", secrets = [...]")
+        );
+    }
+    let key = key.map(|file| own_key(&file)).transpose().map_err(in_file)?;
+    let directories = directories.into_iter().map(|directory| complete(directory).map_err(in_file));
+    let directories = directories.collect::<Result<Vec<_>, _>>()?;
+    let has_keys = |directory: &Directory| directory.known.iter().any(|known| matches!(known, Known::Key(_)));
+    match directories.iter().find(|directory| has_keys(directory)) {
+        Some(directory) if key.is_none() => {
+            let what = format!("[{}]: clients with keys know a server by its own, and it has none", directory.name);
+            Err(in_file(what)
+                .remedy("make one with haul serve --new-key FILE, and write key = \"FILE\" above all tables"))
+        }
+        _ => Ok(Standing { directories, key }),
+    }
+}
+
+fn own_key(file: &str) -> Result<PrivateKey, String> {
+    match secret::read(OsStr::new(file)).map_err(|error| error.to_string())? {
+        Own::Key(key) => Ok(key),
+        Own::Secret(_) => Err(format!("key = \"{file}\": this is a secret\nmake a key with haul serve --new-key FILE")),
+    }
+}
+
+/// A directory as it is written.
+#[derive(Debug, PartialEq, Eq)]
+struct Written {
+    name: String,
+    path: PathBuf,
+    access: Access,
+    secrets: Vec<String>,
+    keys: Vec<PublicKey>,
+    clients: Option<usize>,
+    rate: Option<u64>,
+    size: Option<u64>,
+}
+
+/// The name of the file with the server's key, and the directories.
+fn parse(text: &str) -> Result<(Option<String>, Vec<Written>), String> {
+    let all = DeTable::parse(text).map_err(|error| error.to_string().trim_end().to_owned())?.into_inner();
+    let key = all.get(OWN_KEY).and_then(|value| value.get_ref().as_str()).map(str::to_owned);
+    let has_key = key.is_some();
+    let tables = all.iter().filter(|(name, _)| !has_key || name.get_ref() != OWN_KEY);
+    let tables = tables.map(|(name, value)| (&**name.get_ref(), value.get_ref()));
+    let directories = tables.map(|(name, value)| written(name, value).map_err(|why| format!("[{name}]: {why}")));
+    Ok((key, directories.collect::<Result<_, _>>()?))
+}
+
+fn written(name: &str, value: &DeValue<'_>) -> Result<Written, String> {
+    if name.is_empty() || !is_directory_name(name) {
+        return Err("a name has letters, digits, '.', '_' and '-', at most 64, and does not begin with '.'".into());
+    }
+    let table = value.as_table().ok_or("this is no table")?;
+    if let Some(unknown) = table.keys().map(|key| &**key.get_ref()).find(|key| !KEYS.contains(key)) {
+        let meant = nearest(unknown, &KEYS).map(|key| format!("\ndid you mean {key}?"));
+        return Err(format!("there is no key {unknown}{}", meant.unwrap_or_default()));
+    }
+    let text = |key: &str| match table.get(key) {
+        None => Ok(None),
+        Some(value) => value.get_ref().as_str().map(Some).ok_or_else(|| format!("{key} needs a text in quotes")),
+    };
+    let access = match text("access")? {
+        None => Access::Both,
+        Some(word) => Access::from_word(word).ok_or("access is read-only, write-only or both")?,
+    };
+    let path = PathBuf::from(text("path")?.ok_or("its path is missing")?);
+    let list = |key: &str| match table.get(key) {
+        None => Ok(Vec::new()),
+        Some(value) => {
+            let text = |text: &toml::Spanned<DeValue<'_>>| text.get_ref().as_str().map(str::to_owned);
+            let texts = value.get_ref().as_array().map(|list| list.iter().map(text).collect());
+            texts.flatten().ok_or_else(|| format!("{key} needs a list of texts in quotes"))
+        }
+    };
+    let (secrets, keys) = (list("secrets")?, list("keys")?);
+    if secrets.is_empty() && keys.is_empty() {
+        return Err(
+            "nobody could open it\nwrite secrets = [\"/etc/haul/partner.secret\"], or keys = [\"haul-public-...\"]"
+                .into(),
+        );
+    }
+    let keys = keys.iter().map(|text| PublicKey::parse(text).ok_or_else(|| format!("{text}: no public key")));
+    let clients = table.get("clients").map(|value| {
+        let number = value.get_ref().as_integer().and_then(|number| number.as_str().parse::<u32>().ok());
+        let number =
+            number.filter(|number| (1..=CLIENTS_MAX).contains(number)).and_then(|number| number.try_into().ok());
+        number.ok_or_else(|| format!("clients needs a number from 1 to {CLIENTS_MAX}"))
+    });
+    let bytes = |key: &str, range: std::ops::RangeInclusive<u64>| {
+        let number = text(key)?.map(|text| parse_size(text).ok().filter(|number| range.contains(number)));
+        number.map(|number| number.ok_or_else(|| format!("{key} needs a size in quotes, such as \"50m\""))).transpose()
+    };
+    Ok(Written {
+        name: name.to_owned(),
+        path,
+        access,
+        secrets,
+        keys: keys.collect::<Result<_, _>>()?,
+        clients: clients.transpose()?,
+        rate: bytes("rate", RATE_MIN..=MAX_RATE)?,
+        size: bytes("size", 1..=u64::MAX - 1)?,
+    })
+}
+
+/// Looks at what is written: the directory is there, and so are the secrets.
+fn complete(written: Written) -> Result<Directory, String> {
+    let Written { name, path, access, secrets, keys, clients, rate, size } = written;
+    let in_table = |why: String| format!("[{name}]: {why}");
+    let path = absolute(&path).map_err(in_table)?;
+    let secrets = secrets.iter().map(|file| match secret::read(OsStr::new(file)) {
+        Ok(Own::Secret(secret)) => Ok(Known::Secret(secret)),
+        Ok(Own::Key(_)) => {
+            Err(in_table(format!("{file}: a private key is its owner's alone\nwrite the public one into keys")))
+        }
+        Err(error) => Err(in_table(error.to_string())),
+    });
+    let known = secrets.chain(keys.into_iter().map(|key| Ok(Known::Key(key)))).collect::<Result<_, _>>()?;
+    Ok(Directory { name, path, access, known, clients_max: clients, rate, size })
+}
+
+/// A directory as a server has it.
+pub fn absolute(path: &Path) -> Result<PathBuf, String> {
+    let shown = escape(path.as_os_str().as_bytes());
+    match fs::canonicalize(path) {
+        Ok(path) if path.is_dir() => Ok(path),
+        Ok(_) => Err(format!("{shown}: not a directory\nhaul serve serves a directory with all that is in it")),
+        Err(error) => Err(format!("{shown}: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_table_is_a_directory() {
+        let text = "[in]\npath = \"/srv/in\"\naccess = \"write-only\"\nsecrets = [\"a\", \"b\"]\n\n[pub]\npath = \"p\"\nsecrets = [\"c\"]\n";
+        let (own, directories) = parse(text).unwrap();
+        assert_eq!(own, None);
+        assert_eq!(
+            directories[0],
+            Written {
+                name: "in".into(),
+                path: "/srv/in".into(),
+                access: Access::WriteOnly,
+                secrets: vec!["a".into(), "b".into()],
+                keys: Vec::new(),
+                clients: None,
+                rate: None,
+                size: None,
+            }
+        );
+        assert_eq!((directories[1].name.as_str(), directories[1].access), ("pub", Access::Both));
+    }
+
+    #[test]
+    fn limits_and_keys_are_read() {
+        let key = PublicKey::parse(&format!("haul-public-{}", "0a".repeat(32))).unwrap();
+        let text =
+            format!("key = \"own\"\n[in]\npath = \"p\"\nkeys = [\"{key}\"]\nclients = 2\nrate = \"5m\"\nsize = \"1g\"");
+        let (own, directories) = parse(&text).unwrap();
+        let [Written { keys, clients, rate, size, .. }] = &directories[..] else { panic!("{directories:?}") };
+        assert_eq!((own.as_deref(), &keys[..], *clients), (Some("own"), &[key][..], Some(2)));
+        assert_eq!((*rate, *size), (Some(5 << 20), Some(1 << 30)));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, said) in [
+            ("[in]\npaht = \"x\"", "did you mean path?"),
+            ("[in]\nsecrets = [\"a\"]", "its path is missing"),
+            ("[in]\npath = \"x\"", "nobody could open it"),
+            ("[in]\npath = \"x\"\nsecrets = \"a\"", "secrets needs a list"),
+            ("[in]\npath = \"x\"\nkeys = [\"a\"]", "no public key"),
+            ("[in]\npath = \"x\"\nsecrets = [\"a\"]\nclients = 0", "from 1 to 1024"),
+            ("[in]\npath = \"x\"\nsecrets = [\"a\"]\nrate = \"1\"", "rate needs a size"),
+            ("[in]\npath = \"x\"\nsecrets = [\"a\"]\nsize = 5", "size needs a text"),
+            ("[in]\npath = \"x\"\naccess = \"w\"\nsecrets = [\"a\"]", "read-only, write-only or both"),
+            ("[\"../x\"]\npath = \"x\"", "a name has letters"),
+            ("in = 3", "no table"),
+            ("[in\n", "line 1"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(said), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! What is recorded of a run. One table: the columns of the CSV and the fields of the JSON are made from it.
+
+use std::time::Duration;
+
+use haul_engine::event::{Summary, Way};
+use haul_engine::spec::{Host, Job, is_null, names_null};
+use serde_json::{Map, Value, json};
+
+use super::setting::{COUNT, DIMENSIONS, Setting};
+use crate::report::series::Series;
+use crate::show::units::bytes_per_s;
+
+/// A run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// Which of the repetitions it belongs to, from 1.
+    pub round: u32,
+    /// With which setting.
+    pub setting: Setting,
+    /// When it began, in seconds since 1970.
+    pub began: f64,
+    /// What limited it, as `--json` names it; empty where that is not known.
+    pub limited_by: String,
+    /// What came of it, or why nothing did.
+    pub result: Result<Figures, String>,
+}
+
+/// A figure: what it is called, and how it is read from and written to others.
+struct Field {
+    name: &'static str,
+    get: fn(&Figures) -> f64,
+    set: fn(&mut Figures, f64),
+}
+
+macro_rules! figures {
+    ($($(#[$about:meta])* $name:ident,)*) => {
+        /// The figures of a run. What is not known is not a number.
+        #[derive(Debug, Clone, Copy, PartialEq)]
+        pub struct Figures { $($(#[$about])* pub $name: f64,)* }
+
+        const FIELDS: &[Field] = &[$(Field {
+            name: stringify!($name),
+            get: |figures| figures.$name,
+            set: |figures, value| figures.$name = value,
+        },)*];
+
+        impl Default for Figures {
+            fn default() -> Self {
+                Self { $($name: f64::NAN,)* }
+            }
+        }
+    };
+}
+
+figures! {
+    /// Bytes that were copied.
+    bytes,
+    /// Time of the whole command: logins, finding a way, the copy.
+    real_s,
+    /// From the moment when data streams were up to the end.
+    data_s,
+    /// [`Self::bytes`] in [`Self::data_s`].
+    bytes_per_s,
+    /// Time that the programs at both ends computed themselves.
+    user_s,
+    /// Time that the systems at both ends computed for them.
+    system_s,
+    /// The same of the source alone, user and system.
+    source_cpu_s,
+    /// The same of the target alone.
+    target_cpu_s,
+    /// The shortest round trip that the kernel saw: before there was a queue.
+    rtt_unloaded_s,
+    /// The mean round trip while the data flowed.
+    rtt_loaded_s,
+    /// Segments sent.
+    segments,
+    /// Of these, those that were sent again.
+    retransmitted,
+    /// Streams in use at the end.
+    streams_used,
+    /// Bytes that went past the source's page cache.
+    source_direct_bytes,
+    /// Bytes that went past the target's.
+    target_direct_bytes,
+    /// Bytes on the wire.
+    bytes_on_wire,
+    /// Bytes that were not copied but shared.
+    cloned_bytes,
+    /// 1 where all was on the target's disk at the end, 0 where not.
+    durable,
+}
+
+/// What stands before the figures.
+const BEFORE: [&str; 2] = ["round", "began"];
+/// What stands behind them.
+const LIMITED_BY: &str = "limited_by";
+const FAILURE: &str = "failure";
+
+/// Names of all columns.
+pub fn columns() -> Vec<&'static str> {
+    let dimensions = DIMENSIONS.iter().map(|dimension| dimension.name);
+    BEFORE
+        .into_iter()
+        .chain(dimensions)
+        .chain(FIELDS.iter().map(|field| field.name))
+        .chain([LIMITED_BY, FAILURE])
+        .collect()
+}
+
+impl Figures {
+    /// From what a job said at its end, and while it ran.
+    pub fn of(summary: &Summary, series: &Series) -> Self {
+        let real = summary.elapsed;
+        let data = real.saturating_sub(series.begun().unwrap_or_default());
+        let seconds = |time: Duration| time.as_secs_f64();
+        let system = summary.source_system + summary.target_system;
+        let cpu = summary.source_cpu + summary.target_cpu;
+        let is_tcp = summary.path.segments > 0;
+        let of_path = |figure: u64| if is_tcp { figure as f64 } else { f64::NAN };
+        Self {
+            bytes: summary.bytes as f64,
+            real_s: seconds(real),
+            data_s: seconds(data),
+            bytes_per_s: bytes_per_s(summary.bytes, data),
+            user_s: seconds(cpu.saturating_sub(system)),
+            system_s: seconds(system),
+            source_cpu_s: seconds(summary.source_cpu),
+            target_cpu_s: seconds(summary.target_cpu),
+            rtt_loaded_s: series.round_trip().unwrap_or(f64::NAN),
+            rtt_unloaded_s: of_path(summary.path.round_trip_us) / 1e6,
+            segments: of_path(summary.path.segments),
+            retransmitted: of_path(summary.path.retransmitted),
+            streams_used: summary.streams.into(),
+            source_direct_bytes: summary.source_direct_bytes as f64,
+            target_direct_bytes: summary.target_direct_bytes as f64,
+            bytes_on_wire: summary.bytes_on_wire as f64,
+            cloned_bytes: summary.cloned_bytes as f64,
+            durable: f64::from(u8::from(summary.durable)),
+        }
+    }
+
+    fn cells(&self) -> impl Iterator<Item = String> {
+        let cell = |value: f64| if value.is_nan() { String::new() } else { value.to_string() };
+        FIELDS.iter().map(move |field| cell((field.get)(self)))
+    }
+}
+
+impl Run {
+    /// The cells of its row.
+    pub fn cells(&self) -> Vec<String> {
+        let mut cells = vec![self.round.to_string(), format!("{:.3}", self.began)];
+        cells.extend(self.setting.0.iter().cloned());
+        match &self.result {
+            Ok(figures) => cells.extend(figures.cells().chain([self.limited_by.clone(), String::new()])),
+            Err(why) => {
+                cells.extend(FIELDS.iter().map(|_| String::new()).chain([self.limited_by.clone(), one_line(why)]))
+            }
+        }
+        cells
+    }
+
+    /// What a row says; `None` if it says nothing of the kind.
+    pub fn of_cells(cells: &[String]) -> Option<Self> {
+        let (before, rest) = cells.split_at_checked(BEFORE.len())?;
+        let (words, rest) = rest.split_at_checked(COUNT)?;
+        let (figures, last) = rest.split_at_checked(FIELDS.len())?;
+        let ([round, began], [limited_by, failure]) = (before, last) else { return None };
+        let result = match failure.as_str() {
+            "" => {
+                let mut read = Figures::default();
+                for (field, cell) in FIELDS.iter().zip(figures).filter(|(_, cell)| !cell.is_empty()) {
+                    (field.set)(&mut read, cell.parse().ok().filter(|value: &f64| value.is_finite())?);
+                }
+                Ok(read)
+            }
+            why => Err(why.to_owned()),
+        };
+        let setting = Setting(words.to_vec().try_into().ok()?);
+        let limited_by = limited_by.clone();
+        Some(Self { round: round.parse().ok()?, setting, began: began.parse().ok()?, limited_by, result })
+    }
+
+    /// As an object.
+    pub fn json(&self) -> Map<String, Value> {
+        let mut object = Map::new();
+        object.insert("round".into(), self.round.into());
+        object.insert("began".into(), json!(self.began));
+        for (dimension, word) in DIMENSIONS.iter().zip(&self.setting.0) {
+            object.insert(dimension.name.into(), word.as_str().into());
+        }
+        if let Ok(figures) = &self.result {
+            // What is no number is null there.
+            object.extend(FIELDS.iter().map(|field| (field.name.to_owned(), json!((field.get)(figures)))));
+        }
+        let limit = Some(self.limited_by.as_str()).filter(|limit| !limit.is_empty());
+        object.insert(LIMITED_BY.into(), json!(limit));
+        object.insert(FAILURE.into(), self.result.as_ref().err().map_or(Value::Null, |why| one_line(why).into()));
+        object
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.lines().collect::<Vec<_>>().join("; ")
+}
+
+/// What makes figures look better than the hardware is: caches, and what was not done at all.
+pub fn flattery(job: &Job, way: Option<&Way>, runs: &[Run]) -> Vec<String> {
+    let figures: Vec<&Figures> = runs.iter().filter_map(|run| run.result.as_ref().ok()).collect();
+    let any = |is: &dyn Fn(&Figures) -> bool| figures.iter().any(|figures| is(figures));
+    let reads = job.sources.iter().any(|source| !names_null(source.path.as_os_str()));
+    let writes = !is_null(&job.target.path) && job.target.path.as_os_str() != haul_engine::spec::NULL_TARGET;
+    let mut said = Vec::new();
+    if reads && any(&|run| run.source_direct_bytes < run.bytes / 2.0) {
+        said.push("the source was read through its page cache: after the first run it may have come from memory; -u s reads the disk");
+    }
+    if writes && any(&|run| run.durable < 0.5) {
+        said.push("not all that was copied was on the target's disk at the end (--fsync, or a file system in memory): these rates are memory's");
+    }
+    if !writes {
+        said.push("nothing was written: the target is null");
+    }
+    if any(&|run| run.cloned_bytes > 0.0) {
+        said.push("blocks were shared and not copied (reflink)");
+    }
+    if any(&|run| run.bytes_on_wire > 0.0 && run.bytes_on_wire < run.bytes * 0.9) {
+        said.push("the data was compressed on its way: with other data, or -c off, rates are others");
+    }
+    if matches!(way, Some(Way::Tcp { .. }))
+        && job.target.host == Host::Local
+        && job.sources.iter().all(|source| source.host == Host::Local)
+    {
+        said.push("both ends are on this machine: there is no network between them, and they share its processors");
+    }
+    said.into_iter().map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use haul_engine::spec::{Access, Location, Options};
+
+    /// A run with a setting and a rate.
+    pub fn run(round: u32, window: &str, streams: &str, bytes_per_s: f64) -> Run {
+        let auto = || "auto".to_owned();
+        let setting = Setting([window.into(), streams.into(), auto(), auto(), auto(), auto()]);
+        let figures = Figures {
+            bytes: 1e9,
+            real_s: 1e9 / bytes_per_s + 0.3,
+            data_s: 1e9 / bytes_per_s,
+            bytes_per_s,
+            user_s: 0.5,
+            system_s: 0.25,
+            ..Figures::default()
+        };
+        Run { round, setting, began: 1.8e9 + f64::from(round), limited_by: "link".into(), result: Ok(figures) }
+    }
+
+    #[test]
+    fn a_run_is_read_from_its_row_as_it_was() {
+        let good = run(2, "64k", "8", 117e6);
+        let again = Run::of_cells(&good.cells()).unwrap();
+        assert_eq!(format!("{again:?}"), format!("{good:?}"));
+        assert_eq!(good.cells().len(), columns().len());
+        let failed = Run { result: Err("db1: gone\nrun it again".into()), ..run(1, "8k", "1", 1.0) };
+        assert_eq!(Run::of_cells(&failed.cells()).unwrap().result, Err("db1: gone; run it again".to_owned()));
+    }
+
+    #[test]
+    fn rows_that_are_none_are_not_believed() {
+        let good = run(1, "64k", "8", 117e6).cells();
+        assert!(Run::of_cells(&good[..good.len() - 1]).is_none(), "too short");
+        assert!(Run::of_cells(&[good.clone(), vec![String::new()]].concat()).is_none(), "too long");
+        for (at, text) in [(0, "-1"), (0, "x"), (1, ""), (8, "inf"), (8, "1e")] {
+            let mut row = good.clone();
+            row[at] = text.into();
+            assert!(Run::of_cells(&row).is_none(), "{at} {text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_null_in_json() {
+        let object = run(1, "64k", "8", 117e6).json();
+        assert_eq!((object["window"].as_str(), object["bytes_per_s"].as_f64()), (Some("64k"), Some(117e6)));
+        assert!(object["rtt_loaded_s"].is_null() && object["failure"].is_null());
+    }
+
+    #[test]
+    fn caches_that_flatter_are_named() {
+        let job = |source: &str, target: &str| Job {
+            list: None,
+            sources: vec![Location { host: Host::Local, path: source.into() }],
+            target: Location { host: Host::Remote { user: None, name: "db1".into() }, path: target.into() },
+            options: Options::default(),
+            access: Access::default(),
+        };
+        let run_with = |direct: f64, durable: f64| {
+            let mut run = run(1, "8k", "1", 1e8);
+            run.result = run.result.map(|figures| Figures {
+                source_direct_bytes: direct,
+                durable,
+                cloned_bytes: 0.0,
+                bytes_on_wire: 1e9,
+                ..figures
+            });
+            [run]
+        };
+        let said = |source, target, direct, durable| {
+            flattery(&job(source, target), None, &run_with(direct, durable)).join("\n")
+        };
+        assert_eq!(said("/data", "/archive", 1e9, 1.0), "");
+        assert!(said("/data", "/archive", 0.0, 1.0).contains("page cache"));
+        assert!(said("/data", "/archive", 1e9, 0.0).contains("--fsync"));
+        assert_eq!(said("null:1g", "null:", 0.0, 0.0), "nothing was written: the target is null");
+    }
+}

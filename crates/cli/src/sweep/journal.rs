@@ -1,0 +1,263 @@
+//! NAME.csv: the runs of a sweep, a line each, written when each is over. It is also what a sweep that was stopped goes on
+//! from: runs that are in it are not made again. Its first lines say of which sweep it is.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+use haul_proto::path::escape;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use super::figures::{Run, columns};
+use super::setting::Setting;
+
+const FIRST: &str = "# haul sweep 1";
+/// Longer ones are none of haul's.
+const BYTES_MAX: u64 = 64 << 20;
+
+/// Of which sweep it is: what may not change from one call to the next. Lists may grow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    /// The source as typed, escaped.
+    pub source: String,
+    /// The target as typed, escaped.
+    pub target: String,
+    /// Options that all runs have in common, as typed, escaped.
+    pub options: String,
+}
+
+/// The file.
+pub struct Journal {
+    file: File,
+    runs: Vec<Run>,
+    number: u64,
+    is_resumed: bool,
+}
+
+impl Journal {
+    /// Opens `path`, or begins it. The error says what is wrong, in lines for people.
+    pub fn open(path: &Path, header: &Header) -> Result<Self, String> {
+        let shown = escape(path.as_os_str().as_encoded_bytes());
+        let cannot = |error: io::Error| format!("{shown}: {error}");
+        let file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(cannot)?;
+        if let Err(Errno::AGAIN) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            return Err(format!("{shown}: another haul sweep is writing it at this moment"));
+        }
+        let size = file.metadata().map_err(cannot)?.len();
+        if size > BYTES_MAX {
+            return Err(format!("{shown}: this is no record of a sweep\nname another one with --out"));
+        }
+        let text = fs::read_to_string(path).map_err(cannot)?;
+        let mut journal = Self { file, runs: Vec::new(), number: 0, is_resumed: false };
+        if FIRST.starts_with(&text) {
+            journal.file.set_len(0).and_then(|()| journal.begin(header)).map_err(cannot)?;
+            return Ok(journal);
+        }
+        // What a killed run left half written is not there.
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        journal.read(&text[..whole], header).map_err(|why| format!("{shown}: {why}"))?;
+        journal.file.set_len(whole as u64).map_err(cannot)?;
+        journal.is_resumed = true;
+        Ok(journal)
+    }
+
+    fn begin(&mut self, header: &Header) -> io::Result<()> {
+        let mut number = [0; 8];
+        rustix::rand::getrandom(&mut number, rustix::rand::GetRandomFlags::empty())?;
+        self.number = u64::from_ne_bytes(number);
+        let Header { source, target, options } = header;
+        let columns = columns().join(",");
+        let number = self.number;
+        let text = format!(
+            "{FIRST}\n# source {source}\n# target {target}\n# options {options}\n# number {number:016x}\n{columns}\n"
+        );
+        self.file.write_all(text.as_bytes())
+    }
+
+    fn read(&mut self, text: &str, header: &Header) -> Result<(), String> {
+        const OTHER: &str = "name another record with --out, or move this one away";
+        let mut lines = text.lines();
+        if lines.next() != Some(FIRST) {
+            return Err(format!("this is no record of a sweep\n{OTHER}"));
+        }
+        let expected = [("source", &header.source), ("target", &header.target), ("options", &header.options)];
+        for (what, wanted) in expected {
+            let there = lines.next().and_then(|line| line.strip_prefix(&format!("# {what} "))).unwrap_or_default();
+            if there != wanted {
+                let [there, wanted] = [there, wanted].map(|text| if text.is_empty() { "nothing" } else { text });
+                return Err(format!("this is another sweep's: its {what} is {there}, and not {wanted}\n{OTHER}"));
+            }
+        }
+        let number = lines.next().and_then(|line| u64::from_str_radix(line.strip_prefix("# number ")?, 16).ok());
+        self.number = number.ok_or_else(|| format!("its number cannot be read\n{OTHER}"))?;
+        if lines.next() != Some(&columns().join(",")) {
+            return Err(format!("another version of haul wrote it\n{OTHER}"));
+        }
+        for (at, line) in lines.enumerate() {
+            let run = cells(line).and_then(|cells| Run::of_cells(&cells));
+            self.runs.push(run.ok_or_else(|| format!("line {} cannot be read\n{OTHER}", at + 7))?);
+        }
+        Ok(())
+    }
+
+    /// Adds a run.
+    pub fn add(&mut self, run: Run) -> io::Result<()> {
+        let cells: Vec<_> = run.cells().iter().map(|cell| quoted(cell)).collect();
+        self.file.write_all(format!("{}\n", cells.join(",")).as_bytes())?;
+        self.file.sync_data()?;
+        self.runs.push(run);
+        Ok(())
+    }
+
+    /// All runs that were made.
+    pub fn runs(&self) -> &[Run] {
+        &self.runs
+    }
+
+    /// Whether a run was made already.
+    pub fn has(&self, round: u32, setting: &Setting) -> bool {
+        self.runs.iter().any(|run| run.round == round && run.setting == *setting)
+    }
+
+    /// Whether it was there already: an earlier call may have been killed.
+    pub fn is_resumed(&self) -> bool {
+        self.is_resumed
+    }
+
+    /// A number that no other sweep has.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+/// A cell as CSV has it (RFC 4180). There are no line feeds in it.
+fn quoted(cell: &str) -> String {
+    let cell = cell.replace(['\n', '\r'], " ");
+    match cell.contains([',', '"']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell,
+    }
+}
+
+/// The cells of a line; `None` where a quote is not closed or stands where none may be.
+fn cells(line: &str) -> Option<Vec<String>> {
+    let mut cells = Vec::new();
+    let mut rest = line;
+    loop {
+        let (cell, after) = match rest.strip_prefix('"') {
+            Some(inside) => quoted_cell(inside)?,
+            None => {
+                let end = rest.find(',').unwrap_or(rest.len());
+                (rest[..end].to_owned(), &rest[end..])
+            }
+        };
+        cells.push(cell);
+        match after.strip_prefix(',') {
+            Some(next) => rest = next,
+            None => return after.is_empty().then_some(cells),
+        }
+    }
+}
+
+/// A cell whose opening quote is gone, and what follows its closing one.
+fn quoted_cell(inside: &str) -> Option<(String, &str)> {
+    let mut cell = String::new();
+    let mut rest = inside;
+    loop {
+        let (piece, after) = rest.split_once('"')?;
+        cell.push_str(piece);
+        match after.strip_prefix('"') {
+            Some(more) => {
+                cell.push('"');
+                rest = more;
+            }
+            None => return Some((cell, after)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::figures::tests::run;
+    use super::*;
+
+    fn header() -> Header {
+        Header { source: "null:1g".into(), target: "db1:null:".into(), options: "-i key".into() }
+    }
+
+    fn failed() -> Run {
+        Run { result: Err("db1: \"no\", it said".into()), ..run(1, "8k", "2", 1.0) }
+    }
+
+    #[test]
+    fn what_was_written_is_read_again_and_not_made_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("sweep.csv");
+        let mut journal = Journal::open(&path, &header()).unwrap();
+        let number = journal.number();
+        [run(1, "8k", "1", 1e8), failed()].into_iter().for_each(|run| journal.add(run).unwrap());
+        drop(journal);
+        let journal = Journal::open(&path, &header()).unwrap();
+        assert_eq!(format!("{:?}", journal.runs()), format!("{:?}", [run(1, "8k", "1", 1e8), failed()]));
+        assert_eq!(journal.number(), number);
+        let of = |round, streams| journal.has(round, &run(round, "8k", streams, 1.0).setting);
+        assert!(of(1, "1") && of(1, "2") && !of(2, "1") && !of(1, "3"));
+    }
+
+    #[test]
+    fn half_a_line_is_cut_off() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("sweep.csv");
+        let mut journal = Journal::open(&path, &header()).unwrap();
+        journal.add(run(1, "8k", "1", 1e8)).unwrap();
+        drop(journal);
+        let whole = fs::read_to_string(&path).unwrap();
+        fs::write(&path, format!("{whole}1,17")).unwrap();
+        let mut journal = Journal::open(&path, &header()).unwrap();
+        assert_eq!(journal.runs().len(), 1);
+        journal.add(run(1, "8k", "2", 1e8)).unwrap();
+        drop(journal);
+        assert_eq!(Journal::open(&path, &header()).unwrap().runs().len(), 2);
+        fs::write(&path, "# haul sw").unwrap();
+        assert_eq!(Journal::open(&path, &header()).unwrap().runs().len(), 0, "it was never begun");
+    }
+
+    #[test]
+    fn the_record_of_another_sweep_is_refused_and_stays_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("sweep.csv");
+        Journal::open(&path, &header()).unwrap().add(run(1, "8k", "1", 1e8)).unwrap();
+        let before = fs::read(&path).unwrap();
+        let refused = |header: &Header| Journal::open(&path, header).err().unwrap();
+        let said = refused(&Header { target: "db2:null:".into(), ..header() });
+        assert!(said.contains("another sweep's: its target is db1:null:, and not db2:null:"), "{said}");
+        let said = refused(&Header { options: String::new(), ..header() });
+        assert!(said.contains("its options is -i key, and not nothing") && said.contains("--out"), "{said}");
+        assert_eq!(fs::read(&path).unwrap(), before);
+        for other in ["name,size\n1,2\n", "# haul sweep 2\n", "one line"] {
+            fs::write(&path, other).unwrap();
+            assert!(refused(&header()).contains("no record of a sweep"));
+            assert_eq!(fs::read_to_string(&path).unwrap(), other);
+        }
+    }
+
+    #[test]
+    fn two_sweeps_do_not_write_one_record() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("sweep.csv");
+        let _first = Journal::open(&path, &header()).unwrap();
+        assert!(Journal::open(&path, &header()).err().unwrap().contains("another haul sweep"));
+    }
+
+    #[test]
+    fn cells_of_any_content_come_back() {
+        for row in [vec!["a", "", "b,c", "\"", "\"\",", " x "], vec![""], vec!["", ""]] {
+            let line = row.iter().map(|cell| quoted(cell)).collect::<Vec<_>>().join(",");
+            assert_eq!(cells(&line).unwrap(), row, "{line}");
+        }
+        for odd in ["\"a", "\"a\"b", "\"a\"\""] {
+            assert_eq!(cells(odd), None, "{odd}");
+        }
+    }
+}

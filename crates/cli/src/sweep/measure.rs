@@ -1,0 +1,133 @@
+//! One run: the copy, its figures, and nothing left of what it made.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use haul_engine::cancel::Cancel;
+use haul_engine::event::{Event, Observer, Way};
+use haul_engine::rate::RateHandle;
+use haul_engine::scratch::Scratch;
+use haul_engine::spec::{Job, Location, NULL_TARGET, Program, is_null};
+use haul_proto::path::escape;
+
+use super::figures::{Figures, Run};
+use super::setting::Setting;
+use crate::report::series::Series;
+use crate::signals::Watch;
+
+/// What runs need.
+pub struct Bench<'a> {
+    /// What workers are started from.
+    pub program: Program,
+    /// Tells of signals.
+    pub watch: &'a Watch,
+    /// For SIGUSR1 and SIGUSR2.
+    pub rate: &'a RateHandle,
+}
+
+/// What came of a run.
+pub struct Measured {
+    /// The run; `None` where it was stopped.
+    pub run: Option<Run>,
+    /// How data travelled.
+    pub way: Option<Way>,
+    /// What it made could not be removed: a line for people.
+    pub leftover: Option<String>,
+}
+
+impl Bench<'_> {
+    /// Removes what an earlier call left that was killed in a run. The error is for people.
+    pub fn clear(&self, job: &Job, number: u64) -> Result<(), String> {
+        placed(job, number).and_then(|(_, scratch)| scratch).map_or(Ok(()), |scratch| scratch.remove(&job.access))
+    }
+
+    /// Makes the run. `number` is that of the sweep.
+    pub fn measure(&self, round: u32, setting: &Setting, job: &Job, number: u64, cancel: &Cancel) -> Measured {
+        let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let Some((job, scratch)) = placed(job, number) else {
+            let why =
+                format!("{}: a sweep cannot use such a path", escape(job.target.path.as_os_str().as_encoded_bytes()));
+            let run = Run { round, setting: setting.clone(), began, limited_by: String::new(), result: Err(why) };
+            return Measured { run: Some(run), way: None, leftover: None };
+        };
+        let mut witness = Witness { begun: Instant::now(), series: Series::default(), failure: None };
+        let outcome = self
+            .watch
+            .during(|| haul_engine::copy::run(job.clone(), self.program.clone(), cancel, self.rate, &mut witness));
+        let leftover = scratch.and_then(|scratch| scratch.remove(&job.access).err());
+        witness.series.end();
+        let way = outcome.as_ref().ok().map(|summary| summary.way.clone());
+        let limited_by =
+            outcome.as_ref().ok().and_then(|summary| Some(summary.verdict.as_ref()?.limit.id().to_owned()));
+        let limited_by = limited_by.unwrap_or_default();
+        let result = match (outcome, witness.failure) {
+            (Err(_), _) if cancel.is_cancelled() => return Measured { run: None, way, leftover },
+            (Err(error), _) => Err(error.to_string()),
+            (Ok(_), Some(failure)) => Err(failure),
+            (Ok(summary), None) => Ok(Figures::of(&summary, &witness.series)),
+        };
+        let run = Run { round, setting: setting.clone(), began, limited_by, result };
+        Measured { run: Some(run), way, leftover }
+    }
+}
+
+/// Whether nothing that is copied there stays.
+pub fn is_nowhere(target: &Location) -> bool {
+    is_null(&target.path) || target.path.as_os_str() == NULL_TARGET
+}
+
+/// The job with a directory of its own as the target, unless that is null. `None` where that cannot be.
+fn placed(job: &Job, number: u64) -> Option<(Job, Option<Scratch>)> {
+    if is_nowhere(&job.target) {
+        return Some((job.clone(), None));
+    }
+    let scratch = Scratch::below(&job.target, number)?;
+    let mut job = Job { target: scratch.location().clone(), ..job.clone() };
+    job.options.make_directory = true;
+    Some((job, Some(scratch)))
+}
+
+/// Watches a run.
+struct Witness {
+    begun: Instant,
+    series: Series,
+    /// The first thing that failed.
+    failure: Option<String>,
+}
+
+impl Observer for Witness {
+    fn event(&mut self, event: &Event) {
+        self.series.event(self.begun.elapsed(), event);
+        if let (Event::FileFailed { path, host, message }, None) = (event, &self.failure) {
+            self.failure = Some(format!("{host}: {}: {message}", escape(path)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use haul_engine::spec::{Access, Host, Options};
+
+    fn job(target: &str) -> Job {
+        let here = |path: &str| Location { host: Host::Local, path: path.into() };
+        Job {
+            sources: vec![here("a")],
+            list: None,
+            target: here(target),
+            options: Options::default(),
+            access: Access::default(),
+        }
+    }
+
+    #[test]
+    fn what_is_written_goes_into_a_directory_of_its_own() {
+        let (placed_job, scratch) = placed(&job("/archive"), 7).unwrap();
+        assert_eq!(placed_job.target.path.to_str(), Some("/archive/haul-sweep-0000000000000007"));
+        assert!(placed_job.options.make_directory && scratch.is_some());
+        for nowhere in ["null:", "/dev/null"] {
+            let (job, scratch) = placed(&job(nowhere), 7).unwrap();
+            assert!(scratch.is_none() && job.target.path.to_str() == Some(nowhere) && !job.options.make_directory);
+        }
+        assert!(placed(&job("a\nb"), 7).is_none());
+    }
+}

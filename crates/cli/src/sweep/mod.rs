@@ -1,0 +1,175 @@
+//! `haul sweep`: the same copy with many settings, several times over, measured.
+
+pub mod figures;
+pub mod journal;
+mod measure;
+mod report;
+pub mod setting;
+mod summary;
+
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use haul_engine::cancel::Cancel;
+use haul_engine::event::Way;
+use haul_engine::spec::Job;
+
+use self::figures::{Run, flattery};
+use self::journal::{Header, Journal};
+pub use self::measure::{Bench, is_nowhere};
+use self::setting::Setting;
+use self::summary::Group;
+use crate::pending::Pending;
+use crate::report::Form;
+
+/// How often a pause looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(50);
+/// After so many failures in a row there is no point in going on.
+const FAILURES_MAX: usize = 3;
+
+/// A sweep that is planned.
+pub struct Sweep {
+    /// All runs, each a job: by round and setting.
+    pub runs: Vec<(u32, Setting, Job)>,
+    /// What the record says of it.
+    pub header: Header,
+    /// `--out`: what the files are called, without their endings.
+    pub out: PathBuf,
+    /// `--report`: a page as well.
+    pub report: bool,
+    /// `--no-pause` clears it: after each run, as long a pause.
+    pub pause: bool,
+}
+
+/// What is told of a sweep.
+pub trait Listener {
+    /// A run is over: the how manieth it was, of how many.
+    fn run(&mut self, number: usize, of: usize, run: &Run);
+    /// Something else worth a line.
+    fn notice(&mut self, line: &str);
+}
+
+/// How a sweep ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// All runs were made, and none failed.
+    Well,
+    /// Some failed.
+    WithFailures,
+    /// It was stopped: the same command goes on.
+    Stopped,
+}
+
+impl Sweep {
+    /// Makes all runs that were not made yet.
+    pub fn carry_out(&self, cancel: &Cancel, bench: Bench<'_>, listener: &mut dyn Listener) -> anyhow::Result<Ended> {
+        let journal = Journal::open(&self.named("csv"), &self.header).map_err(anyhow::Error::msg)?;
+        let mut under_way = UnderWay { sweep: self, journal, way: None, bench };
+        let ended = under_way.all(cancel, listener)?;
+        under_way.save()?;
+        let groups = Group::all(under_way.journal.runs());
+        under_way.warnings(&groups).iter().for_each(|warning| listener.notice(warning));
+        Ok(ended)
+    }
+
+    /// NAME with an ending. A dot in NAME is no ending.
+    pub fn named(&self, ending: &str) -> PathBuf {
+        let mut name = self.out.clone().into_os_string();
+        name.push(OsStr::new("."));
+        name.push(ending);
+        name.into()
+    }
+}
+
+struct UnderWay<'a> {
+    sweep: &'a Sweep,
+    journal: Journal,
+    /// How data travelled, once that is known.
+    way: Option<Way>,
+    bench: Bench<'a>,
+}
+
+impl UnderWay<'_> {
+    fn all(&mut self, cancel: &Cancel, listener: &mut dyn Listener) -> anyhow::Result<Ended> {
+        let of = self.sweep.runs.len();
+        let mut failures_in_a_row = 0;
+        let mut pause = Duration::ZERO;
+        let mut is_clear = !self.journal.is_resumed();
+        for (number, (round, setting, job)) in self.sweep.runs.iter().enumerate() {
+            if self.journal.has(*round, setting) {
+                continue;
+            }
+            if !rest(pause, cancel) {
+                return Ok(Ended::Stopped);
+            }
+            if !std::mem::replace(&mut is_clear, true) {
+                self.bench.clear(job, self.journal.number()).map_err(anyhow::Error::msg)?;
+            }
+            let begun = Instant::now();
+            let measured = self.bench.measure(*round, setting, job, self.journal.number(), cancel);
+            let leftover = measured.leftover;
+            leftover.iter().for_each(|leftover| listener.notice(leftover));
+            let Some(run) = measured.run else { return Ok(Ended::Stopped) };
+            self.way = measured.way.or(self.way.take());
+            pause = if self.sweep.pause { begun.elapsed() } else { Duration::ZERO };
+            listener.run(number + 1, of, &run);
+            failures_in_a_row = if run.result.is_err() { failures_in_a_row + 1 } else { 0 };
+            self.journal.add(run)?;
+            self.save()?;
+            if leftover.is_some() {
+                // The next run would find its files there already.
+                return Ok(Ended::WithFailures);
+            }
+            if failures_in_a_row == FAILURES_MAX {
+                listener.notice(&format!("{FAILURES_MAX} runs failed one after the other: given up"));
+                return Ok(Ended::WithFailures);
+            }
+        }
+        let is_good = self.journal.runs().iter().all(|run| run.result.is_ok());
+        Ok(if is_good { Ended::Well } else { Ended::WithFailures })
+    }
+
+    fn warnings(&self, groups: &[Group<'_>]) -> Vec<String> {
+        let flattery = self.sweep.runs.first().map(|(_, _, job)| flattery(job, self.way.as_ref(), self.journal.runs()));
+        summary::warnings(groups, &flattery.unwrap_or_default())
+    }
+
+    /// Writes what is made of the record: NAME.json, NAME.html.
+    fn save(&self) -> anyhow::Result<()> {
+        let runs = self.journal.runs();
+        let groups = Group::all(runs);
+        let (header, warnings) = (&self.sweep.header, self.warnings(&groups));
+        let json = summary::json(header, runs, &groups, &warnings);
+        write(&self.sweep.named("json"), &format!("{json:#}\n"))?;
+        if self.sweep.report {
+            let document = report::document(header, runs, &warnings);
+            write(&self.sweep.named("html"), &Form::Html.write(&document))?;
+        }
+        Ok(())
+    }
+}
+
+fn write(to: &Path, content: &str) -> anyhow::Result<()> {
+    let written = || -> io::Result<()> {
+        let pending = Pending::create(to)?;
+        pending.writer()?.write_all(content.as_bytes())?;
+        pending.publish()
+    };
+    written()
+        .map_err(|error| anyhow::anyhow!("{}: {error}", haul_proto::path::escape(to.as_os_str().as_encoded_bytes())))
+}
+
+/// Waits; whether it was not stopped.
+fn rest(time: Duration, cancel: &Cancel) -> bool {
+    let until = Instant::now() + time;
+    while !cancel.is_cancelled() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        std::thread::sleep(left.min(LOOK));
+    }
+    false
+}

@@ -1,0 +1,194 @@
+//! What is varied from run to run: options of a copy, each with a list of arguments, and all combinations of these.
+
+use std::ffi::{OsStr, OsString};
+
+use haul_proto::path::escape;
+
+use crate::args::UsageError;
+use crate::args::table::{SWEEP, typed};
+use crate::args::values::{Values, bad};
+
+/// An option that can have a list of arguments.
+pub struct Dimension {
+    /// The id of the option.
+    pub id: &'static str,
+    /// What it is called in results.
+    pub name: &'static str,
+    /// What SLAC's sweeps went through, in their order; the word `slac` stands for it.
+    pub slac: &'static [&'static str],
+}
+
+/// How many dimensions there are.
+pub const COUNT: usize = 6;
+
+/// All of them. The first is what lines of a chart stand for, the second what goes from left to right.
+pub const DIMENSIONS: [Dimension; COUNT] = [
+    Dimension { id: "windowsz", name: "window", slac: &["8k", "1024k", "16k", "512k", "32k", "256k", "128k", "64k"] },
+    Dimension {
+        id: "streams",
+        name: "streams",
+        slac: &["1", "20", "5", "12", "8", "10", "4", "25", "11", "3", "7", "40", "15", "9", "2", "30", "6"],
+    },
+    Dimension { id: "cipher", name: "cipher", slac: &[] },
+    Dimension { id: "frame", name: "frame", slac: &[] },
+    Dimension { id: "unbuffered", name: "engine", slac: &[] },
+    Dimension {
+        id: "xfrrate",
+        name: "rate_limit",
+        slac: &["512k", "1m", "2m", "4m", "6m", "8m", "10m", "12m", "15m", "20m", "25m", "30m", "35m"],
+    },
+];
+
+/// Leaves a dimension to haul, as a copy without that option does.
+pub const AUTO: &str = "auto";
+/// The cipher that is none: an option of its own.
+const NO_CIPHER: &str = "none";
+/// Stands for SLAC's list.
+const SLAC: &str = "slac";
+
+/// One word for each dimension.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Setting(pub [String; COUNT]);
+
+impl Setting {
+    /// For people: what was set, and `automatic` where nothing was.
+    pub fn label(&self) -> String {
+        let set = DIMENSIONS.iter().zip(&self.0).filter(|(_, word)| *word != AUTO);
+        let said: Vec<_> =
+            set.map(|(dimension, word)| format!("{} {word}", dimension.name.replace('_', " "))).collect();
+        if said.is_empty() { "automatic".to_owned() } else { said.join(", ") }
+    }
+
+    /// The options of a copy with this setting: `values` are those of the sweep.
+    pub fn options(&self, values: &Values) -> Values {
+        let is_sweeps = |id: &str| SWEEP.iter().any(|own| own.id == id);
+        let others = values.given().iter().filter(|(row, _)| !is_sweeps(row.id)).cloned();
+        let varied = DIMENSIONS.iter().zip(&self.0).filter(|(_, word)| *word != AUTO).map(|(dimension, word)| {
+            match (dimension.id, word.as_str()) {
+                ("cipher", NO_CIPHER) => (values.row("no-encrypt"), None),
+                (id, word) => (values.row(id), Some(OsString::from(word))),
+            }
+        });
+        values.with(others.chain(varied).collect())
+    }
+}
+
+/// All settings, in the order in which they are run: of each window all numbers of streams, and so on. Where nothing is
+/// varied at all, they are SLAC's windows and streams.
+pub fn settings(values: &Values) -> Result<Vec<Setting>, UsageError> {
+    // What a file says of them is for copies.
+    let is_any = DIMENSIONS.iter().any(|dimension| values.is_typed(dimension.id));
+    let mut settings = vec![Vec::new()];
+    for dimension in &DIMENSIONS {
+        let words = match values.last(dimension.id).filter(|_| values.is_typed(dimension.id)) {
+            Some(list) => words(dimension, list)?,
+            None if !is_any && dimension.id != "xfrrate" && !dimension.slac.is_empty() => owned(dimension.slac),
+            None => vec![AUTO.to_owned()],
+        };
+        let with = |setting: &Vec<String>| -> Vec<Vec<String>> {
+            words.iter().map(|word| [setting.as_slice(), std::slice::from_ref(word)].concat()).collect()
+        };
+        settings = settings.iter().flat_map(with).collect();
+        if settings.len() > SETTINGS_MAX {
+            return Err(UsageError::new(format!("these are more than {SETTINGS_MAX} combinations"))
+                .remedy("vary fewer things at a time"));
+        }
+    }
+    Ok(settings.into_iter().filter_map(|words| words.try_into().ok().map(Setting)).collect())
+}
+
+/// Most combinations.
+const SETTINGS_MAX: usize = 10_000;
+
+/// The words of a list, each once.
+fn words(dimension: &Dimension, list: &OsStr) -> Result<Vec<String>, UsageError> {
+    let text = list.to_str().ok_or_else(|| bad(dimension.id, list, "needs UTF-8 text"))?;
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split(',') {
+        let meant = match word {
+            "" => return Err(bad(dimension.id, list, "a list has commas between its words, and nowhere else")),
+            SLAC if dimension.slac.is_empty() => {
+                let option = typed(dimension.id);
+                return Err(UsageError::new(format!(
+                    "{option} {}: there is no such series for it",
+                    escape(text.as_bytes())
+                ))
+                .remedy("slac stands for windows, streams and rates"));
+            }
+            SLAC => owned(dimension.slac),
+            word => vec![word.to_owned()],
+        };
+        let new: Vec<_> = meant.into_iter().filter(|word| !words.contains(word)).collect();
+        words.extend(new);
+    }
+    Ok(words)
+}
+
+fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::args::Dialect;
+    use crate::args::parse::{Command, parse};
+
+    /// The options of `haul sweep LINE a b`.
+    pub fn given(line: &str) -> Values {
+        let words = ["sweep"].into_iter().chain(line.split_whitespace()).chain(["a", "b"]);
+        match parse(Dialect::Haul, words.map(OsString::from).collect(), &|_| false) {
+            Ok(Command::Sweep(values, _)) => values,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn labels(line: &str) -> Vec<String> {
+        settings(&given(line)).unwrap().iter().map(Setting::label).collect()
+    }
+
+    #[test]
+    fn without_a_list_it_is_slacs_sweep_in_its_order() {
+        let labels = labels("");
+        assert_eq!(labels.len(), 8 * 17);
+        assert_eq!(labels[0], "window 8k, streams 1");
+        assert_eq!(labels[1], "window 8k, streams 20");
+        assert_eq!((labels[17].as_str(), labels[135].as_str()), ("window 1024k, streams 1", "window 64k, streams 6"));
+    }
+
+    #[test]
+    fn all_combinations_of_what_is_listed_and_nothing_else() {
+        assert_eq!(
+            labels("-s 1,4 --cipher none,auto"),
+            ["streams 1, cipher none", "streams 1", "streams 4, cipher none", "streams 4"]
+        );
+        assert_eq!(labels("--rates slac").len(), 13);
+        assert_eq!(labels("--streams 4,4,4"), ["streams 4"], "each once");
+        assert_eq!(labels("--windows slac,=3m").len(), 9);
+        assert_eq!(labels("--engines auto"), ["automatic"]);
+    }
+
+    #[test]
+    fn a_setting_becomes_the_options_of_a_copy() {
+        let values = given("-i key -s 1,4 --ciphers none --rates 1m -r --report --repeat 2");
+        let one = settings(&values).unwrap()[1].options(&values);
+        assert!(one.flag("no-encrypt") && one.flag("recursive") && !one.flag("cipher") && !one.flag("report"));
+        assert_eq!(
+            (one.last("streams"), one.last("xfrrate"), one.last("idfile")),
+            (Some("4".as_ref()), Some("1m".as_ref()), Some("key".as_ref()))
+        );
+        assert_eq!(one.count("streams"), 1);
+    }
+
+    #[test]
+    fn lists_that_make_no_sense_are_refused() {
+        for (line, said) in [("-s 1,,2", "commas"), ("--frames slac", "no such series"), ("-s ,", "commas")] {
+            let error = settings(&given(line)).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+        let many: Vec<_> = (0..101).map(|number| number.to_string()).collect();
+        let many = many.join(",");
+        let error = settings(&given(&format!("-s {many} -w {many}"))).unwrap_err().to_string();
+        assert!(error.contains("more than 10000 combinations"), "{error}");
+    }
+}

@@ -1,0 +1,65 @@
+//! Places at the target that a list's lines have led to: no second line may lead there.
+//!
+//! Of a place, a hash is kept, whose key nobody else knows: a list may have any number of lines. Places are known until
+//! about 900,000 others have come, and at most twice that many; that takes no more than 24 MiB. Beyond, a second
+//! line meets what the first one made as it would meet any file.
+
+use haul_proto::wire::listed::Place;
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
+
+/// Places in one generation: as many as a hash table of a million slots takes.
+const GENERATION: usize = (1 << 20) / 8 * 7;
+
+/// The places.
+#[derive(Default)]
+pub struct Twins {
+    hasher: RandomState,
+    young: HashSet<u64>,
+    old: HashSet<u64>,
+}
+
+impl Twins {
+    /// Whether no line has led here before. The contents of directories have no name that could be another's.
+    pub fn is_new(&mut self, place: &Place) -> bool {
+        self.is_new_among(GENERATION, place)
+    }
+
+    fn is_new_among(&mut self, generation: usize, Place { below, name }: &Place) -> bool {
+        let Some(name) = name else { return true };
+        if self.young.len() >= generation {
+            self.old = std::mem::take(&mut self.young);
+        }
+        let hash = self.hasher.hash_one((below, name));
+        !self.old.contains(&hash) && self.young.insert(hash)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use haul_proto::path::Name;
+
+    fn place(below: &[&str], at: &str) -> Place {
+        let name = |text: &str| Name::new(text.as_bytes()).ok();
+        Place { below: below.iter().filter_map(|text| name(text)).collect(), name: name(at) }
+    }
+
+    #[test]
+    fn a_place_is_new_once_and_contents_always_are() {
+        let mut twins = Twins::default();
+        let places = [place(&[], "a"), place(&["a"], "b"), place(&["a", "b"], "c"), place(&["a"], "c")];
+        assert!(places.iter().all(|place| twins.is_new(place)));
+        assert!(!places.iter().any(|place| twins.is_new(place)));
+        assert!((0..2).all(|_| twins.is_new(&place(&["a"], ""))));
+    }
+
+    #[test]
+    fn the_latest_are_known_and_no_more_than_two_generations() {
+        let mut twins = Twins::default();
+        let at = |number: usize| place(&[], &number.to_string());
+        assert!((0..100).all(|number| twins.is_new_among(10, &at(number))));
+        assert!((90..100).all(|number| !twins.is_new_among(10, &at(number))));
+        assert!(twins.young.len() + twins.old.len() <= 20 && twins.is_new_among(10, &at(0)));
+    }
+}

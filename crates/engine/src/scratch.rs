@@ -1,0 +1,100 @@
+//! A directory that is made for a measurement, and removed with all that is in it. Only directories that are named here
+//! are ever removed, and each has a name that nobody else gives to anything.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::process::Command;
+use std::time::Duration;
+
+use haul_proto::path::escape;
+
+use crate::bootstrap;
+use crate::spec::{Access, Host, Location};
+
+/// What the names begin with; 16 hexadecimal digits follow.
+const PREFIX: &str = "haul-sweep-";
+/// Removing may take so long.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// Reads the directory from standard input, so that no login shell sees its name.
+const REMOVE: &str = "exec sh -c 'IFS= read -r d && exec rm -rf -- \"$d\"'";
+
+/// Such a directory; it need not exist.
+#[derive(Debug, Clone)]
+pub struct Scratch(Location);
+
+impl Scratch {
+    /// The one of this number below `target`. `None` where the path cannot be told in one line.
+    pub fn below(target: &Location, number: u64) -> Option<Self> {
+        let path = target.path.join(format!("{PREFIX}{number:016x}"));
+        let is_one_line = !path.as_os_str().as_bytes().contains(&b'\n');
+        is_one_line.then(|| Self(Location { host: target.host.clone(), path }))
+    }
+
+    /// Where it is.
+    pub fn location(&self) -> &Location {
+        &self.0
+    }
+
+    /// Removes it, if it is there. On another host that takes an ssh connection of its own. The error says what happened.
+    pub fn remove(&self, access: &Access) -> Result<(), String> {
+        let removed = match &self.0.host {
+            Host::Local => fs::remove_dir_all(&self.0.path).or_else(|error| match error.kind() {
+                io::ErrorKind::NotFound => Ok(()),
+                _ => Err(error.to_string()),
+            }),
+            Host::Remote { user, name } => self.remove_there(user.as_deref(), name, access),
+            Host::Served { .. } => Err("who serves a directory lets nobody remove anything".to_owned()),
+        };
+        removed.map_err(|why| format!("{} could not be removed: {why}", escape(self.0.path.as_os_str().as_bytes())))
+    }
+
+    fn remove_there(&self, user: Option<&str>, name: &str, access: &Access) -> Result<(), String> {
+        let mut words = bootstrap::ssh_words(user, name, access).map_err(|error| error.to_string())?;
+        words.push(REMOVE.into());
+        let mut ssh = Command::new("ssh");
+        let said = |error: io::Error| format!("ssh: {error}");
+        let (mut guard, mut stdin, _) =
+            bootstrap::spawn_with(ssh.args(words), std::process::Stdio::null()).map_err(said)?;
+        let line = [self.0.path.as_os_str().as_bytes(), b"\n"].concat();
+        // An ssh that is gone says why by itself.
+        let _ = stdin.write_all(&line);
+        drop(stdin);
+        match guard.wait(PATIENCE).map_err(said)? {
+            Some(status) if status.success() => Ok(()),
+            Some(_) => Err(guard.stderr_tail().pop().unwrap_or_else(|| "ssh failed".to_owned())),
+            None => Err(format!("it took longer than {} s", PATIENCE.as_secs())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn here(path: &std::path::Path) -> Location {
+        Location { host: Host::Local, path: path.to_owned() }
+    }
+
+    #[test]
+    fn it_is_removed_with_all_that_is_in_it_and_nothing_else_is() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("theirs"), "theirs").unwrap();
+        let scratch = Scratch::below(&here(dir.path()), 7).unwrap();
+        scratch.remove(&Access::default()).unwrap();
+        let place = &scratch.location().path;
+        assert!(place.ends_with("haul-sweep-0000000000000007"));
+        fs::create_dir_all(place.join("a/b")).unwrap();
+        fs::write(place.join("a/file"), "x").unwrap();
+        scratch.remove(&Access::default()).unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        fs::write(place, "no directory").unwrap();
+        let error = scratch.remove(&Access::default()).unwrap_err();
+        assert!(error.contains("haul-sweep-0000000000000007 could not be removed"), "{error}");
+    }
+
+    #[test]
+    fn a_path_of_two_lines_has_none() {
+        assert!(Scratch::below(&here("a\nb".as_ref()), 1).is_none());
+    }
+}

@@ -1,0 +1,220 @@
+//! Which Requests a served worker carries out: the client's are held to the server's terms before anybody else sees
+//! them.
+//!
+//! Allowed is what is named. Every field of a Request stands here, so that one that is new does not compile before
+//! somebody has decided about it; `_` says that it is the client's to choose: its decoder holds it to its limits, and the
+//! kernel holds the worker to its directory.
+
+use haul_proto::path::escape;
+use haul_proto::wire::listed::Listed;
+use haul_proto::wire::pipe::Pipe;
+use haul_proto::wire::request::{ControllerMessage, Links, SessionSettings, SourceRequest, TargetRequest};
+use haul_proto::wire::rules::{Modes, Rules};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use super::terms::{Access, Terms};
+
+/// Longest silence of a client's that a server waits out: nobody holds a place here for ever.
+const SILENCE_MS_MAX: u32 = 3_600_000;
+
+impl Terms {
+    /// Holds a message of the client's to these terms, in place; or says why it cannot be carried out.
+    pub fn hold(&self, message: &mut ControllerMessage) -> Result<(), String> {
+        match message {
+            ControllerMessage::Source(request) => self.hold_source(request),
+            ControllerMessage::Target(request) => self.hold_target(request),
+            ControllerMessage::Rate(bytes_per_s) => {
+                *bytes_per_s = self.slower(*bytes_per_s);
+                Ok(())
+            }
+            ControllerMessage::Listen { address } => {
+                *address = self.address.or(*address);
+                Ok(())
+            }
+            // The worker answers that it does not.
+            ControllerMessage::Connect { routes: _, timeout_ms: _ } => Ok(()),
+            // What its Request has said nothing of, the worker takes none of.
+            ControllerMessage::Expected(_) => Ok(()),
+            ControllerMessage::ListedPaths(_) | ControllerMessage::ListedPlaces(_) => Ok(()),
+            ControllerMessage::Tunnel { connector: _ } | ControllerMessage::Begin { skip: _ } => Ok(()),
+            ControllerMessage::Cancel => Ok(()),
+            ControllerMessage::Measure(_) => {
+                Err("a server is not measured: a probe would write, and be told what the server is like\nssh reaches it for that".into())
+            }
+        }
+    }
+
+    fn hold_source(&self, request: &mut SourceRequest) -> Result<(), String> {
+        let SourceRequest {
+            settings,
+            operands,
+            listed,
+            recursive: _,
+            links,
+            leave_out: _,
+            rate_bytes_per_s,
+            storage: _,
+            compression: _,
+            pipe,
+            compare: _,
+        } = request;
+        if self.access == Access::WriteOnly {
+            return Err("this server's directory is write-only: nothing in it can be read".into());
+        }
+        self.hold_settings(settings);
+        operands.iter_mut().try_for_each(inside)?;
+        if *listed != Listed::No {
+            return Err("a server sends no lists of files\nname them, or a directory with -r".into());
+        }
+        refuse_following(*links)?;
+        *rate_bytes_per_s = self.slower(*rate_bytes_per_s);
+        match pipe {
+            Pipe::No | Pipe::Growing(_) => Ok(()),
+            Pipe::Standard | Pipe::Named => Err(NO_PIPES.into()),
+        }
+    }
+
+    fn hold_target(&self, request: &mut TargetRequest) -> Result<(), String> {
+        let TargetRequest {
+            settings,
+            path,
+            operands: _,
+            // Names, as those of operands and of what is below them.
+            listed: _,
+            source_boot: _,
+            origin: _,
+            again: _,
+            own_tree: _,
+            make_directory: _,
+            rules: Rules { in_the_way: _, modes, check_space: _, below: _ },
+            preserve,
+            verify: _,
+            digest_existing,
+            storage: _,
+            resume: _,
+            keep_partial: _,
+            journal_dir,
+            fsync: _,
+            pipe,
+            compare,
+        } = request;
+        match (self.access, &compare) {
+            (Access::ReadOnly, None) => {
+                return Err("this server's directory is read-only: nothing can be sent to it".into());
+            }
+            (Access::WriteOnly, Some(_)) => {
+                return Err("this server's directory is write-only: what is there is not compared".into());
+            }
+            (Access::WriteOnly, None) if *digest_existing || has_digests_of_target(settings) => {
+                return Err("this server's directory is write-only: no digests are told of what is there\nleave out --checksums, -E and --expect".into());
+            }
+            _ => {}
+        }
+        self.hold_settings(settings);
+        inside(path)?;
+        hold_modes(modes)?;
+        compare.map_or(Ok(()), refuse_following)?;
+        if *preserve && compare.is_none() {
+            return Err("a server's files have its owner, and no mode that a client says\nleave out -p".into());
+        }
+        if !journal_dir.is_empty() {
+            return Err("a server keeps its records of unfinished files beside them\nleave out -a's directory".into());
+        }
+        match pipe {
+            Pipe::No => Ok(()),
+            Pipe::Standard | Pipe::Named | Pipe::Growing(_) => Err(NO_PIPES.into()),
+        }
+    }
+
+    /// What is about this machine and its network is the server's to decide.
+    fn hold_settings(&self, settings: &mut SessionSettings) {
+        let SessionSettings {
+            job: _,
+            number: _,
+            session: _,
+            secret: _,
+            suite: _,
+            frame: _,
+            streams: _,
+            streams_max: _,
+            congestion: _,
+            window_bytes: _,
+            window_fixed: _,
+            traffic_class: _,
+            rekey_bytes: _,
+            report_files: _,
+            report_every_ms: _,
+            cpus,
+            all_paths: _,
+            ports,
+            silence_ms,
+            // Where nothing may be read, hold_target has looked at it.
+            checksum: _,
+        } = settings;
+        *cpus = haul_proto::cpus::Cpus::default();
+        *ports = self.ports;
+        *silence_ms = (*silence_ms).min(SILENCE_MS_MAX);
+    }
+
+    /// The lower one of two limits, of which 0 is none.
+    fn slower(&self, wanted: u64) -> u64 {
+        match self.rate {
+            Some(rate) if wanted == 0 => rate,
+            Some(rate) => rate.min(wanted),
+            None => wanted,
+        }
+    }
+}
+
+/// Programs are for those who could start them anyway.
+const NO_PIPES: &str = "a server starts no programs, and opens no pipes\nleave out -N";
+
+/// A target computes them of files that are there already, too.
+fn has_digests_of_target(settings: &SessionSettings) -> bool {
+    settings.checksum.as_ref().is_some_and(|checksum| !checksum.at_source)
+}
+
+fn refuse_following(links: Links) -> Result<(), String> {
+    match links {
+        Links::Keep | Links::Ignore => Ok(()),
+        Links::Follow => Err("a server follows no symbolic links\nleave out --symlinks follow".into()),
+    }
+}
+
+/// Set-id bits of the server's own files are not a client's to set, and its umask holds.
+fn hold_modes(Modes { file, directory, less_umask }: &mut Modes) -> Result<(), String> {
+    *less_umask = true;
+    if [file, directory].into_iter().flatten().any(|mode| *mode & !0o777 != 0) {
+        return Err("a server sets no set-id and no sticky bits\ngive -m three digits".into());
+    }
+    Ok(())
+}
+
+/// Makes a path that was asked for one that begins in the working directory; or says why it does not stay there. A
+/// symbolic link anywhere in it is none of its parts. (Whoever exchanges a directory for a link after that finds that
+/// the kernel does not let this process out.)
+fn inside(path: &mut Vec<u8>) -> Result<(), String> {
+    let shown = escape(path);
+    let outside = || format!("{shown}: this is outside of the served directory\nname what is in it");
+    let mut checked = PathBuf::from(".");
+    for component in Path::new(OsStr::from_bytes(path)).components() {
+        match component {
+            Component::CurDir => continue,
+            Component::Normal(name) => checked.push(name),
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => return Err(outside()),
+        }
+        if std::fs::symlink_metadata(&checked).is_ok_and(|found| found.is_symlink()) {
+            return Err(format!("{shown}: a server goes through no symbolic link\nname what the link leads to"));
+        }
+    }
+    // Those say that it is a directory, or mean what is in it.
+    let ending = [&b"/."[..], b"/"].into_iter().find(|ending| path.ends_with(ending)).unwrap_or_default();
+    *path = [checked.as_os_str().as_bytes(), ending].concat();
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "hold_tests.rs"]
+mod tests;

@@ -1,0 +1,186 @@
+use super::*;
+use haul_proto::checksum::Algorithm;
+use haul_proto::cpus::Cpus;
+use haul_proto::ids::{JobId, JobNumber};
+use haul_proto::integrity::FrameLen;
+use haul_proto::wire::checksum::{Against, Checksum};
+use haul_proto::wire::handshake::Suite;
+use haul_proto::wire::limits::REKEY_BYTES;
+use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
+use std::net::IpAddr;
+
+fn terms(access: Access) -> Terms {
+    let address = Some(IpAddr::from([10, 0, 0, 1]));
+    Terms { access, rate: Some(10), size: None, ports: Some((5032, 5040)), address, sandboxed: false }
+}
+
+fn settings() -> SessionSettings {
+    let mut cpus = Cpus::default();
+    assert!(cpus.insert(0));
+    SessionSettings {
+        job: JobId([1; 16]),
+        number: JobNumber(1),
+        session: JobId([2; 16]),
+        secret: [3; 32],
+        suite: Suite::Aes256Gcm,
+        frame: FrameLen::DEFAULT,
+        streams: 4,
+        streams_max: 256,
+        congestion: String::new(),
+        window_bytes: 0,
+        window_fixed: false,
+        traffic_class: 0,
+        rekey_bytes: REKEY_BYTES,
+        report_files: true,
+        report_every_ms: 200,
+        cpus,
+        all_paths: true,
+        ports: Some((22, 22)),
+        silence_ms: u32::MAX,
+        checksum: None,
+    }
+}
+
+fn source() -> SourceRequest {
+    SourceRequest {
+        settings: settings(),
+        operands: vec![b"a".to_vec()],
+        listed: Listed::No,
+        recursive: true,
+        links: Links::Keep,
+        leave_out: Default::default(),
+        rate_bytes_per_s: 0,
+        storage: StorageRequest::default(),
+        compression: haul_proto::compression::Policy::Auto,
+        pipe: Pipe::No,
+        compare: false,
+    }
+}
+
+fn target() -> TargetRequest {
+    TargetRequest {
+        settings: settings(),
+        path: b"a".to_vec(),
+        operands: Vec::new(),
+        listed: Default::default(),
+        source_boot: [0; 16],
+        origin: [0; 32],
+        again: false,
+        own_tree: false,
+        make_directory: false,
+        rules: Rules::default(),
+        preserve: false,
+        verify: Verify::Wire,
+        digest_existing: false,
+        storage: StorageRequest::default(),
+        resume: true,
+        keep_partial: true,
+        journal_dir: Vec::new(),
+        fsync: Fsync::Full,
+        pipe: Pipe::No,
+        compare: None,
+    }
+}
+
+/// What is said of a source's Request with this changed, under these terms.
+fn of_source(access: Access, change: impl FnOnce(&mut SourceRequest)) -> Result<(), String> {
+    let mut request = source();
+    change(&mut request);
+    terms(access).hold(&mut ControllerMessage::Source(request))
+}
+
+fn of_target(access: Access, change: impl FnOnce(&mut TargetRequest)) -> Result<(), String> {
+    let mut request = target();
+    change(&mut request);
+    terms(access).hold(&mut ControllerMessage::Target(request))
+}
+
+#[test]
+fn access_says_what_is_read_and_what_is_written() {
+    let compares = |request: &mut TargetRequest| request.compare = Some(Links::Keep);
+    let digests = |request: &mut TargetRequest| request.digest_existing = true;
+    let checksum = |at_source| Some(Checksum { algorithm: Algorithm::Md5, at_source, against: Against::Nothing });
+    let sums = |at_source| move |request: &mut TargetRequest| request.settings.checksum = checksum(at_source);
+    for (access, reads, writes) in
+        [(Access::ReadOnly, true, false), (Access::WriteOnly, false, true), (Access::Both, true, true)]
+    {
+        assert_eq!(of_source(access, |_| {}).is_ok(), reads, "{access:?}");
+        assert_eq!(of_source(access, |request| request.compare = true).is_ok(), reads, "{access:?}");
+        assert_eq!(of_target(access, |_| {}).is_ok(), writes, "{access:?}");
+        assert_eq!(of_target(access, compares).is_ok(), reads, "{access:?}");
+        assert_eq!(of_target(access, digests).is_ok(), reads && writes, "{access:?}");
+        assert_eq!(of_target(access, sums(false)).is_ok(), reads && writes, "{access:?}");
+        assert_eq!(of_target(access, sums(true)).is_ok(), writes, "{access:?}");
+    }
+}
+
+#[test]
+fn nobody_starts_programs_or_sets_what_is_the_servers() {
+    for pipe in [Pipe::Standard, Pipe::Named] {
+        assert!(of_source(Access::Both, |request| request.pipe = pipe).is_err());
+    }
+    assert!(of_source(Access::Both, |request| request.pipe = Pipe::Growing(1)).is_ok());
+    for pipe in [Pipe::Standard, Pipe::Named, Pipe::Growing(1)] {
+        assert!(of_target(Access::Both, |request| request.pipe = pipe).is_err());
+    }
+    for listed in [Listed::Anywhere, Listed::Below(b"a".to_vec())] {
+        assert!(of_source(Access::Both, |request| request.listed = listed).is_err());
+    }
+    assert!(of_source(Access::Both, |request| request.links = Links::Follow).is_err());
+    assert!(of_target(Access::Both, |request| request.compare = Some(Links::Follow)).is_err());
+    assert!(of_target(Access::Both, |request| request.preserve = true).is_err());
+    let compares_modes = |request: &mut TargetRequest| (request.preserve, request.compare) = (true, Some(Links::Keep));
+    assert!(of_target(Access::Both, compares_modes).is_ok());
+    assert!(of_target(Access::Both, |request| request.journal_dir = b"x".to_vec()).is_err());
+    for mode in [0o4755, 0o2755, 0o1777] {
+        assert!(of_target(Access::Both, |request| request.rules.modes.file = Some(mode)).is_err());
+        assert!(of_target(Access::Both, |request| request.rules.modes.directory = Some(mode)).is_err());
+    }
+    assert!(of_target(Access::Both, |request| request.rules.modes.file = Some(0o777)).is_ok());
+}
+
+#[test]
+fn what_is_about_the_server_it_sets_itself() {
+    let terms = terms(Access::Both);
+    let mut message = ControllerMessage::Source(source());
+    terms.hold(&mut message).unwrap();
+    let ControllerMessage::Source(held) = message else { unreachable!() };
+    assert_eq!((held.rate_bytes_per_s, held.settings.ports), (10, Some((5032, 5040))));
+    assert_eq!((held.settings.silence_ms, held.settings.cpus.is_empty()), (SILENCE_MS_MAX, true));
+    assert_eq!(held.operands, [b"./a"]);
+    let mut message = ControllerMessage::Target(target());
+    terms.hold(&mut message).unwrap();
+    let ControllerMessage::Target(held) = message else { unreachable!() };
+    assert!(held.rules.modes.less_umask && held.path == b"./a");
+    let mut message = ControllerMessage::Listen { address: None };
+    terms.hold(&mut message).unwrap();
+    assert!(matches!(message, ControllerMessage::Listen { address } if address == terms.address));
+    let mut message = ControllerMessage::Rate(0);
+    terms.hold(&mut message).unwrap();
+    assert!(matches!(message, ControllerMessage::Rate(10)));
+}
+
+#[test]
+fn the_lower_limit_holds() {
+    let limited = terms(Access::Both);
+    assert_eq!([0, 5, 50].map(|wanted| limited.slower(wanted)), [10, 5, 10]);
+    let free = Terms { rate: None, ..limited };
+    assert_eq!([0, 5].map(|wanted| free.slower(wanted)), [0, 5]);
+}
+
+#[test]
+fn what_leads_out_is_refused() {
+    for bad in ["/etc/passwd", "..", "a/../../b", "a/..", "/"] {
+        assert!(inside(&mut bad.into()).is_err(), "{bad}");
+        assert!(of_source(Access::Both, |request| request.operands.push(bad.into())).is_err(), "{bad}");
+        assert!(of_target(Access::Both, |request| request.path = bad.into()).is_err(), "{bad}");
+    }
+    let as_it_was = [("./a/", "./a/"), ("a/.", "./a/."), ("./", "./")];
+    for (good, becomes) in
+        [("", "."), (".", "."), ("a/b", "./a/b"), ("null:9g", "./null:9g")].into_iter().chain(as_it_was)
+    {
+        let mut path = good.into();
+        inside(&mut path).unwrap();
+        assert_eq!(String::from_utf8(path).unwrap(), becomes);
+    }
+}

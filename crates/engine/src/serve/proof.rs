@@ -1,0 +1,164 @@
+//! Both ends prove to each other who they are: that they know the secret, or have a key that the other one knows. They do
+//! so over bytes that TLS gives to the two ends of one connection and to nobody else: a proof is worth nothing in another
+//! connection, and nobody stands in between.
+//!
+//! The client goes first, and hears nothing if it is wrong. It says nothing but its proof before the server has proven
+//! itself, too.
+
+use aws_lc_rs::hmac;
+use haul_proto::wire::serve::{
+    CLIENT_LABEL, ClientProof, DIRECTORY_MAX, EXPORTED_LEN, EXPORTER_LABEL, REASON_MAX, SERVER_LABEL, SIGNATURE_LEN,
+    TAG_LEN, decode_directory, proven_over,
+};
+use rustls::{ClientConnection, ConnectionCommon, ServerConnection, SideData, Stream};
+use std::io::{self, Read, Write};
+
+use super::bounded::Bounded;
+use super::pass::{Known, Pass, PrivateKey, Secret};
+
+type Exported = [u8; EXPORTED_LEN];
+
+/// The client's part: proves itself, has the server do so, names `directory`. The inner error is the server's reason to
+/// refuse it.
+pub(super) fn as_client(
+    connection: &mut ClientConnection,
+    socket: &mut Bounded<'_>,
+    pass: &Pass,
+    directory: &str,
+) -> io::Result<Result<(), String>> {
+    finish_handshake(connection, socket)?;
+    let exported = export(connection)?;
+    let mut stream = Stream::new(connection, socket);
+    stream.write_all(&prove_client(pass, &exported)?.encode())?;
+    stream.flush()?;
+    let mut proof = vec![0; if matches!(pass, Pass::Secret(_)) { TAG_LEN } else { SIGNATURE_LEN }];
+    stream.read_exact(&mut proof)?;
+    if !is_the_server(pass, &exported, &proof) {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, NOT_THE_SERVER));
+    }
+    let length = u8::try_from(directory.len()).map_err(io::Error::other)?;
+    stream.write_all(&[&[length], directory.as_bytes()].concat())?;
+    stream.flush()?;
+    let mut length = [0; 2];
+    stream.read_exact(&mut length)?;
+    let mut reason = vec![0; usize::from(u16::from_le_bytes(length)).min(REASON_MAX)];
+    stream.read_exact(&mut reason)?;
+    let lines: Vec<_> = reason.split(|byte| *byte == b'\n').map(haul_proto::path::escape).collect();
+    Ok(if reason.is_empty() { Ok(()) } else { Err(lines.join("\n")) })
+}
+
+/// Said by a client whose server did not prove itself.
+const NOT_THE_SERVER: &str = "what answers there is not the server that it should be: it has proven nothing";
+
+/// The server's part, up to the name of the directory: by which of `known` the client is let in, and what it wants. `own`
+/// is the server's key. `None` where the client has proven nothing, and then it was told nothing.
+pub(super) fn as_server<'k>(
+    connection: &mut ServerConnection,
+    socket: &mut Bounded<'_>,
+    own: Option<&PrivateKey>,
+    known: impl Iterator<Item = &'k Known>,
+) -> io::Result<Option<(&'k Known, String)>> {
+    finish_handshake(connection, socket)?;
+    let exported = export(connection)?;
+    let mut stream = Stream::new(connection, socket);
+    let mut proof = vec![0];
+    stream.read_exact(&mut proof)?;
+    proof.resize(1 + ClientProof::rest_len(proof[0]).map_err(io::Error::other)?, 0);
+    stream.read_exact(&mut proof[1..])?;
+    let proof = ClientProof::decode(&proof).map_err(io::Error::other)?;
+    // All are tried, so that the time tells nothing of which it was.
+    let proven = known.filter(|known| is_client(known, &exported, &proof)).last();
+    let Some((known, answer)) = proven.and_then(|known| Some((known, prove_server(known, own, &exported)?))) else {
+        return Ok(None);
+    };
+    stream.write_all(&answer)?;
+    stream.flush()?;
+    stream.sock.allow(DIRECTORY_MAX + REASON_MAX);
+    let mut length = [0];
+    stream.read_exact(&mut length)?;
+    let mut name = vec![0; usize::from(length[0])];
+    stream.read_exact(&mut name)?;
+    let name = decode_directory(&name).map_err(io::Error::other)?;
+    Ok(Some((known, name.to_owned())))
+}
+
+/// The server's answer: welcome, or a reason why not.
+pub(super) fn answer(
+    connection: &mut ServerConnection,
+    socket: &mut Bounded<'_>,
+    refusal: Option<&str>,
+) -> io::Result<()> {
+    let reason = refusal.unwrap_or_default().as_bytes();
+    let reason = &reason[..reason.len().min(REASON_MAX)];
+    let length = u16::try_from(reason.len()).map_err(io::Error::other)?;
+    let mut stream = Stream::new(connection, socket);
+    stream.write_all(&[&length.to_le_bytes()[..], reason].concat())?;
+    if refusal.is_some() {
+        stream.conn.send_close_notify();
+    }
+    stream.flush()
+}
+
+fn finish_handshake<S: SideData>(connection: &mut ConnectionCommon<S>, socket: &mut Bounded<'_>) -> io::Result<()> {
+    while connection.is_handshaking() {
+        connection.complete_io(socket)?;
+    }
+    Ok(())
+}
+
+fn export<S: SideData>(connection: &ConnectionCommon<S>) -> io::Result<Exported> {
+    connection.export_keying_material([0; EXPORTED_LEN], EXPORTER_LABEL, Some(b"")).map_err(io::Error::other)
+}
+
+fn prove_client(pass: &Pass, exported: &Exported) -> io::Result<ClientProof> {
+    match pass {
+        Pass::Secret(secret) => Ok(ClientProof::Secret(tag(secret, CLIENT_LABEL, exported))),
+        Pass::Keys { own, .. } => {
+            let signature = own.sign(&proven_over(CLIENT_LABEL, exported))?;
+            Ok(ClientProof::Key { key: own.public()?.0, signature })
+        }
+        Pass::Missing | Pass::Server(_) => Err(io::Error::other("there is nothing to prove it with")),
+    }
+}
+
+fn is_client(known: &Known, exported: &Exported, proof: &ClientProof) -> bool {
+    match (known, proof) {
+        (Known::Secret(secret), ClientProof::Secret(tag)) => is_tag(secret, CLIENT_LABEL, exported, tag),
+        (Known::Key(known), ClientProof::Key { key, signature }) => {
+            known.0 == *key && known.has_signed(&proven_over(CLIENT_LABEL, exported), signature)
+        }
+        _ => false,
+    }
+}
+
+/// By what the client was let in: its secret, or the server's key. `None` where the server has none.
+fn prove_server(known: &Known, own: Option<&PrivateKey>, exported: &Exported) -> Option<Vec<u8>> {
+    match known {
+        Known::Secret(secret) => Some(tag(secret, SERVER_LABEL, exported).to_vec()),
+        Known::Key(_) => Some(own?.sign(&proven_over(SERVER_LABEL, exported)).ok()?.to_vec()),
+    }
+}
+
+fn is_the_server(pass: &Pass, exported: &Exported, proof: &[u8]) -> bool {
+    match pass {
+        Pass::Secret(secret) => is_tag(secret, SERVER_LABEL, exported, proof),
+        Pass::Keys { server, .. } => server.has_signed(&proven_over(SERVER_LABEL, exported), proof),
+        Pass::Missing | Pass::Server(_) => false,
+    }
+}
+
+fn tag(secret: &Secret, label: &[u8], exported: &Exported) -> [u8; TAG_LEN] {
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &secret.0), &proven_over(label, exported));
+    let mut bytes = [0; TAG_LEN];
+    bytes.copy_from_slice(tag.as_ref());
+    bytes
+}
+
+fn is_tag(secret: &Secret, label: &[u8], exported: &Exported, tag: &[u8]) -> bool {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, &secret.0);
+    hmac::verify(&key, &proven_over(label, exported), tag).is_ok()
+}
+
+#[cfg(test)]
+#[path = "proof_tests.rs"]
+mod tests;

@@ -1,0 +1,176 @@
+//! Between a TLS connection and two pipes: what comes out of one goes into the other, until both directions have
+//! ended. One thread, and never more in hand than one side has just given.
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+use rustls::Connection;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::silence::poll_all;
+
+/// How often it is looked whether it is to stop.
+const TICK: Duration = Duration::from_millis(100);
+/// How long the other end may take to say its last word after there is no more for it.
+const LINGER: Duration = Duration::from_secs(10);
+/// Most bytes that are taken from a pipe at a time.
+const PIECE: usize = 64 << 10;
+
+/// Carries `input` to the other end of `connection`, and what comes from there to `output`, which is closed when that
+/// has ended. Returns when both have, when the connection breaks, or soon after `stop` is set.
+pub(super) fn relay(
+    connection: &mut Connection,
+    socket: &TcpStream,
+    input: impl Into<OwnedFd>,
+    output: impl Into<OwnedFd>,
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    let output = output.into();
+    fcntl_setfl(&output, fcntl_getfl(&output)? | OFlags::NONBLOCK)?;
+    socket.set_nonblocking(true)?;
+    let mut relay = Relay {
+        connection,
+        socket,
+        input: Some(input.into()),
+        output: Some(output),
+        held: Vec::new(),
+        ended: false,
+        until: None,
+    };
+    // What came with the last word of the proof.
+    relay.take_plain()?;
+    while !relay.is_over() && !stop.load(Ordering::Relaxed) {
+        relay.step()?;
+    }
+    Ok(())
+}
+
+struct Relay<'a> {
+    connection: &'a mut Connection,
+    socket: &'a TcpStream,
+    input: Option<OwnedFd>,
+    output: Option<OwnedFd>,
+    /// What has come for the output and is not written yet.
+    held: Vec<u8>,
+    /// Nothing more comes from the other end.
+    ended: bool,
+    /// When the other end's last word is no longer waited for.
+    until: Option<Instant>,
+}
+
+impl Relay<'_> {
+    fn is_over(&self) -> bool {
+        let said_all = self.input.is_none() && !self.connection.wants_write();
+        said_all && (self.ended && self.held.is_empty() || self.until.is_some_and(|until| Instant::now() > until))
+    }
+
+    fn step(&mut self) -> io::Result<()> {
+        let wants_write = self.connection.wants_write();
+        let mut of_socket = PollFlags::empty();
+        of_socket.set(PollFlags::OUT, wants_write);
+        of_socket.set(PollFlags::IN, !self.ended && self.held.is_empty());
+        let input = self.input.as_ref().filter(|_| !wants_write);
+        let of_output = if self.held.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+        let mut fds = vec![PollFd::new(self.socket, of_socket)];
+        fds.extend(input.map(|input| PollFd::new(input, PollFlags::IN)));
+        fds.extend(self.output.as_ref().map(|output| PollFd::new(output, of_output)));
+        poll_all(&mut fds, Some(TICK))?;
+        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        let (reads_input, has_output) = (input.is_some(), self.output.is_some());
+        if ready[0] {
+            self.use_socket()?;
+        }
+        if has_output && ready.last() == Some(&true) {
+            self.write_output();
+        }
+        if reads_input && ready[1] {
+            self.read_input()?;
+        }
+        if self.ended && self.held.is_empty() {
+            self.output = None;
+        }
+        Ok(())
+    }
+
+    fn use_socket(&mut self) -> io::Result<()> {
+        let mut socket = self.socket;
+        if self.connection.wants_write() {
+            would_block(self.connection.write_tls(&mut socket))?;
+        }
+        if self.ended || !self.held.is_empty() {
+            return Ok(());
+        }
+        match would_block(self.connection.read_tls(&mut socket))? {
+            None => Ok(()),
+            Some(0) => {
+                self.ended = true;
+                Ok(())
+            }
+            Some(_) => self.take_plain(),
+        }
+    }
+
+    /// Takes all that was opened.
+    fn take_plain(&mut self) -> io::Result<()> {
+        let state = self.connection.process_new_packets().map_err(io::Error::other)?;
+        let mut plain = vec![0; state.plaintext_bytes_to_read()];
+        self.connection.reader().read_exact(&mut plain)?;
+        self.ended |= state.peer_has_closed();
+        if self.output.is_some() {
+            self.held.append(&mut plain);
+            self.write_output();
+        }
+        Ok(())
+    }
+
+    /// Writes what it can. A reader that is gone says why elsewhere: it wants no more.
+    fn write_output(&mut self) {
+        let Some(output) = &self.output else { return };
+        let written = match rustix::io::write(output, &self.held) {
+            Ok(written) => Some(written),
+            Err(Errno::AGAIN | Errno::INTR) => Some(0),
+            Err(_) => None,
+        };
+        match written {
+            // An empty one is asked for where a poll found an error: whoever reads is gone.
+            Some(0) if self.held.is_empty() && is_gone(output) => self.output = None,
+            Some(written) => drop(self.held.drain(..written)),
+            None => {
+                self.held.clear();
+                self.output = None;
+            }
+        }
+    }
+
+    fn read_input(&mut self) -> io::Result<()> {
+        let Some(input) = &self.input else { return Ok(()) };
+        let mut piece = vec![0; PIECE];
+        match rustix::io::read(input, &mut piece) {
+            Ok(0) => {
+                self.input = None;
+                self.until = Some(Instant::now() + LINGER);
+                self.connection.send_close_notify();
+            }
+            Ok(read) => self.connection.writer().write_all(&piece[..read])?,
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+}
+
+fn is_gone(output: impl AsFd) -> bool {
+    let mut fds = [PollFd::new(&output, PollFlags::empty())];
+    matches!(poll_all(&mut fds, Some(Duration::ZERO)), Ok(ready) if ready > 0)
+}
+
+fn would_block(done: io::Result<usize>) -> io::Result<Option<usize>> {
+    match done {
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(None),
+        done => done.map(Some),
+    }
+}

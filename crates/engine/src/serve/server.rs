@@ -1,0 +1,234 @@
+//! A server: listens, and gives each client a thread ([`super::session`]) until it is to end.
+
+use haul_proto::path::escape;
+use haul_proto::wire::limits::PENDING_CONNECTIONS_MAX;
+use rustls::ServerConfig;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::session::{Held, Limits, serve};
+use super::strangers::Strangers;
+use super::{Access, Account, Known, PrivateKey, PublicKey, tls};
+use crate::spec::Program;
+use crate::stream::accept::{Place, bind, pause_after};
+use crate::stream::socket::SocketSettings;
+
+/// How often it is looked whether the clients have ended.
+const POLL: Duration = Duration::from_millis(20);
+/// How long workers that are ended may take.
+const END: Duration = Duration::from_secs(12);
+
+/// A directory that is served.
+#[derive(Debug, Clone)]
+pub struct Directory {
+    /// Its name; empty where it is the only one.
+    pub name: String,
+    /// Where it is: an absolute path.
+    pub path: PathBuf,
+    /// What may be done with it.
+    pub access: Access,
+    /// Each of these opens it.
+    pub known: Vec<Known>,
+    /// Most clients in it at a time; `None`: as many as the server takes.
+    pub clients_max: Option<usize>,
+    /// At most so many bytes a second from and to each of its clients; `None`: what the server says.
+    pub rate: Option<u64>,
+    /// At most so many bytes in one copy to it; `None` for no limit.
+    pub size: Option<u64>,
+}
+
+/// What a server offers, and to how many.
+#[derive(Debug, Clone)]
+pub struct Offer {
+    /// Where files are.
+    pub directories: Vec<Directory>,
+    /// What it proves itself with to clients that have keys.
+    pub key: Option<PrivateKey>,
+    /// Most clients at a time.
+    pub clients_max: usize,
+    /// At most so many bytes a second from and to each of them; `None` for no limit.
+    pub rate: Option<u64>,
+    /// Nobody is served where the kernel cannot hold a worker to its directory.
+    pub sandboxed: bool,
+    /// Where data is taken; `None`: at any address.
+    pub address: Option<IpAddr>,
+    /// The ports for data, the first and the last; `None`: any that the system chooses.
+    pub data_ports: Option<(u16, u16)>,
+    /// What workers are started from.
+    pub program: Program,
+}
+
+/// When a server ends.
+#[derive(Debug, Clone, Copy)]
+pub struct Until {
+    /// After the first copy that came to its end.
+    pub once: bool,
+    /// Taking no more clients from then on.
+    pub deadline: Option<Instant>,
+    /// How long copies that run may still take when it is told to stop.
+    pub grace: Duration,
+}
+
+/// What a server tells of itself.
+#[derive(Debug, Clone)]
+pub enum Served {
+    /// A client has proven itself.
+    Began {
+        /// Where it is.
+        peer: SocketAddr,
+        /// The directory that it wants.
+        directory: String,
+        /// The key that it has proven, where it has one.
+        key: Option<PublicKey>,
+    },
+    /// One connected who did not prove itself.
+    Stranger {
+        /// Where it is.
+        peer: SocketAddr,
+        /// Why it was not let in.
+        why: String,
+        /// How many there were before it, since the last that was told of.
+        others: u64,
+    },
+    /// It proved itself, and was turned away.
+    Refused {
+        /// Where it is.
+        peer: SocketAddr,
+        /// The directory that it wanted.
+        directory: String,
+        /// What it was told.
+        why: String,
+    },
+    /// It is gone.
+    Ended {
+        /// Where it was.
+        peer: SocketAddr,
+        /// The directory that it had.
+        directory: String,
+        /// What its worker says, if it could still say so.
+        account: Account,
+        /// The copy came to its end.
+        whole: bool,
+        /// How long it was there.
+        took: Duration,
+    },
+}
+
+/// Who hears of it.
+pub type Log = dyn Fn(&Served) + Send + Sync;
+
+/// What all clients' threads share.
+pub(super) struct Shared {
+    pub offer: Offer,
+    pub config: Arc<ServerConfig>,
+    pending: AtomicUsize,
+    /// Those that have proven themselves.
+    pub clients: Limits,
+    /// Those that have not.
+    pub strangers: Strangers,
+    /// A copy came to its end.
+    pub copied: AtomicBool,
+    /// All workers are to end now.
+    pub hang_up: AtomicBool,
+    log: Box<Log>,
+}
+
+impl Shared {
+    pub fn log(&self, served: &Served) {
+        (self.log)(served);
+    }
+
+    /// One who goes away, or proves nothing, is nobody's loss.
+    fn stranger(&self, peer: SocketAddr, error: &io::Error) {
+        if let Some(others) = self.strangers.one_more(Instant::now()) {
+            let why = match error.kind() {
+                io::ErrorKind::UnexpectedEof => "it hung up".into(),
+                io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => "it took too long".into(),
+                _ => escape(error.to_string().as_bytes()),
+            };
+            self.log(&Served::Stranger { peer, why, others });
+        }
+    }
+}
+
+/// A server that listens.
+pub struct Server {
+    listener: TcpListener,
+    shared: Arc<Shared>,
+}
+
+impl Server {
+    /// Begins to listen on the first free one of `ports`, or on one that the system chooses.
+    pub fn bind(ports: Option<(u16, u16)>, offer: Offer, log: Box<Log>) -> io::Result<Self> {
+        let listener = bind(Place { address: offer.address, ports }, &SocketSettings::default())?;
+        listener.set_nonblocking(true)?;
+        let clients = Limits::new(&offer);
+        let shared = Shared {
+            offer,
+            config: tls::server()?,
+            pending: AtomicUsize::default(),
+            clients,
+            strangers: Strangers::default(),
+            copied: AtomicBool::default(),
+            hang_up: AtomicBool::default(),
+            log,
+        };
+        Ok(Self { listener, shared: Arc::new(shared) })
+    }
+
+    /// Where it listens.
+    pub fn port(&self) -> io::Result<u16> {
+        Ok(self.listener.local_addr()?.port())
+    }
+
+    /// Serves until it is to end, or `stop` is set: then copies that run have [`Until::grace`]. Whether a copy came to its
+    /// end.
+    pub fn run(self, until: Until, stop: &AtomicBool) -> bool {
+        let Self { listener, shared } = self;
+        let is_over = || {
+            let (once, late) = (until.once && shared.copied.load(Ordering::SeqCst), until.deadline);
+            stop.load(Ordering::SeqCst) || once || late.is_some_and(|deadline| Instant::now() >= deadline)
+        };
+        while !is_over() {
+            match listener.accept() {
+                Ok((socket, peer)) => take(&shared, socket, peer),
+                Err(error) => pause_after(&error, &listener),
+            }
+        }
+        drop(listener);
+        let none_left = || shared.clients.are_none();
+        wait_until(|| none_left() || stop.load(Ordering::SeqCst), None);
+        wait_until(none_left, Some(until.grace));
+        shared.hang_up.store(true, Ordering::SeqCst);
+        wait_until(none_left, Some(END));
+        shared.copied.load(Ordering::SeqCst)
+    }
+}
+
+/// Gives a connection a thread, unless too many have not proven themselves.
+fn take(shared: &Arc<Shared>, socket: TcpStream, peer: SocketAddr) {
+    let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+    let shared = Arc::clone(shared);
+    // Where no thread can be had, whoever has connected tries again.
+    let _ = thread::Builder::new().name("haul-client".into()).spawn(move || {
+        let served = Held::take(&shared.pending, PENDING_CONNECTIONS_MAX)
+            .ok_or_else(|| io::Error::other("too many have not proven themselves"))
+            .and_then(|pending| socket.set_nonblocking(false).map(|()| pending))
+            .and_then(|pending| serve(&shared, &socket, peer, pending));
+        if let Err(error) = served {
+            shared.stranger(peer, &error);
+        }
+    });
+}
+
+fn wait_until(holds: impl Fn() -> bool, limit: Option<Duration>) {
+    let began = Instant::now();
+    while !holds() && limit.is_none_or(|limit| began.elapsed() < limit) {
+        thread::sleep(POLL);
+    }
+}

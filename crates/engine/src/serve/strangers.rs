@@ -1,0 +1,48 @@
+//! Those who connect to a server and prove nothing. They are logged, but no faster than a log can bear.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use crate::worker::lock;
+
+/// One is told in this time at most; the others are counted.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// How many there were since the last that was told.
+#[derive(Debug, Default)]
+pub(super) struct Strangers(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    told: Option<Instant>,
+    untold: u64,
+}
+
+impl Strangers {
+    /// One more. Whether it is to be told: then, how many before it were not.
+    pub(super) fn one_more(&self, now: Instant) -> Option<u64> {
+        let mut state = lock(&self.0);
+        if state.told.is_some_and(|told| now.saturating_duration_since(told) < EVERY) {
+            state.untold += 1;
+            return None;
+        }
+        state.told = Some(now);
+        Some(std::mem::take(&mut state.untold))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_told_and_the_others_are_counted() {
+        let strangers = Strangers::default();
+        let began = Instant::now();
+        let at = |ms: u64| strangers.one_more(began + Duration::from_millis(ms));
+        assert_eq!(
+            [at(0), at(1), at(999), at(1000), at(1500), at(2100)],
+            [Some(0), None, None, Some(2), None, Some(1)]
+        );
+    }
+}

@@ -1,0 +1,150 @@
+//! What a served worker is held to: what a server tells it, and what the kernel is told of that. Which Requests that allows
+//! is in `hold`.
+
+use haul_proto::wire::sandbox::{Confinement, Sandbox};
+use std::fs::File;
+use std::io;
+use std::net::IpAddr;
+use std::path::Path;
+
+use crate::os::confine::{Bounds, Network, Rights};
+
+/// What may be done with a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Fetching from it.
+    ReadOnly,
+    /// Sending to it.
+    WriteOnly,
+    /// Both.
+    Both,
+}
+
+impl Access {
+    /// As it is written.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "read-only",
+            Self::WriteOnly => "write-only",
+            Self::Both => "both",
+        }
+    }
+
+    /// The one that is written so.
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::ReadOnly, Self::WriteOnly, Self::Both].into_iter().find(|access| access.word() == word)
+    }
+}
+
+/// What a served worker is held to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Terms {
+    /// What may be done.
+    pub access: Access,
+    /// At most so many bytes a second, from here or to here; `None` for no limit.
+    pub rate: Option<u64>,
+    /// At most so many bytes in one copy to here; `None` for no limit.
+    pub size: Option<u64>,
+    /// The ports for data, the first and the last; `None`: one that the system chooses.
+    pub ports: Option<(u16, u16)>,
+    /// Where data is taken; `None`: at any address.
+    pub address: Option<IpAddr>,
+    /// Nothing is done where the kernel cannot hold the worker to its directory.
+    pub sandboxed: bool,
+}
+
+/// In the place of something that there is not.
+const NONE: &str = "-";
+
+impl Terms {
+    /// As a server tells its worker: words of the command that starts it.
+    pub fn words(&self) -> [String; 6] {
+        let number = |number: Option<u64>| number.map_or(NONE.into(), |number| number.to_string());
+        [
+            self.access.word().to_owned(),
+            number(self.rate),
+            number(self.size),
+            self.ports.map_or(NONE.into(), |(first, last)| format!("{first}:{last}")),
+            self.address.map_or(NONE.into(), |address| address.to_string()),
+            self.sandboxed.to_string(),
+        ]
+    }
+
+    /// What was told with these words; `None` if they are others.
+    pub fn from_words(words: &[&str]) -> Option<Self> {
+        let [access, rate, size, range, address, sandboxed] = words else { return None };
+        let ports = |text: &str| {
+            let (first, last) = text.split_once(':')?;
+            Some((first.parse().ok()?, last.parse().ok()?))
+        };
+        Some(Self {
+            access: Access::from_word(access)?,
+            rate: optional(rate, |text| text.parse().ok())?,
+            size: optional(size, |text| text.parse().ok())?,
+            ports: optional(range, ports)?,
+            address: optional(address, |text| text.parse().ok())?,
+            sandboxed: sandboxed.parse().ok()?,
+        })
+    }
+
+    /// Makes `directory` the working directory, and has the kernel hold this thread, and all that it starts, to it. What
+    /// a Request allows is less than that, and comes on top. Before it, the worker asks the system about itself.
+    pub fn enter(&self, directory: &Path, state_dir: Option<&Path>) -> io::Result<Sandbox> {
+        std::env::set_current_dir(directory)?;
+        let mut bounds = Bounds::new(Network::Streams(self.ports));
+        let rights = if self.access == Access::ReadOnly { Rights::ReadTree } else { Rights::Land };
+        bounds.allow(File::open(".")?, rights);
+        for system in ["/proc", "/sys"] {
+            bounds.allow(File::open(system)?, Rights::ReadTree);
+        }
+        if let Some(trees) = state_dir.map(|state| state.join("trees")).filter(|_| self.access != Access::ReadOnly) {
+            // Without it, finished trees are not remembered.
+            let trees = std::fs::create_dir_all(&trees).and_then(|()| File::open(&trees));
+            trees.iter().for_each(|trees| bounds.allow(trees, Rights::OwnFiles));
+        }
+        let sandbox = bounds.enforce();
+        match sandbox.confinement {
+            Confinement::None if self.sandboxed => Err(io::Error::other(sandbox.reason)),
+            _ => Ok(sandbox),
+        }
+    }
+}
+
+/// How far this kernel can hold a worker to its directory: found out by a thread that is held, and ends.
+pub fn sandbox() -> Sandbox {
+    let tried = std::thread::spawn(|| Bounds::new(Network::None).enforce()).join();
+    tried.unwrap_or_else(|_| Sandbox { confinement: Confinement::None, reason: "it could not be tried".into() })
+}
+
+fn optional<T>(word: &str, read: impl FnOnce(&str) -> Option<T>) -> Option<Option<T>> {
+    if word == NONE { Some(None) } else { read(word).map(Some) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terms_come_back_from_their_words() {
+        let all = Terms {
+            access: Access::WriteOnly,
+            rate: Some(1),
+            size: Some(1 << 50),
+            ports: Some((5032, 5131)),
+            address: Some(IpAddr::from([0xfd; 16])),
+            sandboxed: true,
+        };
+        let none = Terms { access: Access::Both, rate: None, size: None, ports: None, address: None, sandboxed: false };
+        for terms in [all, none] {
+            let words = terms.words();
+            let words: Vec<_> = words.iter().map(String::as_str).collect();
+            assert_eq!(Terms::from_words(&words), Some(terms));
+            for number in 0..words.len() {
+                let mut bad = words.clone();
+                bad[number] = "x";
+                assert_eq!(Terms::from_words(&bad), None, "{number}");
+            }
+            assert_eq!(Terms::from_words(&words[1..]), None);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The operands of a list, on their way from the link to the walk.
+
+use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::wire::limits::LISTED_BATCHES_AHEAD;
+use haul_proto::wire::listed::Paths;
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use crate::worker::lock;
+
+/// Batches that were told and not walked yet.
+pub struct Listed {
+    state: Mutex<State>,
+    more: Condvar,
+}
+
+struct State {
+    batches: VecDeque<Paths>,
+    /// The number that the next batch begins with; `None` behind the last one.
+    next: Option<u32>,
+    stopped: bool,
+}
+
+impl Listed {
+    /// Nothing was told yet.
+    pub fn new() -> Self {
+        let state = State { batches: VecDeque::new(), next: Some(0), stopped: false };
+        Self { state: Mutex::new(state), more: Condvar::new() }
+    }
+
+    /// Takes a batch from the controller.
+    pub fn add(&self, batch: Paths) -> Result<(), ProtocolFault> {
+        let mut state = lock(&self.state);
+        if state.next != Some(batch.first) || batch.paths.is_empty() && !batch.last {
+            return Err(ProtocolFault::OutOfTurn("a listed operand"));
+        }
+        if state.batches.len() >= LISTED_BATCHES_AHEAD {
+            return Err(ProtocolFault::OverLimit("listed operands"));
+        }
+        let count = u32::try_from(batch.paths.len()).unwrap_or(u32::MAX);
+        state.next = (!batch.last).then(|| batch.first.saturating_add(count));
+        state.batches.push_back(batch);
+        self.more.notify_all();
+        Ok(())
+    }
+
+    /// Waits for the next batch; `None` when the job was stopped.
+    pub fn next(&self) -> Option<Paths> {
+        let mut state = lock(&self.state);
+        loop {
+            if state.stopped {
+                return None;
+            }
+            if let Some(batch) = state.batches.pop_front() {
+                return Some(batch);
+            }
+            state = self.more.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Whoever waits, waits no longer.
+    pub fn stop(&self) {
+        lock(&self.state).stopped = true;
+        self.more.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch(first: u32, count: usize, last: bool) -> Paths {
+        Paths { first, paths: vec![b"x".to_vec(); count], last }
+    }
+
+    #[test]
+    fn batches_come_in_their_order_until_the_last() {
+        let listed = Listed::new();
+        let out_of_turn = Err(ProtocolFault::OutOfTurn("a listed operand"));
+        assert_eq!(listed.add(batch(1, 1, false)), out_of_turn, "numbers begin at 0");
+        assert_eq!(listed.add(batch(0, 0, false)), out_of_turn, "nothing, and not the last");
+        assert_eq!((listed.add(batch(0, 2, false)), listed.add(batch(2, 0, true))), (Ok(()), Ok(())));
+        assert_eq!(listed.add(batch(2, 1, true)), out_of_turn, "behind the last");
+        assert_eq!((listed.next(), listed.next()), (Some(batch(0, 2, false)), Some(batch(2, 0, true))));
+        listed.stop();
+        assert_eq!(listed.next(), None);
+    }
+
+    #[test]
+    fn more_than_may_be_ahead_is_a_fault() {
+        let listed = Listed::new();
+        let most = u32::try_from(LISTED_BATCHES_AHEAD).unwrap();
+        (0..most).for_each(|number| listed.add(batch(number, 1, false)).unwrap());
+        assert_eq!(listed.add(batch(most, 1, false)), Err(ProtocolFault::OverLimit("listed operands")));
+        listed.next().unwrap();
+        assert_eq!(listed.add(batch(most, 1, false)), Ok(()));
+    }
+}

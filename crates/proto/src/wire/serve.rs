@@ -1,0 +1,153 @@
+//! What a client and a server (`haul serve`) say to each other inside TLS, before a worker speaks: proofs of a secret or
+//! of keys, the directory that is wanted, and the answer to that.
+
+use super::fault::ProtocolFault;
+use crate::codec::{Decoded, Reader, Writer};
+
+/// The number of this version of the binding, in the labels of all that is proven.
+pub const VERSION: u8 = 1;
+/// The label under which TLS gives both ends the bytes that they prove themselves over.
+pub const EXPORTER_LABEL: &[u8] = b"EXPORTER-haul-serve-1";
+/// What a client's proof begins with, before the exported bytes.
+pub const CLIENT_LABEL: &[u8] = b"haul-serve-1 client";
+/// What a server's proof begins with.
+pub const SERVER_LABEL: &[u8] = b"haul-serve-1 server";
+/// Bytes that both ends export from TLS.
+pub const EXPORTED_LEN: usize = 32;
+/// Bytes of a proof of a secret (HMAC-SHA256).
+pub const TAG_LEN: usize = 32;
+/// Bytes of a secret.
+pub const SECRET_LEN: usize = 16;
+/// Bytes of a private and of a public key (Ed25519).
+pub const KEY_LEN: usize = 32;
+/// Bytes of a signature (Ed25519).
+pub const SIGNATURE_LEN: usize = 64;
+/// Most bytes that a server reads from a connection that has not proven itself: TLS's greeting with a key share that
+/// withstands quantum computers takes some 1,400 of them.
+pub const UNPROVEN_MAX: usize = 2048;
+/// Longest name of a directory.
+pub const DIRECTORY_MAX: usize = 64;
+/// Longest reason for a refusal.
+pub const REASON_MAX: usize = 1024;
+
+/// What a client says first: who it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientProof {
+    /// One who knows a secret.
+    Secret([u8; TAG_LEN]),
+    /// The owner of a key.
+    Key {
+        /// The public key.
+        key: [u8; KEY_LEN],
+        /// By the private one.
+        signature: [u8; SIGNATURE_LEN],
+    },
+}
+
+mod kind {
+    pub const SECRET: u8 = 1;
+    pub const KEY: u8 = 2;
+}
+
+impl ClientProof {
+    /// Bytes that follow the first one, which says what kind of proof it is.
+    pub fn rest_len(kind: u8) -> Decoded<usize> {
+        match kind {
+            kind::SECRET => Ok(TAG_LEN),
+            kind::KEY => Ok(KEY_LEN + SIGNATURE_LEN),
+            value => Err(ProtocolFault::Unknown { what: "kind of proof", value: value.into() }),
+        }
+    }
+
+    /// Writes it.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Writer::new();
+        match self {
+            Self::Secret(tag) => out.u8(kind::SECRET).raw(tag),
+            Self::Key { key, signature } => out.u8(kind::KEY).raw(key).raw(signature),
+        };
+        out.into_bytes()
+    }
+
+    /// Reads it: all of `bytes`.
+    pub fn decode(bytes: &[u8]) -> Decoded<Self> {
+        let mut reader = Reader::new(bytes);
+        let proof = match reader.u8()? {
+            kind::SECRET => Self::Secret(reader.array()?),
+            kind::KEY => Self::Key { key: reader.array()?, signature: reader.array()? },
+            value => return Err(ProtocolFault::Unknown { what: "kind of proof", value: value.into() }),
+        };
+        reader.finish()?;
+        Ok(proof)
+    }
+}
+
+/// What a client proves itself over, and its server after it.
+pub fn proven_over(label: &[u8], exported: &[u8; EXPORTED_LEN]) -> Vec<u8> {
+    [label, exported].concat()
+}
+
+/// Whether `name` can be one of a directory; the empty one stands for the one directory of a server that has only that.
+pub fn is_directory_name(name: &str) -> bool {
+    name.len() <= DIRECTORY_MAX
+        && !name.starts_with('.')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
+}
+
+/// Reads the name of a directory from the bytes that came for it.
+pub fn decode_directory(bytes: &[u8]) -> Decoded<&str> {
+    let name = std::str::from_utf8(bytes).ok().filter(|name| is_directory_name(name));
+    name.ok_or(ProtocolFault::Invalid("a name of a directory"))
+}
+
+/// Reads so many bytes from their hexadecimal digits, no more and no fewer.
+pub fn from_hex<const LEN: usize>(text: &str) -> Option<[u8; LEN]> {
+    let digits: Option<Vec<u8>> =
+        text.chars().map(|c| c.to_digit(16).and_then(|digit| digit.try_into().ok())).collect();
+    let digits = digits.filter(|digits| digits.len() == 2 * LEN)?;
+    let mut bytes = [0; LEN];
+    bytes.iter_mut().zip(digits.chunks_exact(2)).for_each(|(byte, pair)| *byte = pair[0] << 4 | pair[1]);
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_thirty_two_digits() {
+        let parse_secret = from_hex::<SECRET_LEN>;
+        assert_eq!(
+            parse_secret("000102030405060708090a0B0c0d0eFF").map(|secret| (secret[11], secret[15])),
+            Some((11, 255))
+        );
+        for bad in ["", "00", "000102030405060708090a0b0c0d0e0g", "000102030405060708090a0b0c0d0e0f0", "é"] {
+            assert_eq!(parse_secret(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn proofs_come_back_and_others_are_faults() {
+        for proof in [ClientProof::Secret([1; TAG_LEN]), ClientProof::Key { key: [2; 32], signature: [3; 64] }] {
+            let bytes = proof.encode();
+            assert_eq!(ClientProof::rest_len(bytes[0]), Ok(bytes.len() - 1));
+            assert_eq!(ClientProof::decode(&bytes), Ok(proof));
+            for cut in 0..bytes.len() {
+                assert!(ClientProof::decode(&bytes[..cut]).is_err());
+            }
+            assert!(ClientProof::decode(&[&bytes[..], &[0]].concat()).is_err());
+        }
+        assert!(ClientProof::decode(&[0; 33]).is_err() && ClientProof::rest_len(3).is_err());
+    }
+
+    #[test]
+    fn names_of_directories_are_plain_words() {
+        for good in ["", "incoming", "a.b_c-9"] {
+            assert_eq!(decode_directory(good.as_bytes()), Ok(good));
+        }
+        let long = "x".repeat(DIRECTORY_MAX + 1);
+        for bad in ["..", ".", ".hidden", "a/b", "a b", "é", "a\n", &long] {
+            assert!(decode_directory(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+}

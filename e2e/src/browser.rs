@@ -1,0 +1,78 @@
+//! A browser without a window, for pages that people look at.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use haul_lab::run_with_timeout;
+
+use crate::Sandbox;
+
+/// Under which names it may be there.
+const PROGRAMS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+/// How long it may take.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// A browser that keeps to itself: no profile but its own in the sandbox, nothing fetched.
+#[derive(Debug)]
+pub struct Browser<'a> {
+    program: &'static str,
+    sandbox: &'a Sandbox,
+}
+
+/// What a browser makes of a page.
+#[derive(Debug)]
+pub struct Page {
+    /// The page as it is once it was read: what the browser took for elements, written out again.
+    pub dom: String,
+    /// What it complained of.
+    pub complaints: Vec<String>,
+}
+
+impl<'a> Browser<'a> {
+    /// One that is installed; the reason is printed where none is.
+    pub fn or_skip(sandbox: &'a Sandbox) -> Option<Self> {
+        let is_there = |program: &&&str| {
+            let asked = Command::new(program).arg("--version").output();
+            asked.is_ok_and(|output| output.status.success())
+        };
+        let found = PROGRAMS.iter().find(is_there).map(|program| Self { program, sandbox });
+        if found.is_none() {
+            println!("SKIPPED: looking at a page needs chromium");
+        }
+        found
+    }
+
+    /// Reads a page.
+    #[track_caller]
+    pub fn read(&self, page: &Path) -> Page {
+        let finished = self.run(&["--dump-dom", "--enable-logging=stderr"], page);
+        // What concerns the page is said by its console, and by nothing else.
+        let is_of_page = |line: &&str| line.contains("CONSOLE");
+        let said = finished.stderr_text();
+        let complaints = said.lines().filter(is_of_page).map(str::to_owned).collect();
+        Page { dom: finished.stdout_text(), complaints }
+    }
+
+    /// Draws a page into a PNG of this name, in light or dark.
+    #[track_caller]
+    pub fn draw(&self, page: &Path, to: &Path, is_dark: bool) {
+        let to = format!("--screenshot={}", to.display());
+        // 0 is dark, 1 is light.
+        let scheme = format!("--blink-settings=preferredColorScheme={}", u8::from(!is_dark));
+        self.run(&[&to, &scheme, "--hide-scrollbars", "--window-size=960,1400"], page);
+    }
+
+    #[track_caller]
+    fn run(&self, options: &[&str], page: &Path) -> haul_lab::Finished {
+        let profile = format!("--user-data-dir={}", self.sandbox.dir("browser").display());
+        let mut command = Command::new(self.program);
+        command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]);
+        command.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
+        command.args(options).arg(profile).arg(format!("file://{}", page.display()));
+        command.env("HOME", self.sandbox.home());
+        let finished = run_with_timeout(command, LIMIT).unwrap_or_else(|error| panic!("{error:#}"));
+        assert!(finished.success(), "{}", finished.stderr_text());
+        finished
+    }
+}

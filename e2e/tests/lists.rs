@@ -1,0 +1,287 @@
+//! Sources from a list (`-I`): what its lines mean, where they land, what is named of those that cannot be copied, and
+//! what a long one costs.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use haul_e2e::{
+    Haul, MEGABIT_PER_S, Pair, Remote, Run, Sandbox, cases, compare, contents, count, eventually, fifo, group_or_skip,
+    hidden_or_partial, listing,
+};
+use haul_lab::{Running, peak_memory_bytes, start};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// What each process of a copy may take, however long a list is.
+const MEMORY_MAX: u64 = 64 << 20;
+
+/// Starts haul with what is at `path` as its standard input.
+#[track_caller]
+fn fed_from(haul: Haul<'_>, path: &Path) -> Running {
+    let command = haul.into_command();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "exec \"$@\" <\"$0\""]).arg(path).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    command.get_current_dir().map(|directory| shell.current_dir(directory));
+    start(shell).unwrap()
+}
+
+/// Starts haul with `list` as its standard input.
+#[track_caller]
+fn fed(sandbox: &Sandbox, haul: Haul<'_>, list: &[u8]) -> Running {
+    fed_from(haul, &sandbox.file("fed", list))
+}
+
+fn three_files(sandbox: &Sandbox) {
+    for path in ["s/a/one", "s/a/b/two", "s/three"] {
+        sandbox.file(path, path);
+    }
+}
+
+#[test]
+fn a_list_names_sources_in_a_file_or_on_standard_input() {
+    let sandbox = Sandbox::new();
+    three_files(&sandbox);
+    sandbox.file("s/ odd\n", "odd");
+    let lists: [(&[u8], &[&str]); 3] = [
+        (b"s/a/one\ns/a/b/two\ns/three", &[]),
+        (b"s/a/one\r\n\r\n\ns/a/b/two\r\ns/three\r\n", &[]),
+        (b"s/a/one\0s/a/b/two\0s/three\0s/ odd\n", &["-0"]),
+    ];
+    for (number, (list, options)) in lists.into_iter().enumerate() {
+        let names: &[&str] =
+            if options.is_empty() { &["one", "three", "two"] } else { &[" odd\n", "one", "three", "two"] };
+        let (file, input) = (format!("file{number}"), format!("input{number}"));
+        sandbox.file("list", list);
+        sandbox.dir(&file);
+        sandbox.haul(["-I", "list"]).args(options).arg(&file).run().succeeds();
+        let piped = sandbox.haul(["-A", "-I", "-"]).args(options).arg(&input);
+        Run::of(fed(&sandbox, piped, list)).succeeds();
+        assert_eq!((listing(&sandbox.path(&file)), listing(&sandbox.path(&input))), (strings(names), strings(names)));
+    }
+    assert_eq!(contents(&sandbox.path("file0/two")), b"s/a/b/two");
+    // What was typed comes first, and lands as the lines do.
+    sandbox.file("list", "s/three\n");
+    sandbox.haul(["-A", "-I", "list", "s/a/one", "both"]).run().succeeds();
+    assert_eq!(listing(&sandbox.path("both")), ["one", "three"]);
+    // A target that is a new name is for one source that was typed.
+    sandbox.haul(["-I", "list", "new"]).run().ends(2).says(["new does not exist"]);
+}
+
+fn strings(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+#[test]
+fn a_list_is_pushed_and_pulled() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    three_files(&sandbox);
+    sandbox.dir("pushed");
+    sandbox.file("list", "a/one\na/b/two\nthree\n");
+    let pushed = remote.haul(&sandbox).args(["--json", "-I", "list", "-d"]).arg(sandbox.path("s"));
+    pushed.arg(remote.at(sandbox.path("pushed"))).run().succeeds();
+    compare(&sandbox.path("s"), &sandbox.path("pushed")).unwrap();
+
+    let there = |path: &str| remote.at(sandbox.path(path)).into_string().unwrap();
+    sandbox.file("list", format!("{}\n{}\n", there("s/a/one"), there("s/a/b/two")));
+    remote.haul(&sandbox).args(["-A", "-I", "list", "pulled"]).run().succeeds();
+    assert_eq!(listing(&sandbox.path("pulled")), ["one", "two"]);
+    let based = remote.haul(&sandbox).args(["-A", "-r", "-I", "-", "-d"]).arg(there("s")).arg("based");
+    Run::of(fed(&sandbox, based, b"a\nthree\n")).succeeds();
+    compare(&sandbox.path("s"), &sandbox.path("based")).unwrap();
+    remote.is_left_clean();
+}
+
+#[test]
+fn what_cannot_be_copied_is_named_by_its_line_and_the_others_are_copied() {
+    let sandbox = Sandbox::new();
+    three_files(&sandbox);
+    sandbox.file("other/three", "another");
+    sandbox.file("list", "s/a/one\ns/gone\nh:there\ns/three\nother/three\ns/a\nno\0path\ns/a/b/two");
+    let run = sandbox.haul(["--json", "-A", "-I", "list", "target"]).run().ends(1);
+    assert_eq!((run.summary()["files_copied"].as_u64(), run.summary()["failed"].as_u64()), (Some(3), Some(5)));
+    let run = run.says([
+        "h:there: line 3 of list: it is on h, and what is copied on this machine",
+        "other/three: line 5 of list: an earlier line leads to the same name",
+        "line 7 of list: a path contains no NUL",
+        "s/gone: No such file or directory",
+        "s/a: it is a directory",
+    ]);
+    assert_eq!(contents(&sandbox.path("target/three")), b"s/three", "{}", run.account());
+    // Nor does one of them replace the other where that is what is asked for.
+    sandbox.haul(["-f", "-I", "list", "target"]).run().ends(1).says(["line 5 of list: an earlier line leads"]);
+    assert_eq!(contents(&sandbox.path("target/three")), b"s/three");
+    // A list of nothing is copied as it is.
+    sandbox.file("list", "\n\n");
+    sandbox.haul(["-I", "list", "target"]).run().succeeds();
+    sandbox.haul(["-I", "missing", "target"]).run().ends(2).says(["--infiles missing: No such file"]);
+}
+
+#[test]
+fn with_a_base_paths_are_made_anew_and_nothing_else_can_be_read() {
+    let sandbox = Sandbox::new();
+    three_files(&sandbox);
+    sandbox.file("s/other/three", "another");
+    sandbox.file("outside/file", "outside");
+    symlink("../outside/file", sandbox.path("s/out")).unwrap();
+    symlink("../outside", sandbox.path("s/outdir")).unwrap();
+    symlink("a/one", sandbox.path("s/in")).unwrap();
+    sandbox.dir("target");
+    let list = format!(
+        "a/one\nthree\nother/three\nout\noutdir/file\nin\n../outside/file\n{}\n",
+        sandbox.path("s/three").display()
+    );
+    sandbox.file("list", list);
+    let run = sandbox.haul(["--json", "-I", "list", "-d", "s", "target"]).run().ends(1).says([
+        "s/out: a link leads out of the base",
+        "s/outdir/file: a link leads out of the base",
+        "../outside/file: line 7 of list: ../outside/file leads out of the base",
+        "line 8 of list: with a base (-d), a list names what is below it alone",
+    ]);
+    let summary = run.summary();
+    let full = |summary: &serde_json::Value| summary["source_sandbox"]["confinement"] == "full";
+    if !full(&summary) {
+        println!("SKIPPED: {}", summary["source_sandbox"]);
+    }
+    assert_eq!(summary["files_copied"], 4, "{summary}");
+    assert_eq!(contents(&sandbox.path("target/other/three")), b"another");
+    assert_eq!(contents(&sandbox.path("target/in")), b"s/a/one");
+    let followed = sandbox.haul(["--json", "-I", "list", "-d", "s", "--symlinks", "follow", "target"]).run().ends(1);
+    assert_eq!(followed.summary()["files_copied"], 2, "{}", followed.account());
+    assert!(!full(&followed.summary()));
+    assert_eq!(contents(&sandbox.path("target/out")), b"outside");
+    // Without a base, a list may name anything, and that is said.
+    sandbox.file("list", "s/a/one\n");
+    sandbox
+        .haul(["-v", "-I", "list", "target"])
+        .run()
+        .succeeds()
+        .says(["a list may name any file, so all can be read"]);
+}
+
+#[test]
+fn directories_are_copied_with_r_and_never_into_themselves() {
+    let sandbox = Sandbox::new();
+    let tree = sandbox.tree("s/tree");
+    sandbox.file("s/inner/file", "inner");
+    sandbox.dir("s/target");
+    sandbox.file("list", "tree\ninner/.\n./target\n");
+    let run = sandbox.haul(["--json", "-r", "-I", "../list", "target"]).current_dir(sandbox.path("s")).run().ends(1);
+    run.says(["./target: it is the target of this copy"]);
+    compare(&tree, &sandbox.path("s/target/tree")).unwrap();
+    assert_eq!(listing(&sandbox.path("s/target")), ["file", "tree"]);
+    let again = sandbox.haul(["--json", "-r", "-I", "../list", "target"]).current_dir(sandbox.path("s")).run().ends(1);
+    assert_eq!((again.summary()["files_copied"].as_u64(), again.summary()["failed"].as_u64()), (Some(0), Some(1)));
+}
+
+#[test]
+fn data_flows_while_the_list_is_being_written() {
+    let sandbox = Sandbox::new();
+    three_files(&sandbox);
+    sandbox.dir("target");
+    fifo(&sandbox.path("lines"));
+    let running = fed_from(sandbox.haul(["-I", "-", "target"]), &sandbox.path("lines"));
+    let mut writing = File::options().write(true).open(sandbox.path("lines")).unwrap();
+    for (line, name) in [("s/three\n", "three"), ("s/a/one\ns/a/", "one"), ("b/two", "")] {
+        writing.write_all(line.as_bytes()).unwrap();
+        let arrived = || name.is_empty() || sandbox.path("target").join(name).exists();
+        eventually("it arrives before the list goes on", arrived);
+    }
+    drop(writing);
+    Run::of(running).succeeds();
+    assert_eq!(listing(&sandbox.path("target")), ["one", "three", "two"]);
+}
+
+#[test]
+fn a_list_from_a_pipe_is_there_for_the_next_attempt() {
+    if group_or_skip().is_none() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let pair = Pair::slow(&sandbox, MEGABIT_PER_S);
+    sandbox.big_file("s/big", 32_000_000);
+    sandbox.file("s/little", "little");
+    sandbox.dir("target");
+    let haul = pair.haul(&sandbox).args(["--json", "-I", "-", "-d", "s"]).arg(pair.at(sandbox.path("target")));
+    let running = fed(&sandbox, haul, b"little\nbig\n");
+    let target = sandbox.path("target");
+    eventually("some has arrived", || hidden_or_partial(&target, &["big", "little"], 1_000_000).is_some());
+    for worker in pair.remote.workers() {
+        let worker = Pid::from_raw(i32::try_from(worker).unwrap()).unwrap();
+        kill_process(worker, Signal::KILL).unwrap();
+    }
+    let run = Run::of(running).succeeds();
+    assert!(run.summary()["restarts"].as_u64() >= Some(1), "{}", run.account());
+    compare(&sandbox.path("s"), &target).unwrap();
+}
+
+#[test]
+fn a_copy_of_a_list_can_be_verified_and_has_checksums() {
+    let sandbox = Sandbox::new();
+    three_files(&sandbox);
+    sandbox.file("list", "a/one\na/b/two\nthree\n");
+    sandbox.haul(["-A", "-I", "list", "-d", "s", "--checksums", "sums", "target"]).run().succeeds();
+    let mut sums: Vec<_> =
+        fs::read_to_string(sandbox.path("sums")).unwrap().lines().map(|line| line[66..].to_owned()).collect();
+    sums.sort_unstable();
+    assert_eq!(sums, ["a/b/two", "a/one", "three"]);
+    sandbox.haul(["verify", "-I", "list", "-d", "s", "target"]).run().succeeds();
+    sandbox.file("target/a/one", "S/a/one");
+    fs::remove_file(sandbox.path("target/three")).unwrap();
+    let run = sandbox.haul(["verify", "-I", "list", "-d", "s", "target"]).run();
+    run.ends(1).says(["target/a/one", "target/three: is missing"]).does_not_say("two");
+}
+
+/// Starts a copy and looks at its memory until it ends: what it says at its end, and the controller's peak.
+#[track_caller]
+fn peak(haul: Haul<'_>, limit: Duration) -> (Run, u64) {
+    let mut running = haul.start();
+    let mut peak = 0;
+    while !running.wait_up_to(Duration::from_millis(20)) {
+        peak = peak.max(peak_memory_bytes(running.id()));
+    }
+    (Run::new("haul".to_owned(), &running.finish(limit).unwrap()), peak)
+}
+
+fn make_files(root: &Path, lines: u64) {
+    for number in 0..lines {
+        let directory = root.join(format!("d{}", number / 1000));
+        if number % 1000 == 0 {
+            fs::create_dir_all(&directory).unwrap();
+        }
+        File::create(directory.join(format!("file-{number}"))).unwrap();
+    }
+}
+
+/// Half of the lines name a file, the others nothing: neither may gather anywhere.
+#[test]
+fn a_long_list_takes_little_memory() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let lines = cases("HAUL_LISTED", 20_000);
+    make_files(&sandbox.path("s"), lines / 2);
+    let mut list = std::io::BufWriter::new(File::create(sandbox.path("list")).unwrap());
+    for number in 0..lines / 2 {
+        writeln!(list, "d{0}/file-{number}\nd{0}/none-{number}", number / 1000).unwrap();
+    }
+    drop(list);
+    sandbox.dir("target");
+    let haul = remote.haul(&sandbox).args(["--json", "--fsync", "none", "-I", "list", "-d", "s"]);
+    let (run, controller) = peak(haul.arg(remote.at(sandbox.path("target"))), Duration::from_secs(1200));
+    let summary = run.ends(1).summary();
+    let number = |name: &str| summary[name].as_u64().unwrap_or_else(|| panic!("no {name} in {summary}"));
+    assert_eq!((number("files_copied"), number("failed")), (lines / 2, lines / 2), "{summary}");
+    let peaks = [controller, number("source_peak_bytes"), number("target_peak_bytes")];
+    println!("{lines} lines: at most {peaks:?} bytes in the controller, the source, the target");
+    assert!(controller > 0 && peaks.iter().all(|peak| *peak < MEMORY_MAX), "{peaks:?}");
+    count("listed-lines", lines);
+}

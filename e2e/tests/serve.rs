@@ -1,0 +1,234 @@
+//! `haul serve`: sending and fetching without ssh; who gets in, what they may do, and how it ends.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use haul_e2e::{RUN_LIMIT, Run, Sandbox, Serving, cases, compare, count, eventually, hidden_or_partial, pid, within};
+use rustix::process::{Signal, kill_process};
+
+#[test]
+fn what_is_sent_there_can_be_fetched_from_there() {
+    let sandbox = Sandbox::new();
+    let tree = sandbox.dir("tree");
+    sandbox.file("tree/a/small", "small");
+    sandbox.big_file("tree/big", 20_000_000);
+    let server = Serving::start(&sandbox, &[]);
+    sandbox.haul(["-r", "tree", &server.line]).run().succeeds();
+    compare(&tree, &sandbox.path("shared/tree")).unwrap();
+    sandbox.haul(["-r", &server.at("tree"), "back"]).run().succeeds();
+    compare(&tree, &sandbox.path("back")).unwrap();
+    sandbox.haul([&server.at("tree/a/small"), "one"]).run().succeeds();
+    assert_eq!(std::fs::read(sandbox.path("one")).unwrap(), b"small");
+    eventually("all is logged", || server.logged("ended") == 3);
+    let secret = server.line.split('#').nth(1).expect("a secret").to_owned();
+    let run = server.end().succeeds().does_not_say(&secret);
+    let log: Vec<serde_json::Value> = run.stderr.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let ended: Vec<_> = log.iter().filter(|event| event["event"] == "ended").collect();
+    assert_eq!(ended.len(), 3, "{}", run.account());
+    assert!(ended.iter().all(|event| event["complete"] == true), "{}", run.account());
+    assert_eq!((&ended[0]["direction"], &ended[0]["files"]), (&"received".into(), &2.into()), "{}", run.account());
+    assert_eq!((&ended[1]["direction"], &ended[1]["bytes"]), (&"sent".into(), &20_000_005.into()), "{}", run.account());
+}
+
+#[test]
+fn it_ends_after_one_copy_or_when_its_time_is_over() {
+    let sandbox = Sandbox::new();
+    sandbox.file("file", "content");
+    let server = Serving::start(&sandbox, &["--once"]);
+    // One that comes to nothing does not count.
+    sandbox.haul([&server.at("missing"), "back"]).run().ends(1);
+    sandbox.haul(["file", &server.line]).run().succeeds();
+    Run::of(server.running).succeeds();
+    let server = Serving::start(&sandbox, &["--for", "1s"]);
+    Run::of(server.running).succeeds();
+}
+
+#[test]
+fn a_wrong_secret_learns_nothing() {
+    let sandbox = Sandbox::new();
+    sandbox.file("shared/file", "content");
+    let server = Serving::start(&sandbox, &[]);
+    let last = if server.line.ends_with('0') { '1' } else { '0' };
+    let wrong = format!("{}{last}", &server.line[..server.line.len() - 1]);
+    for path in ["file", "missing"] {
+        let run = sandbox.haul([&format!("{wrong}:{path}"), "back"]).run().ends(3);
+        assert!(run.stderr.contains("the secret is not the right one"), "{}", run.account());
+    }
+    assert_eq!(server.logged("connected"), 0);
+    let none = server.line.split('#').next().unwrap();
+    sandbox.haul([none, "back"]).run().ends(2).says(["its secret is missing"]);
+    server.end().succeeds();
+}
+
+#[test]
+fn strangers_disturb_no_copy() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.big_file("file", 8_000_000);
+    let server = Serving::start(&sandbox, &[]);
+    let mut running = sandbox.haul(["-x", "1m", "file", &server.line]).start();
+    eventually("the copy runs", || server.logged("connected") == 1);
+    let knocks = cases("HAUL_KNOCKS", 1000);
+    for number in 0..knocks {
+        let mut stranger = TcpStream::connect(server.address()).expect("it listens");
+        stranger.set_read_timeout(Some(RUN_LIMIT)).unwrap();
+        let noise = [u8::try_from(number % 256).unwrap(); 100];
+        // It may have hung up already.
+        let _ = stranger.write_all(&noise).and_then(|()| stranger.shutdown(std::net::Shutdown::Write));
+        let mut answer = Vec::new();
+        let _ = stranger.read_to_end(&mut answer);
+        // TLS says at most that this was no greeting.
+        assert!(answer.len() <= 7, "a stranger was told {answer:?}");
+    }
+    assert!(!running.wait_up_to(Duration::ZERO), "the copy was over before all had come");
+    assert!(within(RUN_LIMIT, || {
+        running.signal(Signal::USR1);
+        running.wait_up_to(Duration::from_millis(50))
+    }));
+    Run::of(running).succeeds();
+    compare(&file, &sandbox.path("shared/file")).unwrap();
+    server.end().succeeds();
+    count("strangers-at-a-server", knocks);
+}
+
+#[test]
+fn what_it_does_not_offer_is_refused_by_name() {
+    let sandbox = Sandbox::new();
+    sandbox.file("shared/file", "content");
+    sandbox.file("outside", "outside");
+    std::os::unix::fs::symlink("../outside", sandbox.path("shared/link")).unwrap();
+    std::os::unix::fs::symlink("..", sandbox.path("shared/up")).unwrap();
+    let server = Serving::start(&sandbox, &["--read-only"]);
+    sandbox.haul(["outside", &server.line]).run().ends(2).says(["read-only"]);
+    sandbox.haul([&server.at("file"), "back"]).run().succeeds();
+    for path in ["../outside", "/etc/passwd", "shared/../../outside"] {
+        sandbox.haul([&server.at(path), "stolen"]).run().ends(2).says(["outside of the served directory"]);
+    }
+    for path in ["link", "up/outside"] {
+        sandbox.haul([&server.at(path), "stolen"]).run().ends(2).says(["through no symbolic link"]);
+    }
+    let follow = ["-r", "--symlinks", "follow", &server.at("."), "stolen"];
+    sandbox.haul(follow).run().ends(2).says(["follows no symbolic links"]);
+    let named = server.line.replace("/#", "/incoming#");
+    sandbox.haul([&named, "stolen"]).run().ends(3).says(["one directory, without a name"]);
+    assert!(!sandbox.path("stolen").exists());
+    server.end().succeeds();
+
+    let server = Serving::start(&sandbox, &["--write-only"]);
+    sandbox.haul([&server.at("file"), "stolen"]).run().ends(2).says(["write-only"]);
+    sandbox.haul(["outside", &server.at("up/new")]).run().ends(2).says(["through no symbolic link"]);
+    sandbox.haul(["outside", &server.at("../new")]).run().ends(2).says(["outside of the served directory"]);
+    sandbox.haul(["outside", &server.line]).run().succeeds();
+    assert!(!sandbox.path("new").exists() && !sandbox.path("stolen").exists());
+    server.end().succeeds();
+}
+
+#[test]
+fn two_come_at_once_and_no_more_than_it_takes() {
+    let sandbox = Sandbox::new();
+    let files = ["a", "b"].map(|name| sandbox.big_file(name, 4_000_000));
+    let server = Serving::start(&sandbox, &["--clients", "2"]);
+    let copies = ["a", "b"].map(|name| sandbox.haul(["-x", "2m", name, &server.line]).start());
+    eventually("both run", || server.logged("connected") == 2);
+    sandbox.haul(["a", &server.at("c")]).run().ends(3).says(["takes no more", "try later"]);
+    for (copy, file) in copies.into_iter().zip(files) {
+        Run::of(copy).succeeds();
+        compare(&file, &sandbox.path("shared").join(file.file_name().unwrap())).unwrap();
+    }
+    assert_eq!(server.logged("refused"), 1);
+    server.end().succeeds();
+}
+
+#[test]
+fn its_limit_holds_whatever_the_client_wants() {
+    let sandbox = Sandbox::new();
+    sandbox.big_file("shared/file", 3_000_000);
+    let server = Serving::start(&sandbox, &["-x", "1m"]);
+    let run = sandbox.haul(["-x", "1g", &server.at("file"), "back"]).run().succeeds();
+    assert!(run.elapsed > Duration::from_secs(2), "{}", run.account());
+    server.end().succeeds();
+}
+
+#[test]
+fn told_to_end_it_lets_copies_end_but_not_for_ever() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.big_file("file", 4_000_000);
+    let server = Serving::start(&sandbox, &[]);
+    let copy = sandbox.haul(["-x", "2m", "file", &server.line]).start();
+    eventually("it runs", || server.logged("connected") == 1);
+    server.end().succeeds();
+    Run::of(copy).succeeds();
+    compare(&file, &sandbox.path("shared/file")).unwrap();
+
+    let server = Serving::start(&sandbox, &["--grace", "0"]);
+    let copy = sandbox.haul(["-x", "100k", "--retries", "0", "file", &server.at("other")]).start();
+    eventually("it runs", || server.logged("connected") == 1);
+    server.end().succeeds();
+    let run = Run::of(copy);
+    assert!(matches!(run.status, Some(3 | 4)), "{}", run.account());
+}
+
+#[test]
+fn a_copy_goes_on_after_a_client_or_a_server_was_killed() {
+    for kill_server in [false, true] {
+        let sandbox = Sandbox::new();
+        let file = sandbox.big_file("file", 48_000_000);
+        let shared = sandbox.dir("shared");
+        let mut server = Serving::start(&sandbox, &[]);
+        let copy = sandbox.haul(["-x", "10m", "--retries", "0", "file", &server.line]).start();
+        eventually("some of it is there", || hidden_or_partial(&shared, &[], 20_000_000).is_some());
+        let killed = if kill_server { server.running.id() } else { copy.id() };
+        kill_process(pid(killed), Signal::KILL).expect("it ran");
+        let run = Run::of(copy);
+        assert_ne!(run.status, Some(0), "{}", run.account());
+        if !kill_server {
+            eventually("the server has noticed", || server.logged("ended") == 1);
+        } else {
+            drop(server);
+            server = Serving::start(&sandbox, &[]);
+        }
+        let run = sandbox.haul(["--json", "file", &server.line]).run().succeeds();
+        compare(&file, &shared.join("file")).unwrap();
+        let carried = run.summary()["bytes"].as_u64().expect("a number");
+        assert!(carried < 40_000_000, "nothing of it was gone on with\n{}", run.account());
+        server.end().succeeds();
+    }
+}
+
+#[test]
+fn a_secret_may_stand_in_a_file() {
+    let sandbox = Sandbox::new();
+    sandbox.file("secret", "000102030405060708090a0b0c0d0e0f\n");
+    sandbox.file("file", "content");
+    let server = Serving::start(&sandbox, &["--secret-file", "secret"]);
+    assert!(!server.line.contains('#'), "{}", server.line);
+    sandbox.haul(["--secret-file", "secret", "file", &server.line]).run().succeeds();
+    assert_eq!(std::fs::read(sandbox.path("shared/file")).unwrap(), b"content");
+    server.end().succeeds();
+}
+
+#[test]
+fn a_standing_server_has_several_directories_each_with_its_secrets() {
+    let sandbox = Sandbox::new();
+    for (name, digit) in [("ann", "a"), ("bob", "b")] {
+        sandbox.file(name, digit.repeat(32));
+    }
+    sandbox.file("data/public/file", "content");
+    sandbox.dir("data/in");
+    let config = "[public]\npath = \"data/public\"\naccess = \"read-only\"\nsecrets = [\"ann\", \"bob\"]\n\
+                  [in]\npath = \"data/in\"\naccess = \"write-only\"\nsecrets = [\"ann\"]\n";
+    sandbox.file("serve.toml", config);
+    let server = Serving::standing(&sandbox, "serve.toml");
+    let at = |path: &str| format!("{}{path}", server.line);
+    let as_who = |who: &str, from: &str, to: &str| sandbox.haul(["--secret-file", who, from, to]).run();
+    as_who("bob", &at("public/file"), "back").succeeds();
+    as_who("ann", "ann", &at("in/sent")).succeeds();
+    assert_eq!(std::fs::read(sandbox.path("data/in/sent")).unwrap().len(), 32);
+    as_who("ann", "ann", &at("public/")).ends(2).says(["read-only"]);
+    as_who("ann", &at("in/sent"), "stolen").ends(2).says(["write-only"]);
+    as_who("bob", "bob", &at("in/")).ends(3).says(["this secret opens no directory in"]);
+    as_who("bob", &at("none/file"), "stolen").ends(3).says(["it opens public"]);
+    as_who("bob", &at(""), "stolen").ends(3).says(["this secret opens public"]);
+    as_who("ann", &at("public/../in/sent"), "stolen").ends(2).says(["outside of the served directory"]);
+    server.end().succeeds();
+}

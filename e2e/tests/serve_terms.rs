@@ -1,0 +1,249 @@
+//! `haul serve`: keys, limits, what is compared and where the other end is; what the log has, and what the kernel does.
+
+use std::process::Command;
+use std::time::Duration;
+
+use haul_e2e::{
+    Remote, Run, Sandbox, Serving, cases, compare, contents, count, eventually, haul_binary, listing, mode, shell,
+};
+
+/// Makes a key in this file, and says its public one.
+fn new_key(sandbox: &Sandbox, file: &str) -> String {
+    let run = sandbox.haul(["serve", "--new-key", file]).run().succeeds();
+    run.stdout.trim_end().to_owned()
+}
+
+/// A standing server with this file.
+fn standing(sandbox: &Sandbox, file: &str) -> Serving {
+    sandbox.file("serve.toml", file);
+    Serving::standing(sandbox, "serve.toml")
+}
+
+/// The operand for a path in a directory of a standing server, with its key.
+fn with_key(server: &Serving, path: &str) -> String {
+    server.line.replace("/#", &format!("/{path}#"))
+}
+
+#[test]
+fn clients_may_have_keys_and_know_the_server_by_its_own() {
+    let sandbox = Sandbox::new();
+    new_key(&sandbox, "serve.key");
+    let ann = new_key(&sandbox, "ann.key");
+    new_key(&sandbox, "bob.key");
+    assert_eq!(mode(&sandbox.path("ann.key")), 0o600);
+    let private = contents(&sandbox.path("ann.key"));
+    sandbox.haul(["serve", "--new-key", "ann.key"]).run().ends(2).says(["ann.key", "exists"]);
+    assert_eq!(contents(&sandbox.path("ann.key")), private);
+
+    sandbox.file("data/file", "content");
+    sandbox.file("secret", "0f".repeat(16));
+    let directory = format!("[in]\npath = \"data\"\nsecrets = [\"secret\"]\nkeys = [\"{ann}\"]\n");
+    sandbox.file("serve.toml", &directory);
+    let without = sandbox.haul(["serve", "--config", "serve.toml"]).run().ends(2);
+    without.says(["[in]", "clients with keys know a server by its own", "--new-key"]);
+    let server = standing(&sandbox, &format!("key = \"serve.key\"\n{directory}"));
+    assert!(server.line.contains("/#haul-public-"), "{}", server.line);
+
+    let (file, as_who) = (with_key(&server, "in/file"), |who: &str, from: &str| {
+        sandbox.haul(["--secret-file", who, from, "back"]).run()
+    });
+    as_who("ann.key", &file).succeeds();
+    assert_eq!(contents(&sandbox.path("back")), b"content");
+    let connected = server.log("connected");
+    assert_eq!(connected[0]["key"], ann.as_str(), "{connected:?}");
+    as_who("bob.key", &file).ends(3).says(["does not know this key"]);
+    let plain = file.split('#').next().unwrap();
+    as_who("secret", plain).succeeds();
+    as_who("ann.key", plain).ends(2).says(["the server's public key is missing"]);
+    as_who("secret", &file).ends(2).says(["--secret-file has a secret"]);
+    sandbox.haul([&file, "back"]).run().ends(2).says(["your key is missing"]);
+    // Another server's key: the client says nothing more.
+    let other = format!("{plain}#{ann}");
+    as_who("ann.key", &other).ends(3).says(["not the server that it should be"]);
+    assert_eq!(server.logged("connected"), 2);
+    let key = String::from_utf8(private).unwrap();
+    server.end().succeeds().does_not_say(key.trim_end());
+}
+
+#[test]
+fn its_rate_holds_for_what_comes_too() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.big_file("file", 3_000_000);
+    let server = Serving::start(&sandbox, &["-x", "1m"]);
+    let run = sandbox.haul(["-x", "1g", "file", &server.line]).run().succeeds();
+    assert!(run.elapsed > Duration::from_secs(2), "{}", run.account());
+    compare(&file, &sandbox.path("shared/file")).unwrap();
+    server.end().succeeds();
+}
+
+#[test]
+fn no_more_is_taken_than_its_limit() {
+    let sandbox = Sandbox::new();
+    for (name, bytes) in [("tree/a", 600_000), ("tree/b", 600_000), ("tree/c", 100_000)] {
+        sandbox.big_file(name, bytes);
+    }
+    let server = Serving::start(&sandbox, &["--max-size", "1000k"]);
+    sandbox.haul(["-r", "tree", &server.line]).run().ends(1).says(["takes 1024000 bytes in one copy"]);
+    let there = listing(&sandbox.path("shared/tree"));
+    assert!(there.len() == 2 && there.contains(&"c".to_owned()), "{there:?}");
+    // What does not say how much it is: counted as it comes.
+    let line = |bytes: &str| format!("head -c {bytes} /dev/zero | \"$0\" - '{}'", server.at(bytes));
+    shell(&sandbox, &line("1100000")).run().ends(1).says(["takes 1024000 bytes in one copy"]);
+    shell(&sandbox, &line("1000000")).run().succeeds();
+    let mut there = listing(&sandbox.path("shared"));
+    there.retain(|name| !name.starts_with('.'));
+    assert_eq!(there, ["1000000", "tree"]);
+    server.end().succeeds();
+}
+
+#[test]
+fn a_directory_takes_as_many_clients_as_its_table_says() {
+    let sandbox = Sandbox::new();
+    sandbox.big_file("file", 4_000_000);
+    sandbox.file("secret", "0f".repeat(16));
+    let table = |name: &str, more: &str| {
+        sandbox.dir(name);
+        format!("[{name}]\npath = \"{name}\"\nsecrets = [\"secret\"]\n{more}\n")
+    };
+    let server = standing(&sandbox, &(table("one", "clients = 1\nrate = \"1m\"") + &table("any", "")));
+    let send = |to: &str| sandbox.haul(["--secret-file", "secret", "file", &format!("{}{to}/", server.line)]);
+    let first = send("one").start();
+    eventually("it runs", || server.logged("connected") == 1);
+    send("one").run().ends(3).says(["the directory has 1 clients", "try later"]);
+    send("any").run().succeeds();
+    let run = Run::of(first).succeeds();
+    assert!(run.elapsed > Duration::from_secs(3), "its rate\n{}", run.account());
+    let refused = server.log("refused");
+    assert_eq!((refused.len(), &refused[0]["directory"]), (1, &"one".into()), "{refused:?}");
+    server.end().succeeds();
+}
+
+#[test]
+fn what_is_there_can_be_compared_where_it_can_be_read() {
+    let sandbox = Sandbox::new();
+    let tree = sandbox.tree("tree");
+    let server = Serving::start(&sandbox, &["--write-only"]);
+    sandbox.haul(["-r", "tree", &server.line]).run().succeeds();
+    sandbox.haul(["verify", "-r", "tree", &server.at("tree")]).run().ends(2).says(["write-only"]);
+    sandbox.haul(["verify", "-r", &server.at("tree"), "tree"]).run().ends(2).says(["write-only"]);
+    // Files that are there are left alone, and their digests would be told.
+    sandbox.haul(["-r", "-O", "-E", "md5", "tree", &server.line]).run().ends(2).says(["write-only", "no digests"]);
+    sandbox.haul(["-r", "-E", "%md5", "tree", &server.line]).run().succeeds();
+    server.end().succeeds();
+    let server = Serving::start(&sandbox, &["--read-only"]);
+    for ends in [["tree", server.line.as_str()], ["tree/.", &server.at("tree")], [&server.at("tree/."), "tree"]] {
+        sandbox.haul(["verify", "-r"]).args(ends).run().succeeds();
+    }
+    eventually("it is logged", || server.logged("ended") == 3);
+    assert!(server.log("ended").iter().all(|event| event["direction"] == "compared"), "{:?}", server.log("ended"));
+    sandbox.file("shared/tree/new", "only there");
+    sandbox.haul(["verify", "-r", "tree", &server.line]).run().ends(1).says(["new"]);
+    compare(&tree, &sandbox.path("tree")).unwrap();
+    server.end().succeeds();
+}
+
+#[test]
+fn pipes_are_the_clients_and_programs_nobodys() {
+    let sandbox = Sandbox::new();
+    let server = Serving::start(&sandbox, &[]);
+    shell(&sandbox, &format!("printf content | \"$0\" - '{}'", server.at("piped"))).run().succeeds();
+    let run = shell(&sandbox, &format!("\"$0\" '{}' -", server.at("piped"))).run().succeeds();
+    assert_eq!(run.stdout, "content");
+    let programs = [["-N", "o", "tree", &server.at("touch started")], ["-N", "i", &server.at("touch started"), "back"]];
+    sandbox.file("tree", "content");
+    for arguments in programs {
+        sandbox.haul(arguments).run().ends(2).says(["starts no programs"]);
+    }
+    sandbox.file("list", "tree\n");
+    sandbox.haul(["-I", "list", &server.at(".")]).run().succeeds();
+    sandbox.file("list", format!("{}\n", server.at("tree")));
+    sandbox.haul(["-I", "list", "back"]).run().ends(2).says(["sends no lists"]);
+    sandbox.haul(["-p", "tree", &server.line]).run().ends(2).says(["leave out -p"]);
+    sandbox.haul(["-m", "4755", "tree", &server.line]).run().ends(2).says(["no set-id"]);
+    sandbox.haul(["-m", "666", "tree", &server.at("open")]).run().succeeds();
+    assert_eq!(mode(&sandbox.path("shared/open")) & 0o022, 0, "the umask holds");
+    sandbox.haul(["--paths", "all", "--cpus", "0", "tree", &server.at("all")]).run().succeeds();
+    let reasons: Vec<_> =
+        server.log("ended").iter().filter_map(|event| event["reason"].as_str().map(str::to_owned)).collect();
+    assert!(reasons.iter().any(|reason| reason.contains("starts no programs")), "{reasons:?}");
+    assert!(!sandbox.path("shared/started").exists() && !sandbox.path("started").exists());
+    server.end().succeeds();
+}
+
+#[test]
+fn the_other_end_may_be_a_third_host_or_a_server_too() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let file = sandbox.big_file("file", 3_000_000);
+    let server = Serving::start(&sandbox, &[]);
+    remote.haul(&sandbox).arg(remote.at(&file)).arg(&server.line).run().succeeds();
+    compare(&file, &sandbox.path("shared/file")).unwrap();
+    let there = sandbox.path("there");
+    remote.haul(&sandbox).arg(server.at("file")).arg(remote.at(&there)).run().succeeds();
+    compare(&file, &there).unwrap();
+
+    // Neither of two servers connects to the other: through here, sealed between the two.
+    sandbox.dir("other");
+    let other = Serving::of(sandbox.haul(["serve", "--bind", "127.0.0.1", "--json", "other"]));
+    let run = sandbox.haul(["--json", &server.at("file"), &other.line]).run().succeeds();
+    compare(&file, &sandbox.path("other/file")).unwrap();
+    assert_eq!((&run.summary()["way"]["kind"], &run.summary()["cipher"]), (&"ssh".into(), &"aes-256-gcm".into()));
+    // Within one server.
+    sandbox.haul([&server.at("file"), &server.at("copy")]).run().succeeds();
+    compare(&file, &sandbox.path("shared/copy")).unwrap();
+    other.end().succeeds();
+    server.end().succeeds();
+}
+
+#[test]
+fn wrong_secrets_disturb_no_copy_and_are_logged() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.big_file("file", 8_000_000);
+    let server = Serving::start(&sandbox, &[]);
+    let running = sandbox.haul(["-x", "1m", "file", &server.line]).start();
+    eventually("the copy runs", || server.logged("connected") == 1);
+    let wrong = format!("{}#{}:x", server.line.split('#').next().unwrap(), "00".repeat(16));
+    let tries = cases("HAUL_WRONG_SECRETS", 20);
+    for _ in 0..tries {
+        sandbox.haul([&wrong, "back"]).run().ends(3);
+    }
+    Run::of(running).succeeds();
+    compare(&file, &sandbox.path("shared/file")).unwrap();
+    let strangers = server.log("stranger");
+    let all: u64 = strangers.iter().map(|event| 1 + event["others"].as_u64().unwrap()).sum();
+    assert!(!strangers.is_empty() && all <= tries as u64, "{strangers:?}");
+    assert!(strangers[0]["reason"].as_str().unwrap().contains("opens nothing here"), "{strangers:?}");
+    server.end().succeeds();
+    count("wrong-secrets-at-a-server", tries);
+}
+
+#[test]
+fn a_kernel_that_cannot_hold_it_is_named_or_refused() {
+    let sandbox = Sandbox::new();
+    sandbox.file("shared/file", "content");
+    let without = |options: &[&str]| {
+        let serve = sandbox.haul(["serve", "--bind", "127.0.0.1", "--json"]).args(options).arg("shared");
+        serve.injecting("landlock_create_ruleset", "error=ENOSYS")
+    };
+    without(&["--require-sandbox"]).run().ends(1).says(["cannot hold this server", "--require-sandbox"]);
+    let server = Serving::of(without(&["--once"]));
+    assert_eq!(server.logged("unconfined"), 1);
+    sandbox.haul([&server.at("file"), "back"]).run().succeeds();
+    Run::of(server.running).succeeds();
+}
+
+#[test]
+fn the_unit_for_systemd_is_one() {
+    if Command::new("systemd-analyze").arg("--version").output().is_err() {
+        println!("SKIPPED: there is no systemd-analyze");
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let unit = include_str!("../../contrib/haul-serve.service");
+    let unit = unit.replace("/usr/bin/haul", haul_binary().to_str().unwrap()).replace("User=haul", "User=root");
+    let file = sandbox.file("haul-serve.service", unit);
+    let said = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(file).output().unwrap();
+    let words = String::from_utf8_lossy(&said.stderr).into_owned();
+    let about_it: Vec<_> = words.lines().filter(|line| line.contains("haul-serve")).collect();
+    assert!(said.status.success() && about_it.is_empty(), "{words}");
+}
