@@ -7,6 +7,7 @@
 mod browser;
 pub mod diagnose;
 mod files;
+pub mod forecast;
 mod program;
 mod remote;
 mod sandbox;

@@ -22,6 +22,7 @@ use haul_proto::wire::handshake::{Answer, Greeting, Suite};
 use haul_proto::wire::link::{Channel, encode_header};
 use haul_proto::wire::listed::{self, Listed, ListedKinds, Paths, Places};
 use haul_proto::wire::load::{Load, StreamFigures};
+use haul_proto::wire::measure::{MeasureRequest, Measured, PlaceFigures};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::{
@@ -221,6 +222,13 @@ fn controller_messages() -> Vec<ControllerMessage> {
         ControllerMessage::Cancel,
         ControllerMessage::Rate(1 << 30),
         ControllerMessage::Expected(vec![9; 60]),
+        ControllerMessage::Measure(MeasureRequest {
+            path: b"/archive".to_vec(),
+            cold: b"/data".to_vec(),
+            compute_ms: 250,
+            suite: Suite::Aes256Gcm,
+            silence_ms: 13_000,
+        }),
     ]
 }
 
@@ -265,6 +273,12 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::Slowest(vec![SlowFile { path: b"a".to_vec(), size: 7, took_us: 1 << 40 }]),
         WorkerMessage::Differs { path: b"a".to_vec(), differences: differences() },
         WorkerMessage::Passed { before: 512 },
+        WorkerMessage::Measured(Box::new(Measured {
+            hash_bytes_per_s: 1 << 31,
+            max_startups: "10:30:100".into(),
+            place: Some(PlaceFigures { scratch: b"/a".to_vec(), free_bytes: 1 << 40, ..PlaceFigures::default() }),
+            ..Measured::default()
+        })),
         WorkerMessage::Finished(Box::new(Final {
             counters,
             cpu_us: 5,

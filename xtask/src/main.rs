@@ -56,8 +56,8 @@ const CHORES: &[Chore] = &[
     },
     Chore {
         name: "lab",
-        arguments: "diagnose [OPTIONS]",
-        about: "makes each limit of a copy, and compares haul's verdict with it; `cargo xtask lab diagnose --help`",
+        arguments: "diagnose|probe [OPTIONS]",
+        about: "makes each limit of a copy, and compares haul's verdict with it; or probes, copies, and compares; `cargo xtask lab probe --help`",
         start: lab::main,
     },
     Chore {

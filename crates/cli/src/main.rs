@@ -11,6 +11,7 @@ mod manifest;
 mod network;
 mod pending;
 mod pipes;
+mod probe;
 mod report;
 mod resolve;
 mod secret;

@@ -5,6 +5,7 @@
 
 mod details;
 mod digests;
+mod probe;
 mod sweep;
 mod verify;
 
@@ -36,6 +37,7 @@ use self::details::{
     window,
 };
 pub use self::digests::{Digests, Told};
+pub use self::probe::probe;
 pub use self::sweep::sweep;
 pub use self::verify::comparison;
 

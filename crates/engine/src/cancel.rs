@@ -5,7 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Stops a job when set. Clones are the same flag.
 #[derive(Debug, Clone, Default)]
-pub struct Cancel(Arc<AtomicBool>);
+pub struct Cancel {
+    own: Arc<AtomicBool>,
+    /// Who stops what this is a part of stops this, too.
+    whole: Option<Arc<AtomicBool>>,
+}
 
 impl Cancel {
     /// Not set.
@@ -13,13 +17,33 @@ impl Cancel {
         Self::default()
     }
 
+    /// A flag for a part of what this one stops: set by itself, or with this one.
+    pub fn of_part(&self) -> Self {
+        Self { own: Arc::default(), whole: Some(Arc::clone(&self.own)) }
+    }
+
     /// Sets it, for good.
     pub fn cancel(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.own.store(true, Ordering::Relaxed);
     }
 
     /// Whether it is set.
     pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.own.load(Ordering::Relaxed) || self.whole.as_ref().is_some_and(|whole| whole.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_stops_with_the_whole_and_not_the_other_way_round() {
+        let whole = Cancel::new();
+        let [first, second] = [whole.of_part(), whole.of_part()];
+        first.clone().cancel();
+        assert!(first.is_cancelled() && !second.is_cancelled() && !whole.is_cancelled());
+        whole.cancel();
+        assert!(second.is_cancelled());
     }
 }

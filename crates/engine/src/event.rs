@@ -123,6 +123,8 @@ pub enum Event {
         /// What holds from now on.
         bytes_per_s: u64,
     },
+    /// The caller stopped the job: what limited it until then.
+    Stopped(Verdict),
     /// Anything else worth one line.
     Notice(String),
 }

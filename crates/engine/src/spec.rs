@@ -121,6 +121,16 @@ pub struct Login {
 }
 
 impl Access {
+    /// What of it is about one host.
+    pub fn login(&self) -> Login {
+        Login {
+            identity: self.identity.clone(),
+            port: self.port,
+            ssh_options: self.ssh_options.clone(),
+            deploy: self.deploy,
+        }
+    }
+
     /// What holds for the target.
     pub fn of_target(&self) -> Self {
         match self.target_login.clone() {

@@ -6,6 +6,7 @@
 use haul_proto::path::escape;
 use haul_proto::wire::feature::{Features, PROTOCOL_VERSION};
 use haul_proto::wire::link::Channel;
+use haul_proto::wire::measure::MeasureRequest;
 use haul_proto::wire::report::{Hello, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, SessionSettings, SourceRequest, TargetRequest};
 use haul_proto::wire::route::Route;
@@ -25,6 +26,7 @@ use crate::fs::Identity;
 use crate::lifeline::{Input, Lifeline};
 use crate::link::{LinkReader, LinkWriter};
 use crate::load::Gauges;
+use crate::measure::Bench;
 use crate::os::confine::{Bounds, Network};
 use crate::os::{affinity, handed, interfaces, machine, open_files, tcp_info};
 use crate::program::keeper;
@@ -113,6 +115,7 @@ pub fn run(
         handed,
         source: None,
         target: None,
+        bench: None,
         confined: false,
         refused: None,
         arrivals: None,
@@ -170,6 +173,8 @@ struct Worker {
     handed: Handed,
     source: Option<Arc<Source>>,
     target: Option<Arc<Target>>,
+    /// It is neither, but measures.
+    bench: Option<Bench>,
     /// It has confined itself, and takes no other Request.
     confined: bool,
     /// Why the Request could not be carried out: what came after it, before the controller knew, is void.
@@ -214,7 +219,9 @@ impl Worker {
         match message {
             ControllerMessage::Cancel => return Ok(false),
             _ if self.refused.is_some() => {}
-            ControllerMessage::Source(_) | ControllerMessage::Target(_) if self.confined => {
+            ControllerMessage::Source(_) | ControllerMessage::Target(_) | ControllerMessage::Measure(_)
+                if self.confined =>
+            {
                 return Err("a request came after the work had begun".into());
             }
             ControllerMessage::Source(SourceRequest { settings, .. })
@@ -261,6 +268,10 @@ impl Worker {
             ControllerMessage::Connect { routes, timeout_ms } => self.connect(routes, timeout_ms)?,
             ControllerMessage::Tunnel { connector } => self.open_tunnel(connector)?,
             ControllerMessage::Begin { skip } => self.begin(skip)?,
+            ControllerMessage::Measure(_) if self.source.is_some() || self.target.is_some() => {
+                return Err("an end of a copy was asked to measure".into());
+            }
+            ControllerMessage::Measure(request) => self.measure(&request),
             ControllerMessage::Expected(lines) => {
                 let target = self.target.as_mut().and_then(Arc::get_mut);
                 target.ok_or("told of lines when there was no target to be begun")?.expect_lines(&lines)?;
@@ -278,6 +289,18 @@ impl Worker {
             }
         }
         Ok(true)
+    }
+
+    fn measure(&mut self, request: &MeasureRequest) {
+        self.lifeline.set_silence_ms(request.silence_ms);
+        self.confined = true;
+        match Bench::prepare(request) {
+            Ok((bench, measured)) => {
+                self.bench = Some(bench);
+                self.tell(&WorkerMessage::Measured(Box::new(measured)));
+            }
+            Err(text) => self.refuse(false, text),
+        }
     }
 
     fn refuse(&mut self, usage: bool, text: String) {
@@ -417,7 +440,8 @@ impl Worker {
     }
 
     fn end(self) -> (Ended, Account) {
-        let ended = match self.running.is_some_and(Running::end) {
+        let measured = self.bench.is_some_and(Bench::end);
+        let ended = match measured || self.running.is_some_and(Running::end) {
             true => Ended::Done,
             false if self.lifeline.is_unheard() => Ended::Unheard,
             false => Ended::Undone,

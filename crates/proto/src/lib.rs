@@ -13,6 +13,7 @@ pub mod compression;
 pub mod cpus;
 pub mod diagnose;
 pub mod expected;
+pub mod forecast;
 pub mod group;
 pub mod ids;
 pub mod integrity;

@@ -24,6 +24,7 @@ use haul_proto::wire::handshake::{Answer, Greeting, Suite};
 use haul_proto::wire::limits;
 use haul_proto::wire::link::{BEAT, Channel, encode_header};
 use haul_proto::wire::listed::{self, Listed, ListedKinds, Paths, Places};
+use haul_proto::wire::measure::{MeasureRequest, Measured, PlaceFigures};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::{Hello, Windows, WorkerMessage};
@@ -229,6 +230,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
             ControllerMessage::ListedPaths(Paths { first: 300, paths: vec![b"2026/a".to_vec()], last: true }),
         ),
         ("ListedPlaces", ControllerMessage::ListedPlaces(Places { first: 300, places: vec![place] })),
+        ("Measure", ControllerMessage::Measure(measure())),
     ]
 }
 
@@ -236,6 +238,34 @@ fn expected() -> Vec<u8> {
     let mut lines = Expected::new(Algorithm::Crc32);
     lines.add(b"run7/a", &[0x35, 0x24, 0x41, 0xc2]).expect("one line");
     lines.pieces(1).flatten().copied().collect()
+}
+
+fn measure() -> MeasureRequest {
+    MeasureRequest {
+        path: b"/archive".to_vec(),
+        cold: Vec::new(),
+        compute_ms: 250,
+        suite: Suite::Aes256Gcm,
+        silence_ms: 13_000,
+    }
+}
+
+fn measured() -> WorkerMessage {
+    let scratch = b"/archive/.haul-probe-1".to_vec();
+    let place =
+        PlaceFigures { scratch, free_bytes: 1 << 40, free_files: 1 << 20, counts_files: true, ..Default::default() };
+    WorkerMessage::Measured(Box::new(Measured {
+        hash_bytes_per_s: 3_000_000_000,
+        check_bytes_per_s: 20_000_000_000,
+        seal_bytes_per_s: 6_000_000_000,
+        receive_buffer_max_bytes: 212_992,
+        send_buffer_max_bytes: 212_992,
+        congestion_controls: "cubic".into(),
+        max_startups: "10:30:100".into(),
+        version: "0.1.0".into(),
+        clock_us: 1_700_000_000_500_000,
+        place: Some(place),
+    }))
 }
 
 fn routes() -> Vec<Route> {
@@ -270,11 +300,13 @@ fn the_link() {
         ("beat", BEAT.to_vec()),
         ("Hello", hello().encode()),
         ("TargetReady", target_ready().encode()),
+        ("Measured", measured().encode()),
     ];
     vectors.extend(controller_messages().into_iter().map(|(name, message)| (name, message.encode())));
     check("link", &vectors);
     assert_eq!(WorkerMessage::decode(&documented("link", "Hello")), Ok(hello()));
     assert_eq!(WorkerMessage::decode(&documented("link", "TargetReady")), Ok(target_ready()));
+    assert_eq!(WorkerMessage::decode(&documented("link", "Measured")), Ok(measured()));
     for (name, message) in controller_messages() {
         assert!(ControllerMessage::decode(&documented("link", name)) == Ok(message), "{name}");
     }
@@ -378,7 +410,7 @@ macro_rules! check_limits {
 #[test]
 fn limits_are_in_the_table() {
     let checked = check_limits!(
-        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX FRAME_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX COMPARES_MAX LARGE_IN_FLIGHT_MAX FLOW_AHEAD SYMLINK_MAX DIFFERENCES_MAX DIFFERING_RANGES_MAX TEXT_MAX PATH_MAX OPERANDS_MAX LISTED_BATCH_MAX LISTED_BATCH_BYTES LISTED_BATCHES_AHEAD CHECKSUM_MAX EXPECTED_LINES_MAX EXPECTED_PIECE_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX BEAT_MS SILENCE_MS CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX UNDER_WAY_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX SLOWEST_MAX STREAM_FIGURES_MAX
+        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX FRAME_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX COMPARES_MAX LARGE_IN_FLIGHT_MAX FLOW_AHEAD SYMLINK_MAX DIFFERENCES_MAX DIFFERING_RANGES_MAX TEXT_MAX PATH_MAX OPERANDS_MAX LISTED_BATCH_MAX LISTED_BATCH_BYTES LISTED_BATCHES_AHEAD CHECKSUM_MAX EXPECTED_LINES_MAX EXPECTED_PIECE_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX BEAT_MS SILENCE_MS MEASURE_MS_MAX CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX UNDER_WAY_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX SLOWEST_MAX STREAM_FIGURES_MAX
     );
     let there = LIMITS.lines().filter_map(|line| line.strip_prefix("pub const ")?.split(':').next());
     assert_eq!(there.collect::<Vec<_>>(), checked);

@@ -8,7 +8,7 @@ use haul_proto::path::escape;
 use super::names::{self, Named};
 use super::nearest::nearest;
 use super::parse::COMMANDS;
-use super::table::{COPY, DEMO, PARTIALS, Row, SERVE, SWEEP, Section, Takes, VERIFY};
+use super::table::{COPY, DEMO, PARTIALS, PROBE, Row, SERVE, SWEEP, Section, Takes, VERIFY};
 use super::{Dialect, UsageError, completions, manual};
 
 /// What `--version` prints.
@@ -34,7 +34,7 @@ pub fn on(dialect: Dialect, topic: &OsStr) -> Result<String, UsageError> {
         (_, "zsh") => return Ok(completions::zsh()),
         (_, "fish") => return Ok(completions::fish()),
         (_, "demo") => return Ok(demo()),
-        (_, "status" | "clean" | "serve" | "verify" | "config" | "sweep") => return Ok(command(text)),
+        (_, "status" | "clean" | "serve" | "verify" | "config" | "sweep" | "probe") => return Ok(command(text)),
         _ => {}
     }
     match option(text) {
@@ -101,10 +101,10 @@ pub fn short() -> String {
         "haul copies files between hosts: encrypted, verified, over parallel streams\n\n\
          haul [OPTIONS] SOURCE... TARGET       each a path, or [user@]host:path\n\
          haul verify SOURCE... TARGET          are both the same? copies nothing\n\
-         haul status PATH...                   what unfinished copies have left there\n\
-         haul clean PATH...                    removes that\n\
+         haul status|clean PATH...             what broken copies left there; removes it\n\
          haul serve DIR                        lets others send and fetch, without ssh\n\
-         haul config [HOST]                    options in force, and where they come from\n\n",
+         haul config [HOST]                    options in force, and where they come from\n\
+         haul probe [SOURCE] TARGET            how fast would a copy be? measures that\n\n",
     );
     push_rows(&mut text, COPY.iter().filter(|row| row.essential));
     text.push_str(
@@ -192,6 +192,7 @@ pub fn command(command: &str) -> String {
         "verify" => verify(),
         "sweep" => sweep(),
         "config" => config(),
+        "probe" => probe(),
         _ => partials(command),
     }
 }
@@ -245,6 +246,24 @@ fn config() -> String {
         line.push_str(&format!(" {name}"));
     }
     text.push_str(&format!(" {line}\n"));
+    text
+}
+
+/// Help of `haul probe`.
+fn probe() -> String {
+    let mut text = String::from(
+        "haul probe [OPTIONS] [SOURCE] TARGET\n\n\
+         Measures what a copy of SOURCE to TARGET is made of, part by part: reading,\n\
+         computing, the network, writing, and then the copy itself. Says whether both hosts\n\
+         are ready, what rate to expect, what limits it, and which settings are worth\n\
+         having. Without SOURCE, data comes from memory, and nothing is read. TARGET is\n\
+         where a copy would go: it gets a hidden directory for the time of the probe.\n\n",
+    );
+    push_rows(&mut text, PROBE.iter());
+    text.push_str(
+        "\nOptions of a copy about moving data and reaching hosts are taken, too, and measured\n\
+         with: haul --help all. Each part logs in at the other host anew.\n",
+    );
     text
 }
 
@@ -318,7 +337,7 @@ mod tests {
         let text = short();
         assert!(text.lines().count() <= 24, "{} lines", text.lines().count());
         let others = [full(), demo(), serve()];
-        let others = others.into_iter().chain(["verify", "sweep", "status", "clean", "config"].map(command));
+        let others = others.into_iter().chain(["verify", "sweep", "status", "clean", "config", "probe"].map(command));
         let others: Vec<_> = others.collect();
         for line in text.lines().chain(others.iter().flat_map(|help| help.lines())) {
             assert!(line.chars().count() <= 80, "too wide: {line}");
@@ -340,10 +359,10 @@ mod tests {
 
             haul [OPTIONS] SOURCE... TARGET       each a path, or [user@]host:path
             haul verify SOURCE... TARGET          are both the same? copies nothing
-            haul status PATH...                   what unfinished copies have left there
-            haul clean PATH...                    removes that
+            haul status|clean PATH...             what broken copies left there; removes it
             haul serve DIR                        lets others send and fetch, without ssh
             haul config [HOST]                    options in force, and where they come from
+            haul probe [SOURCE] TARGET            how fast would a copy be? measures that
 
               -r, --recursive           copy directories with all that is in them
               -f, --force               replace files that exist and differ

@@ -36,13 +36,17 @@ has the line sends with haul -r run7 LINE and fetches with haul -r LINE:run7 ., 
 and proven at both ends. With --config FILE, several directories are served under names, with secrets
 and keys of their own: haul://HOST/NAME/PATH; haul serve --help shows such a file. Its options:";
 
-const COMMANDS: [(&str, &str); 8] = [
+const COMMANDS: [(&str, &str); 9] = [
     ("haul serve DIR", "lets others send and fetch, without ssh"),
     ("haul verify SOURCE... TARGET", "whether both ends have the same; nothing is written"),
     ("haul status PATH...", "what unfinished copies have left there, and how far it is"),
     ("haul clean PATH...", "removes that, but nothing that a running copy writes"),
     ("haul sweep SOURCE... TARGET", "the same copy with many settings, measured; haul help sweep has its options"),
     ("haul config [HOST]", "which options are in force for a copy from or to HOST, and where each comes from"),
+    (
+        "haul probe [SOURCE] TARGET",
+        "what a copy would reach and what would limit it, measured part by part; --save keeps what it recommends",
+    ),
     ("haul demo", "a copy on this machine through the real path, to see it work"),
     ("haul help WHAT", "about one option or command; man, bash, zsh and fish print this page and completions"),
 ];

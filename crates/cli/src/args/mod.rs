@@ -10,6 +10,7 @@ mod names;
 pub mod nearest;
 pub mod operand;
 pub mod parse;
+pub mod probe;
 pub mod scan;
 pub mod served;
 pub mod size;

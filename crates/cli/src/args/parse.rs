@@ -16,7 +16,7 @@ use super::values::Values;
 use super::{Dialect, UsageError, habits, help};
 
 /// Words that are commands when they stand first. `worker` is one, too, but only haul itself gives it.
-pub const COMMANDS: &[&str] = &["clean", "config", "demo", "help", "serve", "status", "sweep", "verify"];
+pub const COMMANDS: &[&str] = &["clean", "config", "demo", "help", "probe", "serve", "status", "sweep", "verify"];
 
 /// What the user wants.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ pub enum Command {
     Copy(Values, Vec<OsString>),
     /// `haul verify`: compare what a copy would have made.
     Verify(Values, Vec<OsString>),
+    /// `haul probe`: its own options, those of the copy that is meant, and a target, or a source and a target.
+    Probe(Values, Values, Vec<OsString>),
     /// `haul sweep`: measure the same copy with many settings.
     Sweep(Values, Vec<OsString>),
     /// `haul demo`: its own options, and those of the copy.
@@ -82,6 +84,7 @@ pub fn parse(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> 
         Some("help") => about(&words[1..], exists),
         Some("serve") => serve(&words[1..], exists),
         Some("config") => config(&words[1..], exists),
+        Some("probe") => probe(&words[1..], exists),
         Some("verify") => verify(&words[1..], exists),
         Some("sweep") => sweep(&words[1..], exists),
         Some(word @ ("status" | "clean")) => partials(word, &words[1..], exists),
@@ -171,6 +174,19 @@ fn verify(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command
                 .remedy("haul verify SOURCE... TARGET      as for the copy that made TARGET"))
         }
         _ => Ok(Command::Verify(values, operands)),
+    })
+}
+
+/// `haul probe` takes a target, or a source and a target.
+fn probe(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+    with_operands("probe", super::probe::rows(), words, exists, |values, operands| match operands.len() {
+        1 | 2 => {
+            let (own, copy) = super::probe::split(&values);
+            Ok(Command::Probe(own, copy, operands))
+        }
+        _ => Err(UsageError::new("haul probe: say where a copy would go, and perhaps of what")
+            .remedy("haul probe db1:/archive           from memory: everything but a source's disk")
+            .remedy("haul probe run7 db1:/archive      also how fast run7 is read")),
     })
 }
 

@@ -332,6 +332,33 @@ pub const PARTIALS: &[Row] = &[
     row("help", Some('h'), Takes::Nothing, Section::Showing, "this help"),
 ];
 
+/// Options of `haul probe` besides those that are a copy's ([`super::probe`]).
+pub const PROBE: &[Row] = &[
+    row("time", None, Takes::One("TIME"), Section::Showing, "how long each part is measured (default: 3s)"),
+    row(
+        "size",
+        None,
+        Takes::One("SIZE"),
+        Section::Showing,
+        "a part writes SIZE at most (default: 4g), and never\nmore than a tenth of what is free",
+    ),
+    row(
+        "try-streams",
+        None,
+        Takes::One("LIST"),
+        Section::Showing,
+        "numbers of streams to try besides haul's own choice\n(default: 1,4)",
+    ),
+    row(
+        "save",
+        None,
+        Takes::Nothing,
+        Section::Showing,
+        "write the settings that are worth having into your\nconfiguration, for this host",
+    ),
+    row("help", Some('h'), Takes::Nothing, Section::Showing, "this help"),
+];
+
 /// Options of `haul serve`.
 pub const SERVE: &[Row] = &[
     row("once", None, Takes::Nothing, Section::Reaching, "end after the first copy that is whole"),
@@ -522,7 +549,7 @@ impl Row {
 /// # Panics
 /// If no row has that id: a mistake in this program.
 pub fn typed(id: &str) -> String {
-    let mut all = COPY.iter().chain(DEMO).chain(SERVE).chain(SWEEP);
+    let mut all = COPY.iter().chain(DEMO).chain(PROBE).chain(SERVE).chain(SWEEP);
     all.find(|row| row.id == id).map(Row::typed).expect("every option is in the table")
 }
 
@@ -533,7 +560,7 @@ mod tests {
 
     #[test]
     fn no_name_and_no_letter_stands_for_two_options() {
-        for table in [COPY, DEMO, PARTIALS, SERVE, VERIFY] {
+        for table in [COPY, DEMO, PARTIALS, PROBE, SERVE, VERIFY] {
             let ids: HashSet<_> = table.iter().map(|row| row.id).collect();
             assert_eq!(ids.len(), table.len());
             let names: Vec<_> = table.iter().flat_map(Row::long_forms).collect();

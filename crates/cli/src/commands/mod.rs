@@ -5,6 +5,7 @@ pub mod config;
 pub mod copy;
 pub mod demo;
 mod places;
+pub mod probe;
 pub mod serve;
 pub mod status;
 pub mod sweep;
@@ -39,6 +40,9 @@ pub fn run(program: &OsStr, words: Vec<OsString>) -> u8 {
         }
         Ok(Command::Verify(values, operands)) => {
             between(values, &operands).and_then(|values| verify::run(&values, &operands))
+        }
+        Ok(Command::Probe(own, copy, operands)) => {
+            between(copy, &operands).and_then(|copy| probe::run(&own, &copy, &operands))
         }
         Ok(Command::Sweep(values, operands)) => {
             between(values, &operands).and_then(|values| sweep::run(&values, &operands))

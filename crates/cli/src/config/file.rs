@@ -18,12 +18,17 @@ const SYSTEM: &str = "/etc/haul/config.toml";
 /// Bits of a mode that let others write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// Where configuration lies, the more important file first. What is not there says nothing.
-pub fn places() -> Vec<PathBuf> {
+/// The user's file.
+pub fn users() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let config = variable("XDG_CONFIG_HOME").filter(|dir| dir.is_absolute());
     let users = config.or_else(|| variable("HOME").map(|home| home.join(".config")));
-    users.map(|dir| dir.join("haul/config.toml")).into_iter().chain([PathBuf::from(SYSTEM)]).collect()
+    users.map(|dir| dir.join("haul/config.toml"))
+}
+
+/// Where configuration lies, the more important file first. What is not there says nothing.
+pub fn places() -> Vec<PathBuf> {
+    users().into_iter().chain([PathBuf::from(SYSTEM)]).collect()
 }
 
 /// A path as messages name it.

@@ -12,13 +12,14 @@ mod profile;
 use std::cmp::Reverse;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::args::table::Row;
 use crate::args::values::Values;
 use crate::args::{Dialect, UsageError, habits};
 use crate::resolve::Hosts;
 
+pub use self::file::{read as text, shown};
 pub use self::profile::{Place, Setting, check};
 use self::profile::{Section, parse};
 
@@ -79,10 +80,20 @@ fn with_files(values: Values, files: &[Loaded], hosts: &Hosts) -> Values {
     values.and(at_source).logging_in_at_target_as(typed.and(at_target))
 }
 
+/// The user's own file; `None` where nothing says where it would be.
+pub fn users_file() -> Option<PathBuf> {
+    file::users()
+}
+
+/// Whether a text can be a configuration file.
+pub fn check_text(shown: &str, text: &str) -> Result<(), UsageError> {
+    parse(shown, text).map(drop)
+}
+
 /// The files that are there to be read, the more important one first: `-C`, or the user's and the system's.
 pub fn load(values: &Values) -> Result<Vec<Loaded>, UsageError> {
     let load = |path: &Path| {
-        let shown = file::shown(path);
+        let shown = shown(path);
         let sections = file::read(path)?.map(|text| parse(&shown, &text)).transpose()?;
         Ok(Loaded { shown, sections })
     };

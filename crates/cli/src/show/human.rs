@@ -48,7 +48,7 @@ impl Human {
             | Event::Again { .. } => self.level >= Level::Normal,
             Event::Connected { .. } | Event::Moved { .. } => self.level >= Level::Verbose,
             Event::FileDone { .. } => self.level >= Level::Files,
-            Event::Progress(_) | Event::Checksum { .. } => false,
+            Event::Progress(_) | Event::Stopped(_) | Event::Checksum { .. } => false,
         }
     }
 }
@@ -79,6 +79,7 @@ impl Observer for Human {
                 let path = haul_proto::path::escape(path);
                 self.text.notice(&format!("{path}: goes on, {part} are there and proven{compared}{damaged}"));
             }
+            Event::Stopped(_) => {}
             Event::Notice(line) => self.text.notice(line),
             Event::RateLimit { bytes_per_s } => {
                 self.text.notice(&format!("rate limit: {} from now on", super::units::limit(*bytes_per_s)));

@@ -124,6 +124,7 @@ fn line(event: &Event) -> Line {
             .with("attempt", *attempt)
             .with("attempts", *attempts)
             .with("left_s", left.map(|left| left.as_secs_f64())),
+        Event::Stopped(verdict) => Line::new("stopped").with("verdict", verdict::json(verdict, &[])),
         Event::Notice(message) => Line::new("notice").with("message", message.as_str()),
     }
 }
@@ -207,7 +208,8 @@ fn comparison_line(summary: &Summary, comparison: &Comparison, status: u8) -> Li
         .with("status", status)
 }
 
-fn way_of(way: &Way) -> Value {
+/// How data travels.
+pub fn way_of(way: &Way) -> Value {
     match way {
         Way::None => json!({"kind": "none"}),
         Way::Local { host } => json!({"kind": "local", "host": host}),

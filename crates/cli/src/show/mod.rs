@@ -9,7 +9,7 @@ mod load;
 mod meter;
 mod names;
 pub mod partials;
-mod paths;
+pub mod paths;
 pub mod served;
 mod streams;
 pub mod summary;

@@ -5,6 +5,7 @@
 
 mod advice;
 mod base;
+pub mod bench;
 mod feeding;
 mod limit;
 mod repeat;
@@ -116,6 +117,10 @@ fn attempt(
     };
     let outcome = copy.carry_out(begun);
     copy.release_held();
+    if matches!(outcome, Err(Error::Interrupted)) {
+        let verdict = diagnose(&copy.case());
+        copy.observer.event(&Event::Stopped(verdict));
+    }
     match &outcome {
         Ok(_) => copy.workers.close(),
         Err(_) => copy.workers.cancel(),

@@ -62,7 +62,7 @@ pub fn session_settings(job: &Job, workers: &Workers) -> Result<SessionSettings,
 
 /// A worker waits a fifth less for its controller than that waits for it: so where a way is cut, the worker is gone
 /// before the controller begins again.
-fn workers_silence_ms(silence: Duration) -> u32 {
+pub fn workers_silence_ms(silence: Duration) -> u32 {
     u32::try_from((silence * 4 / 5).as_millis()).unwrap_or(u32::MAX)
 }
 
@@ -73,7 +73,8 @@ fn streams_by_default(workers: &Workers) -> u16 {
     cores.clamp(2, STREAMS_BY_DEFAULT_MAX)
 }
 
-fn suite(cipher: Cipher, workers: &Workers) -> Suite {
+/// How records are sealed between these two.
+pub fn suite(cipher: Cipher, workers: &Workers) -> Suite {
     let aes = workers.hello(Role::Source).aes && workers.hello(Role::Target).aes;
     match cipher {
         Cipher::Auto if aes => Suite::Aes256Gcm,

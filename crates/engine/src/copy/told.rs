@@ -55,6 +55,7 @@ impl<'a> Told<'a> {
             | Event::Again { .. }
             | Event::Resumed { .. }
             | Event::Progress(_)
+            | Event::Stopped(_)
             | Event::RateLimit { .. } => true,
         }
     }

@@ -40,6 +40,9 @@ impl Terms {
             ControllerMessage::ListedPaths(_) | ControllerMessage::ListedPlaces(_) => Ok(()),
             ControllerMessage::Tunnel { connector: _ } | ControllerMessage::Begin { skip: _ } => Ok(()),
             ControllerMessage::Cancel => Ok(()),
+            ControllerMessage::Measure(_) => {
+                Err("a server is not measured: a probe would write, and be told what the server is like\nssh reaches it for that".into())
+            }
         }
     }
 

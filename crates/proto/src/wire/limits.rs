@@ -71,6 +71,9 @@ pub const BEAT_MS: u64 = 1000;
 /// milliseconds. With what there is to be tidied up then, all is over within 15 s.
 pub const SILENCE_MS: u64 = 13_000;
 
+/// Longest time for which a worker that is asked to measures one kind of computing, in milliseconds: it hears nothing meanwhile.
+pub const MEASURE_MS_MAX: u32 = 2000;
+
 /// Longest name of a congestion control (Linux has 15 bytes for it).
 pub const CONGESTION_MAX: usize = 16;
 /// Most data streams in a session.

@@ -13,6 +13,7 @@ pub mod limits;
 pub mod link;
 pub mod listed;
 pub mod load;
+pub mod measure;
 pub mod message;
 pub mod pipe;
 pub mod report;

@@ -7,6 +7,7 @@ use super::fault::ProtocolFault;
 use super::feature::Features;
 use super::limits::{CHECKSUM_MAX, LINKS_MAX, OPERANDS_MAX, PATH_MAX, TEXT_MAX};
 use super::load::{Load, StreamFigures};
+use super::measure::Measured;
 use super::sandbox::Sandbox;
 use super::slow::SlowFile;
 use crate::codec::{Decoded, Reader, Writer};
@@ -141,6 +142,8 @@ pub enum WorkerMessage {
     Confined(Sandbox),
     /// This end did all it had to.
     Finished(Box<Final>),
+    /// What was measured.
+    Measured(Box<Measured>),
     /// This end cannot go on.
     Fatal {
         /// Why.
@@ -204,6 +207,7 @@ mod kind {
     pub const LOAD: u8 = 21;
     pub const STREAMS: u8 = 22;
     pub const SLOWEST: u8 = 23;
+    pub const MEASURED: u8 = 24;
 }
 
 impl WorkerMessage {
@@ -271,6 +275,7 @@ impl WorkerMessage {
             }
             Self::Confined(sandbox) => sandbox.encode(out.u8(kind::CONFINED)),
             Self::Finished(last) => last.encode(out.u8(kind::FINISHED)),
+            Self::Measured(measured) => measured.encode(out.u8(kind::MEASURED)),
             Self::Fatal { text } => {
                 out.u8(kind::FATAL).text(text, TEXT_MAX);
             }
@@ -335,6 +340,7 @@ impl WorkerMessage {
             kind::PASSED => Self::Passed { before: reader.u32()? },
             kind::CONFINED => Self::Confined(Sandbox::decode(&mut reader)?),
             kind::FINISHED => Self::Finished(Box::new(Final::decode(&mut reader)?)),
+            kind::MEASURED => Self::Measured(Box::new(Measured::decode(&mut reader)?)),
             kind::FATAL => Self::Fatal { text: text(&mut reader)? },
             value => return Err(ProtocolFault::Unknown { what: "message from a worker", value: value.into() }),
         };
@@ -394,6 +400,7 @@ mod tests {
     use super::*;
     use crate::compression::Method;
     use crate::path::Name;
+    use crate::wire::measure::PlaceFigures;
     use crate::wire::sandbox::Confinement;
 
     #[test]
@@ -443,6 +450,13 @@ mod tests {
                 read_back: ReadBack { disk_bytes: 9, cache_bytes: 10, memory_bytes: 11 },
                 path,
                 compression: Some(Method::Zstd(3)),
+            })),
+            WorkerMessage::Measured(Box::default()),
+            WorkerMessage::Measured(Box::new(Measured {
+                hash_bytes_per_s: 1 << 40,
+                congestion_controls: "cubic bbr".into(),
+                place: Some(PlaceFigures { scratch: b"/a".to_vec(), removed: 1, ..PlaceFigures::default() }),
+                ..Measured::default()
             })),
             WorkerMessage::Paths { in_use: vec![("a:1".into(), "b:2".into())], because: "faster".into() },
             WorkerMessage::Notice { text: "by the way".into() },

@@ -9,6 +9,7 @@ use super::fault::ProtocolFault;
 use super::handshake::Suite;
 use super::limits::{CONGESTION_MAX, EXPECTED_PIECE_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX};
 use super::listed::{Listed, ListedKinds, Paths, Places};
+use super::measure::MeasureRequest;
 use super::pipe::Pipe;
 use super::route::{self, Route};
 use super::rules::{LeaveOut, Rules};
@@ -59,6 +60,8 @@ pub enum ControllerMessage {
     ListedPaths(Paths),
     /// To a target, before the source is told of the same operands: where they go.
     ListedPlaces(Places),
+    /// Be no end of a copy, but measure: answered by Measured. It is the only Request then.
+    Measure(MeasureRequest),
 }
 
 /// What both ends must agree on.
@@ -214,6 +217,7 @@ mod kind {
     pub const LISTED_PATHS: u8 = 9;
     pub const LISTED_PLACES: u8 = 10;
     pub const EXPECTED: u8 = 11;
+    pub const MEASURE: u8 = 12;
 }
 
 impl ControllerMessage {
@@ -263,6 +267,7 @@ impl ControllerMessage {
             }
             Self::ListedPaths(paths) => paths.encode(out.u8(kind::LISTED_PATHS)),
             Self::ListedPlaces(places) => places.encode(out.u8(kind::LISTED_PLACES)),
+            Self::Measure(request) => request.encode(out.u8(kind::MEASURE)),
         }
         out.into_bytes()
     }
@@ -288,6 +293,7 @@ impl ControllerMessage {
             kind::LISTED_PATHS => Self::ListedPaths(Paths::decode(&mut reader)?),
             kind::LISTED_PLACES => Self::ListedPlaces(Places::decode(&mut reader)?),
             kind::EXPECTED => Self::Expected(reader.bytes(EXPECTED_PIECE_MAX, "lines of digests")?.to_vec()),
+            kind::MEASURE => Self::Measure(MeasureRequest::decode(&mut reader)?),
             value => return Err(ProtocolFault::Unknown { what: "message from a controller", value: value.into() }),
         };
         reader.finish()?;

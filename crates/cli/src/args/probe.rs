@@ -1,0 +1,48 @@
+//! Options of `haul probe`: its own, and those of a copy that say how data travels and hosts are reached.
+
+use std::sync::LazyLock;
+
+use super::table::{COPY, PROBE, Row, Section};
+use super::values::Values;
+
+/// Of the other options of a copy, those that a probe has, too.
+const OTHERS: [&str; 6] = ["fsync", "verify", "json", "quiet", "timelimit", "config"];
+
+static ALL: LazyLock<Vec<Row>> = LazyLock::new(|| {
+    let is_kept = |row: &&Row| matches!(row.section, Section::Moving | Section::Reaching) || OTHERS.contains(&row.id);
+    PROBE.iter().chain(COPY.iter().filter(is_kept)).cloned().collect()
+});
+
+/// All of them.
+pub fn rows() -> &'static [Row] {
+    &ALL
+}
+
+/// A probe's own, and those of the copy that it has in mind.
+pub fn split(values: &Values) -> (Values, Values) {
+    let is_own = |id: &str| PROBE.iter().any(|row| row.id == id);
+    let given = values.given().iter().cloned();
+    let (own, copy) = given.partition(|(row, _)| is_own(row.id));
+    let undone = values.undone().iter().copied().filter(|row| !is_own(row.id)).collect();
+    let dialect = values.dialect();
+    (Values::new(PROBE, dialect, own), Values::new(COPY, dialect, copy).undoing(undone))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn none_is_there_twice_and_none_of_its_own_is_called_as_one_of_a_copy() {
+        let names: Vec<_> = rows().iter().flat_map(Row::long_forms).collect();
+        assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
+        let letters: Vec<_> = rows().iter().filter_map(|row| row.letter).collect();
+        assert_eq!(letters.iter().collect::<HashSet<_>>().len(), letters.len());
+        let others = OTHERS.iter().filter(|id| rows().iter().any(|row| row.id == **id));
+        assert_eq!(others.count(), OTHERS.len());
+        for own in PROBE.iter().filter(|row| row.id != "help") {
+            assert!(COPY.iter().all(|row| row.id != own.id), "{own:?}");
+        }
+    }
+}

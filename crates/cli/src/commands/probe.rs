@@ -1,0 +1,160 @@
+//! `haul probe [SOURCE] TARGET`: measures what a copy is made of, says what to expect, and may save what it recommends.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use haul_engine::cancel::Cancel;
+use haul_engine::error::Error;
+use haul_engine::probe::{AtEnd, Listener, Part, Probe, Sample};
+use haul_engine::rate::RateHandle;
+use haul_engine::spec::Host;
+use haul_proto::forecast::Forecast;
+
+use crate::args::UsageError;
+use crate::args::values::Values;
+use crate::config;
+use crate::exit::Exit;
+use crate::probe::options::{Option_, recommended};
+use crate::probe::{json, ready, save, shown};
+use crate::resolve::{Mode, probe};
+use crate::show::text::Text;
+use crate::show::{self, units};
+use crate::signals::Watch;
+use crate::terminal;
+
+/// Probes `operands`: a target, or a source and a target.
+pub fn run(own: &Values, copy: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
+    let (probe, display, time_limit) = probe(own, copy, operands, terminal::stderr_is_terminal())?;
+    let saves = own.flag("save").then(|| place_to_save(&probe, copy)).transpose()?;
+    let cancel = Cancel::new();
+    let rate = RateHandle::new();
+    let watch = Watch::start(cancel.clone(), rate, time_limit).context("signals cannot be caught")?;
+    let mut told = Told { text: show::stderr(), mode: display.mode, is_one: probe.is_one_worker(), knows_way: false };
+    let found = watch.during(|| haul_engine::probe::run(&probe, &super::program(), &cancel, &mut told));
+    match found {
+        Ok(found) => told.end(found, copy, saves),
+        Err(Error::Interrupted) => {
+            told.error(&watch.time_is_up().unwrap_or_else(|| "interrupted\nnothing is left of it".to_owned()));
+            Ok(Exit::Interrupted)
+        }
+        Err(error) => {
+            told.error(&error.to_string());
+            Ok(Exit::of(&Err(error)))
+        }
+    }
+}
+
+/// The file to be changed, and the host whose section it is.
+fn place_to_save(probe: &Probe, copy: &Values) -> Result<(PathBuf, String), UsageError> {
+    let ends = [Some(&probe.target.host), probe.source.as_ref().map(|source| &source.host)];
+    let host = ends.into_iter().flatten().find_map(|host| match host {
+        Host::Remote { name, .. } => Some(name.clone()),
+        Host::Local | Host::Served { .. } => None,
+    });
+    let host = host.ok_or_else(|| {
+        UsageError::new("--save: there is no other host that a profile could be for")
+            .remedy("haul probe --save [SOURCE] host:/path")
+    })?;
+    let named = copy.last("config").map(PathBuf::from);
+    let path = named.or_else(config::users_file).ok_or_else(|| {
+        UsageError::new("--save: neither HOME nor XDG_CONFIG_HOME is set").remedy("-C FILE names a file")
+    })?;
+    Ok((path, host))
+}
+
+/// Says what is found.
+struct Told {
+    text: Text,
+    mode: Mode,
+    is_one: bool,
+    knows_way: bool,
+}
+
+impl Told {
+    /// Results are what was asked for: on standard output.
+    fn say(&self, line: impl FnOnce() -> String, json: impl FnOnce() -> String) {
+        match self.mode {
+            Mode::Json => super::print(&json()),
+            Mode::Quiet => {}
+            _ => super::print(&format!("{}\n", line())),
+        }
+    }
+
+    fn error(&mut self, message: &str) {
+        if self.mode == Mode::Json {
+            super::print(&show::json::Line::new("error").with("message", message).ended());
+        }
+        self.text.error(message);
+    }
+
+    fn end(
+        &mut self,
+        found: Option<Forecast>,
+        copy: &Values,
+        saves: Option<(PathBuf, String)>,
+    ) -> anyhow::Result<Exit> {
+        let options = found.as_ref().map(|found| recommended(&found.settings, copy)).unwrap_or_default();
+        let saved = found.as_ref().zip(saves).map(|(found, (path, host))| saved(found, &options, path, &host));
+        let saved = saved.transpose();
+        let exit = if found.is_some() && saved.is_ok() { Exit::Done } else { Exit::Failed };
+        let place = saved.as_ref().ok().cloned().flatten();
+        match (&found, self.mode) {
+            (_, Mode::Json) => super::print(&json::forecast(found.as_ref(), &options, place.as_deref(), exit.number())),
+            (Some(found), Mode::Quiet) => super::print(&format!("{}\n", units::rate(found.rate))),
+            (Some(found), _) => {
+                let lines = shown::forecast(found, &options).into_iter();
+                let saved = place.map(|place| format!("{:<12}{place}", "saved"));
+                let lines: Vec<_> = lines.chain(saved).collect();
+                super::print(&format!("\n{}\n", lines.join("\n")));
+            }
+            (None, _) => self.text.error("nothing could be measured"),
+        }
+        saved?;
+        Ok(exit)
+    }
+}
+
+/// Saves, and says where.
+fn saved(found: &Forecast, options: &[Option_], path: PathBuf, host: &str) -> anyhow::Result<String> {
+    let remark = format!("haul probe: {}, limited by {}", units::rate(found.rate), show::verdict::words(found.limit));
+    save::save(&path, host, options, &remark)?;
+    Ok(format!("{} [host.\"{}\"]", config::shown(&path), haul_proto::path::escape(host.as_bytes())))
+}
+
+impl Listener for Told {
+    fn begins(&mut self, _: Part) {}
+
+    fn notice(&mut self, text: &str) {
+        match self.mode {
+            Mode::Json => super::print(&show::json::Line::new("notice").with("message", text).ended()),
+            Mode::Quiet => {}
+            _ => self.text.notice(text),
+        }
+    }
+
+    fn ends(&mut self, ends: &[AtEnd; 2]) {
+        for check in ready::of_ends(ends, self.is_one) {
+            self.say(|| shown::check(&check), || json::check(&check));
+        }
+        let several = if self.is_one { &ends[1..] } else { &ends[..] };
+        for (end, which) in several.iter().zip(if self.is_one { &["both"][..] } else { &["source", "target"] }) {
+            self.say(|| shown::computing(end), || json::end(end, which));
+        }
+    }
+
+    fn sample(&mut self, part: Part, sample: &Sample) {
+        if matches!(part, Part::Network { .. }) && !std::mem::replace(&mut self.knows_way, true) {
+            let check = ready::of_way(&sample.way);
+            self.say(|| shown::check(&check), || json::check(&check));
+            if let (Some(way), true) = (shown::way(&sample.way), self.mode != Mode::Json) {
+                self.say(|| way, String::new);
+            }
+        }
+        self.say(|| shown::sample(part, sample), || json::sample(part, sample));
+    }
+
+    fn failed(&mut self, part: Part, why: &str) {
+        self.say(|| shown::failed(part, why), || json::failed(part, why));
+    }
+}

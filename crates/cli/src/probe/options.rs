@@ -1,0 +1,73 @@
+//! What a probe recommends, as options.
+
+use haul_proto::forecast::Setting;
+
+use crate::args::table::{COPY, Row, Section, Takes};
+use crate::args::values::Values;
+
+/// An option and its argument; `None` where it has none.
+pub type Option_ = (&'static Row, Option<String>);
+
+/// What is worth having: what was found, and what was asked for, since it was measured with that.
+pub fn recommended(settings: &[Setting], asked: &Values) -> Vec<Option_> {
+    let found: Vec<_> = settings.iter().map(option).collect();
+    let is_found = |id: &str| found.iter().any(|(row, _): &Option_| row.id == id);
+    let typed = asked.given().iter().filter(|(row, _)| {
+        row.section == Section::Moving && !row.of_one_job && asked.is_typed(row.id) && !is_found(row.id)
+    });
+    let typed: Vec<_> = typed
+        .map(|(row, argument)| (*row, argument.as_ref().map(|text| text.to_string_lossy().into_owned())))
+        .collect();
+    typed.into_iter().chain(found.iter().cloned()).collect()
+}
+
+fn option(setting: &Setting) -> Option_ {
+    let (id, argument) = match setting {
+        Setting::Streams(streams) => ("streams", streams.to_string()),
+        Setting::Direct(true, true) => ("unbuffered", "st".to_owned()),
+        Setting::Direct(true, false) => ("unbuffered", "s".to_owned()),
+        Setting::Direct(false, _) => ("unbuffered", "t".to_owned()),
+        Setting::Buffered => ("unbuffered", "off".to_owned()),
+    };
+    (row(id), Some(argument))
+}
+
+/// The row of an option of a copy.
+///
+/// # Panics
+/// If there is none: a mistake in this program.
+fn row(id: &str) -> &'static Row {
+    COPY.iter().find(|row| row.id == id).expect("every option is in the table")
+}
+
+/// As they are typed.
+pub fn typed(options: &[Option_]) -> String {
+    let one = |(row, argument): &Option_| match argument {
+        Some(argument) if !matches!(row.takes, Takes::Nothing) => format!("{} {argument}", row.typed()),
+        _ => row.typed(),
+    };
+    options.iter().map(one).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::args::Dialect;
+    use std::ffi::OsString;
+
+    pub fn asked(given: &[(&str, &str)]) -> Values {
+        let given = given.iter().map(|(id, argument)| (row(id), Some(OsString::from(argument)))).collect();
+        Values::new(COPY, Dialect::Haul, given)
+    }
+
+    #[test]
+    fn what_was_asked_for_is_kept_and_what_was_found_goes_before_it() {
+        let asked = asked(&[("streams", "2"), ("cipher", "aes-128-gcm"), ("idfile", "key")]);
+        let told = |settings: &[Setting]| typed(&recommended(settings, &asked));
+        assert_eq!(told(&[]), "--streams 2 --cipher aes-128-gcm");
+        assert_eq!(
+            told(&[Setting::Streams(16), Setting::Direct(false, true)]),
+            "--cipher aes-128-gcm --streams 16 --unbuffered t"
+        );
+    }
+}

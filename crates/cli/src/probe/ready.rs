@@ -1,0 +1,208 @@
+//! Whether hosts are ready: what would keep transfers from starting, or from being fast, as far as a probe can see it.
+
+use haul_engine::event::Way;
+use haul_engine::probe::AtEnd;
+
+use crate::show::text::harmless;
+use crate::show::units::{count, size};
+
+/// Something that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// What programs know it by.
+    pub id: &'static str,
+    /// The host; `None` where it is about both.
+    pub host: Option<String>,
+    /// Whether it is as it should be.
+    pub is_fine: bool,
+    /// What was seen and, where that is not fine, what to do.
+    pub text: String,
+}
+
+/// Clocks that differ by less are one.
+const CLOCK_MAX_US: u64 = 2_000_000;
+/// A window that is smaller than this is too small for most distances.
+const WINDOW_MIN: u64 = 4 << 20;
+/// Less than this is little.
+const FREE_MIN_BYTES: u64 = 1 << 30;
+const FREE_MIN_FILES: u64 = 10_000;
+
+/// What both ends said of themselves. Where one worker is both, it is told once.
+pub fn of_ends(ends: &[AtEnd; 2], is_one: bool) -> Vec<Check> {
+    let several = if is_one { &ends[1..] } else { &ends[..] };
+    let mut checks: Vec<_> = several.iter().flat_map(of_end).collect();
+    let [source, target] = ends.each_ref().map(|end| &end.measured.version);
+    let same = source == target;
+    let text = match same {
+        true => format!("haul {}", harmless(source)),
+        false => format!("haul {} and {}: put the same there", harmless(source), harmless(target)),
+    };
+    checks.insert(0, Check { id: "versions", host: None, is_fine: same, text });
+    checks.extend(place(&ends[1]));
+    checks
+}
+
+fn of_end(end: &AtEnd) -> Vec<Check> {
+    let check = |id, is_fine, text| Check { id, host: Some(end.label.clone()), is_fine, text };
+    let measured = &end.measured;
+    let windows = end.hello.windows;
+    let [receive, send] = [windows.receive_max_bytes, windows.send_max_bytes];
+    let text = format!("TCP's windows grow to {} receiving, {} sending", size(receive), size(send));
+    let text = match receive.min(send) >= WINDOW_MIN {
+        true => text,
+        false => {
+            format!("{text}; sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864' and tcp_wmem likewise for long paths")
+        }
+    };
+    let buffers = [measured.receive_buffer_max_bytes, measured.send_buffer_max_bytes].map(size);
+    let mut checks = vec![
+        check("windows", receive.min(send) >= WINDOW_MIN, text),
+        check(
+            "buffers",
+            true,
+            format!("-w can be up to {} receiving, {} sending (rmem_max, wmem_max)", buffers[0], buffers[1]),
+        ),
+        check("congestion", true, format!("congestion control: {}", harmless(&measured.congestion_controls))),
+        clock(end),
+    ];
+    checks.extend(startups(end));
+    checks
+}
+
+fn clock(end: &AtEnd) -> Check {
+    let ahead = end.clock_ahead_us;
+    let is_fine = ahead.unsigned_abs() <= CLOCK_MAX_US;
+    let seconds = ahead.unsigned_abs() as f64 / 1e6;
+    let text = match (is_fine, ahead >= 0) {
+        (true, _) => "its clock agrees with this one".to_owned(),
+        (false, true) => {
+            format!("its clock is {seconds:.1} s ahead: files that change meanwhile are told by their times")
+        }
+        (false, false) => {
+            format!("its clock is {seconds:.1} s behind: files that change meanwhile are told by their times")
+        }
+    };
+    Check { id: "clock", host: Some(end.label.clone()), is_fine, text }
+}
+
+/// Of no concern where nobody logs in.
+fn startups(end: &AtEnd) -> Option<Check> {
+    end.hello.ssh_connection.as_ref()?;
+    let text = match end.measured.max_startups.as_str() {
+        "" => "sshd's MaxStartups is not known: its configuration cannot be read".to_owned(),
+        value => format!("sshd's MaxStartups {}", harmless(value)),
+    };
+    Some(Check { id: "max_startups", host: Some(end.label.clone()), is_fine: true, text })
+}
+
+fn place(end: &AtEnd) -> Option<Check> {
+    let place = end.measured.place.as_ref()?;
+    let files = match place.counts_files {
+        true => format!(", room for {} files", count(place.free_files)),
+        false => String::new(),
+    };
+    let is_fine = place.free_bytes >= FREE_MIN_BYTES && (!place.counts_files || place.free_files >= FREE_MIN_FILES);
+    let compresses = if place.may_compress { "; the file system may compress: zeros say little of it" } else { "" };
+    let removed = match place.removed {
+        0 => String::new(),
+        removed => format!("; removed what {removed} earlier probes had left"),
+    };
+    let text = format!("{} free{files}{compresses}{removed}", size(place.free_bytes));
+    Some(Check { id: "space", host: Some(end.label.clone()), is_fine, text })
+}
+
+/// Whether data goes where it goes fast.
+pub fn of_way(way: &Way) -> Check {
+    let (is_fine, text) = match way {
+        Way::Ssh { because } => (
+            false,
+            format!("data goes through ssh, which is slow: {}; open a port and name it with -Z", harmless(because)),
+        ),
+        Way::Tcp { instead_of: Some(why), .. } => (true, format!("data connections can be made; {}", harmless(why))),
+        _ => (true, "data connections can be made".to_owned()),
+    };
+    Check { id: "firewall", host: None, is_fine, text }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use haul_proto::wire::feature::Features;
+    use haul_proto::wire::measure::{Measured, PlaceFigures};
+    use haul_proto::wire::report::{Hello, Windows};
+
+    /// An end like any other.
+    pub fn end(label: &str, is_target: bool) -> AtEnd {
+        AtEnd {
+            label: label.into(),
+            hello: Hello {
+                protocol: 1,
+                features: Features::ALL,
+                cores: 8,
+                aes: true,
+                boot: [u8::from(is_target); 16],
+                ssh_connection: is_target.then(|| "10.0.0.1 40000 10.0.0.2 22".into()),
+                addresses: Vec::new(),
+                windows: Windows { receive_max_bytes: 6_291_456, send_max_bytes: 4_194_304 },
+            },
+            measured: Measured {
+                hash_bytes_per_s: 3_100_000_000,
+                check_bytes_per_s: 21_000_000_000,
+                seal_bytes_per_s: 5_200_000_000,
+                receive_buffer_max_bytes: 212_992,
+                send_buffer_max_bytes: 212_992,
+                congestion_controls: "cubic bbr".into(),
+                max_startups: "10:30:100".into(),
+                version: "0.1.0".into(),
+                clock_us: 1_700_000_000_000_000,
+                place: is_target.then(|| PlaceFigures {
+                    scratch: b"/archive/.haul-probe-1".to_vec(),
+                    free_bytes: 1_200_000_000_000,
+                    free_files: 120_000_000,
+                    counts_files: true,
+                    may_compress: false,
+                    removed: 0,
+                }),
+            },
+            clock_ahead_us: 1200,
+        }
+    }
+
+    fn lines(checks: &[Check]) -> String {
+        let line = |check: &Check| {
+            let sign = if check.is_fine { ' ' } else { '!' };
+            format!("{sign} {} {}: {}", check.id, check.host.as_deref().unwrap_or("both"), check.text)
+        };
+        checks.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn what_is_fine_and_what_is_not() {
+        let fine = of_ends(&[end("this machine", false), end("db1", true)], false);
+        assert!(fine.iter().all(|check| check.is_fine), "{}", lines(&fine));
+        let mut bad = end("db\x1b1", true);
+        bad.clock_ahead_us = -86_400_000_000;
+        bad.measured.version = "0.0.9".into();
+        bad.measured.max_startups.clear();
+        bad.hello.windows.receive_max_bytes = 212_992;
+        bad.measured.place =
+            bad.measured.place.map(|place| PlaceFigures { free_files: 3, may_compress: true, removed: 2, ..place });
+        insta::assert_snapshot!(lines(&of_ends(&[end("this machine", false), bad], false)), @r#"
+            ! versions both: haul 0.1.0 and 0.0.9: put the same there
+              windows this machine: TCP's windows grow to 6.29 MB receiving, 4.19 MB sending
+              buffers this machine: -w can be up to 213.0 kB receiving, 213.0 kB sending (rmem_max, wmem_max)
+              congestion this machine: congestion control: cubic bbr
+              clock this machine: its clock agrees with this one
+            ! windows db1: TCP's windows grow to 213.0 kB receiving, 4.19 MB sending; sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864' and tcp_wmem likewise for long paths
+              buffers db1: -w can be up to 213.0 kB receiving, 213.0 kB sending (rmem_max, wmem_max)
+              congestion db1: congestion control: cubic bbr
+            ! clock db1: its clock is 86400.0 s behind: files that change meanwhile are told by their times
+              max_startups db1: sshd's MaxStartups is not known: its configuration cannot be read
+            ! space db1: 1.20 TB free, room for 3 files; the file system may compress: zeros say little of it; removed what 2 earlier probes had left
+            "#);
+        let way = of_way(&Way::Ssh { because: "no TCP connection to db1: timed out".into() });
+        insta::assert_snapshot!(lines(&[way]), @r#"
+            ! firewall both: data goes through ssh, which is slow: no TCP connection to db1: timed out; open a port and name it with -Z
+            "#);
+    }
+}

@@ -1,0 +1,161 @@
+//! A probe, for people: a line for each thing that was looked at or measured, as soon as it is known, and the forecast.
+
+use std::time::Duration;
+
+use haul_engine::event::{Limit, Way};
+use haul_engine::probe::{AtEnd, Part, Sample};
+use haul_proto::forecast::Forecast;
+
+use super::options::{Option_, typed};
+use super::ready::Check;
+use crate::show::text::harmless;
+use crate::show::units::{counted, duration, rate, size};
+use crate::show::{paths, verdict};
+
+/// The transfer that the forecast is said for, in bytes.
+const EXAMPLE_BYTES: u64 = 100_000_000_000;
+
+/// A line of two columns and the rest.
+fn line(label: &str, what: &str, text: &str) -> String {
+    format!("{label:<12}{what:<26}{text}")
+}
+
+/// One check.
+pub fn check(check: &Check) -> String {
+    let label = if check.is_fine { "ready" } else { "NOT READY" };
+    line(label, &check.host.as_deref().map(harmless).unwrap_or_default(), &check.text)
+}
+
+/// How fast an end computes.
+pub fn computing(end: &AtEnd) -> String {
+    let measured = &end.measured;
+    let [hash, check, seal] = [measured.hash_bytes_per_s, measured.check_bytes_per_s, measured.seal_bytes_per_s]
+        .map(|rate_of| rate(rate_of as f64));
+    let cores = counted(end.hello.cores.into(), "core", "cores");
+    line("cpu", &harmless(&end.label), &format!("{cores}, each: hashing {hash}, checksums {check}, sealing {seal}"))
+}
+
+/// What a part reached.
+pub fn sample(part: Part, sample: &Sample) -> String {
+    let (label, what) = name(part, sample.streams);
+    let mut text = rate(sample.rate);
+    if let Some([shortest, usual]) = sample.round_trips.filter(|_| matches!(part, Part::Network { .. } | Part::Back)) {
+        text.push_str(&format!("; {} there and back, {} under load", ms(shortest), ms(usual)));
+    }
+    if sample.resent >= 0.0001 {
+        text.push_str(&format!(", {:.2} % sent again", sample.resent * 100.0));
+    }
+    if sample.is_durable && matches!(part, Part::Write { .. } | Part::Whole) {
+        text.push_str(", durable");
+    }
+    if let Some(limit) = sample.limit {
+        text.push_str(&format!("; limited by {}", verdict::words(limit)));
+    }
+    line(label, &what, &text)
+}
+
+/// A part that could not be measured.
+pub fn failed(part: Part, why: &str) -> String {
+    let (label, what) = name(part, 0);
+    line(label, &what, &format!("not measured: {}", harmless(why.lines().next().unwrap_or_default())))
+}
+
+/// What a part is called. `chosen` is the number of streams that haul chose; 0 if that is not known.
+fn name(part: Part, chosen: u16) -> (&'static str, String) {
+    let streams = |number: u16| counted(number.into(), "stream", "streams");
+    match part {
+        Part::Read { direct: true } => ("read", "O_DIRECT".to_owned()),
+        Part::Read { direct: false } => ("read", "page cache, cold".to_owned()),
+        Part::Network { streams: Some(fixed) } => ("network", streams(fixed)),
+        Part::Network { streams: None } if chosen == 0 => ("network", "haul's choice".to_owned()),
+        Part::Network { streams: None } => ("network", format!("haul's choice, {}", streams(chosen))),
+        Part::Back => ("network", "the other way round".to_owned()),
+        Part::Write { direct: true } => ("write", "O_DIRECT".to_owned()),
+        Part::Write { direct: false } => ("write", "page cache, then synced".to_owned()),
+        Part::Whole => ("whole", "the copy itself".to_owned()),
+    }
+}
+
+/// How data travels.
+pub fn way(way: &Way) -> Option<String> {
+    match way {
+        Way::Tcp { path, .. } => Some(line("way", "", &paths::without_ports(path))),
+        _ => None,
+    }
+}
+
+/// What is to be expected.
+pub fn forecast(forecast: &Forecast, options: &[Option_]) -> Vec<String> {
+    let takes = Duration::try_from_secs_f64(EXAMPLE_BYTES as f64 / forecast.rate.max(1.0)).unwrap_or(Duration::MAX);
+    let next = forecast.next.map(|(limit, at)| format!("; next: {} at {}", verdict::words(limit), rate(at)));
+    let settings = match options {
+        [] => "haul's own choices were the best".to_owned(),
+        options => typed(options),
+    };
+    let limit = match forecast.limit {
+        Limit::None => "nothing in particular".to_owned(),
+        limit => verdict::words(limit).to_owned(),
+    };
+    [
+        ("expect", format!("{}: {} in {}", rate(forecast.rate), size(EXAMPLE_BYTES), duration(takes))),
+        ("limited by", format!("{limit}{}", next.unwrap_or_default())),
+        ("settings", settings),
+    ]
+    .map(|(label, text)| format!("{label:<12}{text}"))
+    .to_vec()
+}
+
+fn ms(time: Duration) -> String {
+    format!("{:.1} ms", time.as_secs_f64() * 1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::options::{recommended, tests::asked};
+    use crate::probe::ready::tests::end;
+    use haul_proto::forecast::Setting;
+
+    #[test]
+    fn what_a_probe_says() {
+        let reached = |rate: f64, streams| Sample { rate, streams, ..Sample::default() };
+        let network = Sample {
+            round_trips: Some([Duration::from_micros(310), Duration::from_micros(4200)]),
+            resent: 0.0012,
+            limit: Some(Limit::Link),
+            ..reached(117e6, 8)
+        };
+        let told = Forecast {
+            rate: 112e6,
+            limit: Limit::Link,
+            next: Some((Limit::TargetDisk, 200e6)),
+            settings: vec![Setting::Streams(16), Setting::Direct(true, true)],
+        };
+        let mut lines = vec![
+            computing(&end("db\x1b1", true)),
+            sample(Part::Read { direct: true }, &reached(2.1e9, 8)),
+            sample(Part::Network { streams: Some(1) }, &reached(90e6, 1)),
+            sample(Part::Network { streams: None }, &network),
+            sample(Part::Back, &network),
+            sample(Part::Write { direct: false }, &Sample { is_durable: true, ..reached(200e6, 8) }),
+            failed(Part::Write { direct: true }, "db1: write: no space left on the device\nfree some"),
+        ];
+        lines.extend(forecast(&told, &recommended(&told.settings, &asked(&[]))));
+        lines.extend(forecast(&Forecast { limit: Limit::None, next: None, settings: Vec::new(), ..told }, &[]));
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+            cpu         db\u{1b}1                 8 cores, each: hashing 3.10 GB/s, checksums 21.0 GB/s, sealing 5.20 GB/s
+            read        O_DIRECT                  2.10 GB/s
+            network     1 stream                  90.0 MB/s
+            network     haul's choice, 8 streams  117 MB/s; 0.3 ms there and back, 4.2 ms under load, 0.12 % sent again; limited by the link
+            network     the other way round       117 MB/s; 0.3 ms there and back, 4.2 ms under load, 0.12 % sent again; limited by the link
+            write       page cache, then synced   200 MB/s, durable
+            write       O_DIRECT                  not measured: db1: write: no space left on the device
+            expect      112 MB/s: 100.0 GB in 14 min 53 s
+            limited by  the link; next: target disk at 200 MB/s
+            settings    --streams 16 --unbuffered st
+            expect      112 MB/s: 100.0 GB in 14 min 53 s
+            limited by  nothing in particular
+            settings    haul's own choices were the best
+            "#);
+    }
+}

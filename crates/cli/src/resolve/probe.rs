@@ -1,0 +1,116 @@
+//! `haul probe`: which copy is meant, and how much may be measured of it.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use haul_engine::probe::Probe;
+use haul_engine::spec::{Host, Location, names_null};
+use haul_proto::path::escape;
+use std::os::unix::ffi::OsStrExt;
+
+use super::{Display, MAX_STREAMS, Settings, settings};
+use crate::args::UsageError;
+use crate::args::operand::parse_operand;
+use crate::args::values::Values;
+
+/// How long a part takes.
+const TIME: Duration = Duration::from_secs(3);
+/// Shortest and longest.
+const TIMES: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(600);
+/// Most that a part writes, in bytes.
+const SIZE: u64 = 4 << 30;
+/// Numbers of streams that are tried besides haul's own choice.
+const STREAMS: [u16; 2] = [1, 4];
+
+/// The probe of `operands`, what is shown of it, and `-t`.
+pub fn probe(
+    own: &Values,
+    copy: &Values,
+    operands: &[OsString],
+    stderr_is_terminal: bool,
+) -> Result<(Probe, Display, Option<Duration>), UsageError> {
+    let locations = operands.iter().map(|operand| parse_operand(operand)).collect::<Result<Vec<_>, _>>()?;
+    let mut locations = locations.into_iter();
+    let (source, target) = match (locations.next(), locations.next()) {
+        (Some(source), Some(target)) => (Some(source), target),
+        (Some(target), None) => (None, target),
+        (None, _) => return Err(UsageError::new("nothing to probe")),
+    };
+    source.iter().chain([&target]).try_for_each(refuse_what_is_no_place)?;
+    let Settings { options, access, display, time_limit, .. } = settings(copy, stderr_is_terminal)?;
+    let asked = own.numbers("try-streams", u16::try_from(MAX_STREAMS + 1).unwrap_or(u16::MAX))?;
+    let streams = match (own.flag("try-streams"), options.streams) {
+        (true, _) => asked.into_iter().filter(|streams| *streams > 0).collect(),
+        // Who says how many wants to know of these.
+        (false, Some(_)) => Vec::new(),
+        (false, None) => STREAMS.to_vec(),
+    };
+    let probe = Probe {
+        source,
+        target,
+        options,
+        access,
+        time: own.time("time", TIMES, "from 1s to 10m")?.unwrap_or(TIME),
+        bytes_max: own.size("size", 1 << 20..=1 << 50, "from 1m")?.unwrap_or(SIZE),
+        streams,
+    };
+    Ok((probe, display, time_limit))
+}
+
+/// From memory to memory is what a probe measures anyway, and a server lets nobody measure it.
+fn refuse_what_is_no_place(place: &Location) -> Result<(), UsageError> {
+    if let Host::Served { name, .. } = &place.host {
+        let shown = escape(name.as_bytes());
+        return Err(UsageError::new(format!("{shown}: a server is not measured: it tells nobody what it is like"))
+            .remedy("haul probe [SOURCE] host:/path      where ssh reaches the host"));
+    }
+    match names_null(place.path.as_os_str()) {
+        true => Err(UsageError::new(format!(
+            "{}: a probe needs a place that exists",
+            escape(place.path.as_os_str().as_bytes())
+        ))
+        .remedy("haul probe [SOURCE] host:/path      measures memory to memory as one of its parts")),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Dialect;
+    use crate::args::parse::{Command, parse};
+
+    fn planned(words: &str) -> Result<Probe, UsageError> {
+        let words = std::iter::once("probe").chain(words.split_whitespace()).map(OsString::from).collect();
+        match parse(Dialect::Haul, words, &|_| false)? {
+            Command::Probe(own, copy, operands) => Ok(probe(&own, &copy, &operands, false)?.0),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn one_operand_is_the_target_and_two_are_a_copy() {
+        let one = planned("db1:/archive").unwrap();
+        assert!(one.source.is_none() && one.target.path.to_str() == Some("/archive"));
+        assert_eq!((one.time, one.streams, one.bytes_max), (TIME, vec![1, 4], SIZE));
+        let two = planned("--time 2 --size 64m --try-streams 2,8 --cipher aes-128-gcm run7 db1:/archive").unwrap();
+        assert_eq!(two.source.map(|source| source.host), Some(Host::Local));
+        assert_eq!((two.time, two.streams, two.bytes_max), (Duration::from_secs(2), vec![2, 8], 64 << 20));
+        assert_eq!(planned("-s 3 db1:").unwrap().streams, Vec::<u16>::new());
+    }
+
+    #[test]
+    fn what_is_no_place_is_refused() {
+        for (words, says) in [
+            ("null:1g db1:/a", "needs a place"),
+            ("db1:null:", "needs a place"),
+            ("--try-streams x db1:", "--try-streams x"),
+            ("--time 0 db1:", "--time 0"),
+            ("a b c", "haul probe"),
+            ("", "haul probe"),
+        ] {
+            let error = planned(words).unwrap_err().to_string();
+            assert!(error.contains(says), "{words}: {error}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! How fast one core does to a frame what a copy does to it between disk and network.
+
+use std::time::{Duration, Instant};
+
+use haul_proto::integrity::{FrameLen, frame_crc};
+use haul_proto::wire::handshake::{Direction, Suite};
+use haul_proto::wire::limits::REKEY_BYTES;
+
+use crate::stream::handshake::random;
+use crate::stream::record::Record;
+use crate::stream::seal::KeySchedule;
+
+/// Bytes a second.
+pub struct Speed {
+    pub hash: u64,
+    pub check: u64,
+    pub seal: u64,
+}
+
+/// Each for so long. The data is in the processor's cache, as it is in a copy, where a frame stays with its thread.
+pub fn speed(suite: Suite, time: Duration) -> Result<Speed, String> {
+    let frame = FrameLen::DEFAULT;
+    let mut record = Record::new(frame);
+    record.set_payload_len(frame.bytes());
+    let secret = random().map_err(|error| format!("the kernel gives no random bytes: {error}"))?;
+    let keys = KeySchedule::new(&secret, b"measure", suite, REKEY_BYTES);
+    let mut sealer = keys.sealer(Direction::FromConnector).map_err(|fault| fault.to_string())?;
+    let hash = rate(time, frame, || _ = std::hint::black_box(blake3::hash(record.payload())));
+    let check = rate(time, frame, || _ = std::hint::black_box(frame_crc(record.payload())));
+    let mut sealed = Ok(());
+    let seal = rate(time, frame, || sealed = sealer.seal(&mut record));
+    sealed.map_err(|fault| fault.to_string())?;
+    Ok(Speed { hash, check, seal })
+}
+
+/// At least once, however short the time is.
+fn rate(time: Duration, frame: FrameLen, mut work: impl FnMut()) -> u64 {
+    let begun = Instant::now();
+    let mut bytes = 0.0;
+    loop {
+        work();
+        bytes += frame.bytes() as f64;
+        let elapsed = begun.elapsed();
+        if elapsed >= time {
+            return per_s(bytes, elapsed);
+        }
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a conversion of floats saturates")]
+fn per_s(bytes: f64, elapsed: Duration) -> u64 {
+    (bytes / elapsed.as_secs_f64().max(1e-9)) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_is_measured_however_short_the_time() {
+        for (suite, _) in Suite::ALL {
+            let Speed { hash, check, seal } = speed(suite, Duration::ZERO).unwrap();
+            assert!(hash > 1_000_000 && check > 1_000_000 && seal > 1_000_000, "{hash} {check} {seal}");
+        }
+    }
+}

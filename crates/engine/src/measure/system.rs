@@ -1,0 +1,81 @@
+//! What the system allows: settings of the kernel and of sshd, as far as anybody may read them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where sshd is configured.
+const SSHD: &str = "/etc/ssh";
+/// What sshd does where nothing says otherwise (sshd_config(5)).
+const MAX_STARTUPS: &str = "10:30:100";
+/// Most that is read of one file, in bytes.
+const FILE_MAX: u64 = 256 << 10;
+/// Most files of sshd that are read.
+const FILES_MAX: usize = 64;
+
+/// A setting of the kernel that is a number; 0 if it is not known.
+pub fn number(path: &str) -> u64 {
+    fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+}
+
+/// How many connections sshd takes that have not logged in yet; empty where its configuration cannot be read.
+pub fn max_startups() -> String {
+    in_directory(Path::new(SSHD)).unwrap_or_default()
+}
+
+/// The first that is said counts; what is included stands, where systems come with it, at the beginning.
+fn in_directory(directory: &Path) -> Option<String> {
+    let main = read(&directory.join("sshd_config"))?;
+    let mut included: Vec<PathBuf> = fs::read_dir(directory.join("sshd_config.d"))
+        .map(|entries| entries.flatten().map(|entry| entry.path()).take(FILES_MAX).collect())
+        .unwrap_or_default();
+    included.retain(|path| path.extension().is_some_and(|ending| ending == "conf"));
+    included.sort();
+    let texts = included.iter().map(|path| read(path)).chain([Some(main)]);
+    for text in texts {
+        // What cannot be read may say anything.
+        if let Some(value) = said(&text?) {
+            return Some(value);
+        }
+    }
+    Some(MAX_STARTUPS.to_owned())
+}
+
+fn read(path: &Path) -> Option<String> {
+    use std::io::Read;
+    let mut text = String::new();
+    fs::File::open(path).ok()?.take(FILE_MAX).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+fn said(text: &str) -> Option<String> {
+    let mut lines = text.lines().map(|line| line.split([' ', '\t', '=']).filter(|word| !word.is_empty()));
+    lines.find_map(|mut words| {
+        words.next().filter(|word| word.eq_ignore_ascii_case("MaxStartups"))?;
+        words.next().map(|value| value.chars().filter(|letter| letter.is_ascii_digit() || *letter == ':').collect())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_sshd_is_told_first_counts_and_nothing_told_is_its_default() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(in_directory(dir.path()), None, "no sshd");
+        fs::write(dir.path().join("sshd_config"), "# MaxStartups 1\nPort 22\n").unwrap();
+        assert_eq!(in_directory(dir.path()).as_deref(), Some("10:30:100"));
+        fs::write(dir.path().join("sshd_config"), "Port 22\n  maxstartups\t5:50:9\n").unwrap();
+        assert_eq!(in_directory(dir.path()).as_deref(), Some("5:50:9"));
+        fs::create_dir(dir.path().join("sshd_config.d")).unwrap();
+        fs::write(dir.path().join("sshd_config.d/50-site.conf"), "MaxStartups=100\n").unwrap();
+        fs::write(dir.path().join("sshd_config.d/60-old.txt"), "MaxStartups 3\n").unwrap();
+        assert_eq!(in_directory(dir.path()).as_deref(), Some("100"));
+    }
+
+    #[test]
+    fn a_setting_that_is_not_there_is_not_known() {
+        assert_eq!(number("/proc/sys/net/core/absent"), 0);
+        assert!(number("/proc/sys/kernel/pid_max") > 0);
+    }
+}

@@ -1,0 +1,195 @@
+//! The copies that a probe is made of: between which hosts, of what, to where.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{Part, Probe};
+use crate::spec::{Access, CacheUse, DirectIo, Fsync, Host, Job, Location, NULL_TARGET, Options, Policy, Retries};
+
+/// More than any part lasts.
+const ENDLESS: u64 = 1 << 40;
+/// How often a part is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Which end of the copy that the user has in mind a host is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Source,
+    Target,
+}
+
+impl Probe {
+    /// The copy as the user would make it, which is never carried out like that: its ends are.
+    pub fn whole(&self) -> Job {
+        let source = self.source.clone().unwrap_or_else(|| self.zeros(Of::Source, ENDLESS));
+        self.job(source, self.target.clone(), [Of::Source, Of::Target])
+    }
+
+    /// A part of it. What is written goes into `scratch`, a directory at the target; zeros are so many.
+    pub fn job_of(&self, part: Part, scratch: &Path, bytes: u64) -> Job {
+        let into = |name: &str| Location { host: self.target.host.clone(), path: scratch.join(name) };
+        let nowhere = |of| Location { host: self.host(of).clone(), path: NULL_TARGET.into() };
+        let mut job = match part {
+            Part::Read { .. } => {
+                let source = self.source.clone().unwrap_or_else(|| self.zeros(Of::Source, ENDLESS));
+                self.job(source, nowhere(Of::Source), [Of::Source, Of::Source])
+            }
+            Part::Network { .. } => {
+                self.job(self.zeros(Of::Source, ENDLESS), nowhere(Of::Target), [Of::Source, Of::Target])
+            }
+            Part::Back => self.job(self.zeros(Of::Target, ENDLESS), nowhere(Of::Source), [Of::Target, Of::Source]),
+            Part::Write { direct } => {
+                let name = if direct { "direct" } else { "buffered" };
+                self.job(self.zeros(Of::Target, bytes), into(name), [Of::Target, Of::Target])
+            }
+            Part::Whole => {
+                let source = self.source.clone().unwrap_or_else(|| self.zeros(Of::Source, bytes));
+                self.job(source, into("whole"), [Of::Source, Of::Target])
+            }
+        };
+        let direct = |is_direct| if is_direct { DirectIo::Always } else { DirectIo::Never };
+        let options = &mut job.options;
+        match part {
+            Part::Read { direct: is_direct } => {
+                (options.direct_source, options.cache, options.fsync) =
+                    (direct(is_direct), CacheUse::Drop, Fsync::None);
+            }
+            Part::Network { streams } => options.streams = streams.or(options.streams),
+            Part::Write { direct: is_direct } => options.direct_target = direct(is_direct),
+            Part::Back => {}
+            Part::Whole => options.make_directory = true,
+        }
+        let is_zeros = !matches!(part, Part::Read { .. } | Part::Whole) || self.source.is_none();
+        if is_zeros && options.compression == Policy::Auto {
+            // They would be compressed to nothing.
+            options.compression = Policy::Off;
+        }
+        job
+    }
+
+    fn host(&self, of: Of) -> &Host {
+        match of {
+            Of::Source => self.source.as_ref().map_or(&Host::Local, |source| &source.host),
+            Of::Target => &self.target.host,
+        }
+    }
+
+    fn zeros(&self, of: Of, bytes: u64) -> Location {
+        Location { host: self.host(of).clone(), path: PathBuf::from(format!("null:{bytes}")) }
+    }
+
+    fn job(&self, source: Location, target: Location, ends: [Of; 2]) -> Job {
+        let options = Options {
+            recursive: true,
+            resume: false,
+            keep_partial: false,
+            journal_dir: None,
+            report_files: false,
+            digest_existing: false,
+            base: None,
+            progress_every: LOOK_EVERY,
+            ..self.options.clone()
+        };
+        Job { sources: vec![source], list: None, target, options, access: self.access(ends) }
+    }
+
+    /// How both ends of a part are reached: as the ends are that they stand for.
+    fn access(&self, ends: [Of; 2]) -> Access {
+        let whole = &self.access;
+        let command = |of| match of {
+            Of::Source => whole.source_command.clone(),
+            Of::Target => whole.target_command.clone(),
+        };
+        let login = |of| match of {
+            Of::Source => whole.clone(),
+            Of::Target => whole.of_target(),
+        };
+        let at_target = login(ends[1]).login();
+        Access {
+            source_command: command(ends[0]),
+            target_command: command(ends[1]),
+            target_login: Some(at_target),
+            // What was begun again is no measurement.
+            retries: Retries::NEVER,
+            ..login(ends[0])
+        }
+    }
+}
+
+/// A path that a worker named.
+pub fn path(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(std::ffi::OsStr::from_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn probe(source: Option<Location>) -> Probe {
+        let access = Access {
+            source_command: Some("at-source".into()),
+            target_command: Some("at-target".into()),
+            port: Some(22),
+            ..Access::default()
+        };
+        let host = Host::Remote { user: None, name: "db1".into() };
+        Probe {
+            source,
+            target: Location { host, path: "/archive".into() },
+            options: Options::default(),
+            access,
+            time: Duration::from_secs(3),
+            bytes_max: 1 << 30,
+            streams: vec![1],
+        }
+    }
+
+    fn shown(job: &Job) -> String {
+        let place = |at: &Location| match &at.host {
+            Host::Local => at.path.display().to_string(),
+            Host::Remote { name, .. } | Host::Served { name, .. } => format!("{name}:{}", at.path.display()),
+        };
+        let commands = [&job.access.source_command, &job.access.target_command];
+        let commands = commands.map(|command| command.as_deref().unwrap_or_default());
+        format!("{} {} ({})", place(&job.sources[0]), place(&job.target), commands.join(" "))
+    }
+
+    #[test]
+    fn each_part_is_a_copy_between_the_hosts_that_it_is_about() {
+        let probe = probe(Some(Location { host: Host::Local, path: "run7".into() }));
+        let of = |part| shown(&probe.job_of(part, Path::new("/archive/.haul-probe-1"), 4096));
+        let parts = [
+            Part::Read { direct: true },
+            Part::Network { streams: Some(1) },
+            Part::Back,
+            Part::Write { direct: false },
+            Part::Whole,
+        ];
+        assert_eq!(
+            parts.map(of),
+            [
+                "run7 /dev/null (at-source at-source)",
+                "null:1099511627776 db1:/dev/null (at-source at-target)",
+                "db1:null:1099511627776 /dev/null (at-target at-source)",
+                "db1:null:4096 db1:/archive/.haul-probe-1/buffered (at-target at-target)",
+                "run7 db1:/archive/.haul-probe-1/whole (at-source at-target)",
+            ]
+        );
+        assert_eq!(shown(&probe.whole()), "run7 db1:/archive (at-source at-target)");
+    }
+
+    #[test]
+    fn nothing_is_kept_or_begun_again_and_zeros_are_not_compressed() {
+        let from_memory = probe(None);
+        let whole = from_memory.job_of(Part::Whole, Path::new("/s"), 99);
+        assert_eq!(shown(&whole), "null:99 db1:/s/whole (at-source at-target)");
+        assert_eq!(whole.options.compression, Policy::Off);
+        let of_files = probe(Some(Location { host: Host::Local, path: "run7".into() }));
+        let whole = of_files.job_of(Part::Whole, Path::new("/s"), 99);
+        assert_eq!(whole.options.compression, Policy::Auto);
+        assert!(!whole.options.resume && !whole.options.keep_partial && whole.access.retries == Retries::NEVER);
+        let network = of_files.job_of(Part::Network { streams: None }, Path::new("/s"), 99);
+        assert_eq!((network.options.streams, network.options.compression), (None, Policy::Off));
+    }
+}

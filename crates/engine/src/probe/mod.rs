@@ -1,0 +1,249 @@
+//! Measures the parts of a transfer one by one, each bounded in time and size, then the whole, and says what a transfer will
+//! reach. Every part but the computing is a copy by the very path that transfers take, ended when enough is known
+//! ([`sample`], [`jobs`]); workers that only measure ([`crate::measure`]) are there all the time, and hold the directory that
+//! is written into. So nothing is left, however a probe ends.
+
+mod jobs;
+mod sample;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use haul_proto::forecast::{Forecast, Parts, Ways, Whole, forecast};
+
+use self::sample::Bounds;
+use crate::cancel::Cancel;
+use crate::copy::bench::Benches;
+use crate::error::Error;
+use crate::event::{Event, Observer};
+use crate::spec::{Access, Host, Location, Options, Program};
+
+pub use self::sample::Sample;
+pub use crate::copy::bench::AtEnd;
+
+/// How long each kind of computing is measured.
+const COMPUTE: Duration = Duration::from_millis(250);
+/// Of what is free at the target, all that is written there may take this part.
+const FREE_PART: u64 = 10;
+/// So many files are there at a time.
+const FILES_AT_A_TIME: u64 = 3;
+/// The least that is worth writing.
+const BYTES_MIN: u64 = 16 << 20;
+/// What a part is thought to reach as long as nothing is known, in bytes a second.
+const RATE_GUESS: f64 = 200e6;
+
+/// What is to be probed: a copy of `source` to `target`.
+#[derive(Debug, Clone)]
+pub struct Probe {
+    /// What would be copied; `None`: whatever comes out of this machine's memory.
+    pub source: Option<Location>,
+    /// Where to.
+    pub target: Location,
+    /// How.
+    pub options: Options,
+    /// How hosts are reached.
+    pub access: Access,
+    /// How long a part takes.
+    pub time: Duration,
+    /// Most that a part writes, in bytes.
+    pub bytes_max: u64,
+    /// Numbers of streams to try besides haul's own choice.
+    pub streams: Vec<u16>,
+}
+
+/// A part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Reading at the source, to nowhere.
+    Read {
+        /// Past the page cache.
+        direct: bool,
+    },
+    /// From the source's memory to the target's.
+    Network {
+        /// So many streams; `None` lets haul choose.
+        streams: Option<u16>,
+    },
+    /// From the target's memory to the source's.
+    Back,
+    /// Writing at the target, from its memory to its disk.
+    Write {
+        /// Past the page cache.
+        direct: bool,
+    },
+    /// The copy itself.
+    Whole,
+}
+
+/// Told what is found, as soon as it is.
+pub trait Listener {
+    /// A part begins.
+    fn begins(&mut self, part: Part);
+    /// Something worth a line.
+    fn notice(&mut self, text: &str);
+    /// What both ends are like.
+    fn ends(&mut self, ends: &[AtEnd; 2]);
+    /// What a part reached.
+    fn sample(&mut self, part: Part, sample: &Sample);
+    /// A part could not be measured. The others are.
+    fn failed(&mut self, part: Part, why: &str);
+}
+
+/// Probes. `None` where not one part could be measured.
+///
+/// # Errors
+/// See [`Error`]. A part that fails is told of, and is no error.
+pub fn run(
+    probe: &Probe,
+    program: &Program,
+    cancel: &Cancel,
+    listener: &mut dyn Listener,
+) -> Result<Option<Forecast>, Error> {
+    let whole = probe.whole();
+    let mut benches = Benches::start(&whole, program, cancel, &mut Notices(listener))?;
+    let ends = benches.measure(COMPUTE);
+    let found = ends.and_then(|ends| {
+        listener.ends(&ends);
+        let scratch = ends[1].measured.place.as_ref().map(|place| jobs::path(&place.scratch)).unwrap_or_default();
+        let mut round = Round { probe, program, cancel, listener, ends: &ends, scratch };
+        round.measure()
+    });
+    // With them goes what was written.
+    benches.close();
+    found
+}
+
+struct Round<'a> {
+    probe: &'a Probe,
+    program: &'a Program,
+    cancel: &'a Cancel,
+    listener: &'a mut dyn Listener,
+    ends: &'a [AtEnd; 2],
+    scratch: PathBuf,
+}
+
+impl Round<'_> {
+    fn measure(&mut self) -> Result<Option<Forecast>, Error> {
+        let mut parts = computing(self.ends, self.probe.is_one_worker());
+        let mut ways = Ways::default();
+        if self.probe.source.is_some() {
+            let both = self.both_ways(|direct| Part::Read { direct })?;
+            (parts.read, ways.read) = (fastest(&both), pair(&both));
+        }
+        if !self.probe.is_one_worker() {
+            self.network(&mut parts, &mut ways)?;
+        }
+        let both = self.both_ways(|direct| Part::Write { direct })?;
+        (parts.write, ways.write) = (fastest(&both), pair(&both));
+        let slowest = forecast(&parts, None, &ways).map_or(RATE_GUESS, |told| told.rate);
+        let whole = self.take(Part::Whole, slowest)?.map(|sample| Whole {
+            rate: sample.rate,
+            limit: sample.limit,
+            was_settled: sample.is_complete,
+            // The source's files were let go of by the cache before they were read.
+            was_cold: true,
+        });
+        Ok(forecast(&parts, whole.as_ref(), &ways))
+    }
+
+    /// Past the page cache first: what that reaches says how much is worth writing through it.
+    fn both_ways(&mut self, part: impl Fn(bool) -> Part) -> Result<[Option<Sample>; 2], Error> {
+        let direct = self.take(part(true), RATE_GUESS)?;
+        let rate = direct.as_ref().map_or(RATE_GUESS, |sample| sample.rate);
+        Ok([self.take(part(false), rate)?, direct])
+    }
+
+    fn network(&mut self, parts: &mut Parts, ways: &mut Ways) -> Result<(), Error> {
+        for streams in &self.probe.streams {
+            let sample = self.take(Part::Network { streams: Some(*streams) }, RATE_GUESS)?;
+            ways.streams.extend(sample.map(|sample| (*streams, sample.rate)));
+        }
+        let chosen = self.take(Part::Network { streams: None }, RATE_GUESS)?;
+        ways.streams_chosen = chosen.as_ref().map(|sample| sample.rate);
+        parts.network = chosen.map(|sample| (sample.rate, sample.limit));
+        self.take(Part::Back, RATE_GUESS).map(|_| ())
+    }
+
+    /// Measures a part. One that fails is told of; only what ends all of them is an error.
+    fn take(&mut self, part: Part, expected: f64) -> Result<Option<Sample>, Error> {
+        self.listener.begins(part);
+        let most = self.most_bytes();
+        let bytes = most.min(whole_number(expected * self.probe.time.as_secs_f64()).max(BYTES_MIN));
+        let writes = matches!(part, Part::Write { .. } | Part::Whole);
+        // Past the page cache it is ended by time, since nothing is left to be put on the disk.
+        let bytes = if part == (Part::Write { direct: true }) { most } else { bytes };
+        let job = self.probe.job_of(part, &self.scratch, bytes);
+        let bounds = Bounds { time: self.probe.time, bytes: if writes { most } else { u64::MAX } };
+        match sample::take(job, self.program, self.cancel, bounds) {
+            Ok(sample) => {
+                self.listener.sample(part, &sample);
+                Ok(Some(sample))
+            }
+            Err(Error::Interrupted) => Err(Error::Interrupted),
+            Err(error) => {
+                self.listener.failed(part, &error.to_string());
+                Ok(None)
+            }
+        }
+    }
+
+    /// Most that one file may have.
+    fn most_bytes(&self) -> u64 {
+        let free = self.ends[1].measured.place.as_ref().map_or(0, |place| place.free_bytes);
+        (free / FREE_PART / FILES_AT_A_TIME).min(self.probe.bytes_max)
+    }
+}
+
+impl Probe {
+    /// Whether one worker is both ends, so that there is no network.
+    pub fn is_one_worker(&self) -> bool {
+        let here = self.source.as_ref().map_or(&Host::Local, |source| &source.host);
+        let is_started_alike = *here == Host::Local || self.access.source_command == self.access.target_command;
+        *here == self.target.host && is_started_alike && !self.options.sockets
+    }
+}
+
+/// What all cores could compute, if they had nothing else to do.
+fn computing(ends: &[AtEnd; 2], is_one_worker: bool) -> Parts {
+    // Seconds of one core for a byte.
+    let cost = |rates: &[u64]| rates.iter().map(|rate| 1.0 / (*rate).max(1) as f64).sum::<f64>();
+    let [source, target] = ends;
+    let (first, second) = (&source.measured, &target.measured);
+    let at_source = match is_one_worker {
+        true => cost(&[first.check_bytes_per_s]),
+        false => cost(&[first.hash_bytes_per_s, first.check_bytes_per_s, first.seal_bytes_per_s]),
+    };
+    let at_target = match is_one_worker {
+        true => cost(&[second.check_bytes_per_s]),
+        false => cost(&[second.check_bytes_per_s, second.seal_bytes_per_s]),
+    };
+    let is_one_machine = source.hello.boot == target.hello.boot;
+    let of = |end: &AtEnd, own: f64| {
+        f64::from(end.hello.cores.max(1)) / if is_one_machine { at_source + at_target } else { own }
+    };
+    Parts { source_cpu: Some(of(source, at_source)), target_cpu: Some(of(target, at_target)), ..Parts::default() }
+}
+
+fn fastest(ways: &[Option<Sample>; 2]) -> Option<f64> {
+    ways.iter().flatten().map(|sample| sample.rate).max_by(f64::total_cmp)
+}
+
+fn pair([buffered, direct]: &[Option<Sample>; 2]) -> Option<[f64; 2]> {
+    Some([buffered.as_ref()?.rate, direct.as_ref()?.rate])
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a conversion of floats saturates")]
+fn whole_number(value: f64) -> u64 {
+    value as u64
+}
+
+/// Passes on what starting workers tells.
+struct Notices<'a>(&'a mut dyn Listener);
+
+impl Observer for Notices<'_> {
+    fn event(&mut self, event: &Event) {
+        if let Event::Deployed { host, path } = event {
+            self.0.notice(&format!("{host}: haul was put there, as {path}"));
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! One part of a probe: a copy like any other, watched, and ended when enough is known.
+
+use std::time::{Duration, Instant};
+
+use crate::cancel::Cancel;
+use crate::copy;
+use crate::error::Error;
+use crate::event::{Event, Limit, Observer, Progress, Sockets, Summary, Verdict, Way};
+use crate::rate::RateHandle;
+use crate::spec::{Job, Program};
+
+/// How far a part goes.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// It ends after this, or goes on for twice as long again if it comes to its end by then.
+    pub time: Duration,
+    /// It ends when so much is written.
+    pub bytes: u64,
+}
+
+/// What was seen.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sample {
+    /// Bytes a second in the second half of it, and, where it came to its end, with the time that the disk took then.
+    pub rate: f64,
+    /// Bytes written.
+    pub bytes: u64,
+    /// From the start of the copy to the first connection.
+    pub start: Duration,
+    /// From the first connection to the end.
+    pub elapsed: Duration,
+    /// Streams in use at the end.
+    pub streams: u16,
+    /// Round-trip times, the shortest and the usual one under load; `None` where no socket tells.
+    pub round_trips: Option<[Duration; 2]>,
+    /// Of all segments, the part that was sent again.
+    pub resent: f64,
+    /// What limited it, if something stood out.
+    pub limit: Option<Limit>,
+    /// It came to its end, with whatever a copy waits for then.
+    pub is_complete: bool,
+    /// All of it is on the disk.
+    pub is_durable: bool,
+    /// How its data travelled.
+    pub way: Way,
+}
+
+/// Takes one.
+pub fn take(job: Job, program: &Program, cancel: &Cancel, bounds: Bounds) -> Result<Sample, Error> {
+    let own = cancel.of_part();
+    let mut witness = Witness {
+        own: own.clone(),
+        started: Instant::now(),
+        bounds,
+        begun: None,
+        seen: Vec::new(),
+        last: Progress::default(),
+        enough: false,
+        verdict: None,
+        way: Way::None,
+        failure: None,
+    };
+    let outcome = copy::run(job, program.clone(), &own, &RateHandle::new(), &mut witness);
+    match outcome {
+        _ if cancel.is_cancelled() => Err(Error::Interrupted),
+        _ if let Some(failure) = witness.failure.take() => Err(Error::Failed(failure)),
+        Ok(summary) => Ok(witness.sample(Some(&summary))),
+        Err(Error::Interrupted) if witness.enough => Ok(witness.sample(None)),
+        Err(error) => Err(error),
+    }
+}
+
+struct Witness {
+    own: Cancel,
+    started: Instant,
+    bounds: Bounds,
+    /// When data could first move.
+    begun: Option<Instant>,
+    /// Bytes that were written, and when.
+    seen: Vec<(Duration, u64)>,
+    last: Progress,
+    enough: bool,
+    verdict: Option<Verdict>,
+    way: Way,
+    failure: Option<String>,
+}
+
+impl Observer for Witness {
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::Connected { way, .. } => {
+                self.begun = Some(Instant::now());
+                self.way = way.clone();
+            }
+            Event::Progress(progress) => self.progress(progress),
+            Event::Stopped(verdict) => self.verdict = Some(verdict.clone()),
+            Event::FileFailed { host, path, message } => {
+                let text = format!("{host}: {}: {message}", haul_proto::path::escape(path));
+                self.failure = self.failure.take().or(Some(text));
+                self.own.cancel();
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Witness {
+    fn progress(&mut self, progress: &Progress) {
+        let Some(elapsed) = self.begun.map(|begun| begun.elapsed()) else { return };
+        self.last = progress.clone();
+        let has_grown = self.seen.last().is_none_or(|(_, bytes)| *bytes < progress.bytes_written);
+        if has_grown {
+            self.seen.push((elapsed, progress.bytes_written));
+        }
+        if is_enough(elapsed, progress, self.bounds) {
+            self.enough = true;
+            self.own.cancel();
+        }
+    }
+
+    fn sample(&self, summary: Option<&Summary>) -> Sample {
+        let elapsed = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        let bytes = summary.map_or(self.last.bytes_written, |summary| summary.bytes);
+        let verdict = summary.and_then(|summary| summary.verdict.as_ref()).or(self.verdict.as_ref());
+        let sockets = &self.last.sockets;
+        Sample {
+            rate: rate(&self.seen, bytes, elapsed, summary.is_some()),
+            bytes,
+            start: self.begun.map_or(Duration::ZERO, |begun| begun - self.started),
+            elapsed,
+            streams: summary.map_or(self.last.streams, |summary| summary.streams),
+            round_trips: round_trips(sockets),
+            resent: sockets.retransmitted as f64 / sockets.segments.max(1) as f64,
+            limit: verdict.map(|verdict| verdict.limit).filter(|limit| *limit != Limit::None),
+            is_complete: summary.is_some(),
+            is_durable: summary.is_some_and(|summary| summary.durable),
+            way: self.way.clone(),
+        }
+    }
+}
+
+/// Whether nothing more is to be learnt, or no more may be written.
+fn is_enough(elapsed: Duration, progress: &Progress, bounds: Bounds) -> bool {
+    let done = progress.bytes_written;
+    if elapsed < bounds.time && done < bounds.bytes {
+        return false;
+    }
+    let left = progress.bytes_found.saturating_sub(done) as f64;
+    let rate = done as f64 / elapsed.as_secs_f64().max(1e-3);
+    let ends_soon =
+        progress.walk_complete && progress.bytes_found <= bounds.bytes && left <= rate * bounds.time.as_secs_f64();
+    !ends_soon || elapsed >= bounds.time * 3
+}
+
+/// The rate of the second half, since the first is a connection that grows and a cache that fills up. What came to its end has
+/// cost the time in which the disk was waited for then, too.
+fn rate(seen: &[(Duration, u64)], bytes: u64, elapsed: Duration, is_complete: bool) -> f64 {
+    let all = bytes as f64 / elapsed.as_secs_f64().max(1e-6);
+    let (Some(first), Some(last)) = (seen.first(), seen.last()) else { return all };
+    let middle = first.0 + (last.0 - first.0) / 2;
+    let Some(half) = seen.iter().find(|(at, _)| *at >= middle).filter(|half| half.0 < last.0 && half.1 < last.1) else {
+        return all;
+    };
+    let steady_s_per_byte = (last.0 - half.0).as_secs_f64() / (last.1 - half.1) as f64;
+    let settling_s = if is_complete { elapsed.saturating_sub(last.0).as_secs_f64() } else { 0.0 };
+    1.0 / (steady_s_per_byte + settling_s / bytes.max(1) as f64)
+}
+
+fn round_trips(sockets: &Sockets) -> Option<[Duration; 2]> {
+    let mean = |sum: u64| sum.checked_div(sockets.looks).map(Duration::from_micros);
+    Some([mean(sockets.rtt_min_us)?, mean(sockets.rtt_us)?]).filter(|[shortest, _]| !shortest.is_zero())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn at(ms: u64, bytes: u64) -> (Duration, u64) {
+        (Duration::from_millis(ms), bytes)
+    }
+
+    #[test]
+    fn what_counts_is_how_it_was_once_it_was_under_way() {
+        let growing = [at(100, 0), at(1000, 100), at(2000, 1000), at(3000, 2000)];
+        assert_eq!(rate(&growing, 2000, 3 * SECOND, false), 1000.0);
+        // With a second at the end for the disk.
+        assert!((rate(&growing, 2000, 4 * SECOND, true) - 1.0 / (0.001 + 1.0 / 2000.0)).abs() < 1e-6);
+        assert_eq!(rate(&growing, 2000, 4 * SECOND, false), 1000.0);
+        assert_eq!(rate(&[at(500, 70)], 100, SECOND, true), 100.0);
+        assert_eq!(rate(&[], 100, SECOND, true), 100.0);
+    }
+
+    #[test]
+    fn it_ends_after_its_time_unless_its_end_is_near_or_enough_is_written() {
+        let bounds = Bounds { time: SECOND, bytes: 1000 };
+        let progress = |bytes_written, bytes_found| Progress {
+            bytes_written,
+            bytes_found,
+            walk_complete: true,
+            ..Progress::default()
+        };
+        for (ms, done, found, enough) in [
+            (900, 999, 10_000, false),
+            (900, 1000, 10_000, true),
+            (1000, 10, 900, true),
+            (1000, 500, 900, false),
+            (1500, 900, 900, false),
+            (3000, 900, 900, true),
+        ] {
+            let elapsed = Duration::from_millis(ms);
+            assert_eq!(is_enough(elapsed, &progress(done, found), bounds), enough, "{ms} ms, {done} of {found}");
+        }
+        let walking = Progress { walk_complete: false, ..progress(500, 600) };
+        assert!(is_enough(SECOND, &walking, bounds));
+    }
+
+    #[test]
+    fn round_trips_are_means_over_all_looks() {
+        let sockets = Sockets { looks: 4, rtt_us: 4000, rtt_min_us: 2000, ..Sockets::default() };
+        assert_eq!(round_trips(&sockets), Some([500, 1000].map(Duration::from_micros)));
+        assert_eq!(round_trips(&Sockets::default()), None);
+    }
+}

@@ -1,0 +1,227 @@
+//! What rate a transfer will reach, what will limit it, and which settings are worth having: from what was measured of its
+//! parts one by one and of the whole, and nothing else.
+//!
+//! A transfer is as fast as its slowest part, and never faster. The whole, measured, is slower than that, since parts share
+//! processors and wait for each other; so the whole's own rate is the forecast, unless it was flattered: files that came out of
+//! the page cache, or were not put on the disk, will not be as fast when there are more of them. Then the part that was
+//! measured without the cache bounds it.
+
+use crate::diagnose::Limit;
+
+/// What was measured alone, in bytes a second. What was not measured limits nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Parts {
+    /// Reading, past the page cache or with it cold: the faster of the ways.
+    pub read: Option<f64>,
+    /// Computing at the source, by all its cores.
+    pub source_cpu: Option<f64>,
+    /// From memory to memory, with what limits that if it stood out.
+    pub network: Option<(f64, Option<Limit>)>,
+    /// Computing at the target, by all its cores.
+    pub target_cpu: Option<f64>,
+    /// Writing until it is on the disk: the faster of the ways.
+    pub write: Option<f64>,
+}
+
+/// A copy as a user would make it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Whole {
+    /// Bytes a second, once it was under way.
+    pub rate: f64,
+    /// What limited it, if something stood out.
+    pub limit: Option<Limit>,
+    /// All of it was on the disk in the end.
+    pub was_settled: bool,
+    /// It was read past the page cache, or not from a disk.
+    pub was_cold: bool,
+}
+
+/// The same part measured in two or more ways, in bytes a second.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Ways {
+    /// With so many streams as were asked for.
+    pub streams: Vec<(u16, f64)>,
+    /// With as many as haul chose.
+    pub streams_chosen: Option<f64>,
+    /// Reading: through the page cache, and past it.
+    pub read: Option<[f64; 2]>,
+    /// Writing: through the page cache, and past it.
+    pub write: Option<[f64; 2]>,
+}
+
+/// A setting that is worth having.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Setting {
+    /// So many streams.
+    Streams(u16),
+    /// O_DIRECT at the source, at the target: what is false is left to haul.
+    Direct(bool, bool),
+    /// O_DIRECT at neither end.
+    Buffered,
+}
+
+/// What is to be expected.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Forecast {
+    /// Bytes a second.
+    pub rate: f64,
+    /// What will limit it.
+    pub limit: Limit,
+    /// What would limit next, and where.
+    pub next: Option<(Limit, f64)>,
+    /// What is worth setting.
+    pub settings: Vec<Setting>,
+}
+
+/// A way is worth naming if it is faster than the other by this factor: less is chance.
+const WORTH: f64 = 1.15;
+/// Of the slowest part, what is left to a transfer where the whole could not be measured.
+const TOGETHER: f64 = 0.85;
+/// A disk that is faster than the whole by this factor is none of its concerns.
+const FAR_FASTER: f64 = 2.0;
+
+/// Says what is to be expected; `None` where nothing was measured.
+pub fn forecast(parts: &Parts, whole: Option<&Whole>, ways: &Ways) -> Option<Forecast> {
+    let mut bounds = parts.bounds();
+    bounds.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let slowest = bounds.first().copied();
+    let (rate, limit) = match (whole, slowest) {
+        (Some(whole), _) => {
+            let cap = bounds.iter().find(|(limit, rate)| whole.was_flattered_by(*limit) && *rate < whole.rate);
+            match cap {
+                Some((limit, rate)) => (*rate, *limit),
+                None => (whole.rate, whole.limit.or(slowest.map(|(limit, _)| limit)).unwrap_or(Limit::None)),
+            }
+        }
+        (None, Some((limit, rate))) => (rate * TOGETHER, limit),
+        (None, None) => return None,
+    };
+    let next = bounds.into_iter().find(|(other, _)| *other != limit);
+    Some(Forecast { rate, limit, next, settings: settings(rate, ways) })
+}
+
+impl Parts {
+    fn bounds(&self) -> Vec<(Limit, f64)> {
+        let network = self.network.map(|(rate, limit)| (limit.unwrap_or(Limit::Link), rate));
+        let others = [
+            (Limit::SourceDisk, self.read),
+            (Limit::SourceCpu, self.source_cpu),
+            (Limit::TargetCpu, self.target_cpu),
+            (Limit::TargetDisk, self.write),
+        ];
+        let others = others.into_iter().filter_map(|(limit, rate)| Some((limit, rate?)));
+        others.chain(network).filter(|(_, rate)| *rate > 0.0).collect()
+    }
+}
+
+impl Whole {
+    /// Whether the page cache stood in for this part.
+    fn was_flattered_by(&self, limit: Limit) -> bool {
+        match limit {
+            Limit::SourceDisk => !self.was_cold,
+            Limit::TargetDisk => !self.was_settled,
+            _ => false,
+        }
+    }
+}
+
+fn settings(rate: f64, ways: &Ways) -> Vec<Setting> {
+    let best = ways.streams.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
+    let streams = best.filter(|best| ways.streams_chosen.is_some_and(|chosen| best.1 > chosen * WORTH));
+    let matters = |way: Option<[f64; 2]>| way.filter(|way| way[0].min(way[1]) < rate * FAR_FASTER);
+    let [read, write] = [matters(ways.read), matters(ways.write)];
+    let direct = |way: Option<[f64; 2]>| way.is_some_and(|[buffered, direct]| direct > buffered * WORTH);
+    let buffered = |way: Option<[f64; 2]>| way.is_some_and(|[buffered, direct]| buffered > direct * WORTH);
+    let storage = match (direct(read), direct(write)) {
+        // One word says it of both ends.
+        (false, false) if buffered(read) && buffered(write) => Some(Setting::Buffered),
+        (false, false) => None,
+        (source, target) => Some(Setting::Direct(source, target)),
+    };
+    streams.map(|(streams, _)| Setting::Streams(streams)).into_iter().chain(storage).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MB: f64 = 1e6;
+
+    fn parts() -> Parts {
+        Parts {
+            read: Some(500.0 * MB),
+            source_cpu: Some(3000.0 * MB),
+            network: Some((117.0 * MB, Some(Limit::Link))),
+            target_cpu: Some(4000.0 * MB),
+            write: Some(200.0 * MB),
+        }
+    }
+
+    fn whole(rate: f64, limit: Option<Limit>) -> Whole {
+        Whole { rate: rate * MB, limit, was_settled: true, was_cold: true }
+    }
+
+    fn expected(parts: &Parts, whole: Option<&Whole>) -> (f64, Limit, Option<Limit>) {
+        let told = forecast(parts, whole, &Ways::default()).unwrap();
+        ((told.rate / MB).round(), told.limit, told.next.map(|next| next.0))
+    }
+
+    #[test]
+    fn the_whole_is_the_forecast_and_names_the_limit_where_it_can() {
+        for (whole, result) in [
+            (whole(110.0, Some(Limit::Link)), (110.0, Limit::Link, Some(Limit::TargetDisk))),
+            (whole(110.0, None), (110.0, Limit::Link, Some(Limit::TargetDisk))),
+            (whole(90.0, Some(Limit::Congestion)), (90.0, Limit::Congestion, Some(Limit::Link))),
+            (whole(60.0, Some(Limit::SmallFiles)), (60.0, Limit::SmallFiles, Some(Limit::Link))),
+        ] {
+            assert_eq!(expected(&parts(), Some(&whole)), result, "{whole:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_page_cache_flattered_is_bounded_by_the_disk() {
+        let fast = Parts { network: None, ..parts() };
+        let settled = whole(900.0, Some(Limit::SourceCpu));
+        assert_eq!(expected(&fast, Some(&settled)), (900.0, Limit::SourceCpu, Some(Limit::TargetDisk)));
+        let unsettled = Whole { was_settled: false, ..settled };
+        assert_eq!(expected(&fast, Some(&unsettled)), (200.0, Limit::TargetDisk, Some(Limit::SourceDisk)));
+        let warm = Whole { was_cold: false, ..settled };
+        assert_eq!(expected(&fast, Some(&warm)), (500.0, Limit::SourceDisk, Some(Limit::TargetDisk)));
+        // A disk that is faster than the whole says nothing against it.
+        let slow = Whole { was_cold: false, was_settled: false, ..whole(100.0, None) };
+        assert_eq!(expected(&fast, Some(&slow)).0, 100.0);
+    }
+
+    #[test]
+    fn without_a_whole_the_slowest_part_says_most_and_without_anything_nothing_is_said() {
+        assert_eq!(expected(&parts(), None), (99.0, Limit::Link, Some(Limit::TargetDisk)));
+        assert_eq!(forecast(&Parts::default(), None, &Ways::default()), None);
+        let alone = forecast(&Parts::default(), Some(&whole(5.0, None)), &Ways::default()).unwrap();
+        assert_eq!((alone.limit, alone.next), (Limit::None, None));
+    }
+
+    #[test]
+    fn only_what_is_clearly_faster_is_worth_setting() {
+        let told = |ways: &Ways| forecast(&parts(), Some(&whole(110.0, None)), ways).unwrap().settings;
+        let streams = |chosen| Ways {
+            streams: vec![(1, 40.0 * MB), (4, 112.0 * MB)],
+            streams_chosen: Some(chosen * MB),
+            ..Ways::default()
+        };
+        assert_eq!(told(&streams(110.0)), []);
+        assert_eq!(told(&streams(60.0)), [Setting::Streams(4)]);
+        let storage = |read, write| Ways { read, write, ..Ways::default() };
+        for (read, write, settings) in [
+            (Some([100.0, 130.0]), Some([100.0, 130.0]), vec![Setting::Direct(true, true)]),
+            (Some([100.0, 105.0]), Some([100.0, 130.0]), vec![Setting::Direct(false, true)]),
+            (Some([130.0, 100.0]), Some([130.0, 100.0]), vec![Setting::Buffered]),
+            // The other end is left to haul, and so is this one then.
+            (None, Some([130.0, 100.0]), vec![]),
+            // Both are far faster than anything else.
+            (Some([900.0, 1300.0]), Some([800.0, 1000.0]), vec![]),
+        ] {
+            let scaled = |way: Option<[f64; 2]>| way.map(|way| way.map(|rate| rate * MB));
+            assert_eq!(told(&storage(scaled(read), scaled(write))), settings, "{read:?} {write:?}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What a worker measures alone, without another end, and what it answers: how fast it computes, what its system allows,
+//! and what there is where data would land.
+
+use super::fault::ProtocolFault;
+use super::handshake::Suite;
+use super::limits::{MEASURE_MS_MAX, PATH_MAX, TEXT_MAX};
+use crate::codec::{Decoded, Reader, Writer};
+
+/// What is to be measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MeasureRequest {
+    /// Where data would land: it is looked at, and a scratch directory is made there. Empty: nothing is.
+    pub path: Vec<u8>,
+    /// Of this file, or of the files below this directory, nothing shall be in the page cache. Empty: of none.
+    pub cold: Vec<u8>,
+    /// How long each kind of computing is measured, in milliseconds.
+    pub compute_ms: u32,
+    /// How records would be sealed.
+    pub suite: Suite,
+    /// How long the worker hears nothing on its link before it gives its controller up, in milliseconds.
+    pub silence_ms: u32,
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Measured {
+    /// BLAKE3, in bytes a second of one core.
+    pub hash_bytes_per_s: u64,
+    /// The checksum of frames.
+    pub check_bytes_per_s: u64,
+    /// Sealing, which is as fast as opening.
+    pub seal_bytes_per_s: u64,
+    /// `net.core.rmem_max`, 0 if not known.
+    pub receive_buffer_max_bytes: u64,
+    /// `net.core.wmem_max`, 0 if not known.
+    pub send_buffer_max_bytes: u64,
+    /// Congestion controls that are loaded, as the kernel names them.
+    pub congestion_controls: String,
+    /// What sshd's configuration says of `MaxStartups`; empty if it cannot be read.
+    pub max_startups: String,
+    /// The version of haul.
+    pub version: String,
+    /// The time when this was answered, in microseconds since 1970.
+    pub clock_us: u64,
+    /// What there is where data would land, if that was asked for.
+    pub place: Option<PlaceFigures>,
+}
+
+/// What there is where data would land.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PlaceFigures {
+    /// The scratch directory's path: the worker removes it when it ends.
+    pub scratch: Vec<u8>,
+    /// Bytes that this user may still write there.
+    pub free_bytes: u64,
+    /// Files that can still be made there; 0 where the file system knows no such limit.
+    pub free_files: u64,
+    /// Whether the file system counts its files.
+    pub counts_files: bool,
+    /// Whether it may compress what is written: zeros say little of it then.
+    pub may_compress: bool,
+    /// Scratch directories of probes that were killed, removed now.
+    pub removed: u32,
+}
+
+impl MeasureRequest {
+    pub(super) fn encode(&self, out: &mut Writer) {
+        out.bytes(&self.path).bytes(&self.cold).u32(self.compute_ms).u8(self.suite.number()).u32(self.silence_ms);
+    }
+
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        let path = reader.bytes(PATH_MAX, "a path")?.to_vec();
+        let cold = reader.bytes(PATH_MAX, "a path")?.to_vec();
+        let compute_ms = reader.u32()?;
+        if compute_ms > MEASURE_MS_MAX {
+            return Err(ProtocolFault::OverLimit("time to measure"));
+        }
+        Ok(Self { path, cold, compute_ms, suite: Suite::from_number(reader.u8()?)?, silence_ms: reader.u32()? })
+    }
+}
+
+impl Measured {
+    pub(super) fn encode(&self, out: &mut Writer) {
+        out.varint(self.hash_bytes_per_s).varint(self.check_bytes_per_s).varint(self.seal_bytes_per_s);
+        out.varint(self.receive_buffer_max_bytes).varint(self.send_buffer_max_bytes);
+        out.text(&self.congestion_controls, TEXT_MAX).text(&self.max_startups, TEXT_MAX).text(&self.version, TEXT_MAX);
+        out.u64(self.clock_us).bool(self.place.is_some());
+        self.place.iter().for_each(|place| place.encode(out));
+    }
+
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        Ok(Self {
+            hash_bytes_per_s: reader.varint()?,
+            check_bytes_per_s: reader.varint()?,
+            seal_bytes_per_s: reader.varint()?,
+            receive_buffer_max_bytes: reader.varint()?,
+            send_buffer_max_bytes: reader.varint()?,
+            congestion_controls: reader.text(TEXT_MAX, "a text")?,
+            max_startups: reader.text(TEXT_MAX, "a text")?,
+            version: reader.text(TEXT_MAX, "a text")?,
+            clock_us: reader.u64()?,
+            place: if reader.bool()? { Some(PlaceFigures::decode(reader)?) } else { None },
+        })
+    }
+}
+
+impl PlaceFigures {
+    fn encode(&self, out: &mut Writer) {
+        out.bytes(&self.scratch).varint(self.free_bytes).varint(self.free_files);
+        out.bool(self.counts_files).bool(self.may_compress).u32(self.removed);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        Ok(Self {
+            scratch: reader.bytes(PATH_MAX, "a path")?.to_vec(),
+            free_bytes: reader.varint()?,
+            free_files: reader.varint()?,
+            counts_files: reader.bool()?,
+            may_compress: reader.bool()?,
+            removed: reader.u32()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::request::ControllerMessage;
+
+    #[test]
+    fn a_request_that_would_take_too_long_is_a_fault() {
+        let request = |compute_ms| {
+            let request = MeasureRequest {
+                path: b"/a".to_vec(),
+                cold: Vec::new(),
+                compute_ms,
+                suite: Suite::Aes256Gcm,
+                silence_ms: 13_000,
+            };
+            ControllerMessage::Measure(request).encode()
+        };
+        let short = request(MEASURE_MS_MAX);
+        assert!(ControllerMessage::decode(&short).is_ok_and(|message| message.encode() == short));
+        assert!((0..short.len()).all(|cut| ControllerMessage::decode(&short[..cut]).is_err()));
+        let long = ControllerMessage::decode(&request(MEASURE_MS_MAX + 1)).err();
+        assert_eq!(long, Some(ProtocolFault::OverLimit("time to measure")));
+    }
+}

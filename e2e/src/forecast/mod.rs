@@ -1,0 +1,7 @@
+//! Whether `haul probe` foretells what a copy reaches: probes, copies, and compares, on loopback, to a disk and over long
+//! links.
+
+mod command;
+mod place;
+
+pub use command::main;

@@ -1,0 +1,186 @@
+//! `haul probe`: what it measures, what it says, and that nothing is left of it, however it ends.
+
+use std::fs;
+use std::path::Path;
+
+use haul_e2e::{Haul, Remote, Run, Running, Sandbox, contents, eventually, is_root_or_skip};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// Parts that take a moment and write little.
+const QUICK: [&str; 5] = ["probe", "--time", "1", "--size", "16m"];
+
+/// A probe that can log in at `remote`.
+fn probe<'a>(sandbox: &'a Sandbox, remote: &Remote) -> Haul<'a> {
+    sandbox.haul(QUICK).args(remote.sshd().haul_args())
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = entries.collect();
+    names.sort();
+    names
+}
+
+fn of<'a>(events: &'a [Value], event: &str) -> Vec<&'a Value> {
+    events.iter().filter(|line| line["event"] == event).collect()
+}
+
+#[test]
+fn every_part_is_measured_and_nothing_is_left() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let target = sandbox.dir("target");
+    sandbox.file("target/kept", "of the user's");
+    sandbox.big_file("source", 20_000_000);
+    let run = probe(&sandbox, &remote).args(["--json", "--try-streams", "1,2", "source"]);
+    let run = run.arg(remote.at(&target)).run().succeeds();
+    let events = run.events();
+    let parts = of(&events, "part");
+    let told: Vec<_> = parts
+        .iter()
+        .map(|part| {
+            let rate = part["bytes_per_s"].as_f64().unwrap_or_else(|| panic!("{part}"));
+            assert!(rate > 0.0, "{part}");
+            format!("{} {} {} {}", part["part"], part["direct"], part["asked_streams"], part["back"])
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "\"read\" true null null",
+            "\"read\" false null null",
+            "\"network\" null 1 false",
+            "\"network\" null 2 false",
+            "\"network\" null null false",
+            "\"network\" null null true",
+            "\"write\" true null null",
+            "\"write\" false null null",
+            "\"whole\" null null null",
+        ]
+    );
+    assert!(parts[2]["rtt_s"].is_null() || parts[2]["rtt_s"].as_f64() > Some(0.0), "{}", parts[2]);
+    let checks: Vec<_> = of(&events, "check").iter().map(|check| check["id"].as_str().unwrap().to_owned()).collect();
+    for id in ["versions", "windows", "congestion", "clock", "max_startups", "space", "firewall"] {
+        assert!(checks.iter().any(|check| check == id), "{id} is missing in {checks:?}");
+    }
+    let ends = of(&events, "end");
+    assert_eq!(ends.len(), 2);
+    assert!(ends.iter().all(|end| end["hash_bytes_per_s"].as_u64() > Some(1_000_000)), "{ends:?}");
+    let last = events.last().unwrap();
+    assert_eq!((last["event"].as_str(), last["status"].as_u64()), (Some("forecast"), Some(0)), "{last}");
+    assert!(last["bytes_per_s"].as_f64() > Some(0.0) && last["limit"].is_string(), "{last}");
+    assert_eq!(names(&target), ["kept"]);
+    assert_eq!(contents(&sandbox.path("source")).len(), 20_000_000);
+}
+
+#[test]
+fn for_people_it_is_a_table_and_from_memory_without_a_source() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let target = sandbox.dir("target");
+    let run = probe(&sandbox, &remote).arg(remote.at(target.join("file-to-be"))).run().succeeds();
+    for begins in ["ready ", "cpu ", "network ", "write ", "whole ", "expect ", "limited by ", "settings "] {
+        assert!(run.stdout.lines().any(|line| line.starts_with(begins)), "no {begins}\n{}", run.account());
+    }
+    assert!(!run.stdout.contains("\nread "), "{}", run.account());
+    assert_eq!(names(&target), Vec::<String>::new());
+    // Within this machine there is no network.
+    let local = sandbox.haul(QUICK).arg("target").run().succeeds();
+    assert!(!local.stdout.contains("\nnetwork "), "{}", local.account());
+    assert_eq!(names(&target), Vec::<String>::new());
+}
+
+#[test]
+fn what_it_recommends_is_saved_and_taken_by_the_next_copy() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let target = sandbox.dir("target");
+    let users = "home/.config/haul/config.toml";
+    let mine = "# of mine\nretry-for = 60 # seconds\n";
+    sandbox.file(users, mine);
+    let run = probe(&sandbox, &remote).args(["--save", "-s", "3", "--cipher", "aes-128-gcm"]);
+    let run = run.arg(remote.at(&target)).run().succeeds();
+    assert!(run.stdout.contains("[host.\"127.0.0.1\"]"), "{}", run.account());
+    let saved = String::from_utf8(contents(&sandbox.path(users))).unwrap();
+    assert!(saved.starts_with(mine) && saved.contains("cipher = \"aes-128-gcm\""), "{saved}");
+    sandbox.file("source", "some");
+    let copy = remote.haul(&sandbox).args(["--json", "source"]).arg(remote.at(&target)).run().succeeds().summary();
+    assert_eq!((copy["cipher"].as_str(), copy["streams"].as_u64()), (Some("aes-128-gcm"), Some(3)), "{copy}");
+
+    let local = sandbox.haul(QUICK).args(["--save", "target"]).run().ends(2);
+    local.says(["there is no other host"]);
+}
+
+#[test]
+fn where_nothing_can_be_written_or_reached_it_says_so() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let absent = probe(&sandbox, &remote).arg(remote.at("/nonexistent/below/x")).run().ends(1);
+    absent.says(["127.0.0.1: /nonexistent/below/x: "]);
+    let run = probe(&sandbox, &remote).arg(remote.at("/proc")).run().ends(1);
+    run.says(["127.0.0.1: /proc: no directory can be made there"]);
+    let nobody = sandbox.haul(QUICK).args(["--ssh-port", "1", "127.0.0.1:x"]).run().ends(3);
+    nobody.says(["127.0.0.1"]);
+    sandbox.haul(["probe"]).run().ends(2).says(["haul probe"]);
+    let missing = probe(&sandbox, &remote).arg("missing").arg(remote.at(sandbox.dir("target"))).run();
+    assert!(missing.stdout.contains("not measured"), "{}", missing.account());
+    assert_eq!(names(&sandbox.path("target")), Vec::<String>::new());
+}
+
+#[test]
+fn a_full_disk_is_measured_as_far_as_there_is_room() {
+    if !is_root_or_skip("a small file system") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let full = sandbox.tmpfs("full", "size=2m");
+    sandbox.file("full/kept", vec![7; 1 << 20]);
+    let run = probe(&sandbox, &remote).arg(remote.at(full.path())).run();
+    assert!(run.stdout.contains("NOT READY") && !run.timed_out, "{}", run.account());
+    assert_eq!(names(full.path()), ["kept"]);
+}
+
+/// A probe that is writing.
+fn under_way(sandbox: &Sandbox, remote: &Remote, target: &Path) -> Running {
+    let running = sandbox.haul(["probe", "--time", "60", "--try-streams", "1"]).args(remote.sshd().haul_args());
+    let running = running.arg(remote.at(target)).start();
+    eventually("it has its directory", || !names(target).is_empty());
+    running
+}
+
+#[test]
+fn interrupted_or_killed_it_leaves_nothing() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let target = sandbox.dir("target");
+    sandbox.file("target/kept", "of the user's");
+    let empty = sandbox.dir("empty");
+    for (number, target) in [(Signal::INT, &empty), (Signal::KILL, &empty)] {
+        let running = under_way(&sandbox, &remote, target);
+        running.signal(number);
+        let run = Run::of(running);
+        if number == Signal::INT {
+            run.ends(4).says(["interrupted"]);
+        }
+        eventually("nothing is left", || names(target).is_empty());
+    }
+    // What a machine that lost its power has left, the next one removes.
+    sandbox.file("target/.haul-probe-0123456789abcdef/whole/file", "zeros");
+    let run = probe(&sandbox, &remote).arg(remote.at(&target)).run().succeeds();
+    assert!(run.stdout.contains("removed what 1 earlier"), "{}", run.account());
+    assert_eq!(names(&target), ["kept"]);
+}
+
+#[test]
+fn between_two_other_hosts() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    sandbox.big_file("source", 5_000_000);
+    let target = sandbox.dir("target");
+    let run = probe(&sandbox, &remote);
+    let run = run.arg(remote.at(sandbox.path("source"))).arg(remote.at(&target)).run().succeeds();
+    assert!(run.stdout.contains("\nexpect "), "{}", run.account());
+    assert_eq!(names(&target), Vec::<String>::new());
+}
