@@ -35,6 +35,7 @@ use haul_proto::wire::sandbox::{Confinement, Sandbox};
 use haul_proto::wire::serve::{ClientProof, TAG_LEN};
 use haul_proto::wire::slow::SlowFile;
 use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
+use haul_proto::wire::work::{StreamWay, Work};
 
 use crate::wire::{CRC_BYTES, JOB};
 
@@ -221,6 +222,8 @@ fn controller_messages() -> Vec<ControllerMessage> {
         ControllerMessage::Begin { skip: Some((1, 2)) },
         ControllerMessage::Cancel,
         ControllerMessage::Rate(1 << 30),
+        ControllerMessage::Pause(true),
+        ControllerMessage::Streams(12),
         ControllerMessage::Expected(vec![9; 60]),
         ControllerMessage::Measure(MeasureRequest {
             path: b"/archive".to_vec(),
@@ -230,6 +233,12 @@ fn controller_messages() -> Vec<ControllerMessage> {
             silence_ms: 13_000,
         }),
     ]
+}
+
+fn work() -> Work {
+    let way = |stream, path| StreamWay { stream, path, in_use: path == 0 };
+    let path = |last| (format!("10.0.{last}.1:40000"), format!("10.0.{last}.2:5031"));
+    Work { files_under_way: 300, paths: vec![path(1), path(2)], streams: vec![way(0, 0), way(1, 1)] }
 }
 
 fn worker_messages() -> Vec<WorkerMessage> {
@@ -270,6 +279,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::Resumed { path: b"a".to_vec(), size: 1 << 40, held: 1 << 30, damaged: 3, compared: true },
         WorkerMessage::Skipped { path: b"a".to_vec(), text: text() },
         WorkerMessage::Checksum { path: b"a".to_vec(), digest: vec![7; 64] },
+        WorkerMessage::Work(Box::new(work())),
         WorkerMessage::Slowest(vec![SlowFile { path: b"a".to_vec(), size: 7, took_us: 1 << 40 }]),
         WorkerMessage::Differs { path: b"a".to_vec(), differences: differences() },
         WorkerMessage::Passed { before: 512 },

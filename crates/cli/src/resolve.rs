@@ -120,6 +120,8 @@ pub enum Mode {
     Bar,
     /// None; errors and the summary.
     Plain,
+    /// The whole terminal, and keys.
+    Tui,
     /// bbcp's lines.
     BbcpLines,
     /// Events on standard output.
@@ -458,7 +460,9 @@ fn display(values: &Values, stderr_is_terminal: bool) -> Result<Display, UsageEr
     }
     let dialect = values.dialect();
     let log = log(values)?;
+    let tui = details::tui(values, stderr_is_terminal)?;
     let mode = match (json, quiet, lines) {
+        _ if tui => Mode::Tui,
         (true, _, _) => Mode::Json,
         (_, true, _) => Mode::Quiet,
         _ if dialect == Dialect::Bbcp => Mode::BbcpLines,

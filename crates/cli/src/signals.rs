@@ -174,6 +174,9 @@ impl Watcher {
 
     /// Cancels the job; ends the process if the job does not.
     fn stop(&self) {
+        // First of all: what ends this process at once, ends it with the terminal as it was.
+        #[cfg(feature = "tui")]
+        crate::show::dashboard::screen::give_back_for_good();
         self.cancel.cancel();
         let deadline = Instant::now() + GRACE;
         while !self.ended.load(Ordering::Acquire) {

@@ -40,6 +40,7 @@ mod slowest;
 mod source;
 pub mod spec;
 mod stages;
+pub mod steering;
 mod storage;
 mod stream;
 mod target;

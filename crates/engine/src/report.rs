@@ -179,6 +179,13 @@ impl Reporter {
         self.send(&WorkerMessage::Skipped { path, text: reason.into() });
     }
 
+    /// The files that took longest so far, where these are others than were told before.
+    pub fn slowest_so_far(&self) {
+        if let Some(slowest) = self.slowest.news() {
+            self.send(&WorkerMessage::Slowest(slowest));
+        }
+    }
+
     /// The counters as they are now.
     pub fn progress(&self) {
         self.send(&WorkerMessage::Counters(Box::new(self.tally.counters())));

@@ -224,6 +224,8 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         ("Begin, with a directory", ControllerMessage::Begin { skip: Some((2049, 13)) }),
         ("Cancel", ControllerMessage::Cancel),
         ("Rate", ControllerMessage::Rate(25 << 20)),
+        ("Pause", ControllerMessage::Pause(true)),
+        ("Streams of a source", ControllerMessage::Streams(12)),
         ("Expected", ControllerMessage::Expected(expected())),
         (
             "ListedPaths",

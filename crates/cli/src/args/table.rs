@@ -207,6 +207,7 @@ pub const COPY: &[Row] = &[
     row("verbose", Some('v'), Takes::Repeats, Section::Showing, "more about the connection and the ends; -vv about\nthe path, -vvv each file").bbcp(1),
     row("vverbose", Some('V'), Takes::Nothing, Section::Showing, "the same as -vv").bbcp(2).of_one_job(),
     row("debug", Some('D'), Takes::Nothing, Section::Showing, "the same as -vvv").bbcp(5).of_one_job(),
+    row("tui", None, Takes::Nothing, Section::Showing, "a dashboard on the whole terminal; keys change the\nrate and the number of streams, and pause").of_one_job(),
     row("report", None, Takes::One("FILE"), Section::Showing, "at the end, also of a copy that failed, a page with\ncharts: FILE.html, or FILE.md").of_one_job(),
     row("logfile", Some('l'), Takes::One("FILE"), Section::Showing, "add to FILE what would be shown on standard error").bbcp(1),
     row("version", Some('#'), Takes::Nothing, Section::Showing, "the version of haul").bbcp(7).of_one_job(),

@@ -118,6 +118,8 @@ fn line(event: &Event) -> Line {
             .with("differences", differences::json(differences)),
         Event::Skipped { path, reason } => Line::new("left_out").path(path).with("reason", reason.as_str()),
         Event::RateLimit { bytes_per_s } => Line::new("rate_limit").with("bytes_per_s", *bytes_per_s),
+        Event::Pause { is_paused } => Line::new("pause").with("paused", *is_paused),
+        Event::Streams { wanted } => Line::new("streams").with("wanted", *wanted),
         Event::Again { reason, pause, attempt, attempts, left } => Line::new("again")
             .with("message", reason.as_str())
             .with("pause_s", pause.as_secs_f64())
@@ -153,6 +155,7 @@ fn summary_line(summary: &Summary, status: u8) -> Line {
         .with("bytes", summary.bytes)
         .with("bytes_skipped", summary.bytes_skipped)
         .with("seconds", summary.elapsed.as_secs_f64())
+        .with("paused_s", summary.paused.as_secs_f64())
         .with("bytes_per_s", bytes_per_s(summary.bytes, summary.elapsed))
         .with("restarts", summary.restarts)
         .with("way", way_of(&summary.way))

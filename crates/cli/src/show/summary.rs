@@ -32,6 +32,9 @@ pub fn facts(summary: &Summary, verbose: bool) -> Vec<(&'static str, String)> {
     if summary.restarts > 0 {
         add("begun again", format!("{} after a lost connection", counted(summary.restarts.into(), "time", "times")));
     }
+    if !summary.paused.is_zero() {
+        add("paused", format!("for {} of it", duration(summary.paused)));
+    }
     if summary.frames_resent > 0 {
         add("sent again", counted(summary.frames_resent, "damaged frame", "damaged frames"));
     }

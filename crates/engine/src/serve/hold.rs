@@ -29,6 +29,8 @@ impl Terms {
                 *bytes_per_s = self.slower(*bytes_per_s);
                 Ok(())
             }
+            // A source holds itself to what its settings allow.
+            ControllerMessage::Pause(_) | ControllerMessage::Streams(_) => Ok(()),
             ControllerMessage::Listen { address } => {
                 *address = self.address.or(*address);
                 Ok(())

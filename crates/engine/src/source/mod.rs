@@ -309,6 +309,22 @@ impl Source {
         self.pace.set(rate_bytes_per_s);
     }
 
+    /// Has streams send nothing more, and gives them no work, until they are told to go on.
+    pub fn pause(&self, is_paused: bool) {
+        self.pace.pause(is_paused);
+        self.work.notify_all();
+    }
+
+    /// Another number after each pause, and in each; odd ones are of pauses.
+    pub fn pauses(&self) -> u64 {
+        self.pace.pauses()
+    }
+
+    /// Files of which something was given to a stream, and that are not settled.
+    pub fn files_under_way(&self) -> u64 {
+        self.lock().machine.under_way() as u64
+    }
+
     /// Stops all threads at their next step.
     pub fn stop(&self) {
         self.lock().stopped = true;
@@ -316,6 +332,7 @@ impl Source {
         self.listed.iter().for_each(Listed::stop);
         // What is half sent is not waited for.
         self.pace.set(0);
+        self.pace.pause(false);
         self.notify();
     }
 
@@ -365,7 +382,8 @@ impl Source {
 
     fn take_work(&self, state: &mut State, id: StreamId, frames_max: u64) -> Option<Work<Item>> {
         let was_closed = state.machine.window() == 0;
-        let work = if state.is_in_use(id) { state.machine.next_work(frames_max) } else { None };
+        let gets_work = state.is_in_use(id) && !self.pace.is_paused();
+        let work = if gets_work { state.machine.next_work(frames_max) } else { None };
         // Work that nobody wants any more is forgotten on the way, and does not fill the window then.
         if was_closed && state.machine.window() > 0 {
             self.window.notify_all();

@@ -301,6 +301,17 @@ impl<H> Source<H> {
         }
     }
 
+    /// How many files are under way: something of them was given to a stream, and they are not settled.
+    pub fn under_way(&self) -> usize {
+        let is_under_way = |tracked: &&Tracked<H>| match &tracked.state {
+            State::Small { handed, .. } => *handed,
+            State::Flow(_) => true,
+            // Those the plan knows.
+            State::Offered { .. } | State::Directory { .. } | State::Large(_) => false,
+        };
+        self.entries.values().filter(is_under_way).count() + self.plan.begun()
+    }
+
     /// Whether everything that was offered is settled, and nothing more will be.
     pub fn is_finished(&self) -> bool {
         self.offers_ended && self.entries.is_empty() && self.outbox.is_empty()

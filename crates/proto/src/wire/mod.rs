@@ -24,3 +24,4 @@ pub mod sandbox;
 pub mod serve;
 pub mod slow;
 pub mod storage;
+pub mod work;

@@ -54,6 +54,10 @@ pub enum ControllerMessage {
     Cancel,
     /// To the source: this limit from now on, in bytes a second; 0 for none.
     Rate(u64),
+    /// To the source: send nothing more until it is told to go on, or go on.
+    Pause(bool),
+    /// To the source: have so many streams in use from now on, whatever is measured.
+    Streams(u16),
     /// To the target, before Begin: lines of digests that files are held against ([`crate::expected::Expected`]).
     Expected(Vec<u8>),
     /// To a source whose operands are listed: these come next.
@@ -214,6 +218,8 @@ mod kind {
     pub const BEGIN: u8 = 6;
     pub const CANCEL: u8 = 7;
     pub const RATE: u8 = 8;
+    pub const PAUSE: u8 = 13;
+    pub const STREAMS: u8 = 14;
     pub const LISTED_PATHS: u8 = 9;
     pub const LISTED_PLACES: u8 = 10;
     pub const EXPECTED: u8 = 11;
@@ -262,6 +268,12 @@ impl ControllerMessage {
             Self::Rate(bytes_per_s) => {
                 out.u8(kind::RATE).u64(*bytes_per_s);
             }
+            Self::Pause(is_paused) => {
+                out.u8(kind::PAUSE).bool(*is_paused);
+            }
+            Self::Streams(count) => {
+                out.u8(kind::STREAMS).u16(*count);
+            }
             Self::Expected(lines) => {
                 out.u8(kind::EXPECTED).bytes(lines);
             }
@@ -290,6 +302,8 @@ impl ControllerMessage {
             }
             kind::CANCEL => Self::Cancel,
             kind::RATE => Self::Rate(reader.u64()?),
+            kind::PAUSE => Self::Pause(reader.bool()?),
+            kind::STREAMS => Self::Streams(reader.u16()?),
             kind::LISTED_PATHS => Self::ListedPaths(Paths::decode(&mut reader)?),
             kind::LISTED_PLACES => Self::ListedPlaces(Places::decode(&mut reader)?),
             kind::EXPECTED => Self::Expected(reader.bytes(EXPECTED_PIECE_MAX, "lines of digests")?.to_vec()),
@@ -551,6 +565,8 @@ mod tests {
             ControllerMessage::Begin { skip: Some((1, u64::MAX)) },
             ControllerMessage::Cancel,
             ControllerMessage::Rate(1 << 20),
+            ControllerMessage::Pause(true),
+            ControllerMessage::Streams(12),
             ControllerMessage::Expected(vec![9; 40]),
             ControllerMessage::ListedPaths(Paths { first: 3, paths: vec![b"a/b".to_vec(), vec![]], last: true }),
             ControllerMessage::ListedPlaces(Places { first: 3, places: vec![place] }),
