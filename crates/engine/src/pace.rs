@@ -211,7 +211,8 @@ mod tests {
     fn the_record_that_was_begun_first_goes_first_unless_it_is_late() {
         let ms = Duration::from_millis;
         let pacer = Some(Pacer::new(1_000_000));
-        let mut state = State { pacer, is_paused: false, waiting: (3..6).map(|record| (record, Arc::default())).collect() };
+        let mut state =
+            State { pacer, is_paused: false, waiting: (3..6).map(|record| (record, Arc::default())).collect() };
         assert_eq!(state.ask(5, ms(0), 10_000), Some(Grant::At(ms(25))));
         assert_eq!(state.ask(4, ms(0), 10_000), Some(Grant::At(ms(15))));
         assert_eq!(state.ask(3, ms(0), 10_000), Some(Grant::At(ms(10))));

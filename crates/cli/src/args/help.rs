@@ -505,6 +505,8 @@ mod tests {
                                         the path, -vvv each file
               -V, --vverbose            the same as -vv
               -D, --debug               the same as -vvv
+                  --tui                 a dashboard on the whole terminal; keys change the
+                                        rate and the number of streams, and pause
                   --report FILE         at the end, also of a copy that failed, a page with
                                         charts: FILE.html, or FILE.md
               -l, --logfile FILE        add to FILE what would be shown on standard error
@@ -641,7 +643,8 @@ mod tests {
             --OPTION=default is as if nothing had said OPTION. These cannot be in a file:
 
               force omit dirbase infiles null pipe realtime config rsh checksums
-              checksum-alg expect checksum vverbose debug report version license help
+              checksum-alg expect checksum vverbose debug tui report version license
+              help
             "#);
     }
 

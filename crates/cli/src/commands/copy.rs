@@ -65,8 +65,10 @@ fn refuse_two_on_a_screen(plan: &Plan) -> Result<(), UsageError> {
     let digests = matches!(plan.digests.told, Some((_, Told::Shown)));
     let contents = matches!(plan.job.options.target_pipe, Some(Piped::Standard(_)));
     if plan.display.mode == Mode::Tui && (lines || digests || contents) && io::stdout().is_terminal() {
-        return Err(UsageError::new("--tui: standard output is to have lines or contents, and it is the same terminal")
-            .remedy("send it to a file, or leave out --tui"));
+        return Err(UsageError::new(
+            "--tui: standard output is to have lines or contents, and it is the same terminal",
+        )
+        .remedy("send it to a file, or leave out --tui"));
     }
     Ok(())
 }

@@ -21,7 +21,8 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let (sweep, mode, time_limit) = sweep(values, operands, terminal::stderr_is_terminal())?;
     let cancel = Cancel::new();
     let steering = Steering::new();
-    let watch = Watch::start(cancel.clone(), steering.rate().clone(), time_limit).context("signals cannot be caught")?;
+    let watch =
+        Watch::start(cancel.clone(), steering.rate().clone(), time_limit).context("signals cannot be caught")?;
     let mut told = Told { text: show::stderr(), mode };
     let bench = Bench { program: super::program(), watch: &watch, steering: &steering };
     let ended = sweep.carry_out(&cancel, bench, &mut told)?;

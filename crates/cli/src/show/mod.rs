@@ -93,9 +93,7 @@ pub fn new(display: &Display, title: &str, target: &Path, steering: &Steering) -
 fn lines(display: &Display) -> anyhow::Result<Text> {
     let text = match &display.log {
         #[cfg(feature = "tui")]
-        None if display.mode == Mode::Tui => {
-            Text::new(Box::new(dashboard::Words), terminal::stderr_takes_colour())
-        }
+        None if display.mode == Mode::Tui => Text::new(Box::new(dashboard::Words), terminal::stderr_takes_colour()),
         None => stderr(),
         Some(file) => Text::new(Box::new(open_log(file)?), false),
     };

@@ -232,6 +232,7 @@ pub mod tests {
             bytes: 333_149_000_000,
             bytes_skipped: 0,
             elapsed: Duration::from_secs(284),
+            paused: Duration::ZERO,
             restarts: 0,
             way: way(),
             streams: 8,

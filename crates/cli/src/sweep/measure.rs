@@ -4,9 +4,9 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use haul_engine::cancel::Cancel;
 use haul_engine::event::{Event, Observer, Way};
-use haul_engine::steering::Steering;
 use haul_engine::scratch::Scratch;
 use haul_engine::spec::{Job, Location, NULL_TARGET, Program, is_null};
+use haul_engine::steering::Steering;
 use haul_proto::path::escape;
 
 use super::figures::{Figures, Run};

@@ -285,6 +285,28 @@ fn a_stream_takes_its_next_piece_early_and_does_not_send_it_once_the_job_is_stop
 }
 
 #[test]
+fn a_paused_source_gives_no_work_until_it_goes_on_or_is_stopped() {
+    in_time(|| {
+        let temp = tempfile::tempdir().unwrap();
+        let paths = ["a", "b"].map(|name| make_file(temp.path().join(name)));
+        let source = Arc::new(source(&paths, Links::Keep));
+        assert_eq!(offers(&source).len(), 2);
+        source.pause(true);
+        source.handle_peer(&needs(0, vec![Need::All; 2])).unwrap();
+        assert!(source.work_at_hand(StreamId(0), 1).is_none());
+        let stream = Arc::clone(&source);
+        let streaming = std::thread::spawn(move || stream.wait_for_work(StreamId(0), 1).unwrap().is_some());
+        assert_eq!((source.pauses(), source.files_under_way()), (1, 0));
+        source.pause(false);
+        assert!(streaming.join().unwrap());
+        assert_eq!((source.pauses(), source.files_under_way()), (2, 2), "both are small, and in one pack");
+        source.pause(true);
+        source.stop();
+        assert_eq!(source.pace.record().take(1000), 1000, "what is half sent is not waited for");
+    });
+}
+
+#[test]
 fn a_list_is_offered_by_its_numbers_and_passed_by_batch_by_batch() {
     in_time(|| {
         let temp = tempfile::tempdir().unwrap();

@@ -59,7 +59,8 @@ impl Pauses {
     /// These ends have told their load; `case` is how it is since the job's begin.
     pub fn told(&mut self, ends: impl IntoIterator<Item = usize>, case: &Case) {
         ends.into_iter().filter_map(|end| self.told.get_mut(end).map(|told| *told = true)).for_each(drop);
-        if !self.is_paused && self.told == [true; 2]
+        if !self.is_paused
+            && self.told == [true; 2]
             && let Some(open) = self.open.take()
         {
             self.over.add(&Span::of(case).since(&open));

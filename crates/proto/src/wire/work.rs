@@ -84,7 +84,8 @@ mod tests {
     fn what_there_is_too_much_of_is_left_out() {
         let path = |number: usize| (format!("a:{number}"), "b:2".to_owned());
         let way = |number: u16| StreamWay { stream: number, path: (number % 16) as u8, in_use: false };
-        let all = Work { files_under_way: 0, paths: (0..16).map(path).collect(), streams: (0..2000).map(way).collect() };
+        let all =
+            Work { files_under_way: 0, paths: (0..16).map(path).collect(), streams: (0..2000).map(way).collect() };
         let told = Work::decode(&mut Reader::new(&encoded(&all))).unwrap();
         assert_eq!((told.paths.len(), told.streams.len()), (LINKS_MAX, STREAM_FIGURES_MAX));
         assert!(told.streams.iter().all(|way| usize::from(way.path) < LINKS_MAX));

@@ -153,6 +153,7 @@ impl Board {
     fn take(&mut self, now: Duration, progress: &Progress) {
         if self.phase == Phase::Connecting {
             self.begin(now);
+            self.last_point = (now, progress.moved());
         }
         if !self.knows_limit {
             self.limit = progress.rate_limit_bytes_per_s;

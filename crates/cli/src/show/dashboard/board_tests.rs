@@ -74,10 +74,10 @@ fn the_rate_is_limited_from_where_it_is_and_the_limit_lifted() {
     // What the job says goes before what was wanted.
     board.event(Duration::from_secs(24), &Event::RateLimit { bytes_per_s: Some(10_000_000) });
     assert_eq!(typed(&mut board, "+0"), [Wish::Rate(Some(15_000_000)), Wish::Rate(None)]);
-    board.event(Duration::from_secs(24), &Event::Progress(Progress {
-        rate_limit_bytes_per_s: Some(15_000_000),
-        ..progress(41)
-    }));
+    board.event(
+        Duration::from_secs(24),
+        &Event::Progress(Progress { rate_limit_bytes_per_s: Some(15_000_000), ..progress(41) }),
+    );
     assert_eq!(board.limit, None, "figures may be older than the wish");
 }
 
@@ -123,13 +123,8 @@ fn who_looks_at_earlier_words_goes_on_seeing_them() {
 #[test]
 fn an_attempt_counts_from_its_own_begin() {
     let mut board = busy();
-    let again = Event::Again {
-        reason: "lost".into(),
-        pause: Duration::from_secs(1),
-        attempt: 1,
-        attempts: None,
-        left: None,
-    };
+    let again =
+        Event::Again { reason: "lost".into(), pause: Duration::from_secs(1), attempt: 1, attempts: None, left: None };
     board.event(Duration::from_secs(30), &again);
     assert_eq!((board.phase, board.rate), (Phase::Connecting, 0.0));
     board.event(Duration::from_secs(40), &Event::Progress(progress(1)));

@@ -33,7 +33,7 @@ const BARS: [&str; 9] = [
 /// The same as far as ASCII has them.
 const ASCII_BARS: [&str; 9] = [" ", ".", "_", "-", "=", "+", "+", "#", "#"];
 /// Widths of the columns of streams; the last one has the rest.
-const COLUMNS: [u16; 4] = [8, 12, 11, 20];
+const COLUMNS: [u16; 4] = [7, 11, 9, 13];
 
 impl Look {
     fn tinted(self, colour: Color, modifier: Modifier) -> Style {
@@ -108,7 +108,7 @@ pub fn draw(buffer: &mut Buffer, board: &Board, look: Look) {
             Panel::Graph => graph(&mut page, board, look),
             Panel::Streams => streams(&mut page, board, look),
             Panel::Verdict => words::verdict(board).iter().for_each(|text| page.paragraph(text, Style::new())),
-            Panel::Queue => words::queue(&board.progress).iter().for_each(|text| page.line(text, Style::new())),
+            Panel::Queue => words::queue(&board.progress).iter().for_each(|text| page.paragraph(text, Style::new())),
             Panel::Slowest => {
                 board.progress.slowest.iter().for_each(|file| page.line(&words::slow_file(file), Style::new()));
             }

@@ -1,6 +1,6 @@
-use ratatui_core::terminal::Terminal;
 use ratatui_core::backend::TestBackend;
 use ratatui_core::style::{Color, Modifier};
+use ratatui_core::terminal::Terminal;
 
 use super::super::board::tests::busy;
 use super::super::keys::Key;
@@ -17,23 +17,93 @@ fn screen(board: &Board, columns: u16, rows: u16, look: Look) -> Terminal<TestBa
 fn text(board: &Board, columns: u16, rows: u16) -> String {
     let terminal = screen(board, columns, rows, ASCII);
     let lines = terminal.backend().buffer().content().chunks(usize::from(columns.max(1)));
-    let line = |cells: &[ratatui_core::buffer::Cell]| cells.iter().map(ratatui_core::buffer::Cell::symbol).collect::<String>();
+    let line =
+        |cells: &[ratatui_core::buffer::Cell]| cells.iter().map(ratatui_core::buffer::Cell::symbol).collect::<String>();
     lines.map(|cells| format!("{}\n", line(cells).trim_end())).collect()
 }
 
 #[test]
 fn a_usual_terminal_shows_it_all() {
-    insta::assert_snapshot!(text(&busy(), 80, 24), @"");
+    insta::assert_snapshot!(text(&busy(), 80, 24), @r#"
+        run7
+        40 %   0.80 of 2.00 GB   40.0 MB/s   30 s left   7,001 of 12,408 files   2 strea
+        no rate limit   2 streams (at most 128)   10.10.1.155 -> 10.10.1.202 (tcp)
+        rate, now 40.0 MB/s ------------------------------------------------------------
+        ########################################
+        ########################################
+        ########################################
+        streams ------------------------------------------------------------------------
+        stream  rate        rtt        sent again          path
+             0  20.0 MB/s   50.4 ms    0 of 4,938,240      10.10.1.155 -> 10.10.1.202
+             1  20.0 MB/s   50.4 ms    12 of 4,938,240     10.10.1.155 -> 10.10.1.202  r
+        limited by ---------------------------------------------------------------------
+        target disk, 96 % of the time; next: network at 12 %
+        writing waited 96 % of the time; 41.2 MB/s; the disk was busy 99 % of the time;
+        31 requests in its queue
+        files --------------------------------------------------------------------------
+        12,408 found   5,107 waiting   300 under way   7,001 settled
+        slowest files ------------------------------------------------------------------
+             12.3 s    4.29 GB  run7/big
+             1.00 s    4.29 GB  run7/\u{1b}[2J
+        said ---------------------------------------------------------------------------
+              free some
+        run7/pipe: left out: is a FIFO
+        q end  space pause  - + rate  0 no limit  < > streams  tab files  ? help
+        "#);
 }
 
 #[test]
 fn a_wide_one_has_two_columns() {
-    insta::assert_snapshot!(text(&busy(), 120, 30), @"");
+    insta::assert_snapshot!(text(&busy(), 120, 30), @r#"
+        run7
+        [============>                 ]  40 %   0.80 of 2.00 GB   40.0 MB/s   30 s left   7,001 of 12,408 files   2 streams
+        no rate limit   2 streams (at most 128)   10.10.1.155 -> 10.10.1.202 (tcp)
+        rate, now 40.0 MB/s ---------------------------------------------- limited by ------------------------------------------
+        ########################################                           target disk, 96 % of the time; next: network at 12 %
+        ########################################                           writing waited 96 % of the time; 41.2 MB/s; the disk
+        ########################################                           was busy 99 % of the time; 31 requests in its queue
+        ########################################
+        ########################################                           files -----------------------------------------------
+        ########################################                           12,408 found   5,107 waiting   300 under way   7,001
+        ########################################                           slowest files ---------------------------------------
+        ########################################                                12.3 s    4.29 GB  run7/big
+        ########################################                                1.00 s    4.29 GB  run7/\u{1b}[2J
+        ########################################
+        ########################################
+        ########################################
+        ########################################
+        ########################################
+        ########################################
+        streams ----------------------------------------------------------
+        stream  rate        rtt        sent again          path
+             0  20.0 MB/s   50.4 ms    0 of 4,938,240      10.10.1.155 ->
+             1  20.0 MB/s   50.4 ms    12 of 4,938,240     10.10.1.155 ->
+        said -------------------------------------------------------------------------------------------------------------------
+        db1: run7/b: no space left
+              free some
+        run7/pipe: left out: is a FIFO
+
+
+        q end  space pause  - + rate  0 no limit  < > streams  tab files  ? help
+        "#);
 }
 
 #[test]
 fn a_small_one_shows_what_counts() {
-    insta::assert_snapshot!(text(&busy(), 50, 12), @"");
+    insta::assert_snapshot!(text(&busy(), 50, 12), @r#"
+        run7
+        40 %   0.80 of 2.00 GB   40.0 MB/s   30 s left   7
+        no rate limit   2 streams (at most 128)   10.10.1.
+        limited by ---------------------------------------
+        target disk, 96 % of the time; next: network at 12
+        %
+        files --------------------------------------------
+        12,408 found   5,107 waiting   300 under way   7,0
+        said ---------------------------------------------
+              free some
+        run7/pipe: left out: is a FIFO
+        q end  space pause  - + rate  0 no limit  < > stre
+        "#);
 }
 
 #[test]
@@ -62,7 +132,9 @@ fn a_pause_is_plain_to_see_and_is_no_verdict_on_anything_else() {
 #[test]
 fn what_was_set_and_what_was_said_is_seen() {
     let mut board = busy();
-    "->>".chars().for_each(|key| drop(board.key(Key::Char(key))));
+    for key in "->>".chars() {
+        board.key(Key::Char(key));
+    }
     let shown = text(&board, 120, 24);
     assert!(shown.contains("rate limit 30.0 MB/s   2 streams, 4 wanted (at most 128)"), "{shown}");
     board.key(Key::Up);

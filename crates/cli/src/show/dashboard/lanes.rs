@@ -46,10 +46,14 @@ impl Lanes {
         if progress.per_stream != self.told {
             let elapsed = now.saturating_sub(self.at).as_secs_f64().max(1e-3);
             let before = |stream| self.told.iter().find(|figures| figures.stream == stream);
-            self.rates = progress.per_stream.iter().map(|figures| {
-                let before = before(figures.stream).map_or(0, |before| before.acknowledged_bytes);
-                (figures.stream, figures.acknowledged_bytes.saturating_sub(before) as f64 / elapsed)
-            }).collect();
+            self.rates = progress
+                .per_stream
+                .iter()
+                .map(|figures| {
+                    let before = before(figures.stream).map_or(0, |before| before.acknowledged_bytes);
+                    (figures.stream, figures.acknowledged_bytes.saturating_sub(before) as f64 / elapsed)
+                })
+                .collect();
             (self.told, self.at) = (progress.per_stream.clone(), now);
         }
         let way = |way: &haul_engine::event::StreamWay| {

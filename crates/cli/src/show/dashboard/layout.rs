@@ -61,8 +61,7 @@ pub fn arrange(screen: Rect, streams: usize, wants_slowest: bool) -> Layout {
         true => columns(between, streams),
         false => {
             let last = if wants_slowest { [Panel::Slowest, Panel::Said] } else { [Panel::Said, Panel::Slowest] };
-            let by_importance =
-                [Panel::Verdict, Panel::Queue, Panel::Streams, last[0], Panel::Graph, last[1]];
+            let by_importance = [Panel::Verdict, Panel::Queue, Panel::Streams, last[0], Panel::Graph, last[1]];
             stack(between, &by_importance, streams, last[0])
         }
     };

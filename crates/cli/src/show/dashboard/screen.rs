@@ -28,7 +28,8 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// Most of what was said that is held, in bytes.
 const HELD_MAX: usize = 1 << 20;
 
-static SCREEN: Mutex<Screen> = Mutex::new(Screen { terminal: None, before: None, taken: 0, is_over: false, held: Vec::new() });
+static SCREEN: Mutex<Screen> =
+    Mutex::new(Screen { terminal: None, before: None, taken: 0, is_over: false, held: Vec::new() });
 
 struct Screen {
     /// Open as long as a dashboard may be shown.

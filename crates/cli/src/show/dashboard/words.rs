@@ -97,13 +97,12 @@ pub fn no_streams(board: &Board) -> String {
 /// The cells of a stream's line.
 pub fn stream(row: &Row) -> [String; 5] {
     let (own, other) = &row.path;
-    let state = if row.in_use { "" } else { "  rests" };
     [
         format!("{:>6}", row.stream),
-        rate(row.rate),
+        if row.in_use { rate(row.rate) } else { "rests".to_owned() },
         format!("{:.1} ms", row.round_trip_ms),
-        format!("{} of {}", count(row.sent_again), count(row.segments)),
-        format!("{} -> {}{state}", harmless(paths::without_port(own)), harmless(paths::without_port(other))),
+        format!("{} ({})", count(row.sent_again), verdict::percent(row.sent_again as f64 / row.segments.max(1) as f64)),
+        format!("{} -> {}", harmless(paths::without_port(own)), harmless(paths::without_port(other))),
     ]
 }
 
@@ -116,8 +115,10 @@ pub fn verdict(board: &Board) -> Vec<String> {
     if found.limit == Limit::None {
         return vec![verdict::line(found)];
     }
-    let next = found.next.map(|next| format!("; next: {} at {}", verdict::words(next.limit), verdict::percent(next.share)));
-    let first = format!("{}, {} of the time{}", verdict::named(found), verdict::percent(found.share), next.unwrap_or_default());
+    let next =
+        found.next.map(|next| format!("; next: {} at {}", verdict::words(next.limit), verdict::percent(next.share)));
+    let first =
+        format!("{}, {} of the time{}", verdict::named(found), verdict::percent(found.share), next.unwrap_or_default());
     let facts: Vec<_> = found.facts.iter().map(verdict::said).collect();
     vec![first, facts.join("; ")]
 }
