@@ -49,7 +49,7 @@ impl Terminal {
         let slave = OpenOptions::new().read(true).write(true).open(&name).expect("its other end");
         let before = settings(&tcgetattr(&slave).expect("a terminal"));
         let shown = Arc::new(Mutex::new(Shown::default()));
-        let terminal = Self { master, slave, before, shown: Arc::clone(&shown), reader: None, running: None };
+        let mut terminal = Self { master, slave, before, shown: Arc::clone(&shown), reader: None, running: None };
         terminal.resize(columns, rows);
         let command = haul.into_command();
         let mut session = Command::new("sh");
@@ -65,7 +65,8 @@ impl Terminal {
             }
         });
         let running = start(session).unwrap_or_else(|error| panic!("{error:#}"));
-        Self { reader: Some(reader), running: Some(running), ..terminal }
+        (terminal.reader, terminal.running) = (Some(reader), Some(running));
+        terminal
     }
 
     /// Makes it larger or smaller.

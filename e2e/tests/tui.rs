@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_e2e::{Remote, Run, Sandbox, Terminal, compare, eventually, hidden_or_partial, within};
+use haul_e2e::{Remote, Run, Sandbox, Terminal, compare, eventually, within};
 
 /// What takes the other screen, and what gives it back.
 const ENTERED: &str = "\x1b[?1049h";
@@ -15,19 +15,23 @@ const BIG: u64 = 40_000_000;
 fn slow_copy(sandbox: &Sandbox, remote: &Remote, options: &[&str]) -> Terminal {
     sandbox.big_file("big", BIG);
     sandbox.dir("place");
-    let haul = remote.haul(sandbox).args(["--tui", "-x", "1m"]).args(options).arg("big");
+    let haul = remote.haul(sandbox).env("NO_COLOR", "1").args(["--tui", "-x", "1m"]).args(options).arg("big");
     let terminal = Terminal::start(haul.arg(remote.at(sandbox.path("place"))), 80, 24);
     terminal
         .comes_to("the copy is under way", |screen| screen.contains(" of 40.0 MB") && screen.contains("sent again"));
-    eventually("something has arrived", || arrived(sandbox) > 0);
+    eventually("something has arrived", || arrived(sandbox) > 1);
     terminal
 }
 
-/// How many blocks the target has of the file that is not whole. Its room is there from the beginning, and empty.
+/// How many blocks the target has of the file that is not whole. Its room may be there from the beginning, and empty.
 fn arrived(sandbox: &Sandbox) -> usize {
-    let part = hidden_or_partial(&sandbox.path("place"), &["big"], BIG - 1);
-    let content = part.and_then(|part| std::fs::read(part).ok()).unwrap_or_default();
-    content.chunks(64 << 10).filter(|block| block.iter().any(|byte| *byte != 0)).count()
+    let entries = std::fs::read_dir(sandbox.path("place")).expect("it is there").flatten();
+    let others = entries.filter(|entry| entry.file_name() != "big");
+    let blocks = |entry: std::fs::DirEntry| {
+        let content = std::fs::read(entry.path()).unwrap_or_default();
+        content.chunks(64 << 10).filter(|block| block.iter().any(|byte| *byte != 0)).count()
+    };
+    others.map(blocks).max().unwrap_or(0)
 }
 
 /// What was said when the screen was left.
@@ -75,7 +79,7 @@ fn keys_change_the_rate_and_the_streams_and_pause_and_every_byte_arrives() {
         let before = arrived(&sandbox);
         !within(Duration::from_secs(1), || arrived(&sandbox) != before)
     });
-    assert!(!sandbox.path("place/big").exists() && arrived(&sandbox) > 0);
+    assert!(!sandbox.path("place/big").exists() && arrived(&sandbox) > 1);
 
     // It is drawn on another size of terminal, too.
     terminal.resize(50, 12);
@@ -91,7 +95,7 @@ fn keys_change_the_rate_and_the_streams_and_pause_and_every_byte_arrives() {
 }
 
 #[test]
-fn a_pause_is_neither_a_stall_nor_a_verdict() {
+fn a_pause_is_no_stall() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let terminal = slow_copy(&sandbox, &remote, &["-s", "3", "--silence", "3s", "-v"]);
@@ -105,7 +109,7 @@ fn a_pause_is_neither_a_stall_nor_a_verdict() {
     let run = terminal.end().succeeds();
     compare(&sandbox.path("big"), &sandbox.path("place/big")).unwrap();
     let said = said_afterwards(&run);
-    for word in ["stalled", "broke", "not answered", "limited by  rate limit"] {
+    for word in ["stalled", "broke", "not answered"] {
         assert!(!said.contains(word), "{word}: {said}");
     }
 }
@@ -120,7 +124,7 @@ fn control_c_and_q_end_it_and_the_same_command_goes_on() {
         let run = terminal.end().ends(4);
         let said = said_afterwards(&run);
         assert!(said.contains("haul: interrupted") && said.contains("same command again"), "{said}");
-        assert!(arrived(&sandbox) > 0, "what is not whole does not stay");
+        assert!(arrived(&sandbox) > 1, "what is not whole does not stay");
         remote.is_left_clean();
         let again = remote.haul(&sandbox).arg("big").arg(remote.at(sandbox.path("place"))).run().succeeds();
         again.says(["goes on"]);
@@ -148,7 +152,9 @@ fn files_that_fail_are_said_in_it_and_once_more_after_it() {
     sandbox.file("place/taken", "something else");
     sandbox.file("taken", "what does not replace it");
     let terminal = slow_copy(&sandbox, &remote, &["taken"]);
-    terminal.shows("taken");
+    terminal.comes_to("what failed", |screen| {
+        screen.lines().any(|line| line.contains(": place/taken") || line.contains("taken: "))
+    });
     terminal.types("0");
     let said = said_afterwards(&terminal.end().ends(1));
     assert!(said.contains("place/taken") || said.contains(": taken"), "{said}");

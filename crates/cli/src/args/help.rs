@@ -254,10 +254,11 @@ fn probe() -> String {
     let mut text = String::from(
         "haul probe [OPTIONS] [SOURCE] TARGET\n\n\
          Measures what a copy of SOURCE to TARGET is made of, part by part: reading,\n\
-         computing, the network, writing, and then the copy itself. Says whether both hosts\n\
-         are ready, what rate to expect, what limits it, and which settings are worth\n\
-         having. Without SOURCE, data comes from memory, and nothing is read. TARGET is\n\
-         where a copy would go: it gets a hidden directory for the time of the probe.\n\n",
+         computing, the network, writing, and then the copy itself. Says whether both\n\
+         hosts are ready, what rate to expect, what limits it, and which settings are\n\
+         worth having. Without SOURCE, data comes from memory, and nothing is read.\n\
+         TARGET is where a copy would go: it gets a hidden directory for the time of the\n\
+         probe.\n\n",
     );
     push_rows(&mut text, PROBE.iter());
     text.push_str(
