@@ -33,9 +33,9 @@ fn a_usual_terminal_shows_it_all() {
         ########################################
         ########################################
         streams ------------------------------------------------------------------------
-        stream  rate        rtt        sent again          path
-             0  20.0 MB/s   50.4 ms    0 of 4,938,240      10.10.1.155 -> 10.10.1.202
-             1  20.0 MB/s   50.4 ms    12 of 4,938,240     10.10.1.155 -> 10.10.1.202  r
+        stream rate       rtt      sent again   path
+             0 20.0 MB/s  50.4 ms  0 (0 %)      10.10.1.155 -> 10.10.1.202
+             1 rests      50.4 ms  12 (0 %)     10.10.1.155 -> 10.10.1.202
         limited by ---------------------------------------------------------------------
         target disk, 96 % of the time; next: network at 12 %
         writing waited 96 % of the time; 41.2 MB/s; the disk was busy 99 % of the time;
@@ -75,9 +75,9 @@ fn a_wide_one_has_two_columns() {
         ########################################
         ########################################
         streams ----------------------------------------------------------
-        stream  rate        rtt        sent again          path
-             0  20.0 MB/s   50.4 ms    0 of 4,938,240      10.10.1.155 ->
-             1  20.0 MB/s   50.4 ms    12 of 4,938,240     10.10.1.155 ->
+        stream rate       rtt      sent again   path
+             0 20.0 MB/s  50.4 ms  0 (0 %)      10.10.1.155 -> 10.10.1.202
+             1 rests      50.4 ms  12 (0 %)     10.10.1.155 -> 10.10.1.202
         said -------------------------------------------------------------------------------------------------------------------
         db1: run7/b: no space left
               free some
@@ -98,7 +98,7 @@ fn a_small_one_shows_what_counts() {
         target disk, 96 % of the time; next: network at 12
         %
         files --------------------------------------------
-        12,408 found   5,107 waiting   300 under way   7,0
+        12,408 found   5,107 waiting   300 under way
         said ---------------------------------------------
               free some
         run7/pipe: left out: is a FIFO
