@@ -60,7 +60,7 @@ pub enum Event {
         left: Option<Duration>,
     },
     /// Figures so far, of the present attempt; sent every `progress_every` and once at the end.
-    Progress(Progress),
+    Progress(Box<Progress>),
     /// A file is whole, verified and under its final name. Only with `report_files`.
     FileDone {
         /// Path as the user would name it, from the operand down. Bytes, not text.

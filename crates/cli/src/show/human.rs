@@ -197,7 +197,7 @@ pub mod tests {
             Event::Deployed { host: "db1".into(), path: "/home/me/.cache/haul/0.1.0-ab/haul".into() },
             Event::Connected { way, streams: 8, cipher: Cipher::Aes256Gcm },
             moved(),
-            Event::Progress(progress),
+            Event::Progress(Box::new(progress)),
             Event::FileDone { path: b"run7/a".to_vec(), size: 5, digest: Some([0xab; 32]) },
             Event::FileDone { path: b"run7/\xff".to_vec(), size: 0, digest: None },
             Event::Skipped { path: b"run7/pipe".to_vec(), reason: "is a FIFO".into() },

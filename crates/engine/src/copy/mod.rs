@@ -526,7 +526,7 @@ impl Copy<'_> {
 
     fn show_progress(&mut self) {
         let [source, target] = &self.ends;
-        let event = Event::Progress(Progress {
+        let progress = Progress {
             files_found: source.files_found,
             bytes_found: source.bytes_found,
             walk_complete: source.walk_complete,
@@ -552,8 +552,8 @@ impl Copy<'_> {
             slowest: self.slowest.clone(),
             sockets: self.loads.latest[Role::Source.index()].sockets,
             per_stream: self.loads.streams[Role::Source.index()].clone(),
-        });
-        self.observer.event(&event);
+        };
+        self.observer.event(&Event::Progress(Box::new(progress)));
     }
 
     fn summary(

@@ -44,7 +44,7 @@ pub fn busy() -> Board {
     board.event(Duration::from_secs(3), &Event::Connected { way, streams: 2, cipher: Cipher::Aes256Gcm });
     for halves in 1..=40 {
         let at = Duration::from_secs(3) + POINT * u32::try_from(halves).unwrap();
-        board.event(at, &Event::Progress(progress(halves)));
+        board.event(at, &Event::Progress(Box::new(progress(halves))));
     }
     board.say("db1: run7/b: no space left\n      free some", true);
     board.say("run7/pipe: left out: is a FIFO", false);
@@ -76,7 +76,7 @@ fn the_rate_is_limited_from_where_it_is_and_the_limit_lifted() {
     assert_eq!(typed(&mut board, "+0"), [Wish::Rate(Some(15_000_000)), Wish::Rate(None)]);
     board.event(
         Duration::from_secs(24),
-        &Event::Progress(Progress { rate_limit_bytes_per_s: Some(15_000_000), ..progress(41) }),
+        &Event::Progress(Box::new(Progress { rate_limit_bytes_per_s: Some(15_000_000), ..progress(41) })),
     );
     assert_eq!(board.limit, None, "figures may be older than the wish");
 }
@@ -127,7 +127,7 @@ fn an_attempt_counts_from_its_own_begin() {
         Event::Again { reason: "lost".into(), pause: Duration::from_secs(1), attempt: 1, attempts: None, left: None };
     board.event(Duration::from_secs(30), &again);
     assert_eq!((board.phase, board.rate), (Phase::Connecting, 0.0));
-    board.event(Duration::from_secs(40), &Event::Progress(progress(1)));
-    board.event(Duration::from_secs(41), &Event::Progress(progress(3)));
+    board.event(Duration::from_secs(40), &Event::Progress(Box::new(progress(1))));
+    board.event(Duration::from_secs(41), &Event::Progress(Box::new(progress(3))));
     assert_eq!((board.phase, board.points(1)), (Phase::Running, vec![40_000_000]));
 }
