@@ -19,6 +19,7 @@ use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::checksum::{Against, Checksum};
 use haul_proto::wire::compressed::{Codec, Compressed, decode_trailer, encode_trailer};
 use haul_proto::wire::feature::Features;
+use haul_proto::wire::filters::{Filters, Limits, List};
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer};
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
 use haul_proto::wire::limits;
@@ -103,6 +104,8 @@ fn source_messages() -> Vec<(&'static str, SourceMessage)> {
         ("Same", SourceMessage::Same { entry: EntryId(300), frames: vec![2..3] }),
         ("Differs", SourceMessage::Differs { entry: EntryId(300), frames: vec![3..5] }),
         ("Passed", SourceMessage::Passed { before: 300 }),
+        ("LeftOut", SourceMessage::LeftOut { entry: EntryId(1), names: vec![name("a.o"), name("b.o")] }),
+        ("Patterns", SourceMessage::Patterns { entry: EntryId(1), file: 0, text: b"*.o\n".to_vec() }),
         ("Streams", SourceMessage::Streams { count: 64, path: PathId(1) }),
         ("Ask", SourceMessage::Ask { streams: vec![StreamId(3)], entries: vec![(EntryId(1), 1), (EntryId(300), 2)] }),
     ]
@@ -169,6 +172,12 @@ fn cpus() -> Cpus {
     cpus
 }
 
+fn filters() -> Filters {
+    let list = List { text: b"*.o".to_vec(), is_file: false, includes: false };
+    let limits = Limits { max_size: Some(4096), newer_s: Some(1_700_000_000), ..Limits::default() };
+    Filters { lists: vec![list], files: vec![name(".haulignore")], limits }
+}
+
 fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
     let source = SourceRequest {
         settings: settings(),
@@ -177,6 +186,8 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         recursive: true,
         links: Links::Keep,
         leave_out: LeaveOut { unreadable: true, empty_directories: false },
+        filters: filters(),
+        tell_left_out: false,
         storage: StorageRequest { direct: DirectIo::Always, cache: CacheUse::Auto, under_way: 16 },
         rate_bytes_per_s: 50 << 20,
         compression: Policy::Auto,
@@ -199,6 +210,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         preserve: false,
         verify: Verify::Wire,
         digest_existing: false,
+        filters: Filters::default(),
         rules: Rules {
             in_the_way: InTheWay::Replace,
             modes: Modes { file: Some(0o640), directory: None, less_umask: false },

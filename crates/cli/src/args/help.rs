@@ -34,6 +34,7 @@ pub fn on(dialect: Dialect, topic: &OsStr) -> Result<String, UsageError> {
         (_, "zsh") => return Ok(completions::zsh()),
         (_, "fish") => return Ok(completions::fish()),
         (_, "demo") => return Ok(demo()),
+        (_, "filters") => return Ok(super::filters::HELP.to_owned()),
         (_, "status" | "clean" | "serve" | "verify" | "config" | "sweep" | "probe") => return Ok(command(text)),
         _ => {}
     }

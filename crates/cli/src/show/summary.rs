@@ -29,6 +29,9 @@ pub fn facts(summary: &Summary, verbose: bool) -> Vec<(&'static str, String)> {
     if summary.left_out > 0 {
         add("left out", format!("{}, on purpose", counted(summary.left_out, "entry", "entries")));
     }
+    if summary.filtered > 0 {
+        add("filtered", format!("{} left out by filters", counted(summary.filtered, "entry", "entries")));
+    }
     if summary.restarts > 0 {
         add("begun again", format!("{} after a lost connection", counted(summary.restarts.into(), "time", "times")));
     }

@@ -10,6 +10,7 @@ use haul_proto::wire::limits::ENTRY_WINDOW;
 use haul_proto::wire::message::{Need, SourceMessage};
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::request::Links;
+use haul_proto::wire::filters::Filters;
 use haul_proto::wire::rules::LeaveOut;
 use haul_proto::wire::storage::StorageRequest;
 use std::os::unix::ffi::OsStrExt;
@@ -50,6 +51,8 @@ fn source_of(operands: &[PathBuf], listed: list::Listed, links: Links) -> Source
         recursive: true,
         links,
         leave_out: LeaveOut::default(),
+        filters: Filters::default(),
+        tell_left_out: false,
         rate_bytes_per_s: 0,
         storage,
         compression,
