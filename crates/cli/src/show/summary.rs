@@ -229,6 +229,7 @@ pub mod tests {
             directories: 341,
             symlinks: 1,
             left_out: 0,
+            filtered: 0,
             bytes: 333_149_000_000,
             bytes_skipped: 0,
             elapsed: Duration::from_secs(284),
