@@ -17,6 +17,14 @@ pub const NEWER: Row = choosing("newer", Takes::One("WHEN"), "only files modifie
 pub const OLDER: Row = choosing("older", Takes::One("WHEN"), "only files modified before that");
 pub const EXPLAIN: Row = choosing("explain", Takes::One("PATH"), "copy nothing: say whether PATH would be taken, and\nwhich rule says so");
 
+/// It would be taken for the beginning of --filter-files.
+pub const FILTER: Row = {
+    let mut made = row("filter", None, Takes::Each("RULE"), Section::Unlisted, "rsync's rules");
+    made.of_one_job = true;
+    made.refusal = Some("rsync's rules are options here\n'- PATTERN' is --exclude PATTERN, '+ PATTERN' --include PATTERN, ': NAME' --filter-files NAME");
+    made
+};
+
 const fn choosing(id: &'static str, takes: Takes, help: &'static str) -> Row {
     let mut made = row(id, None, takes, Section::Choosing, help);
     made.of_one_job = true;
@@ -25,7 +33,7 @@ const fn choosing(id: &'static str, takes: Takes, help: &'static str) -> Row {
 
 /// `haul help filters`.
 pub const HELP: &str = "\
-Filters leave something out of a copy, of haul verify and of haul survey.
+Filters leave something out of a copy, and of haul verify.
 
     haul -r --exclude '*.o' --exclude /build/ src db1:/backup
     haul -r --include '*/' --include '*.c' --exclude '*' src db1:/backup

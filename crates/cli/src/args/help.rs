@@ -277,7 +277,7 @@ fn verify() -> String {
          Names what is missing, what is at the target alone, and what differs: files by\n\
          block. Times are not compared; FIFOs, sockets and devices are left out.\n\n",
     );
-    push_rows(&mut text, VERIFY.iter());
+    push_rows(&mut text, VERIFY.iter().filter(|row| row.section != Section::Unlisted));
     text.push_str(
         "\nExit status: 0 identical, 1 differences (or files that could not be read), each\n\
          named on standard error; 2 to 4 as of a copy.\n",
