@@ -67,7 +67,10 @@ fn each_option_leaves_out_what_it_says() {
     let but_c = ["a.o", "keep.o", "src/.rules", "src/b.o", "src/deep/build", "src/deep/c.tmp", "docs/large.pdf"];
     for (number, (options, left_out)) in [
         (&["--exclude", "*.o"][..], &objects[..]),
-        (&["--exclude", "/src/"], &["src/.rules", "src/b.c", "src/b.o", "src/deep/build", "src/deep/c.c", "src/deep/c.tmp"]),
+        (
+            &["--exclude", "/src/"],
+            &["src/.rules", "src/b.c", "src/b.o", "src/deep/build", "src/deep/c.c", "src/deep/c.tmp"],
+        ),
         (&["--exclude", "build/"], &["build/x.c"]),
         (&["--exclude", "src/**/*.c"], &["src/b.c", "src/deep/c.c"]),
         (&["--include", "keep.*", "--exclude", "*.o"], &["a.o", "src/b.o"]),
@@ -184,7 +187,10 @@ fn a_file_of_rules_that_cannot_be_used_leaves_its_directory_out_and_says_so() {
 #[test]
 fn filters_that_leave_nothing_are_told_of() {
     let sandbox = Sandbox::new();
-    copy(&sandbox, &["--exclude", "*"], sandbox.path("to")).run().ends(2).says(["leaves out everything", "--include before it"]);
+    copy(&sandbox, &["--exclude", "*"], sandbox.path("to"))
+        .run()
+        .ends(2)
+        .says(["leaves out everything", "--include before it"]);
     assert!(!sandbox.path("to").exists());
     let options = ["--include", "*/", "--include", "*.h", "--exclude", "*"];
     copy(&sandbox, &options, sandbox.path("to")).run().succeeds().says(["leave out every file", "--explain"]);
@@ -203,7 +209,8 @@ fn a_rule_is_explained_by_option_or_file_and_line() {
         ("tree/a.c", "tree/a.c is taken\n  no rule speaks of it\n"),
     ] {
         tree(&sandbox);
-        let options = ["--exclude-from", "rules", "--exclude", "/build/", "--filter-files", ".rules", "--max-size", "4k"];
+        let options =
+            ["--exclude-from", "rules", "--exclude", "/build/", "--filter-files", ".rules", "--max-size", "4k"];
         let run = sandbox.haul(["-r"]).args(options).args(["--explain", path, "tree", "to"]).run().succeeds();
         assert_eq!(run.stdout, said);
         assert!(!sandbox.path("to").exists());

@@ -21,20 +21,49 @@ struct Directory {
     directories: Vec<(&'static str, Directory)>,
 }
 
-const NAMES: [&str; 14] =
-    ["a", "b", "ab", "a.o", "b.o", ".a", "a b", "a ", "#a", "!a", "[a]", "a*", "a\\b", "build"];
+const NAMES: [&str; 14] = ["a", "b", "ab", "a.o", "b.o", ".a", "a b", "a ", "#a", "!a", "[a]", "a*", "a\\b", "build"];
 
 /// Parts that patterns are put together from; some of them make no sense.
 const PARTS: [&str; 31] = [
-    "a", "b", "ab", ".o", "*", "**", "/", "/", "?", "[ab]", "[!a]", "[^b]", "[a-z]", "[]a]", "[[:alpha:]]", "[[:nothing:]]",
-    "[a", "\\", "\\*", "\\ ", " ", "!", "#", "\\#", "\\!", "**/", "/**", "/**/", ".", "build", "a\\",
+    "a",
+    "b",
+    "ab",
+    ".o",
+    "*",
+    "**",
+    "/",
+    "/",
+    "?",
+    "[ab]",
+    "[!a]",
+    "[^b]",
+    "[a-z]",
+    "[]a]",
+    "[[:alpha:]]",
+    "[[:nothing:]]",
+    "[a",
+    "\\",
+    "\\*",
+    "\\ ",
+    " ",
+    "!",
+    "#",
+    "\\#",
+    "\\!",
+    "**/",
+    "/**",
+    "/**/",
+    ".",
+    "build",
+    "a\\",
 ];
 
 fn line() -> impl Strategy<Value = String> {
     let parts = prop::collection::vec(select(&PARTS[..]), 1..6);
     let starts = select(&["", "", "", "!", "/", "**/"][..]);
     let ends = select(&["", "", "", "/", " ", "\r"][..]);
-    (starts, parts, ends).prop_map(|(start, parts, end)| format!("{start}{}{end}", parts.concat()))
+    (starts, parts, ends)
+        .prop_map(|(start, parts, end)| format!("{start}{}{end}", parts.concat()))
         // git gives the matcher what follows the ordinary part, and so takes x**/y for x and then **/y.
         .prop_filter("git sees a ** that is none", |line| !is_misread_by_git(line))
 }
@@ -48,7 +77,8 @@ fn is_misread_by_git(line: &str) -> bool {
 fn directory() -> impl Strategy<Value = Directory> {
     let patterns = || prop::collection::vec(line(), 0..5).prop_map(|lines| lines.join("\n"));
     let files = || prop::collection::btree_set(select(&NAMES[..]), 0..6);
-    let leaf = (patterns(), files()).prop_map(|(patterns, files)| Directory { patterns, files, directories: Vec::new() });
+    let leaf =
+        (patterns(), files()).prop_map(|(patterns, files)| Directory { patterns, files, directories: Vec::new() });
     leaf.prop_recursive(3, 12, 3, move |inner| {
         let directories = prop::collection::btree_map(select(&NAMES[..]), inner, 0..3);
         (patterns(), files(), directories).prop_map(|(patterns, mut files, directories)| {
@@ -89,7 +119,8 @@ fn ignored_by_git(root: &Path, paths: &[(String, bool)]) -> BTreeSet<String> {
     // Nobody's configuration has a say.
     git.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1").env_remove("GIT_DIR").current_dir(root);
     git.args(["check-ignore", "--no-index", "--stdin", "-z"]);
-    let mut child = git.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("git is there (apt-get install git)");
+    let mut child =
+        git.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("git is there (apt-get install git)");
     let mut input = child.stdin.take().unwrap();
     let asked: Vec<u8> = paths.iter().flat_map(|(path, _)| format!("./{path}\0").into_bytes()).collect();
     let writer = std::thread::spawn(move || input.write_all(&asked));

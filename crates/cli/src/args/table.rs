@@ -477,7 +477,13 @@ pub const SWEEP: &[Row] = &[
     row("help", Some('h'), Takes::Nothing, Section::Showing, "this help"),
 ];
 
-pub(super) const fn row(id: &'static str, letter: Option<char>, takes: Takes, section: Section, help: &'static str) -> Row {
+pub(super) const fn row(
+    id: &'static str,
+    letter: Option<char>,
+    takes: Takes,
+    section: Section,
+    help: &'static str,
+) -> Row {
     Row {
         id,
         long: true,

@@ -28,11 +28,15 @@ pub fn asked(values: &Values, plan: &Plan) -> Option<anyhow::Result<Exit>> {
 /// The source that a path is below, and the path from there.
 fn found(job: &Job, path: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
     if *job.source_host() != Host::Local {
-        let what = format!("--explain looks at files of this machine, and the source is on {}", shown(job.source_host()));
-        return Err(UsageError::new(what).remedy("log in there, and say --explain with a copy to any other place").into());
+        let what =
+            format!("--explain looks at files of this machine, and the source is on {}", shown(job.source_host()));
+        return Err(UsageError::new(what)
+            .remedy("log in there, and say --explain with a copy to any other place")
+            .into());
     }
     let whole = |path: &Path| job.options.base.as_ref().map_or_else(|| path.to_owned(), |base| base.join(path));
-    let sources: Vec<_> = job.sources.iter().map(|source| whole(&source.path)).filter(|source| source.is_dir()).collect();
+    let sources: Vec<_> =
+        job.sources.iter().map(|source| whole(&source.path)).filter(|source| source.is_dir()).collect();
     let below = |source: &PathBuf| {
         let below = if source == Path::new(".") { path } else { path.strip_prefix(source).ok()? };
         Some((source.clone(), below.to_owned()))

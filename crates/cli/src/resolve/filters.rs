@@ -100,9 +100,8 @@ fn read(path: &OsStr) -> std::io::Result<Vec<u8>> {
 fn names(values: &Values) -> Result<Vec<Name>, UsageError> {
     let name = |text: &OsStr| {
         let why = "needs the name of a file, without a slash";
-        Name::new(text.as_bytes()).map_err(|_| {
-            bad("filter-files", text, why).remedy("one file of patterns for all is --exclude-from FILE")
-        })
+        Name::new(text.as_bytes())
+            .map_err(|_| bad("filter-files", text, why).remedy("one file of patterns for all is --exclude-from FILE"))
     };
     let names: Vec<_> = values.each("filter-files").into_iter().map(name).collect::<Result<_, _>>()?;
     match names.len() > FILTER_NAMES_MAX {
@@ -116,9 +115,11 @@ fn refuse_what_takes_nothing(values: &Values, filters: &Filters) -> Result<(), U
     let number = Matcher::new(filters).ok().and_then(|matcher| matcher.leaves_out_everything());
     match number.and_then(|number| typed_lists(values).nth(number)) {
         None => Ok(()),
-        Some(typed) => Err(bad(typed.id, typed.argument, "this leaves out everything, and nothing before it takes anything")
-            .remedy("of these options the first that matches decides: put --include before it")
-            .remedy("haul help filters")),
+        Some(typed) => {
+            Err(bad(typed.id, typed.argument, "this leaves out everything, and nothing before it takes anything")
+                .remedy("of these options the first that matches decides: put --include before it")
+                .remedy("haul help filters"))
+        }
     }
 }
 
@@ -160,7 +161,8 @@ fn numbers(text: &str, between: char, digits: [usize; 3]) -> Option<[i64; 3]> {
     let mut parts = text.split(between);
     let mut numbers = [0; 3];
     for (number, digits) in numbers.iter_mut().zip(digits) {
-        let part = parts.next().filter(|part| part.len() == digits && part.bytes().all(|byte| byte.is_ascii_digit()))?;
+        let part =
+            parts.next().filter(|part| part.len() == digits && part.bytes().all(|byte| byte.is_ascii_digit()))?;
         *number = part.parse().ok()?;
     }
     parts.next().is_none().then_some(numbers)
@@ -193,13 +195,19 @@ mod tests {
         let list = |text: &str, is_file, includes| (text.to_owned(), is_file, includes);
         assert_eq!(
             lists,
-            [list("x", false, false), list("*.c", false, true), list("*.o\n!a.o\n", true, false), list("y", false, false)]
+            [
+                list("x", false, false),
+                list("*.c", false, true),
+                list("*.o\n!a.o\n", true, false),
+                list("y", false, false)
+            ]
         );
     }
 
     #[test]
     fn limits_are_sizes_and_points_in_time() {
-        let limits = resolved(&["--min-size", "1k", "--max-size=2g", "--newer", "7d", "--older", "2000-03-01"]).unwrap().limits;
+        let limits =
+            resolved(&["--min-size", "1k", "--max-size=2g", "--newer", "7d", "--older", "2000-03-01"]).unwrap().limits;
         let expected = Limits {
             min_size: Some(1024),
             max_size: Some(2 << 30),

@@ -58,13 +58,15 @@ impl Filter {
         patterns: &[Patterns],
         open_rules: usize,
     ) -> io::Result<Arc<Scope>> {
-        let files = rules_of(patterns).map_err(|error| io::Error::other(format!("its filters cannot be used: {error}")))?;
+        let files =
+            rules_of(patterns).map_err(|error| io::Error::other(format!("its filters cannot be used: {error}")))?;
         let scope = match (above, dir.name()) {
             (Some(above), Some(name)) => Scope::below(Arc::clone(above), name.clone(), files),
             _ => Scope::operand(files),
         };
         if scope.own_rules() + open_rules > OPEN_RULES_MAX {
-            let text = format!("its filters cannot be used: with those above they are more than {OPEN_RULES_MAX} rules");
+            let text =
+                format!("its filters cannot be used: with those above they are more than {OPEN_RULES_MAX} rules");
             return Err(io::Error::other(text));
         }
         Ok(Arc::new(scope))
@@ -93,7 +95,8 @@ impl Filter {
     /// Whether what a look found is left out: what could not be told by its listing, and files by their limits.
     pub(super) fn leaves_out(&self, scope: &Scope, name: &Name, look: &Look) -> bool {
         let is_directory = look.kind == FileType::Directory;
-        let is_over = || look.kind == FileType::RegularFile && self.matcher.limit(look.size, look.meta.modified).is_some();
+        let is_over =
+            || look.kind == FileType::RegularFile && self.matcher.limit(look.size, look.meta.modified).is_some();
         self.matcher.leaves_out(scope, name.as_bytes(), is_directory) || is_over()
     }
 }

@@ -124,7 +124,10 @@ fn a_directory_whose_patterns_cannot_be_used_is_not_walked() {
         make(&temp.path().join("src/.f"));
         let found = walked(&root, OPTIONS, &files());
         assert!(found.contains(&"?".to_owned()), "{found:?}");
-        assert!(found.iter().any(|line| line.starts_with("!src its filters cannot") && line.contains(why)), "{found:?}");
+        assert!(
+            found.iter().any(|line| line.starts_with("!src its filters cannot") && line.contains(why)),
+            "{found:?}"
+        );
         assert!(!found.iter().any(|line| line.contains("b.c")), "{found:?}");
     }
 }
@@ -133,7 +136,8 @@ fn a_directory_whose_patterns_cannot_be_used_is_not_walked() {
 fn many_names_in_one_directory_are_all_judged() {
     let temp = tempfile::tempdir().unwrap();
     let root = Dir::open_root(temp.path()).unwrap();
-    (0..2000).for_each(|number| write_file(&root, format!("{number}.{}", if number % 2 == 0 { "o" } else { "c" }), b""));
+    (0..2000)
+        .for_each(|number| write_file(&root, format!("{number}.{}", if number % 2 == 0 { "o" } else { "c" }), b""));
     let found = walked(&root, OPTIONS, &excluding(&["*.o"]));
     let count = |sign| found.iter().filter(|line| line.starts_with(sign)).count();
     assert_eq!((found.len(), count('+'), count('-')), (2000, 1000, 1000));

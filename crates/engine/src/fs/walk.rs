@@ -350,7 +350,9 @@ impl<'a> Walker<'a> {
     /// Names that are held: what bounds a walk's memory.
     #[cfg(test)]
     pub(super) fn names_held(&self) -> usize {
-        self.filtered.len() + self.piece.names_held() + self.levels.iter().map(|level| level.waiting.len()).sum::<usize>()
+        self.filtered.len()
+            + self.piece.names_held()
+            + self.levels.iter().map(|level| level.waiting.len()).sum::<usize>()
     }
 }
 

@@ -289,8 +289,8 @@ impl Offers<'_> {
 
     /// What is in a directory that the target refused is not offered: it was told of the directory, and that is enough.
     fn is_skipped(&mut self, found: &Found) -> bool {
-        let refused =
-            self.skipping > 0 || self.open.last().is_some_and(|parent| self.source.lock().machine.is_refused(parent.id));
+        let refused = self.skipping > 0
+            || self.open.last().is_some_and(|parent| self.source.lock().machine.is_refused(parent.id));
         match found {
             Found::EnterDir { .. } => self.skipping += usize::from(refused),
             Found::LeaveDir { .. } if self.skipping > 0 => self.skipping -= 1,

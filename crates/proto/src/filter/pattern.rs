@@ -73,7 +73,9 @@ impl Pattern {
         match self {
             Self::Nothing | Self::Exactly(_) => false,
             Self::EndsWith(bytes) => bytes.is_empty(),
-            Self::Tokens(tokens) => tokens.iter().all(|token| matches!(token, Token::Run | Token::Rest | Token::Directories)),
+            Self::Tokens(tokens) => {
+                tokens.iter().all(|token| matches!(token, Token::Run | Token::Rest | Token::Directories))
+            }
         }
     }
 }
@@ -247,7 +249,16 @@ mod tests {
 
     #[test]
     fn what_matches_everything_is_known() {
-        for (pattern, is_all) in [("*", true), ("**", true), ("**/*", true), ("***", true), ("*a", false), ("?*", false), ("[", false), ("", false)] {
+        for (pattern, is_all) in [
+            ("*", true),
+            ("**", true),
+            ("**/*", true),
+            ("***", true),
+            ("*a", false),
+            ("?*", false),
+            ("[", false),
+            ("", false),
+        ] {
             assert_eq!(Pattern::new(pattern.as_bytes()).matches_everything(), is_all, "{pattern}");
         }
     }

@@ -36,7 +36,11 @@ pub struct TooLong {
 impl Rules {
     /// Those of a list.
     pub fn of(list: &List) -> Result<Self, TooLong> {
-        if list.is_file { Self::of_file(&list.text, list.includes) } else { Self::of_pattern(&list.text, list.includes) }
+        if list.is_file {
+            Self::of_file(&list.text, list.includes)
+        } else {
+            Self::of_pattern(&list.text, list.includes)
+        }
     }
 
     /// Those of a file, of which lines with `!` say the contrary of the others.

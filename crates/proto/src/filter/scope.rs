@@ -3,8 +3,8 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use super::rules::{Rule, Rules};
 use super::By;
+use super::rules::{Rule, Rules};
 use crate::path::Name;
 
 /// A directory that a walk is in, and those above it up to the operand.

@@ -142,7 +142,9 @@ mod tests {
     #[test]
     fn what_is_too_much_is_a_fault() {
         let long = vec![b'a'; PATTERN_MAX + 1];
-        for bad in [list(&long, false), list(&[b"a\n", &*long].concat(), true), list(&vec![b'\n'; FILTER_FILE_MAX + 1], true)] {
+        for bad in
+            [list(&long, false), list(&[b"a\n", &*long].concat(), true), list(&vec![b'\n'; FILTER_FILE_MAX + 1], true)]
+        {
             assert!(Filters::decode(&mut Reader::new(&encoded(&bad))).is_err());
         }
         assert!(Filters::decode(&mut Reader::new(&encoded(&list(&long[1..], false)))).is_ok());

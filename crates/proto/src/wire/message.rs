@@ -5,14 +5,14 @@
 use super::fault::ProtocolFault;
 use super::frame::{decode_stamp, encode_stamp};
 use super::limits::{
-    DIRECTORY_FILTER_MAX, ENTRY_WINDOW, FILTER_NAMES_MAX, FRAME_RUNS_MAX, HELD_VALUES_MAX, LEFT_OUT_NAMES_MAX, OFFER_ENTRIES_MAX, PACK_FILES_MAX, STREAMS_MAX, SYMLINK_MAX,
-    TEXT_MAX,
+    DIRECTORY_FILTER_MAX, ENTRY_WINDOW, FILTER_NAMES_MAX, FRAME_RUNS_MAX, HELD_VALUES_MAX, LEFT_OUT_NAMES_MAX,
+    OFFER_ENTRIES_MAX, PACK_FILES_MAX, STREAMS_MAX, SYMLINK_MAX, TEXT_MAX,
 };
+use super::rules::{decode_names, encode_names};
 use crate::codec::{Decoded, Reader, Writer};
 use crate::ids::{EntryId, JobNumber, PathId, StreamId};
 use crate::integrity::Digest;
 use crate::manifest::{Entry, Kind, Meta, Place, Stamp, Version};
-use super::rules::{decode_names, encode_names};
 use crate::path::{MAX_NAME, Name};
 use std::ops::Range;
 
