@@ -98,7 +98,7 @@ fn source_messages() -> Vec<SourceMessage> {
         SourceMessage::Streams { count: 64, path: PathId(1) },
         SourceMessage::Ask { streams: vec![StreamId(3)], entries: vec![(EntryId(6), 2), (EntryId(9), 1)] },
         SourceMessage::Passed { before: 512 },
-        SourceMessage::LeftOut { entry: EntryId(0), names: vec![name("x.o")] },
+        SourceMessage::LeftOut { entry: EntryId(0), names: Name::new(b"x.o").into_iter().collect() },
         SourceMessage::Patterns { entry: EntryId(0), file: 0, text: b"*.o\n!a.o\n".to_vec() },
     ]
 }
@@ -160,7 +160,7 @@ fn filters() -> Filters {
     let list = |text: &[u8], is_file| List { text: text.into(), is_file, includes: !is_file };
     let lists = vec![list(b"*.[ch]", false), list(b"# all\n*\n!**/a\\ /\n", true)];
     let limits = Limits { min_size: Some(1), older_s: Some(-1), ..Limits::default() };
-    Filters { lists, files: vec![name(".f")], limits }
+    Filters { lists, files: Name::new(b".f").into_iter().collect(), limits }
 }
 
 fn rules() -> Rules {
