@@ -17,6 +17,7 @@ use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::checksum::{Against, Checksum};
 use haul_proto::wire::compressed::{Codec, Compressed, encode_trailer};
 use haul_proto::wire::feature::Features;
+use haul_proto::wire::filters::{Filters, Limits, List};
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer};
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
 use haul_proto::wire::link::{Channel, encode_header};
@@ -98,6 +99,8 @@ fn source_messages() -> Vec<SourceMessage> {
         SourceMessage::Streams { count: 64, path: PathId(1) },
         SourceMessage::Ask { streams: vec![StreamId(3)], entries: vec![(EntryId(6), 2), (EntryId(9), 1)] },
         SourceMessage::Passed { before: 512 },
+        SourceMessage::LeftOut { entry: EntryId(0), names: Name::new(b"x.o").into_iter().collect() },
+        SourceMessage::Patterns { entry: EntryId(0), file: 0, text: b"*.o\n!a.o\n".to_vec() },
     ]
 }
 
@@ -154,6 +157,13 @@ fn listed_places() -> Vec<listed::Place> {
     vec![place(&["a", "b"], "c"), place(&[], "")]
 }
 
+fn filters() -> Filters {
+    let list = |text: &[u8], is_file| List { text: text.into(), is_file, includes: !is_file };
+    let lists = vec![list(b"*.[ch]", false), list(b"# all\n*\n!**/a\\ /\n", true)];
+    let limits = Limits { min_size: Some(1), older_s: Some(-1), ..Limits::default() };
+    Filters { lists, files: Name::new(b".f").into_iter().collect(), limits }
+}
+
 fn rules() -> Rules {
     let modes = Modes { file: Some(0o640), directory: None, less_umask: true };
     let below = vec![Name::new(b"a").into_iter().collect(), Vec::new()];
@@ -169,6 +179,8 @@ fn controller_messages() -> Vec<ControllerMessage> {
             recursive: true,
             links: Links::Follow,
             leave_out: LeaveOut { unreadable: true, empty_directories: true },
+            filters: filters(),
+            tell_left_out: true,
             rate_bytes_per_s: 1 << 20,
             storage: StorageRequest::default(),
             compression: Policy::Always(Method::Zstd(19)),
@@ -188,6 +200,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             preserve: false,
             verify: Verify::Disk,
             digest_existing: false,
+            filters: filters(),
             rules: rules(),
             storage: StorageRequest::default(),
             resume: true,

@@ -297,6 +297,8 @@ pub struct Summary {
     pub symlinks: u64,
     /// Entries left out on purpose.
     pub left_out: u64,
+    /// Entries left out by filters, directories with all that is in them as one.
+    pub filtered: u64,
     /// Bytes written in this run.
     pub bytes: u64,
     /// Bytes of files that were there already.

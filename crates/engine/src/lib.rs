@@ -14,6 +14,7 @@ pub mod copy;
 mod crossing;
 pub mod error;
 pub mod event;
+pub mod explain;
 pub mod fs;
 mod lanes;
 mod lifeline;

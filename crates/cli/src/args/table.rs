@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use super::filters;
+
 /// An option.
 #[derive(Clone)]
 pub struct Row {
@@ -81,6 +83,8 @@ pub enum Takes {
 pub enum Section {
     /// What is copied and what becomes of what exists.
     Copying,
+    /// What of it is left out.
+    Choosing,
     /// How bytes travel.
     Moving,
     /// How the other host is reached.
@@ -97,8 +101,9 @@ pub enum Section {
 
 impl Section {
     /// Those that are listed, with their headings.
-    pub const LISTED: [(Self, &'static str); 6] = [
+    pub const LISTED: [(Self, &'static str); 7] = [
         (Self::Copying, "Copying"),
+        (Self::Choosing, "Leaving out"),
         (Self::Moving, "Moving data"),
         (Self::Reaching, "Reaching the other host"),
         (Self::Verifying, "Proving"),
@@ -151,6 +156,17 @@ pub const COPY: &[Row] = &[
     row("symlinks", Some('@'), Takes::One("MODE"), Section::Copying, "links in directories: keep (default), follow, ignore").bbcp(2),
     row("readable", Some('+'), Takes::Nothing, Section::Copying, "leave out what cannot be read in directories").bbcp(3),
     row("no-empty-dirs", Some('^'), Takes::Nothing, Section::Copying, "leave out directories with nothing in them").bbcp_letter(),
+    filters::INCLUDE,
+    filters::EXCLUDE,
+    filters::INCLUDE_FROM,
+    filters::EXCLUDE_FROM,
+    filters::FILTER_FILES,
+    filters::FILTER,
+    filters::MIN_SIZE,
+    filters::MAX_SIZE,
+    filters::NEWER,
+    filters::OLDER,
+    filters::EXPLAIN,
     row("order", Some('o'), Takes::Nothing, Section::Copying, "write in ascending order: one stream, through the\npage cache").bbcp(1),
     row("pipe", Some('N'), Takes::One("ENDS"), Section::Copying, "the source (i), the target (o) or both (io) are\nprograms, for the host's shell, or FIFOs").bbcp(4).of_one_job(),
     row("realtime", Some('R'), Takes::Time { name: "TIME", absent: "10s" }, Section::Copying, "follow a file that grows, until it has not grown for\nTIME (default: 10s)").bbcp(4).of_one_job(),
@@ -249,6 +265,17 @@ pub const VERIFY: &[Row] = &[
         Section::Copying,
         "links in directories: keep (default), follow, ignore",
     ),
+    filters::INCLUDE,
+    filters::EXCLUDE,
+    filters::INCLUDE_FROM,
+    filters::EXCLUDE_FROM,
+    filters::FILTER_FILES,
+    filters::FILTER,
+    filters::MIN_SIZE,
+    filters::MAX_SIZE,
+    filters::NEWER,
+    filters::OLDER,
+    filters::EXPLAIN,
     row(
         "streams",
         Some('s'),
@@ -451,7 +478,13 @@ pub const SWEEP: &[Row] = &[
     row("help", Some('h'), Takes::Nothing, Section::Showing, "this help"),
 ];
 
-const fn row(id: &'static str, letter: Option<char>, takes: Takes, section: Section, help: &'static str) -> Row {
+pub(super) const fn row(
+    id: &'static str,
+    letter: Option<char>,
+    takes: Takes,
+    section: Section,
+    help: &'static str,
+) -> Row {
     Row {
         id,
         long: true,

@@ -14,6 +14,7 @@ use haul_engine::spec::{Against, Algorithm, Checksum, Job, Options, Piped};
 use haul_engine::steering::Steering;
 use haul_proto::path::escape;
 
+use super::explain;
 use crate::args::UsageError;
 use crate::args::values::Values;
 use crate::checksums::Checksums;
@@ -28,7 +29,8 @@ use crate::terminal;
 
 /// Copies `operands`, the last of which is the target.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
-    carry_out(plan(values, operands, terminal::stderr_is_terminal())?)
+    let plan = plan(values, operands, terminal::stderr_is_terminal())?;
+    explain::asked(values, &plan).unwrap_or_else(|| carry_out(plan))
 }
 
 /// The same for a job that is planned.

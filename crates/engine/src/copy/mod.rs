@@ -228,6 +228,8 @@ impl Copy<'_> {
             recursive: self.job.options.recursive,
             links: links(self.job.options.symlinks),
             leave_out: self.job.options.leave_out,
+            filters: self.job.options.filters.clone(),
+            tell_left_out: self.job.options.compare,
             storage: StorageRequest {
                 direct: self.job.options.direct_source,
                 cache: self.job.options.cache,
@@ -269,6 +271,7 @@ impl Copy<'_> {
             preserve: options.preserve,
             verify: options.verify,
             digest_existing: options.digest_existing,
+            filters: options.filters.clone(),
             rules: Rules {
                 in_the_way: self.rule_for_what_exists(),
                 modes: options.modes,
@@ -577,6 +580,7 @@ impl Copy<'_> {
             directories: all.directories,
             symlinks: all.symlinks,
             left_out: self.left_out,
+            filtered: all.filtered,
             bytes: all.bytes_written,
             bytes_skipped: all.bytes_skipped,
             elapsed: begun.elapsed(),

@@ -56,6 +56,9 @@ impl Terms {
             recursive: _,
             links,
             leave_out: _,
+            // Names and patterns: files with them are read below an operand, as the others are.
+            filters: _,
+            tell_left_out: _,
             rate_bytes_per_s,
             storage: _,
             compression: _,
@@ -90,6 +93,7 @@ impl Terms {
             again: _,
             own_tree: _,
             make_directory: _,
+            filters: _,
             rules: Rules { in_the_way: _, modes, check_space: _, below: _ },
             preserve,
             verify: _,

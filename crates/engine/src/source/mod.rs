@@ -6,6 +6,7 @@
 mod feed;
 mod flow;
 mod item;
+mod left_out;
 mod listed;
 mod offer;
 mod operand;
@@ -40,7 +41,7 @@ use self::item::{Item, Trouble};
 use self::listed::Listed;
 use self::operand::Root;
 use crate::cancel::Cancel;
-use crate::fs::{Identity, Look};
+use crate::fs::{Filter, Identity, Look};
 use crate::os::confine::Bounds;
 use crate::pace::Pace;
 use crate::report::Reporter;
@@ -65,6 +66,8 @@ pub struct Source {
     /// Where the data lands, if that is on this host: never walked into.
     landing: OnceLock<Identity>,
     state: Mutex<State>,
+    /// What the walk leaves out.
+    filter: Option<Filter>,
     /// Ends the walk.
     walking: Cancel,
     /// How files are read.
@@ -131,7 +134,9 @@ impl Source {
         let walking = Cancel::new();
         let listed = (request.listed != list::Listed::No).then(Listed::new);
         let landing = OnceLock::new();
-        Self { request, roots, listed, landing, state, walking, policy, work, window, outbox, pace, reporter }
+        // The request was decoded, and so its patterns have no line that is too long.
+        let filter = Filter::new(&request.filters).unwrap_or_else(|error| panic!("{error}"));
+        Self { request, filter, roots, listed, landing, state, walking, policy, work, window, outbox, pace, reporter }
     }
 
     /// The operands as the target needs to know them.
@@ -216,8 +221,9 @@ impl Source {
             let messages: Vec<_> = std::iter::from_fn(|| state.machine.poll_message()).collect();
             if !messages.is_empty() {
                 drop(state);
-                // The last message may have been what finishing waited for.
+                // The last message may have been what finishing waited for, and there is room for others.
                 self.work.notify_all();
+                self.window.notify_all();
                 return Some(messages.iter().map(|message| message.encode(self.request.settings.number)).collect());
             }
             if state.is_over() {

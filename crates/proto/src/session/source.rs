@@ -13,6 +13,7 @@ use super::summing::Summing;
 use crate::ids::{EntryId, PathId};
 use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::manifest::{Entry, Kind, Place, Stamp};
+use crate::path::Name;
 use crate::plan::{Piece, Plan, Work};
 use crate::ranges::RangeSet;
 use crate::wire::fault::ProtocolFault;
@@ -208,6 +209,23 @@ impl<H> Source<H> {
                 self.settle(entry);
             }
         }
+    }
+
+    /// These names in a directory that has not ended are not offered.
+    pub fn leave_out(&mut self, entry: EntryId, names: Vec<Name>) {
+        self.flush_offers();
+        self.outbox.push_back(SourceMessage::LeftOut { entry, names });
+    }
+
+    /// A file with patterns lies in a directory in which nothing was offered yet.
+    pub fn tell_patterns(&mut self, entry: EntryId, file: u8, text: Vec<u8>) {
+        self.flush_offers();
+        self.outbox.push_back(SourceMessage::Patterns { entry, file, text });
+    }
+
+    /// Messages for the target that were not taken.
+    pub fn messages_waiting(&self) -> usize {
+        self.outbox.len()
     }
 
     /// Of the listed operands before this number, nothing more will be offered.

@@ -7,6 +7,7 @@ pub mod counters;
 pub mod difference;
 pub mod fault;
 pub mod feature;
+pub mod filters;
 pub mod frame;
 pub mod handshake;
 pub mod limits;

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use super::address;
 use super::checksum::Checksum;
 use super::fault::ProtocolFault;
+use super::filters::Filters;
 use super::handshake::Suite;
 use super::limits::{CONGESTION_MAX, EXPECTED_PIECE_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX};
 use super::listed::{Listed, ListedKinds, Paths, Places};
@@ -128,6 +129,10 @@ pub struct SourceRequest {
     pub links: Links,
     /// What the walk leaves out.
     pub leave_out: LeaveOut,
+    /// What else it leaves out, by patterns and limits.
+    pub filters: Filters,
+    /// Whether the target is told the names of what is left out, and the patterns that are found.
+    pub tell_left_out: bool,
     /// What all streams together may carry, in bytes of records a second; 0 for no limit.
     pub rate_bytes_per_s: u64,
     /// How files are read.
@@ -174,6 +179,8 @@ pub struct TargetRequest {
     pub make_directory: bool,
     /// How it treats what it finds, and what it makes.
     pub rules: Rules,
+    /// What the source leaves out: where what only the target has is looked at, that is left alone.
+    pub filters: Filters,
     /// Keep modes, owners and groups.
     pub preserve: bool,
     /// What is proven beyond what has travelled.
@@ -241,6 +248,8 @@ impl ControllerMessage {
                 request.listed.encode(&mut out);
                 out.bool(request.recursive).u8(request.links.number());
                 request.leave_out.encode(&mut out);
+                request.filters.encode(&mut out);
+                out.bool(request.tell_left_out);
                 out.u64(request.rate_bytes_per_s);
                 request.storage.encode(&mut out);
                 request.compression.encode(&mut out);
@@ -326,6 +335,8 @@ fn decode_source(reader: &mut Reader<'_>) -> Decoded<SourceRequest> {
         recursive: reader.bool()?,
         links: Links::from_number(reader.u8()?)?,
         leave_out: LeaveOut::decode(reader)?,
+        filters: Filters::decode(reader)?,
+        tell_left_out: reader.bool()?,
         rate_bytes_per_s: reader.u64()?,
         storage: StorageRequest::decode(reader)?,
         compression: Policy::decode(reader)?,
@@ -364,6 +375,7 @@ impl TargetRequest {
         self.verify.encode(out);
         out.bool(self.digest_existing);
         self.rules.encode(out);
+        self.filters.encode(out);
         self.storage.encode(out);
         out.bool(self.resume).bool(self.keep_partial).bytes(&self.journal_dir);
         self.fsync.encode(out);
@@ -393,6 +405,7 @@ impl TargetRequest {
             verify: Verify::decode(reader)?,
             digest_existing: reader.bool()?,
             rules: Rules::decode(reader)?,
+            filters: Filters::decode(reader)?,
             storage: StorageRequest::decode(reader)?,
             resume: reader.bool()?,
             keep_partial: reader.bool()?,
@@ -529,6 +542,8 @@ mod tests {
                 recursive: true,
                 links: Links::Ignore,
                 leave_out: LeaveOut { unreadable: true, empty_directories: false },
+                filters: Filters { files: operand.name.iter().cloned().collect(), ..Filters::default() },
+                tell_left_out: true,
                 storage: StorageRequest::default(),
                 rate_bytes_per_s: u64::MAX,
                 compression: Policy::Auto,
@@ -549,6 +564,7 @@ mod tests {
                 verify: Verify::Memory,
                 digest_existing: false,
                 rules: Rules::default(),
+                filters: Filters::default(),
                 storage: StorageRequest::default(),
                 resume: true,
                 keep_partial: false,
