@@ -679,8 +679,8 @@ mod tests {
 
               force omit dirbase infiles null include exclude include-from exclude-from
               filter-files min-size max-size newer older explain pipe realtime config
-              rsh checksums checksum-alg expect checksum vverbose debug tui report version
-              license help
+              rsh checksums checksum-alg expect checksum vverbose debug tui report
+              version license help
             "#);
     }
 
