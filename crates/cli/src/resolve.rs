@@ -3,6 +3,7 @@
 //! Everything that the engine and the display need is decided here, once.
 //! Nothing is looked up on disk or on the network, but the first line of a list: it says which host is meant.
 
+mod delta;
 mod details;
 mod digests;
 mod probe;
@@ -217,6 +218,7 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, U
         target_under_way,
         cache: cache(values)?,
         fsync: fsync(values)?,
+        delta: delta::rules(values)?,
         cipher: cipher(values)?,
         compression: compression(values)?,
         frame_bytes: frame(values)?.or(buffer_size(values)?),

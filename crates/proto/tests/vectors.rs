@@ -9,6 +9,7 @@ use haul_proto::checksum::Algorithm;
 use haul_proto::codec::Writer;
 use haul_proto::compression::Policy;
 use haul_proto::cpus::Cpus;
+use haul_proto::delta::rolling::Sum;
 use haul_proto::expected::Expected;
 use haul_proto::ids::{EntryId, JobId, JobNumber, PathId, StreamId};
 use haul_proto::integrity::{FrameLen, FrameTree, frame_crc};
@@ -18,8 +19,9 @@ use haul_proto::path::Name;
 use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::checksum::{Against, Checksum};
 use haul_proto::wire::compressed::{Codec, Compressed, decode_trailer, encode_trailer};
+use haul_proto::wire::delta::{Delta, DeltaRules};
 use haul_proto::wire::feature::Features;
-use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer};
+use haul_proto::wire::frame::{DataFrame, DeltaFrame, PackFrame, PackedFile, Prefix, Trailer};
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
 use haul_proto::wire::limits;
 use haul_proto::wire::link::{BEAT, Channel, encode_header};
@@ -110,7 +112,8 @@ fn source_messages() -> Vec<(&'static str, SourceMessage)> {
 
 fn target_messages() -> Vec<(&'static str, TargetMessage)> {
     let needs = vec![Need::All, Need::All, Need::Nothing];
-    let others = vec![Need::InOrder, Need::Refused, Need::Refused];
+    let others = vec![Need::InOrder, Need::Refused, Need::Refused, Need::Delta];
+    let sums = vec![Sum { weak: 0x0102_0304, strong: 0x0506_0708_090a_0b0c }];
     vec![
         ("Needs", TargetMessage::Needs { first: EntryId(0), needs }),
         ("Needs, from 300", TargetMessage::Needs { first: EntryId(300), needs: others }),
@@ -118,6 +121,8 @@ fn target_messages() -> Vec<(&'static str, TargetMessage)> {
         ("TargetFailed", TargetMessage::TargetFailed { entry: EntryId(300) }),
         ("Lacks", TargetMessage::Lacks { entry: EntryId(300), frames: vec![1..2, 7..300] }),
         ("Holds", TargetMessage::Holds { entry: EntryId(300), first: 2, values: vec![[0xd1; 32]], compare: true }),
+        ("Marks", TargetMessage::Marks { entry: EntryId(300), first: 2, marks: vec![0, 0x0102_0304_0506_0708] }),
+        ("Sums", TargetMessage::Sums { entry: EntryId(300), size: 1 << 30, block: 65_536, first: 7, sums }),
         ("ResendPacked", TargetMessage::ResendPacked { entries: vec![EntryId(1), EntryId(300)] }),
         ("Missing", TargetMessage::Missing { entry: EntryId(300), frames: vec![0..1, 5..10] }),
         ("Answered", TargetMessage::Answered),
@@ -210,6 +215,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         keep_partial: true,
         journal_dir: b"/var/j".to_vec(),
         fsync: Fsync::Full,
+        delta: DeltaRules { delta: Delta::Auto, in_place: true },
         pipe: Pipe::No,
         compare: None,
     };
@@ -315,11 +321,13 @@ fn the_link() {
 fn trailers() -> Vec<(&'static str, usize, Trailer)> {
     let data =
         DataFrame { job: JOB, entry: EntryId(300), offset: 512 << 10, crc: 0x0102_0304_0506_0708, value: [0xd2; 32] };
+    let delta = DeltaFrame { job: JOB, entry: EntryId(300), offset: 512 << 10, plain: 512 << 10, value: [0xd2; 32] };
     let packed = |entry, len, fill| PackedFile { entry: EntryId(entry), len, modified: NOON, digest: [fill; 32] };
     let files = vec![packed(1, 3, 0xd3), packed(300, 0, 0xd4)];
     vec![
         ("Finished", 0, Trailer::Finished),
         ("Data", 512 << 10, Trailer::Data(data)),
+        ("Delta", 7, Trailer::Delta(delta)),
         ("Pack", 3, Trailer::Pack(PackFrame { job: JOB, crc: 0x0102_0304_0506_0708, files })),
         ("End", 0, Trailer::End { records: 12 }),
     ]

@@ -244,6 +244,7 @@ fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng
         keep_partial: rng.chance(500),
         journal_dir: Vec::new(),
         fsync: Fsync::Full,
+        delta: DeltaRules { delta: Delta::Auto, in_place: false },
         pipe: Pipe::No,
         compare: None,
     }

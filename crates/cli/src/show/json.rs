@@ -7,6 +7,7 @@ use haul_engine::error::Outcome;
 use haul_engine::event::{
     Comparison, Compression, Event, Observer, Path, Progress, ReadBack, Sandbox, SlowFile, Summary, Way,
 };
+use haul_engine::spec::DeltaFigures;
 use haul_proto::path::disturbs;
 use haul_proto::wire::report::PathFigures;
 use serde_json::{Map, Value, json};
@@ -176,6 +177,7 @@ fn summary_line(summary: &Summary, status: u8) -> Line {
         .with("slowest", summary.slowest.iter().map(slow_file).collect::<Vec<_>>())
         .with("cloned_bytes", summary.cloned_bytes)
         .with("durable", summary.durable)
+        .with("delta", summary.delta.as_ref().map(delta))
         .with("read_back", summary.read_back.as_ref().map(read_back))
         .with("source_sandbox", summary.source_sandbox.as_ref().map(sandbox))
         .with("target_sandbox", summary.target_sandbox.as_ref().map(sandbox))
@@ -232,6 +234,18 @@ fn path(Path { from, to, interface, mbit_per_s }: &Path) -> Value {
 
 fn compression(Compression { method, ratio }: &Compression) -> Value {
     json!({"codec": method.codec().name(), "level": method.level(), "ratio": ratio})
+}
+
+fn delta(delta: &DeltaFigures) -> Value {
+    let DeltaFigures { files, bytes, old_bytes, told_bytes, carried_bytes } = delta;
+    json!({
+        "files": files,
+        "bytes": bytes,
+        "old_bytes": old_bytes,
+        "told_bytes": told_bytes,
+        "carried_bytes": carried_bytes,
+        "speedup": delta.speedup(),
+    })
 }
 
 fn read_back(ReadBack { disk_bytes, cache_bytes, memory_bytes }: &ReadBack) -> Value {

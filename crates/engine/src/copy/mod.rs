@@ -48,7 +48,7 @@ use crate::cancel::Cancel;
 use crate::error::{Error, GO_ON, Outcome};
 use crate::event::{Advised, Comparison, Compression, Event, Observer, Progress, Summary, Way};
 use crate::shown::own_name;
-use crate::spec::{Against, Checksum, Fsync, Job, Location, Piped, Program, Verify};
+use crate::spec::{Against, Checksum, DeltaFigures, DeltaRules, Fsync, Job, Location, Piped, Program, Verify};
 
 pub use self::repeat::run;
 
@@ -101,6 +101,7 @@ fn attempt(
         ends: [Counters::default(); 2],
         loads: Loads::default(),
         slowest: Vec::new(),
+        delta: None,
         watch: Watch::default(),
         finals: HashMap::new(),
         sandboxes: [None, None],
@@ -170,6 +171,7 @@ struct Copy<'a> {
     loads: Loads,
     /// The files that took longest, as the target says.
     slowest: Vec<SlowFile>,
+    delta: Option<DeltaFigures>,
     watch: Watch,
     /// The last words of those that have finished.
     finals: HashMap<Role, Final>,
@@ -277,6 +279,7 @@ impl Copy<'_> {
                 (Fsync::None, Verify::Disk) => Fsync::Data,
                 (fsync, _) => fsync,
             },
+            delta: if options.compare { DeltaRules::default() } else { options.delta },
             pipe: pipe(options.target_pipe.as_ref()),
             compare: options.compare.then(|| links(options.symlinks)),
         };
@@ -445,6 +448,7 @@ impl Copy<'_> {
             }
             WorkerMessage::Streams(streams) => self.loads.streams[role.index()] = streams,
             WorkerMessage::Slowest(files) => self.slowest = files,
+            WorkerMessage::Delta(figures) => self.delta = Some(figures),
             WorkerMessage::Finished(last) => self.finished(role, *last)?,
             WorkerMessage::Confined(sandbox) => {
                 if self.workers.is_one() {
@@ -554,6 +558,7 @@ impl Copy<'_> {
             loads: self.loads.latest,
             streams_at: self.loads.streams.clone(),
             slowest: self.slowest.clone(),
+            delta: self.delta,
             path: source.path,
             rate_limit_bytes_per_s: self.limit.bytes_per_s(),
             frames_resent: all.frames_resent,

@@ -1,4 +1,5 @@
 use super::*;
+
 use haul_proto::checksum::Algorithm;
 use haul_proto::cpus::Cpus;
 use haul_proto::ids::{JobId, JobNumber};
@@ -77,6 +78,7 @@ fn target() -> TargetRequest {
         keep_partial: true,
         journal_dir: Vec::new(),
         fsync: Fsync::Full,
+        delta: DeltaRules::default(),
         pipe: Pipe::No,
         compare: None,
     }

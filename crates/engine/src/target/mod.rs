@@ -6,6 +6,7 @@
 //! are read instead ([`reread`]).
 
 mod again;
+mod basis;
 mod below;
 mod checkpoint;
 mod compare;
@@ -13,9 +14,11 @@ mod deliver;
 mod durable;
 mod examine;
 pub(crate) mod file;
+mod in_place;
 pub(crate) mod journal;
 mod landing;
 mod listed;
+mod made;
 mod memory;
 mod modes;
 mod names;
@@ -30,6 +33,7 @@ mod reread;
 pub(crate) mod rivals;
 mod settle;
 mod share;
+mod sign;
 mod sink;
 mod sum;
 pub(crate) mod temporary;
@@ -71,6 +75,7 @@ use self::queue::Settling;
 use self::quota::Quota;
 use self::rivals::Rivals;
 use self::share::Sharing;
+use self::sign::Signing;
 use self::temporary::Unfinished;
 use self::waiting::Waiting;
 use crate::fs::{Dir, Look, describe, mode_without_preserve};
@@ -101,6 +106,10 @@ pub struct Target {
     claims: Claims,
     /// Files that are to be compared.
     rereads: Waiting<Piece<Item>>,
+    /// Old files that are to be told of.
+    signings: Waiting<Signing>,
+    /// There may be room for what is told of them.
+    old_files_room: Signal,
     /// The names that are remembered for that.
     names_kept: Kept,
     /// The source is in this process.
@@ -225,6 +234,8 @@ impl Target {
             journals,
             claims: Claims::default(),
             rereads: Waiting::default(),
+            signings: Waiting::default(),
+            old_files_room: Signal::default(),
             names_kept: Kept::default(),
             is_both_ends: AtomicBool::new(false),
             policy: Policy::new(storage),
@@ -309,6 +320,8 @@ impl Target {
     pub fn is_over(&self) {
         self.claims.close();
         self.rereads.close();
+        self.signings.close();
+        self.old_files_room.notify_all();
     }
 
     /// Whether the source tells BLAKE3 values: within one process, only where somebody asks for them.
@@ -316,6 +329,7 @@ impl Target {
         !self.is_both_ends.load(Ordering::Relaxed)
             || self.request.verify != Verify::Wire
             || self.request.settings.report_files
+            || self.request.delta != Default::default()
             || self.is_asked_for(Algorithm::Blake3)
     }
 
@@ -374,6 +388,7 @@ impl Target {
                     incoming.discard(&self.unfinished);
                 }
                 let next = self.lock().machine.abandoned(entry);
+                self.old_files_room.notify_all();
                 self.finish(next);
             }
             Step::Mismatch(entry, item) => match &*item {
@@ -426,6 +441,7 @@ impl Target {
             };
             next = self.lock().machine.settle(entry, done);
         }
+        self.old_files_room.notify_all();
         self.outbox.notify_all();
     }
 
@@ -466,6 +482,7 @@ impl Target {
     fn settle(&self, entry: haul_proto::ids::EntryId, done: bool) {
         let next = self.lock().machine.settle(entry, done);
         self.finish(next);
+        self.old_files_room.notify_all();
         self.outbox.notify_all();
     }
 

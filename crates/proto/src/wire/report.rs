@@ -3,6 +3,7 @@
 use super::address::{self, LocalAddress};
 pub use super::counters::{Counters, Final, PathFigures, ReadBack};
 pub use super::difference::{Difference, What};
+use super::delta::DeltaFigures;
 use super::fault::ProtocolFault;
 use super::feature::Features;
 use super::limits::{CHECKSUM_MAX, LINKS_MAX, OPERANDS_MAX, PATH_MAX, TEXT_MAX};
@@ -71,6 +72,8 @@ pub enum WorkerMessage {
     Streams(Vec<StreamFigures>),
     /// The files that took longest, the slowest first: the target's to say, before it has finished.
     Slowest(Vec<SlowFile>),
+    /// What came of old files that stood in the way, if anything did: the target's to say, before it has finished.
+    Delta(DeltaFigures),
     /// A file is whole, proven, and under its final name.
     FileDone {
         /// Path from the operand down.
@@ -208,6 +211,7 @@ mod kind {
     pub const STREAMS: u8 = 22;
     pub const SLOWEST: u8 = 23;
     pub const MEASURED: u8 = 24;
+    pub const DELTA: u8 = 26;
 }
 
 impl WorkerMessage {
@@ -239,6 +243,7 @@ impl WorkerMessage {
             Self::Load(load) => load.encode(out.u8(kind::LOAD)),
             Self::Streams(streams) => StreamFigures::encode_all(streams, out.u8(kind::STREAMS)),
             Self::Slowest(files) => SlowFile::encode_all(files, out.u8(kind::SLOWEST)),
+            Self::Delta(figures) => figures.encode(out.u8(kind::DELTA)),
             Self::FileDone { path, size, digest } => {
                 out.u8(kind::FILE_DONE).bytes(cut(path)).varint(*size).bool(digest.is_some());
                 digest.iter().for_each(|digest| {
@@ -309,6 +314,7 @@ impl WorkerMessage {
             kind::COUNTERS => Self::Counters(Box::new(Counters::decode(&mut reader)?)),
             kind::LOAD => Self::Load(Box::new(Load::decode(&mut reader)?)),
             kind::STREAMS => Self::Streams(StreamFigures::decode_all(&mut reader)?),
+            kind::DELTA => Self::Delta(DeltaFigures::decode(&mut reader)?),
             kind::SLOWEST => Self::Slowest(SlowFile::decode_all(&mut reader)?),
             kind::FILE_DONE => {
                 let (path, size) = (path(&mut reader)?, reader.varint()?);
@@ -430,6 +436,7 @@ mod tests {
             WorkerMessage::CannotConnect { text: "timed out".into() },
             WorkerMessage::Counters(Box::new(counters)),
             WorkerMessage::Load(Box::new(Load { elapsed_us: 1 << 40, ..Load::default() })),
+            WorkerMessage::Delta(DeltaFigures { files: 1, bytes: 1 << 40, old_bytes: 3, told_bytes: 4, carried_bytes: 5 }),
             WorkerMessage::Slowest(vec![SlowFile { path: b"a\xff".to_vec(), size: 1 << 40, took_us: 7 }]),
             WorkerMessage::Streams(vec![StreamFigures::default(), StreamFigures { stream: 1, ..Default::default() }]),
             WorkerMessage::FileDone { path: b"a\xff".to_vec(), size: 1 << 40, digest: Some([4; 32]) },
