@@ -111,7 +111,7 @@ impl<H> Source<H> {
     pub(super) fn as_delta(&self, work: Work<H>) -> Work<H> {
         let Work::Frames(piece) = work else { return work };
         let old = match self.entries.get(&piece.entry).map(|tracked| &tracked.state) {
-            Some(State::Large(large)) => large.old.as_ref(),
+            Some(State::Large(large)) => large.old.as_deref(),
             _ => None,
         };
         match old {
