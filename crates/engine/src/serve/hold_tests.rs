@@ -117,6 +117,25 @@ fn access_says_what_is_read_and_what_is_written() {
 }
 
 #[test]
+fn of_what_nobody_may_read_no_old_file_is_told_of() {
+    let rules = |delta, in_place| move |request: &mut TargetRequest| request.delta = DeltaRules { delta, in_place };
+    for (delta, in_place, held) in [
+        (Delta::Off, false, true),
+        (Delta::Auto, false, true),
+        (Delta::Blocks, false, false),
+        (Delta::Rolling, false, false),
+        (Delta::Auto, true, false),
+    ] {
+        assert_eq!(of_target(Access::WriteOnly, rules(delta, in_place)).is_ok(), held, "{delta:?} {in_place}");
+        assert!(of_target(Access::Both, rules(delta, in_place)).is_ok());
+    }
+    let mut message = ControllerMessage::Target(TargetRequest { delta: DeltaRules { delta: Delta::Auto, in_place: false }, ..target() });
+    terms(Access::WriteOnly).hold(&mut message).unwrap();
+    let ControllerMessage::Target(held) = message else { unreachable!() };
+    assert_eq!(held.delta, DeltaRules::default());
+}
+
+#[test]
 fn nobody_starts_programs_or_sets_what_is_the_servers() {
     for pipe in [Pipe::Standard, Pipe::Named] {
         assert!(of_source(Access::Both, |request| request.pipe = pipe).is_err());

@@ -236,3 +236,7 @@ fn put_into(patch: &OwnedFd, file: &OwnedFd, header: &Header) -> io::Result<()> 
     }
     Ok(ftruncate(file, header.size)?)
 }
+
+#[cfg(test)]
+#[path = "in_place_tests.rs"]
+mod tests;
