@@ -258,6 +258,7 @@ pub mod tests {
             target_direct_bytes: 0,
             cloned_bytes: 0,
             durable: true,
+            delta: None,
             read_back: None,
             source_sandbox: Some(Sandbox { confinement: Confinement::Full, reason: String::new() }),
             target_sandbox: Some(Sandbox { confinement: Confinement::Full, reason: String::new() }),
