@@ -52,17 +52,36 @@ struct Weak {
     len: u32,
 }
 
+/// Bytes that are summed at a time.
+const PIECE_LEN: u32 = 64;
+const PIECE: usize = PIECE_LEN as usize;
+/// How often each of them counts.
+const WEIGHTS: [i16; PIECE] = {
+    let (mut weights, mut at) = ([0; PIECE], PIECE);
+    let mut weight = 0;
+    while at > 0 {
+        (at, weight) = (at - 1, weight + 1);
+        weights[at] = weight;
+    }
+    weights
+};
+
 impl Weak {
     fn of(block: &[u8]) -> Self {
         let len = u32::try_from(block.len()).unwrap_or(u32::MAX);
         let (mut plain, mut weighted) = (0u32, 0u32);
         // In pieces of which the compiler makes vectors.
-        for piece in block.chunks(64) {
-            let piece_len = u32::try_from(piece.len()).unwrap_or_default();
+        let (pieces, rest) = block.as_chunks::<PIECE>();
+        for piece in pieces {
             let sum: u32 = piece.iter().map(|byte| u32::from(*byte)).sum();
-            let sum_weighted: u32 = (0..piece_len).rev().zip(piece).map(|(n, byte)| (n + 1) * u32::from(*byte)).sum();
-            weighted = weighted.wrapping_add(plain.wrapping_mul(piece_len)).wrapping_add(sum_weighted);
+            let far = piece.iter().zip(WEIGHTS).map(|(byte, weight)| i32::from(weight) * i32::from(i16::from(*byte)));
+            let far = far.sum::<i32>().cast_unsigned();
+            weighted = weighted.wrapping_add(plain.wrapping_mul(PIECE_LEN)).wrapping_add(far);
             plain = plain.wrapping_add(sum);
+        }
+        for byte in rest {
+            plain = plain.wrapping_add(u32::from(*byte));
+            weighted = weighted.wrapping_add(plain);
         }
         Self { plain, weighted, len }
     }
