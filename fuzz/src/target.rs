@@ -133,8 +133,10 @@ impl Session {
             (Kind::File { .. } | Kind::Stream, 1) => Answer::NeededInOrder(Arc::new(id)),
             _ => Answer::Needed(Arc::new(id)),
         };
-        let is_needed =
-            matches!(answer, Answer::Needed(_) | Answer::NeededInOrder(_) | Answer::Partial(_) | Answer::Compare(_) | Answer::Delta(_));
+        let is_needed = matches!(
+            answer,
+            Answer::Needed(_) | Answer::NeededInOrder(_) | Answer::Partial(_) | Answer::Compare(_) | Answer::Delta(_)
+        );
         if is_needed && matches!(entry.kind, Kind::File { .. } | Kind::Stream) {
             self.needed.insert(id);
         }

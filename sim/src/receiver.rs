@@ -311,7 +311,9 @@ impl Receiver {
                         self.open[*handle].compare = compare;
                         Answer::Partial(handle)
                     }
-                    None if decision == Decision::Replace && is_large(entry) && rng.chance(500) => Answer::Delta(handle),
+                    None if decision == Decision::Replace && is_large(entry) && rng.chance(500) => {
+                        Answer::Delta(handle)
+                    }
                     None => Answer::Needed(handle),
                 }
             }

@@ -129,7 +129,14 @@ pub struct Reporter {
 impl Reporter {
     /// Over the worker's link.
     pub fn new(link: LinkWriter, report_files: bool) -> Self {
-        Self { link, tally: Tally::default(), slowest: Slowest::default(), delta: DeltaTally::default(), report_files, account: Account::open() }
+        Self {
+            link,
+            tally: Tally::default(),
+            slowest: Slowest::default(),
+            delta: DeltaTally::default(),
+            report_files,
+            account: Account::open(),
+        }
     }
 
     /// Sends a message.

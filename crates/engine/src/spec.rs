@@ -16,8 +16,8 @@ pub use haul_proto::checksum::Algorithm;
 pub use haul_proto::compression::{Method, Policy};
 pub use haul_proto::expected::Expected;
 pub use haul_proto::need::InTheWay;
-pub use haul_proto::wire::rules::{LeaveOut, Modes};
 pub use haul_proto::wire::delta::{Delta, DeltaFigures, DeltaRules};
+pub use haul_proto::wire::rules::{LeaveOut, Modes};
 pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, Verify};
 
 /// One copy: sources, a target, and how. Any of them may be here or elsewhere.

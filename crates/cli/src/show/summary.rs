@@ -40,7 +40,15 @@ pub fn facts(summary: &Summary, verbose: bool) -> Vec<(&'static str, String)> {
     }
     if let Some(delta) = &summary.delta {
         let old = size(delta.old_bytes);
-        add("delta", format!("{} of {}, {old} from old ones: speedup {:.1}", files(delta.files), size(delta.bytes), delta.speedup()));
+        add(
+            "delta",
+            format!(
+                "{} of {}, {old} from old ones: speedup {:.1}",
+                files(delta.files),
+                size(delta.bytes),
+                delta.speedup()
+            ),
+        );
     }
     if verbose {
         let directories = counted(summary.directories, "directory", "directories");

@@ -129,7 +129,10 @@ fn of_what_nobody_may_read_no_old_file_is_told_of() {
         assert_eq!(of_target(Access::WriteOnly, rules(delta, in_place)).is_ok(), held, "{delta:?} {in_place}");
         assert!(of_target(Access::Both, rules(delta, in_place)).is_ok());
     }
-    let mut message = ControllerMessage::Target(TargetRequest { delta: DeltaRules { delta: Delta::Auto, in_place: false }, ..target() });
+    let mut message = ControllerMessage::Target(TargetRequest {
+        delta: DeltaRules { delta: Delta::Auto, in_place: false },
+        ..target()
+    });
     terms(Access::WriteOnly).hold(&mut message).unwrap();
     let ControllerMessage::Target(held) = message else { unreachable!() };
     assert_eq!(held.delta, DeltaRules::default());

@@ -116,8 +116,7 @@ impl Target {
         let index = frame.offset / u64::from(settings.frame.get());
         let is_only = settings.frame.frames(incoming.size()) == 1;
         let Some(changes) = in_place.changes(index, steps, frame, is_only)? else { return Ok(false) };
-        let data =
-            DataFrame { job: frame.job, entry: frame.entry, offset: frame.offset, crc: 0, value: frame.value };
+        let data = DataFrame { job: frame.job, entry: frame.entry, offset: frame.offset, crc: 0, value: frame.value };
         self.write_patch(item, incoming, in_place, &data, frame.plain, &changes);
         Ok(true)
     }

@@ -15,8 +15,7 @@ fn in_place(old: &[u8], new: &[u8]) -> (InPlace, DeltaFrame) {
     let in_place = InPlace::default();
     in_place.keep(vec![(1, blocks::values(frame, 1, old))]);
     let value = frame.hash(3 * F as u64, 1, new);
-    let frame =
-        DeltaFrame { job: JobNumber(1), entry: EntryId(0), offset: F as u64, plain: new.len(), value };
+    let frame = DeltaFrame { job: JobNumber(1), entry: EntryId(0), offset: F as u64, plain: new.len(), value };
     (in_place, frame)
 }
 

@@ -98,7 +98,9 @@ impl Target {
             None
         };
         while let Some(part) = self.signings.take(true, part) {
-            let Some(basis) = basis_of(&part.item).filter(|_| self.lock().machine.is_known(part.entry)) else { continue };
+            let Some(basis) = basis_of(&part.item).filter(|_| self.lock().machine.is_known(part.entry)) else {
+                continue;
+            };
             let told = match basis.method {
                 Method::Blocks => self.mark(&part, basis, &mut reader),
                 Method::Rolling(block) => self.sum_blocks(&part, basis, block.into()),

@@ -156,12 +156,10 @@ mod tests {
         let bytes = encode(&spans, 1000, &payload).unwrap();
         assert_eq!(bytes.len(), 2 + (1 + 5) + 2 + 3);
         let old = |offset, len| Step::Old { offset, len };
-        assert_eq!(decode(&bytes, 1000, 100), Ok(vec![
-            old(1000, 40),
-            Step::New(&payload[40..45]),
-            old(1045, 15),
-            old(3, 40)
-        ]));
+        assert_eq!(
+            decode(&bytes, 1000, 100),
+            Ok(vec![old(1000, 40), Step::New(&payload[40..45]), old(1045, 15), old(3, 40)])
+        );
         assert!((0..bytes.len()).all(|cut| decode(&bytes[..cut], 1000, 100).is_err()));
         for (offset, expected) in [(0, 0), (1, 2), (u64::MAX, 1), (1 << 63, u64::MAX)] {
             assert_eq!((zigzag(offset), unzigzag(expected)), (expected, offset));

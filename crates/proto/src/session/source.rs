@@ -295,7 +295,9 @@ impl<H> Source<H> {
         loop {
             let mut work = self.plan.take(frames_max)?;
             match &mut work {
-                Work::Frames(piece) | Work::Compare(piece, _) | Work::Delta(piece, _) if !self.entries.contains_key(&piece.entry) => {
+                Work::Frames(piece) | Work::Compare(piece, _) | Work::Delta(piece, _)
+                    if !self.entries.contains_key(&piece.entry) =>
+                {
                     self.plan.forget(piece.entry);
                     continue;
                 }
@@ -436,7 +438,11 @@ impl<H> Source<H> {
                 (Need::Compare, Kind::File { size: 0 }, _) => {
                     return Err(ProtocolFault::Invalid("a need that an empty file cannot have"));
                 }
-                (Need::All | Need::InOrder | Need::Rest | Need::Compare | Need::Delta, Kind::File { size }, modified) => {
+                (
+                    Need::All | Need::InOrder | Need::Rest | Need::Compare | Need::Delta,
+                    Kind::File { size },
+                    modified,
+                ) => {
                     self.need_file(entry, size, modified, need);
                 }
                 _ => return Err(ProtocolFault::Invalid("a need that this cannot have")),

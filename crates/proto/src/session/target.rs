@@ -248,7 +248,9 @@ impl<H> Target<H> {
             (Answer::Needed(handle) | Answer::Partial(handle), State::Examining { kind: Kind::File { size } }) => {
                 tracked.state = receiving(frame, handle, *size, None, keeps);
             }
-            (Answer::Delta(handle), State::Examining { kind: Kind::File { size } }) if *size > frame.pack_file_max() => {
+            (Answer::Delta(handle), State::Examining { kind: Kind::File { size } })
+                if *size > frame.pack_file_max() =>
+            {
                 tracked.state = receiving(frame, handle, *size, None, keeps);
             }
             (Answer::Compare(handle), State::Examining { kind: Kind::File { size } }) if *size > 0 => {

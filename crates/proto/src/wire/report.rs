@@ -2,8 +2,8 @@
 
 use super::address::{self, LocalAddress};
 pub use super::counters::{Counters, Final, PathFigures, ReadBack};
-pub use super::difference::{Difference, What};
 use super::delta::DeltaFigures;
+pub use super::difference::{Difference, What};
 use super::fault::ProtocolFault;
 use super::feature::Features;
 use super::limits::{CHECKSUM_MAX, LINKS_MAX, OPERANDS_MAX, PATH_MAX, TEXT_MAX};
@@ -436,7 +436,13 @@ mod tests {
             WorkerMessage::CannotConnect { text: "timed out".into() },
             WorkerMessage::Counters(Box::new(counters)),
             WorkerMessage::Load(Box::new(Load { elapsed_us: 1 << 40, ..Load::default() })),
-            WorkerMessage::Delta(DeltaFigures { files: 1, bytes: 1 << 40, old_bytes: 3, told_bytes: 4, carried_bytes: 5 }),
+            WorkerMessage::Delta(DeltaFigures {
+                files: 1,
+                bytes: 1 << 40,
+                old_bytes: 3,
+                told_bytes: 4,
+                carried_bytes: 5,
+            }),
             WorkerMessage::Slowest(vec![SlowFile { path: b"a\xff".to_vec(), size: 1 << 40, took_us: 7 }]),
             WorkerMessage::Streams(vec![StreamFigures::default(), StreamFigures { stream: 1, ..Default::default() }]),
             WorkerMessage::FileDone { path: b"a\xff".to_vec(), size: 1 << 40, digest: Some([4; 32]) },

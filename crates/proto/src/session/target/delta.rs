@@ -7,10 +7,10 @@ use super::Target;
 use crate::delta::blocks::Mark;
 use crate::delta::rolling::{self, Sum};
 use crate::ids::EntryId;
+use crate::ranges::RangeSet;
 use crate::wire::fault::ProtocolFault;
 use crate::wire::limits::{MARKED_FRAMES_MAX, SUMS_BYTES_MAX};
 use crate::wire::message::TargetMessage;
-use crate::ranges::RangeSet;
 
 /// What the source was told and may still have.
 #[derive(Debug, Default)]
