@@ -225,7 +225,8 @@ fn a_patch_for_another_file_is_not_carried_out() {
 fn what_was_begun_as_a_delta_is_gone_on_with_as_one() {
     let change = Change::new(|bytes| {
         // One half has to be sent, and takes its time.
-        bytes[..BIG as usize / 2].iter_mut().for_each(|byte| *byte ^= 0x5a);
+        let half = bytes.len() / 2;
+        bytes[..half].iter_mut().for_each(|byte| *byte ^= 0x5a);
     });
     let place = change.old.parent().expect("a directory");
     let haul = change.remote.haul(&change.sandbox).limit(LIMIT).args(["-f", "-x", "4m", "-c", "off"]);
