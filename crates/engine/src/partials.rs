@@ -99,7 +99,7 @@ pub fn find(path: &Path, journals: Option<&Path>) -> io::Result<Box<dyn Iterator
     let finder = Finder::new(path, journals)?;
     match rustix::fs::stat(path).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
         Ok(FileType::Directory) => {
-            let options = WalkOptions { recursive: true, symlinks: Symlinks::Ignore, skip: None };
+            let options = WalkOptions { recursive: true, symlinks: Symlinks::Ignore, skip: None, is_filtered: false };
             let walker = Walker::new(Dir::open_root(path)?, options);
             Ok(Box::new(walker.filter_map(move |found| finder.take(found))))
         }
@@ -121,7 +121,7 @@ impl Finder {
         let mut final_names = HashMap::new();
         if let Some(directory) = journals {
             let dir = Dir::open_root(directory)?;
-            let options = WalkOptions { recursive: false, symlinks: Symlinks::Ignore, skip: None };
+            let options = WalkOptions { recursive: false, symlinks: Symlinks::Ignore, skip: None, is_filtered: false };
             for found in Walker::new(dir, options) {
                 let Found::File { parent, name, .. } = found else { continue };
                 if let Some((_, "journal")) = name.reserved_parts()

@@ -17,6 +17,7 @@ pub use haul_proto::compression::{Method, Policy};
 pub use haul_proto::expected::Expected;
 pub use haul_proto::need::InTheWay;
 pub use haul_proto::wire::delta::{Delta, DeltaFigures, DeltaRules};
+pub use haul_proto::wire::filters::{Filters, Limits, List as FilterList};
 pub use haul_proto::wire::rules::{LeaveOut, Modes};
 pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, Verify};
 
@@ -206,6 +207,8 @@ pub struct Options {
     pub symlinks: Symlinks,
     /// `-+`, `-^`: what the walk leaves out.
     pub leave_out: LeaveOut,
+    /// `--include`, `--exclude` and the like: what else it leaves out.
+    pub filters: Filters,
     /// `-m`: permission bits of what is made, unless [`Self::preserve`] says whose they are.
     pub modes: Modes,
     /// `-d`: where relative sources are; their paths are made anew below the target. `None`: no base.
@@ -344,6 +347,7 @@ impl Default for Options {
             preserve: false,
             symlinks: Symlinks::Keep,
             leave_out: LeaveOut::default(),
+            filters: Filters::default(),
             modes: Modes::default(),
             base: None,
             check_space: true,

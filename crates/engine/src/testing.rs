@@ -54,6 +54,7 @@ pub fn target_request(path: &Path, operands: Vec<Operand>) -> TargetRequest {
         preserve: false,
         verify: Verify::Wire,
         digest_existing: false,
+        filters: Default::default(),
         rules: Rules::default(),
         storage: StorageRequest::default(),
         fsync: Fsync::None,

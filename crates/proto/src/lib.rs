@@ -14,6 +14,7 @@ pub mod cpus;
 pub mod delta;
 pub mod diagnose;
 pub mod expected;
+pub mod filter;
 pub mod forecast;
 pub mod group;
 pub mod ids;

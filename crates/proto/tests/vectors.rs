@@ -21,6 +21,7 @@ use haul_proto::wire::checksum::{Against, Checksum};
 use haul_proto::wire::compressed::{Codec, Compressed, decode_trailer, encode_trailer};
 use haul_proto::wire::delta::{Delta, DeltaRules};
 use haul_proto::wire::feature::Features;
+use haul_proto::wire::filters::{Filters, Limits, List};
 use haul_proto::wire::frame::{DataFrame, DeltaFrame, PackFrame, PackedFile, Prefix, Trailer};
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
 use haul_proto::wire::limits;
@@ -105,6 +106,8 @@ fn source_messages() -> Vec<(&'static str, SourceMessage)> {
         ("Same", SourceMessage::Same { entry: EntryId(300), frames: vec![2..3] }),
         ("Differs", SourceMessage::Differs { entry: EntryId(300), frames: vec![3..5] }),
         ("Passed", SourceMessage::Passed { before: 300 }),
+        ("LeftOut", SourceMessage::LeftOut { entry: EntryId(1), names: vec![name("a.o"), name("b.o")] }),
+        ("Patterns", SourceMessage::Patterns { entry: EntryId(1), file: 0, text: b"*.o\n".to_vec() }),
         ("Streams", SourceMessage::Streams { count: 64, path: PathId(1) }),
         ("Ask", SourceMessage::Ask { streams: vec![StreamId(3)], entries: vec![(EntryId(1), 1), (EntryId(300), 2)] }),
     ]
@@ -174,6 +177,12 @@ fn cpus() -> Cpus {
     cpus
 }
 
+fn filters() -> Filters {
+    let list = List { text: b"*.o".to_vec(), is_file: false, includes: false };
+    let limits = Limits { max_size: Some(4096), newer_s: Some(1_700_000_000), ..Limits::default() };
+    Filters { lists: vec![list], files: vec![name(".haulignore")], limits }
+}
+
 fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
     let source = SourceRequest {
         settings: settings(),
@@ -182,6 +191,8 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         recursive: true,
         links: Links::Keep,
         leave_out: LeaveOut { unreadable: true, empty_directories: false },
+        filters: filters(),
+        tell_left_out: false,
         storage: StorageRequest { direct: DirectIo::Always, cache: CacheUse::Auto, under_way: 16 },
         rate_bytes_per_s: 50 << 20,
         compression: Policy::Auto,
@@ -204,6 +215,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         preserve: false,
         verify: Verify::Wire,
         digest_existing: false,
+        filters: Filters::default(),
         rules: Rules {
             in_the_way: InTheWay::Replace,
             modes: Modes { file: Some(0o640), directory: None, less_umask: false },
@@ -230,6 +242,8 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         ("Begin, with a directory", ControllerMessage::Begin { skip: Some((2049, 13)) }),
         ("Cancel", ControllerMessage::Cancel),
         ("Rate", ControllerMessage::Rate(25 << 20)),
+        ("Pause", ControllerMessage::Pause(true)),
+        ("Streams of a source", ControllerMessage::Streams(12)),
         ("Expected", ControllerMessage::Expected(expected())),
         (
             "ListedPaths",
@@ -418,7 +432,7 @@ macro_rules! check_limits {
 #[test]
 fn limits_are_in_the_table() {
     let checked = check_limits!(
-        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX FRAME_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX COMPARES_MAX MARKS_MAX MARKED_FRAMES_MAX SUMS_MAX ROLLING_BLOCK_MIN ROLLING_BLOCK_MAX ROLLING_BLOCKS_MAX SUMS_BYTES_MAX DELTA_STEPS_MAX LARGE_IN_FLIGHT_MAX FLOW_AHEAD SYMLINK_MAX DIFFERENCES_MAX DIFFERING_RANGES_MAX TEXT_MAX PATH_MAX OPERANDS_MAX LISTED_BATCH_MAX LISTED_BATCH_BYTES LISTED_BATCHES_AHEAD CHECKSUM_MAX EXPECTED_LINES_MAX EXPECTED_PIECE_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX BEAT_MS SILENCE_MS MEASURE_MS_MAX CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX UNDER_WAY_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX SLOWEST_MAX STREAM_FIGURES_MAX
+        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX FRAME_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX COMPARES_MAX MARKS_MAX MARKED_FRAMES_MAX SUMS_MAX ROLLING_BLOCK_MIN ROLLING_BLOCK_MAX ROLLING_BLOCKS_MAX SUMS_BYTES_MAX DELTA_STEPS_MAX LARGE_IN_FLIGHT_MAX FLOW_AHEAD SYMLINK_MAX DIFFERENCES_MAX DIFFERING_RANGES_MAX TEXT_MAX PATH_MAX OPERANDS_MAX LISTED_BATCH_MAX LISTED_BATCH_BYTES LISTED_BATCHES_AHEAD FILTER_LISTS_MAX FILTER_FILE_MAX FILTERS_BYTES_MAX FILTER_NAMES_MAX DIRECTORY_FILTER_MAX OPEN_RULES_MAX LEFT_OUT_NAMES_MAX CHECKSUM_MAX EXPECTED_LINES_MAX EXPECTED_PIECE_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX BEAT_MS SILENCE_MS MEASURE_MS_MAX CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX UNDER_WAY_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX SLOWEST_MAX STREAM_FIGURES_MAX
     );
     let there = LIMITS.lines().filter_map(|line| line.strip_prefix("pub const ")?.split(':').next());
     assert_eq!(there.collect::<Vec<_>>(), checked);

@@ -13,7 +13,7 @@ use crate::cancel::Cancel;
 use crate::spec::Symlinks;
 
 /// Everything, links as links.
-pub const KEEP: WalkOptions = WalkOptions { recursive: true, symlinks: Symlinks::Keep, skip: None };
+pub const KEEP: WalkOptions = WalkOptions { recursive: true, symlinks: Symlinks::Keep, skip: None, is_filtered: false };
 
 /// Helpers that are asked however quick lookups are.
 pub fn eager(options: WalkOptions) -> Ahead {

@@ -15,7 +15,7 @@ use super::*;
 use crate::cancel::Cancel;
 use crate::spec::Symlinks;
 
-const FOLLOW: WalkOptions = WalkOptions { recursive: true, symlinks: Symlinks::Follow, skip: None };
+const FOLLOW: WalkOptions = WalkOptions { recursive: true, symlinks: Symlinks::Follow, skip: None, is_filtered: false };
 
 /// Everything a walk found, by path; directories by a `/` at the end. Both kinds of walk find the same, in the same order.
 fn walk(root: &Dir, options: WalkOptions) -> BTreeMap<String, String> {
@@ -40,6 +40,7 @@ fn tell(item: Found) -> (Vec<u8>, String) {
         Found::Symlink { parent, name, points_to, .. } => {
             (parent.path_of(name.as_bytes()), format!("-> {}", haul_proto::path::escape(&points_to)))
         }
+        Found::Filtered { name } => (name.as_bytes().to_vec(), "filtered".into()),
         Found::LeftOut { parent, name, reason } => (parent.path_of(name.as_bytes()), reason.into()),
         Found::Failed { path, error } => (path, format!("failed: {error}")),
     }
@@ -143,7 +144,7 @@ fn leaves_out_what_it_was_told_to() {
     write_file(&make_dir(&root, "target"), "file", b"");
     symlink("target", temp.path().join("link")).unwrap();
     let target = root.child(&name("target")).unwrap().identity();
-    let options = WalkOptions { recursive: true, symlinks: Symlinks::Ignore, skip: Some(target) };
+    let options = WalkOptions { recursive: true, symlinks: Symlinks::Ignore, skip: Some(target), is_filtered: false };
     expect(
         &walk(&root, options),
         &[("", "enter"), (".", "complete"), ("link", "is a symbolic link"), ("target", "is the target of this copy")],

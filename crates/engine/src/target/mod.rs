@@ -14,6 +14,7 @@ mod deliver;
 mod durable;
 mod examine;
 pub(crate) mod file;
+mod filtered;
 mod in_place;
 pub(crate) mod journal;
 mod landing;
@@ -65,6 +66,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use self::below::Below;
 use self::compare::Compared;
 use self::file::Incoming;
+use self::filtered::Filtered;
 use self::journal::Journals;
 use self::landing::Landing;
 pub use self::landing::Refused;
@@ -112,6 +114,8 @@ pub struct Target {
     old_files_room: Signal,
     /// The names that are remembered for that.
     names_kept: Kept,
+    /// What the source leaves out.
+    filtered: Filtered,
     /// The source is in this process.
     is_both_ends: AtomicBool,
     /// How files are written.
@@ -210,6 +214,7 @@ impl Target {
         };
         let storage = request.storage;
         let journals = journals(&request)?;
+        let filtered = Filtered::new(&request.filters);
         let rivals = Rivals::new(request.again);
         let expected = sum::no_lines(&request);
         let settling = Settling::new(request.fsync, &request.settings);
@@ -237,6 +242,7 @@ impl Target {
             signings: Waiting::default(),
             old_files_room: Signal::default(),
             names_kept: Kept::default(),
+            filtered,
             is_both_ends: AtomicBool::new(false),
             policy: Policy::new(storage),
             pace: Pace::new(surroundings.rate.unwrap_or(0)),
@@ -280,6 +286,7 @@ impl Target {
                 self.listed.passed(before)?;
                 self.reporter.send(&WorkerMessage::Passed { before });
             }
+            Step::Patterns(entry, file, text) => self.filtered.add(entry, file, text)?,
             step => self.take(self.without_reading(step)),
         }
         self.outbox.notify_all();
@@ -374,7 +381,12 @@ impl Target {
     /// Does what follows from a message or a frame.
     fn take(&self, step: Step<Item>) {
         match step {
-            Step::None | Step::Passed(_) => {}
+            Step::None | Step::Passed(_) | Step::Patterns(..) => {}
+            Step::LeftOut(item, names) => {
+                if let Item::Compared(compared) = &*item {
+                    compared.not_offered(&names);
+                }
+            }
             Step::Examine(first, entries) => {
                 self.settling.wait_for_room();
                 self.examine(first, &entries);
@@ -433,11 +445,14 @@ impl Target {
             return;
         }
         while let Some(Finish { entry, handle, end, complete }) = next {
+            let is_left_out = self.filtered.leave(entry);
             let done = match (&*handle, end) {
                 (Item::Directory { dir, fresh, meta }, _) => self.finish_directory(dir, *fresh, meta),
                 (Item::File(_), Some(end)) => return self.finish_file(entry, handle, end),
                 (Item::File(_), None) => false,
-                (Item::Compared(compared), end) => self.finish_compared(compared, end.map(|end| end.digest), complete),
+                (Item::Compared(compared), end) => {
+                    self.finish_compared(compared, end.map(|end| end.digest), complete, &is_left_out)
+                }
             };
             next = self.lock().machine.settle(entry, done);
         }
