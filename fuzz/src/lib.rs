@@ -3,6 +3,7 @@
 //! `tests/replay.rs` gives them the saved corpus, and `tests/mutate.rs` what becomes of it at random.
 
 mod bytes;
+mod delta;
 mod mutate;
 mod pieces;
 pub mod seeds;
@@ -10,6 +11,7 @@ mod source;
 mod target;
 mod wire;
 
+pub use delta::{instructions, patch};
 pub use mutate::mutate;
 pub use pieces::{frame_tree, name};
 pub use source::source_session;
@@ -23,14 +25,16 @@ pub use wire::{
 pub type Target = fn(&[u8]);
 
 /// All targets by name; each has a directory of that name under `corpus/`.
-pub const TARGETS: [(&str, Target); 14] = [
+pub const TARGETS: [(&str, Target); 16] = [
     ("compressed_payload", compressed_payload),
     ("controller_message", controller_message),
     ("frame_tree", frame_tree),
     ("handshake", handshake),
+    ("instructions", instructions),
     ("journal", journal),
     ("link_header", link_header),
     ("name", name),
+    ("patch", patch),
     ("serve", serve),
     ("source_message", source_message),
     ("source_session", source_session),

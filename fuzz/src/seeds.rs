@@ -7,6 +7,8 @@ use haul_proto::checksum::Algorithm;
 use haul_proto::codec::Writer;
 use haul_proto::compression::{Method, Policy};
 use haul_proto::cpus::Cpus;
+use haul_proto::delta::patch::{Header as PatchHeader, append};
+use haul_proto::delta::rolling::Sum;
 use haul_proto::ids::{EntryId, JobId, PathId, StreamId};
 use haul_proto::integrity::FrameLen;
 use haul_proto::journal::{HEADER_BYTES, Header, Record, encode_slot};
@@ -16,9 +18,10 @@ use haul_proto::path::Name;
 use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::checksum::{Against, Checksum};
 use haul_proto::wire::compressed::{Codec, Compressed, encode_trailer};
+use haul_proto::wire::delta::{Delta, DeltaFigures, DeltaRules};
 use haul_proto::wire::feature::Features;
 use haul_proto::wire::filters::{Filters, Limits, List};
-use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer};
+use haul_proto::wire::frame::{DataFrame, DeltaFrame, PackFrame, PackedFile, Prefix, Trailer};
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
 use haul_proto::wire::link::{Channel, encode_header};
 use haul_proto::wire::listed::{self, Listed, ListedKinds, Paths, Places};
@@ -67,6 +70,13 @@ pub fn of(target: &str) -> Vec<Vec<u8>> {
             vec![8, 7, 1, 0, 2, 6, 3, 1, 4, 9, 5],
             vec![255, 255, 255, 255, 255, 255, 255, 255, 63, 254, 1, 255, 0, 0, 0, 0, 0, 0, 0, 32, 1],
         ],
+        "instructions" => vec![vec![1, 5, 0, 6, b'a', b'b', b'c', 25, 80], vec![0, 3, 1], vec![0, 2, b'x']],
+        "patch" => {
+            let header = PatchHeader { inode: 7, size: 1 << 30, modified: Stamp::default(), end: 200 };
+            let mut patch = header.encode();
+            append(&mut patch, 4096, &[7; 92]);
+            vec![patch]
+        }
         "source_session" => source_sessions(),
         "target_session" => target_sessions(),
         _ => Vec::new(),
@@ -114,6 +124,14 @@ fn target_messages() -> Vec<TargetMessage> {
         TargetMessage::Holds { entry: EntryId(3), first: 1 << 20, values: vec![[7; 32]; 3], compare: true },
         TargetMessage::ResendPacked { entries: vec![EntryId(4), EntryId(500)] },
         TargetMessage::Missing { entry: EntryId(3), frames: vec![0..1, 4..1 << 33] },
+        TargetMessage::Marks { entry: EntryId(3), first: 1 << 20, marks: vec![0, 7] },
+        TargetMessage::Sums {
+            entry: EntryId(3),
+            size: 1 << 30,
+            block: 65_536,
+            first: 9,
+            sums: vec![Sum { weak: 1, strong: 2 }],
+        },
         TargetMessage::Answered,
         TargetMessage::Written { entry: EntryId(3), frames: 1 << 33 },
     ]
@@ -207,6 +225,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             keep_partial: true,
             journal_dir: b"/j".to_vec(),
             fsync: Fsync::Data,
+            delta: DeltaRules { delta: Delta::Rolling, in_place: true },
             pipe: Pipe::No,
             compare: Some(Links::Ignore),
         }),
@@ -292,6 +311,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::Resumed { path: b"a".to_vec(), size: 1 << 40, held: 1 << 30, damaged: 3, compared: true },
         WorkerMessage::Skipped { path: b"a".to_vec(), text: text() },
         WorkerMessage::Checksum { path: b"a".to_vec(), digest: vec![7; 64] },
+        WorkerMessage::Delta(DeltaFigures { files: 1, bytes: 1 << 40, ..DeltaFigures::default() }),
         WorkerMessage::Work(Box::new(work())),
         WorkerMessage::Slowest(vec![SlowFile { path: b"a".to_vec(), size: 7, took_us: 1 << 40 }]),
         WorkerMessage::Differs { path: b"a".to_vec(), differences: differences() },
@@ -346,6 +366,7 @@ fn trailers() -> Vec<(usize, Trailer)> {
     vec![
         (0, Trailer::Finished),
         (512 << 10, Trailer::Data(data)),
+        (900, Trailer::Delta(DeltaFrame { job: JOB, entry: EntryId(3), offset: 1 << 19, plain: 1000, value: [7; 32] })),
         (1000, Trailer::Pack(PackFrame { job: JOB, crc: 5, files: vec![file(7, 0), file(900, 1000)] })),
         (0, Trailer::End { records: 12 }),
     ]

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use haul_proto::delta::blocks::BLOCK;
+use haul_proto::delta::rolling::Sum;
 use haul_proto::ids::{EntryId, StreamId};
 use haul_proto::integrity::FrameLen;
 use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp};
@@ -128,7 +130,7 @@ impl Session {
                 self.source.frames_read(next.entry, &[(next.index, [bytes.u8(); 32])], &RangeSet::new());
             }
             Some(Work::Kept(kept)) => assert!(self.source.is_flow(kept.entry)),
-            Some(Work::Frames(piece)) => {
+            Some(Work::Frames(piece) | Work::Delta(piece, _)) => {
                 assert!(!piece.frames.is_empty() && piece.frames.end <= self.frame.frames(piece.size));
                 assert_eq!(*piece.handle, piece.entry.0);
                 let values: Vec<_> = piece.frames.take(64).map(|index| (index, [bytes.u8(); 32])).collect();
@@ -146,7 +148,7 @@ impl Session {
 /// A message from a target, out of few bytes.
 fn message(bytes: &mut Bytes<'_>) -> TargetMessage {
     let entry = EntryId(bytes.number());
-    match bytes.u8() % 9 {
+    match bytes.u8() % 11 {
         0 => {
             let needs = bytes.block().iter().map(|byte| need(*byte)).collect();
             TargetMessage::Needs { first: entry, needs }
@@ -167,17 +169,29 @@ fn message(bytes: &mut Bytes<'_>) -> TargetMessage {
         }
         6 => TargetMessage::Answered,
         7 => TargetMessage::Written { entry, frames: bytes.number() },
+        9 => {
+            let (first, frames) = (bytes.number(), usize::from(bytes.u8() % 8));
+            let blocks = FRAME as usize / BLOCK;
+            let marks = vec![bytes.number(); frames * blocks + usize::from(bytes.u8().is_multiple_of(4))];
+            TargetMessage::Marks { entry, first, marks }
+        }
+        10 => {
+            let (size, block) = (bytes.number(), 1024 * u32::from(bytes.u8()));
+            let sum = Sum { weak: u32::from(bytes.u8()), strong: bytes.number() };
+            TargetMessage::Sums { entry, size, block, first: bytes.number(), sums: vec![sum; bytes.u8().into()] }
+        }
         _ => TargetMessage::ResendPacked { entries: vec![entry, EntryId(bytes.number())] },
     }
 }
 
 fn need(byte: u8) -> Need {
-    match byte % 6 {
+    match byte % 7 {
         0 => Need::All,
         1 => Need::Nothing,
         2 => Need::InOrder,
         3 => Need::Rest,
         4 => Need::Compare,
+        5 => Need::Delta,
         _ => Need::Refused,
     }
 }

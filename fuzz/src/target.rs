@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use haul_proto::delta::rolling::Sum;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::FrameLen;
 use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp};
@@ -25,6 +26,7 @@ pub fn target_session(data: &[u8]) {
         next: 0,
         needed: BTreeSet::new(),
         parts: BTreeMap::new(),
+        olds: BTreeMap::new(),
         compared: BTreeSet::new(),
         whole: Vec::new(),
         finishing: Vec::new(),
@@ -48,6 +50,8 @@ struct Session {
     compared: BTreeSet<u64>,
     /// Those, and files of which an earlier run left a part; and how many frames they have.
     parts: BTreeMap<u64, u64>,
+    /// Files of which an old one is there, and how many frames they have.
+    olds: BTreeMap<u64, u64>,
     /// Files of packs that were written and have no name yet.
     whole: Vec<(EntryId, Arc<u64>)>,
     /// What the engine is to give its name.
@@ -79,6 +83,7 @@ impl Session {
             8 | 9 => self.settle(bytes),
             10 => self.give_up(bytes),
             12 => self.hold(bytes),
+            11 => self.tell(bytes),
             13 => self.lose(),
             14 => {
                 if let Some((entry, offset)) = self.written.pop() {
@@ -113,6 +118,10 @@ impl Session {
                 self.parts.insert(id, size.div_ceil(FRAME.into()));
                 Answer::Partial(Arc::new(id))
             }
+            (Kind::File { size }, 1) if choice >= 128 && *size > u64::from(FRAME) => {
+                self.olds.insert(id, size.div_ceil(FRAME.into()));
+                Answer::Delta(Arc::new(id))
+            }
             (_, 3) => Answer::Refused,
             (Kind::Directory, _) => Answer::Needed(Arc::new(id)),
             (Kind::File { size: size @ 1.. }, _) if choice >= 128 => {
@@ -124,8 +133,10 @@ impl Session {
             (Kind::File { .. } | Kind::Stream, 1) => Answer::NeededInOrder(Arc::new(id)),
             _ => Answer::Needed(Arc::new(id)),
         };
-        let is_needed =
-            matches!(answer, Answer::Needed(_) | Answer::NeededInOrder(_) | Answer::Partial(_) | Answer::Compare(_));
+        let is_needed = matches!(
+            answer,
+            Answer::Needed(_) | Answer::NeededInOrder(_) | Answer::Partial(_) | Answer::Compare(_) | Answer::Delta(_)
+        );
         if is_needed && matches!(entry.kind, Kind::File { .. } | Kind::Stream) {
             self.needed.insert(id);
         }
@@ -169,7 +180,11 @@ impl Session {
         let entry = EntryId(bytes.number());
         let offset = bytes.number().wrapping_mul(FRAME.into());
         let len = if bytes.u8().is_multiple_of(4) { usize::from(bytes.u8()) } else { FRAME as usize };
-        let Some(handle) = self.target.admit_frame(entry, offset, len)? else { return Ok(()) };
+        let admitted = match bytes.u8().is_multiple_of(4) {
+            true => self.target.admit_delta(entry, offset, len)?,
+            false => self.target.admit_frame(entry, offset, len)?,
+        };
+        let Some(handle) = admitted else { return Ok(()) };
         assert!(*handle == entry.0 && self.needed.contains(&entry.0), "only what is needed is admitted");
         if !bytes.u8().is_multiple_of(4) {
             self.written.push((entry, offset));
@@ -198,6 +213,19 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Tells of an old file: of the blocks of a frame, or of the sums of all.
+    fn tell(&mut self, bytes: &mut Bytes<'_>) {
+        let Some((entry, frames)) = self.olds.range(bytes.number()..).next() else { return };
+        let (entry, index) = (EntryId(*entry), bytes.number() % frames);
+        if bytes.u8().is_multiple_of(2) && self.target.may_mark(1) {
+            self.target.mark(entry, index, 1, vec![bytes.number()]);
+        } else if self.target.may_sum(index) {
+            self.target.begin_sums(entry, index);
+            self.target.tell_sums(entry, 1 << 20, 2048, 0, vec![Sum { weak: 1, strong: index }]);
+            self.target.lacks(entry, std::slice::from_ref(&(index..index + 1)));
+        }
     }
 
     /// Proves some of a part that an earlier run left, or tells of a file that is compared, and says what is missing.

@@ -2,6 +2,7 @@
 //! what an earlier run left is `proof`'s, what follows for what is whole or fails is `naming`'s.
 
 mod naming;
+mod old;
 mod proof;
 
 use std::collections::HashMap;
@@ -25,6 +26,7 @@ use crate::sender::JOB;
 use crate::storage::Storage;
 use crate::world::Rates;
 use haul_lab::Rng;
+use old::{Telling, is_large};
 use proof::Proof;
 
 /// What became of an entry.
@@ -122,6 +124,7 @@ enum Todo {
         handle: usize,
     },
     Prove(Proof),
+    Tell(Telling),
 }
 
 #[derive(Default)]
@@ -208,7 +211,7 @@ impl Receiver {
     }
 
     fn examine(&mut self, first: EntryId, entries: &[Entry], storage: &mut Storage, rng: &mut Rng) -> Done<()> {
-        let mut claims = Vec::new();
+        let (mut claims, mut tellings) = (Vec::new(), Vec::new());
         for (id, entry) in (first.0..).map(EntryId).zip(entries) {
             let path = self.place(&entry.place, storage);
             self.unsettled += usize::from(entry.kind != Kind::Directory);
@@ -223,10 +226,12 @@ impl Receiver {
             if let Answer::Partial(handle) = &answer {
                 claims.push(Proof::new(id, **handle));
             }
+            let old = matches!(answer, Answer::Delta(_)).then(|| Telling::new(id, &entry.kind));
+            tellings.extend(old.map(Todo::Tell));
             let finish = self.machine.answer(id, answer);
             self.todo.extend(finish.map(Todo::Finish));
         }
-        self.todo.extend(claims.into_iter().map(Todo::Prove));
+        self.todo.extend(claims.into_iter().map(Todo::Prove).chain(tellings));
         if self.unsettled > ENTRY_WINDOW {
             return Err(format!("{} entries in the window", self.unsettled));
         }
@@ -305,6 +310,9 @@ impl Receiver {
                     Some(compare) => {
                         self.open[*handle].compare = compare;
                         Answer::Partial(handle)
+                    }
+                    None if decision == Decision::Replace && is_large(entry) && rng.chance(500) => {
+                        Answer::Delta(handle)
                     }
                     None => Answer::Needed(handle),
                 }

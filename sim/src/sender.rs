@@ -209,7 +209,8 @@ impl Sender {
                 kept_frame.map(|(block, value)| data_record(kept.entry, kept.index, block, value))
             }
             Some(Work::Compare(piece, held)) => self.read_frame(stream, piece, held, tree, rng),
-            Some(Work::Frames(piece)) => self.read_frame(stream, piece, Vec::new(), tree, rng),
+            // What an old file has is the engine's to find out: here, all of it is sent.
+            Some(Work::Frames(piece) | Work::Delta(piece, _)) => self.read_frame(stream, piece, Vec::new(), tree, rng),
             Some(Work::Pack(files)) => self.read_pack(&files, tree, rng),
             None => match self.machine.next_work(haul_proto::plan::PIECE_FRAMES_MAX) {
                 Some(work) => {

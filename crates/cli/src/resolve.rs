@@ -4,6 +4,7 @@
 //! Nothing is looked up on disk or on the network, but the first line of a list, which says which host is meant, and files
 //! of patterns.
 
+mod delta;
 mod details;
 mod digests;
 mod filters;
@@ -226,6 +227,7 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, U
         target_under_way,
         cache: cache(values)?,
         fsync: fsync(values)?,
+        delta: delta::rules(values)?,
         cipher: cipher(values)?,
         compression: compression(values)?,
         frame_bytes: frame(values)?.or(buffer_size(values)?),

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use haul_proto::wire::report::Counters;
 
-use crate::spec::{Algorithm, Cipher, Method};
+use crate::spec::{Algorithm, Cipher, DeltaFigures, Method};
 
 /// Receives events, in order, from the controller's thread. It must not block for long: the job waits for it.
 pub trait Observer {
@@ -329,6 +329,8 @@ pub struct Summary {
     pub streams_at: [Vec<StreamFigures>; 2],
     /// The files that took longest, the slowest first.
     pub slowest: Vec<SlowFile>,
+    /// What came of old files that stood in the way; `None` where nothing did.
+    pub delta: Option<DeltaFigures>,
     /// What could be done so that the next transfer is faster.
     pub advice: Vec<Advised>,
     /// The limit on the rate that was set at the end, bytes a second.

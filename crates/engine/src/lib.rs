@@ -12,6 +12,7 @@ pub mod checksum;
 pub mod codec;
 pub mod copy;
 mod crossing;
+mod delta_tally;
 pub mod error;
 pub mod event;
 pub mod explain;

@@ -171,6 +171,10 @@ impl Finder {
     /// What this file is; `None` for what no copy has left, or what is told of with its part.
     fn look(&self, dir: &Dir, name: &Name) -> io::Result<Option<Partial>> {
         let Some((_, what)) = name.reserved_parts() else { return Ok(None) };
+        // What a file is to become in its own place may be half in it: the next copy carries that out, and nobody removes it.
+        if what == "patch" {
+            return Ok(None);
+        }
         let stat = match statat(&*dir.fd()?, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW) {
             Err(rustix::io::Errno::NOENT) => return Ok(None),
             stat => stat?,

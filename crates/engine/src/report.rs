@@ -6,6 +6,7 @@ use haul_proto::wire::link::Channel;
 use haul_proto::wire::report::{Counters, Difference, Final, PathFigures, ReadBack, WorkerMessage};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::delta_tally::DeltaTally;
 use crate::link::LinkWriter;
 use crate::os::usage::{self, Account};
 use crate::slowest::Slowest;
@@ -122,6 +123,8 @@ pub struct Reporter {
     pub tally: Tally,
     /// The files that took longest.
     pub slowest: Slowest,
+    /// What came of old files.
+    pub delta: DeltaTally,
     report_files: bool,
     account: Account,
 }
@@ -129,7 +132,14 @@ pub struct Reporter {
 impl Reporter {
     /// Over the worker's link.
     pub fn new(link: LinkWriter, report_files: bool) -> Self {
-        Self { link, tally: Tally::default(), slowest: Slowest::default(), report_files, account: Account::open() }
+        Self {
+            link,
+            tally: Tally::default(),
+            slowest: Slowest::default(),
+            delta: DeltaTally::default(),
+            report_files,
+            account: Account::open(),
+        }
     }
 
     /// Sends a message.
@@ -207,6 +217,7 @@ impl Reporter {
         if !slowest.is_empty() {
             self.send(&WorkerMessage::Slowest(slowest));
         }
+        self.delta.figures().into_iter().for_each(|figures| self.send(&WorkerMessage::Delta(figures)));
         self.send(&WorkerMessage::Finished(Box::new(Final {
             counters,
             cpu_us: usage::cpu_us(),

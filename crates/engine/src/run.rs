@@ -233,6 +233,10 @@ fn start_proof(shared: &Arc<Shared>, target: &Arc<Target>) {
         }
         return;
     }
+    for number in 0..target.readers_of_old_files() {
+        let target = Arc::clone(target);
+        shared.spawn(&format!("haul-o{number}"), move |_| target.sign_old_files());
+    }
     let proving = Arc::clone(target);
     shared.spawn("haul-proof", move |_| proving.prove_claims());
 }

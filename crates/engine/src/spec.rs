@@ -16,6 +16,7 @@ pub use haul_proto::checksum::Algorithm;
 pub use haul_proto::compression::{Method, Policy};
 pub use haul_proto::expected::Expected;
 pub use haul_proto::need::InTheWay;
+pub use haul_proto::wire::delta::{Delta, DeltaFigures, DeltaRules};
 pub use haul_proto::wire::filters::{Filters, Limits, List as FilterList};
 pub use haul_proto::wire::rules::{LeaveOut, Modes};
 pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, Verify};
@@ -230,6 +231,8 @@ pub struct Options {
     pub target_under_way: u8,
     /// `--fsync`: what the target waits for before a file counts as copied. Nothing is not enough for [`Verify::Disk`].
     pub fsync: Fsync,
+    /// `--delta`, `--inplace`: what becomes of old files in the way.
+    pub delta: DeltaRules,
     /// `--congestion`: congestion control of the data streams, by the kernel's name; `None` chooses by the path.
     pub congestion: Option<String>,
     /// `-w`: socket buffer size in bytes; `None` leaves it to the kernel's auto-tuning.
@@ -356,6 +359,7 @@ impl Default for Options {
             source_under_way: 0,
             target_under_way: 0,
             fsync: Fsync::Full,
+            delta: DeltaRules { delta: Delta::Auto, in_place: false },
             congestion: None,
             window_bytes: None,
             window_fixed: false,

@@ -58,6 +58,7 @@ pub fn target_request(path: &Path, operands: Vec<Operand>) -> TargetRequest {
         rules: Rules::default(),
         storage: StorageRequest::default(),
         fsync: Fsync::None,
+        delta: haul_proto::wire::delta::DeltaRules::default(),
         pipe: Pipe::No,
         resume: false,
         keep_partial: false,

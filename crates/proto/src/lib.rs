@@ -11,6 +11,7 @@ pub mod checksum;
 pub mod codec;
 pub mod compression;
 pub mod cpus;
+pub mod delta;
 pub mod diagnose;
 pub mod expected;
 pub mod filter;

@@ -55,17 +55,17 @@ impl Name {
     }
 
     /// A name of the form that targets give to files that are not whole yet and to what is known of them: `.haul-`, 24
-    /// hexadecimal digits, `.part` or `.journal`. Such names are never copied.
+    /// hexadecimal digits, `.part`, `.journal` or `.patch`. Such names are never copied.
     pub fn is_reserved(&self) -> bool {
         self.reserved_parts().is_some()
     }
 
-    /// The digits of a reserved name, and what stands behind them: `part` or `journal`.
+    /// The digits of a reserved name, and what stands behind them: `part`, `journal` or `patch`.
     pub fn reserved_parts(&self) -> Option<(&str, &str)> {
         let rest = std::str::from_utf8(self.0.strip_prefix(b".haul-")?).ok()?;
         let (digits, what) = rest.split_once('.')?;
         let is_one = digits.len() == 24 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-        (is_one && matches!(what, "part" | "journal")).then_some((digits, what))
+        (is_one && matches!(what, "part" | "journal" | "patch")).then_some((digits, what))
     }
 
     /// The bytes as they stand in the directory.

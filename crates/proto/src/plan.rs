@@ -6,6 +6,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::delta::blocks::Mark;
+use crate::delta::rolling::Index;
 use crate::ids::EntryId;
 use crate::integrity::{Digest, FrameLen};
 use crate::wire::limits::{LARGE_IN_FLIGHT_MAX, PACK_FILES_MAX};
@@ -30,6 +32,17 @@ pub enum Work<H> {
     Kept(FlowFrame<H>),
     /// The target has these frames of one file, with these BLAKE3 values: read them, and send those that differ.
     Compare(Piece<H>, Vec<Digest>),
+    /// An old file stands in the place of this one: send what is not in it.
+    Delta(Piece<H>, Basis),
+}
+
+/// What is known of the old file in a file's place.
+#[derive(Debug, Clone)]
+pub enum Basis {
+    /// What stands at the places of the piece's frames: one for each block of them.
+    Marks(Vec<Mark>),
+    /// The sums of all of its blocks.
+    Sums(Arc<Index>),
 }
 
 /// Frames of a file.
@@ -123,6 +136,7 @@ pub struct Plan<H> {
     compare: VecDeque<(Piece<H>, Vec<Digest>)>,
     /// Values in it.
     compare_frames: usize,
+    marked: VecDeque<(Piece<H>, Vec<Mark>)>,
     small: VecDeque<SmallFile<H>>,
     small_bytes: u64,
     large: VecDeque<Piece<H>>,
@@ -142,6 +156,7 @@ impl<H> Plan<H> {
             again: VecDeque::new(),
             compare: VecDeque::new(),
             compare_frames: 0,
+            marked: VecDeque::new(),
             small: VecDeque::new(),
             small_bytes: 0,
             large: VecDeque::new(),
@@ -178,6 +193,16 @@ impl<H> Plan<H> {
         self.compare.push_back((piece, values));
     }
 
+    /// Adds frames of a large file of which it is known what the old file has at their places.
+    pub fn add_marked(&mut self, piece: Piece<H>, marks: Vec<Mark>) {
+        self.marked.push_back((piece, marks));
+    }
+
+    /// Frames that were marked and are not handed out.
+    pub fn waiting_marked(&self) -> u64 {
+        self.marked.iter().map(|(piece, _)| piece.frames.end - piece.frames.start).sum()
+    }
+
     /// Files that are not handed out, or not wholly; those that a target gave up meanwhile are among them.
     pub fn waiting(&self) -> usize {
         self.small.len() + self.large.len()
@@ -198,8 +223,9 @@ impl<H> Plan<H> {
         self.compare_frames
     }
 
-    /// Forgets what was to be compared of a file that is settled.
-    pub fn forget_compares(&mut self, entry: EntryId) {
+    /// Forgets what the target has told of a file that is settled: what was to be compared, and what was marked.
+    pub fn forget_told(&mut self, entry: EntryId) {
+        self.marked.retain(|(piece, _)| piece.entry != entry);
         self.compare.retain(|(piece, _)| piece.entry != entry);
         self.compare_frames = self.compare.iter().map(|(_, values)| values.len()).sum();
     }
@@ -213,7 +239,7 @@ impl<H> Plan<H> {
     pub fn forget(&mut self, entry: EntryId) {
         self.settle(entry);
         self.again.retain(|piece| piece.entry != entry);
-        self.forget_compares(entry);
+        self.forget_told(entry);
         self.large.retain(|piece| piece.entry != entry);
     }
 
@@ -232,6 +258,9 @@ impl<H> Plan<H> {
         if let Some((piece, values)) = self.compare.pop_front() {
             self.compare_frames -= values.len();
             return Some(Work::Compare(piece, values));
+        }
+        if let Some((piece, marks)) = self.take_marked() {
+            return Some(Work::Delta(piece, Basis::Marks(marks)));
         }
         let full = self.small_bytes >= u64::from(self.frame.get()) || self.small.len() >= PACK_FILES_MAX;
         if full {
@@ -284,14 +313,26 @@ impl<H> Plan<H> {
         pack
     }
 
-    fn take_piece(&mut self, frames_max: u64) -> Option<Piece<H>> {
-        let large = self.large.front_mut()?;
-        if !self.in_flight.contains(&large.entry) {
-            if self.in_flight.len() >= LARGE_IN_FLIGHT_MAX {
-                return None;
-            }
-            self.in_flight.insert(large.entry);
+    /// Whether frames of this file may be under way.
+    fn may_fly(&mut self, entry: EntryId) -> bool {
+        let may = self.in_flight.contains(&entry) || self.in_flight.len() < LARGE_IN_FLIGHT_MAX;
+        if may {
+            self.in_flight.insert(entry);
         }
+        may
+    }
+
+    fn take_marked(&mut self) -> Option<(Piece<H>, Vec<Mark>)> {
+        let entry = self.marked.front()?.0.entry;
+        if self.may_fly(entry) { self.marked.pop_front() } else { None }
+    }
+
+    fn take_piece(&mut self, frames_max: u64) -> Option<Piece<H>> {
+        let entry = self.large.front()?.entry;
+        if !self.may_fly(entry) {
+            return None;
+        }
+        let large = self.large.front_mut()?;
         let piece = large.split(self.streams, frames_max);
         if large.frames.is_empty() {
             self.large.pop_front();

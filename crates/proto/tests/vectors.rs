@@ -9,6 +9,7 @@ use haul_proto::checksum::Algorithm;
 use haul_proto::codec::Writer;
 use haul_proto::compression::Policy;
 use haul_proto::cpus::Cpus;
+use haul_proto::delta::rolling::Sum;
 use haul_proto::expected::Expected;
 use haul_proto::ids::{EntryId, JobId, JobNumber, PathId, StreamId};
 use haul_proto::integrity::{FrameLen, FrameTree, frame_crc};
@@ -18,9 +19,10 @@ use haul_proto::path::Name;
 use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::checksum::{Against, Checksum};
 use haul_proto::wire::compressed::{Codec, Compressed, decode_trailer, encode_trailer};
+use haul_proto::wire::delta::{Delta, DeltaRules};
 use haul_proto::wire::feature::Features;
 use haul_proto::wire::filters::{Filters, Limits, List};
-use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer};
+use haul_proto::wire::frame::{DataFrame, DeltaFrame, PackFrame, PackedFile, Prefix, Trailer};
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
 use haul_proto::wire::limits;
 use haul_proto::wire::link::{BEAT, Channel, encode_header};
@@ -113,7 +115,8 @@ fn source_messages() -> Vec<(&'static str, SourceMessage)> {
 
 fn target_messages() -> Vec<(&'static str, TargetMessage)> {
     let needs = vec![Need::All, Need::All, Need::Nothing];
-    let others = vec![Need::InOrder, Need::Refused, Need::Refused];
+    let others = vec![Need::InOrder, Need::Refused, Need::Refused, Need::Delta];
+    let sums = vec![Sum { weak: 0x0102_0304, strong: 0x0506_0708_090a_0b0c }];
     vec![
         ("Needs", TargetMessage::Needs { first: EntryId(0), needs }),
         ("Needs, from 300", TargetMessage::Needs { first: EntryId(300), needs: others }),
@@ -121,6 +124,8 @@ fn target_messages() -> Vec<(&'static str, TargetMessage)> {
         ("TargetFailed", TargetMessage::TargetFailed { entry: EntryId(300) }),
         ("Lacks", TargetMessage::Lacks { entry: EntryId(300), frames: vec![1..2, 7..300] }),
         ("Holds", TargetMessage::Holds { entry: EntryId(300), first: 2, values: vec![[0xd1; 32]], compare: true }),
+        ("Marks", TargetMessage::Marks { entry: EntryId(300), first: 2, marks: vec![0, 0x0102_0304_0506_0708] }),
+        ("Sums", TargetMessage::Sums { entry: EntryId(300), size: 1 << 30, block: 65_536, first: 7, sums }),
         ("ResendPacked", TargetMessage::ResendPacked { entries: vec![EntryId(1), EntryId(300)] }),
         ("Missing", TargetMessage::Missing { entry: EntryId(300), frames: vec![0..1, 5..10] }),
         ("Answered", TargetMessage::Answered),
@@ -222,6 +227,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         keep_partial: true,
         journal_dir: b"/var/j".to_vec(),
         fsync: Fsync::Full,
+        delta: DeltaRules { delta: Delta::Auto, in_place: true },
         pipe: Pipe::No,
         compare: None,
     };
@@ -329,11 +335,13 @@ fn the_link() {
 fn trailers() -> Vec<(&'static str, usize, Trailer)> {
     let data =
         DataFrame { job: JOB, entry: EntryId(300), offset: 512 << 10, crc: 0x0102_0304_0506_0708, value: [0xd2; 32] };
+    let delta = DeltaFrame { job: JOB, entry: EntryId(300), offset: 512 << 10, plain: 512 << 10, value: [0xd2; 32] };
     let packed = |entry, len, fill| PackedFile { entry: EntryId(entry), len, modified: NOON, digest: [fill; 32] };
     let files = vec![packed(1, 3, 0xd3), packed(300, 0, 0xd4)];
     vec![
         ("Finished", 0, Trailer::Finished),
         ("Data", 512 << 10, Trailer::Data(data)),
+        ("Delta", 7, Trailer::Delta(delta)),
         ("Pack", 3, Trailer::Pack(PackFrame { job: JOB, crc: 0x0102_0304_0506_0708, files })),
         ("End", 0, Trailer::End { records: 12 }),
     ]
@@ -424,7 +432,7 @@ macro_rules! check_limits {
 #[test]
 fn limits_are_in_the_table() {
     let checked = check_limits!(
-        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX FRAME_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX COMPARES_MAX LARGE_IN_FLIGHT_MAX FLOW_AHEAD SYMLINK_MAX DIFFERENCES_MAX DIFFERING_RANGES_MAX TEXT_MAX PATH_MAX OPERANDS_MAX LISTED_BATCH_MAX LISTED_BATCH_BYTES LISTED_BATCHES_AHEAD FILTER_LISTS_MAX FILTER_FILE_MAX FILTERS_BYTES_MAX FILTER_NAMES_MAX DIRECTORY_FILTER_MAX OPEN_RULES_MAX LEFT_OUT_NAMES_MAX CHECKSUM_MAX EXPECTED_LINES_MAX EXPECTED_PIECE_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX BEAT_MS SILENCE_MS MEASURE_MS_MAX CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX UNDER_WAY_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX SLOWEST_MAX STREAM_FIGURES_MAX
+        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX FRAME_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX COMPARES_MAX MARKS_MAX MARKED_FRAMES_MAX SUMS_MAX ROLLING_BLOCK_MIN ROLLING_BLOCK_MAX ROLLING_BLOCKS_MAX SUMS_BYTES_MAX DELTA_STEPS_MAX LARGE_IN_FLIGHT_MAX FLOW_AHEAD SYMLINK_MAX DIFFERENCES_MAX DIFFERING_RANGES_MAX TEXT_MAX PATH_MAX OPERANDS_MAX LISTED_BATCH_MAX LISTED_BATCH_BYTES LISTED_BATCHES_AHEAD FILTER_LISTS_MAX FILTER_FILE_MAX FILTERS_BYTES_MAX FILTER_NAMES_MAX DIRECTORY_FILTER_MAX OPEN_RULES_MAX LEFT_OUT_NAMES_MAX CHECKSUM_MAX EXPECTED_LINES_MAX EXPECTED_PIECE_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX BEAT_MS SILENCE_MS MEASURE_MS_MAX CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX UNDER_WAY_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX SLOWEST_MAX STREAM_FIGURES_MAX
     );
     let there = LIMITS.lines().filter_map(|line| line.strip_prefix("pub const ")?.split(':').next());
     assert_eq!(there.collect::<Vec<_>>(), checked);

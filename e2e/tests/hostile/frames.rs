@@ -1,8 +1,10 @@
 //! Frames and packs of what is not needed, where none may lie, and not as long as they say.
 
 use haul_e2e::Rng;
-use haul_proto::ids::EntryId;
+use haul_proto::codec::Writer;
+use haul_proto::ids::{EntryId, JobNumber};
 use haul_proto::integrity::{FrameLen, FrameTree, frame_crc};
+use haul_proto::wire::frame::{DeltaFrame, Trailer};
 use haul_proto::wire::limits::{FRAME_MAX, FRAME_MIN, PACK_FILES_MAX};
 use haul_proto::wire::message::{Need, TargetMessage};
 
@@ -21,6 +23,8 @@ pub const ATTACKS: &[Attack] = &[
     ("a pack of nothing, or of too much", pack_of_wrong_number),
     ("a pack with a file twice", pack_with_a_file_twice),
     ("files that have grown", grown_files),
+    ("a frame to be made of no old file", delta_of_nothing),
+    ("instructions that make no frame", bad_instructions),
     ("a record of no kind, or out of turn", bad_record),
     ("a record of another job", record_of_other_job),
     ("a payload that becomes something else than it says", bad_compression),
@@ -51,6 +55,35 @@ fn bytes(len: u64) -> Vec<u8> {
 fn send(scene: &mut Scene, entry: u64, offset: u64, len: u64) {
     let payload = bytes(len);
     scene.record(&payload, &raw::data(entry, offset, frame_crc(&payload), [0; 32]));
+}
+
+/// Instructions for a frame of the large file.
+fn instruct(scene: &mut Scene, entry: u64, instructions: &[u8]) {
+    let frame = DeltaFrame {
+        job: JobNumber(raw::JOB),
+        entry: EntryId(entry),
+        offset: 0,
+        plain: usize::try_from(FRAME).expect("a frame's length"),
+        value: [0; 32],
+    };
+    let mut trailer = Writer::new();
+    Trailer::Delta(frame).encode(&mut trailer);
+    scene.record(instructions, &trailer.into_bytes());
+}
+
+fn delta_of_nothing(scene: &mut Scene, rng: &mut Rng) -> Expect {
+    let Offered { large, small, .. } = offered(scene);
+    let mut steps = Writer::new();
+    steps.varint(FRAME << 1 | 1).varint(rng.pick(&[0, 1, u64::MAX]));
+    instruct(scene, rng.pick(&[large, small, large + 7]), &steps.into_bytes());
+    Expect::Fault
+}
+
+fn bad_instructions(scene: &mut Scene, rng: &mut Rng) -> Expect {
+    let Offered { large, .. } = offered(scene);
+    let steps: &[u8] = rng.pick(&[&[0][..], &[3, 0], &[9, b'x'], &[255, 255, 255, 255, 255, 1], &[1, 1, 1]]);
+    instruct(scene, large, steps);
+    Expect::Fault
 }
 
 fn frame_not_needed(scene: &mut Scene, rng: &mut Rng) -> Expect {

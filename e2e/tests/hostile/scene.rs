@@ -13,6 +13,7 @@ use haul_proto::ids::{JobId, JobNumber, StreamId};
 use haul_proto::integrity::{FrameLen, frame_crc};
 use haul_proto::need::InTheWay;
 use haul_proto::path::Name;
+use haul_proto::wire::delta::{Delta, DeltaRules};
 use haul_proto::wire::limits::{FRAME_MIN, REKEY_BYTES};
 use haul_proto::wire::link::Channel;
 use haul_proto::wire::listed::ListedKinds;
@@ -245,6 +246,7 @@ fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng
         keep_partial: rng.chance(500),
         journal_dir: Vec::new(),
         fsync: Fsync::Full,
+        delta: DeltaRules { delta: Delta::Auto, in_place: false },
         pipe: Pipe::No,
         compare: None,
     }

@@ -23,6 +23,7 @@ impl Receiver {
         let fails = storage.full || rng.chance(self.settings.rates.name);
         match self.todo.swap_remove(at) {
             Todo::Prove(proof) => self.prove(proof, storage, rng)?,
+            Todo::Tell(telling) => self.tell(telling, rng),
             Todo::Remove { entry, handle } => {
                 storage.parts.remove(&self.open[handle].path);
                 self.close(handle, Fate::Failed)?;

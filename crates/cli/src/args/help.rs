@@ -417,6 +417,11 @@ mod tests {
                                         programs, for the host's shell, or FIFOs
               -R, --realtime [TIME]     follow a file that grows, until it has not grown for
                                         TIME (default: 10s)
+                  --delta HOW           of a file that is replaced, send what the old one
+                                        lacks: auto (default), off, blocks (found at their
+                                        places), rolling (found anywhere)
+                  --inplace             with -f, change files in their own place, block by
+                                        block, and replace none
               -a, --append [DIR]        where the target records what is in unfinished
                                         files (default: beside them)
                   --no-resume           begin anew, and record nothing of unfinished files

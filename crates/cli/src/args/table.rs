@@ -170,6 +170,8 @@ pub const COPY: &[Row] = &[
     row("order", Some('o'), Takes::Nothing, Section::Copying, "write in ascending order: one stream, through the\npage cache").bbcp(1),
     row("pipe", Some('N'), Takes::One("ENDS"), Section::Copying, "the source (i), the target (o) or both (io) are\nprograms, for the host's shell, or FIFOs").bbcp(4).of_one_job(),
     row("realtime", Some('R'), Takes::Time { name: "TIME", absent: "10s" }, Section::Copying, "follow a file that grows, until it has not grown for\nTIME (default: 10s)").bbcp(4).of_one_job(),
+    row("delta", None, Takes::One("HOW"), Section::Copying, "of a file that is replaced, send what the old one\nlacks: auto (default), off, blocks (found at their\nplaces), rolling (found anywhere)"),
+    row("inplace", None, Takes::Nothing, Section::Copying, "with -f, change files in their own place, block by\nblock, and replace none"),
     row("append", Some('a'), Takes::Place("DIR"), Section::Copying, "where the target records what is in unfinished\nfiles (default: beside them)").bbcp(1),
     row("no-resume", None, Takes::Nothing, Section::Copying, "begin anew, and record nothing of unfinished files"),
     row("no-keep", None, Takes::Nothing, Section::Copying, "remove unfinished files when the copy fails"),

@@ -7,6 +7,7 @@ use haul_engine::error::Outcome;
 use haul_engine::event::{
     Comparison, Compression, Event, Observer, Path, Progress, ReadBack, Sandbox, SlowFile, Summary, Way,
 };
+use haul_engine::spec::DeltaFigures;
 use haul_proto::path::disturbs;
 use haul_proto::wire::report::PathFigures;
 use serde_json::{Map, Value, json};
@@ -180,6 +181,7 @@ fn summary_line(summary: &Summary, status: u8) -> Line {
         .with("slowest", summary.slowest.iter().map(slow_file).collect::<Vec<_>>())
         .with("cloned_bytes", summary.cloned_bytes)
         .with("durable", summary.durable)
+        .with("delta", summary.delta.as_ref().map(delta))
         .with("read_back", summary.read_back.as_ref().map(read_back))
         .with("source_sandbox", summary.source_sandbox.as_ref().map(sandbox))
         .with("target_sandbox", summary.target_sandbox.as_ref().map(sandbox))
@@ -237,6 +239,18 @@ fn path(Path { from, to, interface, mbit_per_s }: &Path) -> Value {
 
 fn compression(Compression { method, ratio }: &Compression) -> Value {
     json!({"codec": method.codec().name(), "level": method.level(), "ratio": ratio})
+}
+
+fn delta(delta: &DeltaFigures) -> Value {
+    let DeltaFigures { files, bytes, old_bytes, told_bytes, carried_bytes } = delta;
+    json!({
+        "files": files,
+        "bytes": bytes,
+        "old_bytes": old_bytes,
+        "told_bytes": told_bytes,
+        "carried_bytes": carried_bytes,
+        "speedup": delta.speedup(),
+    })
 }
 
 fn read_back(ReadBack { disk_bytes, cache_bytes, memory_bytes }: &ReadBack) -> Value {
@@ -364,7 +378,7 @@ mod tests {
             {"event":"streams","wanted":12}
             {"event":"again","message":"the connection to db1 was lost: nothing was heard from it for 15 s","pause_s":2.0,"attempt":2,"attempts":10,"left_s":null}
             {"event":"notice","message":"a word"}
-            {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"left_out":0,"filtered":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"paused_s":0.0,"bytes_per_s":1173059859.1549296,"restarts":0,"way":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","path":null,"verdict":null,"load":{"source":null,"target":null},"rate_limit_bytes_per_s":null,"frames_resent":0,"bytes_on_wire":333200000000,"compression":null,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_system_s":4.1,"target_system_s":6.2,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"slowest":[{"bytes":4290000000,"path":"run7/big.db","seconds":3.7}],"cloned_bytes":0,"durable":true,"read_back":null,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":0}
+            {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"left_out":0,"filtered":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"paused_s":0.0,"bytes_per_s":1173059859.1549296,"restarts":0,"way":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","path":null,"verdict":null,"load":{"source":null,"target":null},"rate_limit_bytes_per_s":null,"frames_resent":0,"bytes_on_wire":333200000000,"compression":null,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_system_s":4.1,"target_system_s":6.2,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"slowest":[{"bytes":4290000000,"path":"run7/big.db","seconds":3.7}],"cloned_bytes":0,"durable":true,"delta":null,"read_back":null,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":0}
             "#);
     }
 

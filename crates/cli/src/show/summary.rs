@@ -44,6 +44,18 @@ pub fn facts(summary: &Summary, verbose: bool) -> Vec<(&'static str, String)> {
     if let Some(compression) = summary.compression {
         add("compressed", format!("{:.1} to 1 ({})", compression.ratio, compression.method));
     }
+    if let Some(delta) = &summary.delta {
+        let old = size(delta.old_bytes);
+        add(
+            "delta",
+            format!(
+                "{} of {}, {old} from old ones: speedup {:.1}",
+                files(delta.files),
+                size(delta.bytes),
+                delta.speedup()
+            ),
+        );
+    }
     if verbose {
         let directories = counted(summary.directories, "directory", "directories");
         add("also", format!("{directories}, {}", counted(summary.symlinks, "symbolic link", "symbolic links")));
@@ -262,6 +274,7 @@ pub mod tests {
             target_direct_bytes: 0,
             cloned_bytes: 0,
             durable: true,
+            delta: None,
             read_back: None,
             source_sandbox: Some(Sandbox { confinement: Confinement::Full, reason: String::new() }),
             target_sandbox: Some(Sandbox { confinement: Confinement::Full, reason: String::new() }),

@@ -51,7 +51,7 @@ use crate::cancel::Cancel;
 use crate::error::{Error, GO_ON, Outcome};
 use crate::event::{Advised, Comparison, Compression, Event, Observer, Progress, Summary, Way};
 use crate::shown::own_name;
-use crate::spec::{Against, Checksum, Fsync, Job, Location, Piped, Program, Verify};
+use crate::spec::{Against, Checksum, DeltaFigures, DeltaRules, Fsync, Job, Location, Piped, Program, Verify};
 
 pub use self::repeat::run;
 
@@ -104,6 +104,7 @@ fn attempt(
         ends: [Counters::default(); 2],
         loads: Loads::default(),
         slowest: Vec::new(),
+        delta: None,
         work: Work::default(),
         watch: Watch::default(),
         pauses: Pauses::default(),
@@ -176,6 +177,7 @@ struct Copy<'a> {
     loads: Loads,
     /// The files that took longest, as the target says.
     slowest: Vec<SlowFile>,
+    delta: Option<DeltaFigures>,
     /// What the source is at, as it says.
     work: Work,
     watch: Watch,
@@ -291,6 +293,7 @@ impl Copy<'_> {
                 (Fsync::None, Verify::Disk) => Fsync::Data,
                 (fsync, _) => fsync,
             },
+            delta: if options.compare { DeltaRules::default() } else { options.delta },
             pipe: pipe(options.target_pipe.as_ref()),
             compare: options.compare.then(|| links(options.symlinks)),
         };
@@ -478,6 +481,7 @@ impl Copy<'_> {
             WorkerMessage::Work(work) if role == Role::Source => self.work = *work,
             WorkerMessage::Streams(streams) => self.loads.streams[role.index()] = streams,
             WorkerMessage::Slowest(files) => self.slowest = files,
+            WorkerMessage::Delta(figures) => self.delta = Some(figures),
             WorkerMessage::Finished(last) => self.finished(role, *last)?,
             WorkerMessage::Confined(sandbox) => {
                 if self.workers.is_one() {
@@ -595,6 +599,7 @@ impl Copy<'_> {
             loads: self.loads.latest,
             streams_at: self.loads.streams.clone(),
             slowest: self.slowest.clone(),
+            delta: self.delta,
             path: source.path,
             rate_limit_bytes_per_s: self.wishes.limit.bytes_per_s(),
             frames_resent: all.frames_resent,

@@ -6,6 +6,7 @@
 //! kernel holds the worker to its directory.
 
 use haul_proto::path::escape;
+use haul_proto::wire::delta::{Delta, DeltaRules};
 use haul_proto::wire::listed::Listed;
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::request::{ControllerMessage, Links, SessionSettings, SourceRequest, TargetRequest};
@@ -103,6 +104,7 @@ impl Terms {
             keep_partial: _,
             journal_dir,
             fsync: _,
+            delta,
             pipe,
             compare,
         } = request;
@@ -117,6 +119,9 @@ impl Terms {
                 return Err("this server's directory is write-only: no digests are told of what is there\nleave out --checksums, -E and --expect".into());
             }
             _ => {}
+        }
+        if self.access == Access::WriteOnly {
+            hold_delta(delta)?;
         }
         self.hold_settings(settings);
         inside(path)?;
@@ -187,6 +192,15 @@ fn refuse_following(links: Links) -> Result<(), String> {
         Links::Keep | Links::Ignore => Ok(()),
         Links::Follow => Err("a server follows no symbolic links\nleave out --symlinks follow".into()),
     }
+}
+
+/// What is told of an old file is told of what is there. Where it is only what haul would choose, it does not choose it.
+fn hold_delta(rules: &mut DeltaRules) -> Result<(), String> {
+    if rules.in_place || !matches!(rules.delta, Delta::Off | Delta::Auto) {
+        return Err("this server's directory is write-only: nothing is told of the files that are there\nleave out --delta and --inplace".into());
+    }
+    rules.delta = Delta::Off;
+    Ok(())
 }
 
 /// Set-id bits of the server's own files are not a client's to set, and its umask holds.

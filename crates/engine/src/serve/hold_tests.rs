@@ -1,4 +1,5 @@
 use super::*;
+
 use haul_proto::checksum::Algorithm;
 use haul_proto::cpus::Cpus;
 use haul_proto::ids::{JobId, JobNumber};
@@ -80,6 +81,7 @@ fn target() -> TargetRequest {
         keep_partial: true,
         journal_dir: Vec::new(),
         fsync: Fsync::Full,
+        delta: DeltaRules::default(),
         pipe: Pipe::No,
         compare: None,
     }
@@ -115,6 +117,28 @@ fn access_says_what_is_read_and_what_is_written() {
         assert_eq!(of_target(access, sums(false)).is_ok(), reads && writes, "{access:?}");
         assert_eq!(of_target(access, sums(true)).is_ok(), writes, "{access:?}");
     }
+}
+
+#[test]
+fn of_what_nobody_may_read_no_old_file_is_told_of() {
+    let rules = |delta, in_place| move |request: &mut TargetRequest| request.delta = DeltaRules { delta, in_place };
+    for (delta, in_place, held) in [
+        (Delta::Off, false, true),
+        (Delta::Auto, false, true),
+        (Delta::Blocks, false, false),
+        (Delta::Rolling, false, false),
+        (Delta::Auto, true, false),
+    ] {
+        assert_eq!(of_target(Access::WriteOnly, rules(delta, in_place)).is_ok(), held, "{delta:?} {in_place}");
+        assert!(of_target(Access::Both, rules(delta, in_place)).is_ok());
+    }
+    let mut message = ControllerMessage::Target(TargetRequest {
+        delta: DeltaRules { delta: Delta::Auto, in_place: false },
+        ..target()
+    });
+    terms(Access::WriteOnly).hold(&mut message).unwrap();
+    let ControllerMessage::Target(held) = message else { unreachable!() };
+    assert_eq!(held.delta, DeltaRules::default());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! [`Source`] holds the protocol's machine behind a lock and the threads that wait on it: one walks
 //! ([`offer`]), one sends what the machine has to say, and one for each stream reads and sends frames ([`send`]).
 
+mod delta;
 mod feed;
 mod flow;
 mod item;

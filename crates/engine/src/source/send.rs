@@ -4,10 +4,10 @@ use haul_proto::ids::{EntryId, StreamId};
 use haul_proto::integrity::{Digest, frame_crc};
 use haul_proto::journal::crc_value;
 use haul_proto::path::escape;
-use haul_proto::plan::{FlowFrame, Piece, SmallFile, Stride, Work};
+use haul_proto::plan::{Basis, FlowFrame, Piece, SmallFile, Stride, Work};
 use haul_proto::ranges::RangeSet;
 use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::frame::{DataFrame, Trailer};
+use haul_proto::wire::frame::{DataFrame, DeltaFrame, Trailer};
 use haul_proto::wire::load::Stage;
 use haul_proto::wire::report::WorkerMessage;
 use std::ops::Range;
@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::Source;
+use super::delta::Old;
 use super::item::{Item, Trouble};
 use super::{flow, pack};
 use crate::pace::Pace;
@@ -92,7 +93,7 @@ pub(super) fn run(source: &Source, id: StreamId, outlet: &mut impl Outlet) -> Re
 fn carry(sender: &mut Sender<'_, impl Outlet>, now: &mut Option<Begun>) -> Result<(), SendError> {
     while let Some(work) = sender.next_work()? {
         match &*now.insert(work) {
-            Begun::Frames(piece, file, held) => sender.send_piece(piece, file, held)?,
+            Begun::Frames(piece, file, known) => sender.send_piece(piece, file, known)?,
             Begun::Pack(files) => pack::send(sender.source, files, &mut sender.reader, sender.outlet)?,
             Begun::Next(next) => flow::send_next(sender.source, next, &mut sender.reader, sender.outlet)?,
             Begun::Kept(kept) => flow::send_kept(sender.source, kept, &mut sender.reader, sender.outlet)?,
@@ -133,8 +134,8 @@ type Sent = (Vec<(u64, Digest)>, RangeSet);
 
 /// Work that a stream has begun with.
 enum Begun {
-    /// A piece that the reader has, of a file that is open; and the values of its frames, where the target holds them.
-    Frames(Piece<Item>, Arc<Opened>, Vec<Digest>),
+    /// A piece that the reader has, of a file that is open.
+    Frames(Piece<Item>, Arc<Opened>, Known),
     /// Small files.
     Pack(Vec<SmallFile<Item>>),
     /// The next frame of a flow.
@@ -143,12 +144,23 @@ enum Begun {
     Kept(FlowFrame<Item>),
 }
 
+/// What is known of a piece at the target.
+enum Known {
+    /// Nothing.
+    Nothing,
+    /// The values of its frames, which it holds.
+    Values(Vec<Digest>),
+    /// What an old file has.
+    Old(Basis),
+}
+
 impl Begun {
     /// As it was taken.
     fn back(self) -> Work<Item> {
         match self {
-            Self::Frames(piece, _, held) if held.is_empty() => Work::Frames(piece),
-            Self::Frames(piece, _, held) => Work::Compare(piece, held),
+            Self::Frames(piece, _, Known::Nothing) => Work::Frames(piece),
+            Self::Frames(piece, _, Known::Values(held)) => Work::Compare(piece, held),
+            Self::Frames(piece, _, Known::Old(basis)) => Work::Delta(piece, basis),
             Self::Pack(files) => Work::Pack(files),
             Self::Next(next) => Work::Next(next),
             Self::Kept(kept) => Work::Kept(kept),
@@ -193,12 +205,13 @@ impl<O: Outlet> Sender<'_, O> {
     /// Begins with what was taken. `None` where nothing is left to be done: the file cannot be read, or shares its
     /// blocks with the target's.
     fn begin(&mut self, work: Work<Item>) -> Result<Option<Begun>, SendError> {
-        let (piece, held) = match work {
+        let (piece, known) = match work {
             Work::Pack(files) => return Ok(Some(Begun::Pack(files))),
             Work::Next(next) => return Ok(Some(Begun::Next(next))),
             Work::Kept(kept) => return Ok(Some(Begun::Kept(kept))),
-            Work::Frames(piece) => (piece, Vec::new()),
-            Work::Compare(piece, held) => (piece, held),
+            Work::Frames(piece) => (piece, Known::Nothing),
+            Work::Compare(piece, held) => (piece, Known::Values(held)),
+            Work::Delta(piece, basis) => (piece, Known::Old(basis)),
         };
         let since = Instant::now();
         let source = self.source;
@@ -213,7 +226,7 @@ impl<O: Outlet> Sender<'_, O> {
                 return Ok(None);
             }
         };
-        let may_share = held.is_empty() && !piece.handle.is_null() && !source.policy.is_forced();
+        let may_share = matches!(known, Known::Nothing) && !piece.handle.is_null() && !source.policy.is_forced();
         if may_share && self.outlet.share(&file, piece.entry, piece.size, piece.frames.clone())? {
             let values: Vec<_> = piece.frames.clone().map(|index| (index, NO_VALUE)).collect();
             self.conclude(&piece, &file, values, RangeSet::new());
@@ -221,13 +234,13 @@ impl<O: Outlet> Sender<'_, O> {
             return Ok(None);
         }
         read(source, &piece, &file, &mut self.reader);
-        Ok(Some(Begun::Frames(piece, file, held)))
+        Ok(Some(Begun::Frames(piece, file, known)))
     }
 
     /// Sends the piece that is the reader's first, without what the target holds.
-    fn send_piece(&mut self, piece: &Piece<Item>, file: &Opened, held: &[Digest]) -> Result<(), SendError> {
+    fn send_piece(&mut self, piece: &Piece<Item>, file: &Opened, known: &Known) -> Result<(), SendError> {
         let since = Instant::now();
-        match self.send_frames(piece, held)? {
+        match self.send_frames(piece, file, known)? {
             Ok((values, same)) => {
                 self.reader.end();
                 self.conclude(piece, file, values, same);
@@ -239,19 +252,27 @@ impl<O: Outlet> Sender<'_, O> {
         }
         add(&self.source.reporter.tally.bytes_direct, self.reader.take_direct_bytes());
         // What is only compared says nothing of what the stream can carry.
-        if held.is_empty() {
-            self.done(piece, since);
+        match known {
+            Known::Nothing => self.done(piece, since),
+            Known::Old(_) => self.source.piece_done(piece.ticket),
+            Known::Values(_) => {}
         }
         Ok(())
     }
 
     /// The values of a piece's frames, and which of these are the same at the target; or why the file cannot be read.
-    fn send_frames(&mut self, piece: &Piece<Item>, held: &[Digest]) -> Result<Result<Sent, Trouble>, SendError> {
+    fn send_frames(
+        &mut self,
+        piece: &Piece<Item>,
+        file: &Opened,
+        known: &Known,
+    ) -> Result<Result<Sent, Trouble>, SendError> {
         let source = self.source;
         let settings = &source.request.settings;
         let frame = settings.frame;
         let (mut values, mut same) = (Vec::new(), RangeSet::new());
-        let mut held = held.iter();
+        let mut held = if let Known::Values(held) = known { held.iter() } else { [].iter() };
+        let mut old = if let Known::Old(basis) = known { Some(Old::from(basis)) } else { None };
         for index in piece.frames.clone() {
             self.look_ahead()?;
             let len = frame_len(source, piece.size, index);
@@ -260,12 +281,27 @@ impl<O: Outlet> Sender<'_, O> {
                 Some(Ok(_)) | None => return Ok(Err(Trouble::Changed)),
                 Some(Err(error)) => return Ok(Err(error.into())),
             };
-            let crc = frame_crc(record.payload());
             source.pass(&piece.handle, index, record.payload());
-            let value = match self.outlet.wants_values() {
+            let (job, entry, offset) = (settings.number, piece.entry, index * u64::from(frame.get()));
+            let mut value = None;
+            if let Some(old) = &mut old {
+                match old.instruct(frame, piece.size, index, record.payload(), file) {
+                    Ok((made, Some(instructions))) => {
+                        values.push((index, made));
+                        let trailer = Trailer::Delta(DeltaFrame { job, entry, offset, plain: len, value: made });
+                        self.reader.give_back(record);
+                        self.put_bytes(&instructions, &trailer)?;
+                        continue;
+                    }
+                    Ok((made, None)) => value = Some(made),
+                    Err(error) => return Ok(Err(error.into())),
+                }
+            }
+            let crc = frame_crc(record.payload());
+            let value = value.unwrap_or_else(|| match self.outlet.wants_values() {
                 true => frame.hash(piece.size, index, record.payload()),
                 false => crc_value(crc),
-            };
+            });
             values.push((index, value));
             let is_same = held.next() == Some(&value);
             if is_same {
@@ -275,11 +311,19 @@ impl<O: Outlet> Sender<'_, O> {
                 self.reader.give_back(record);
                 continue;
             }
-            let offset = index * u64::from(frame.get());
-            let trailer = Trailer::Data(DataFrame { job: settings.number, entry: piece.entry, offset, crc, value });
+            let trailer = Trailer::Data(DataFrame { job, entry, offset, crc, value });
             self.reader.give_back(self.outlet.put(record, &trailer, &source.pace)?);
         }
         Ok(Ok((values, same)))
+    }
+
+    /// Hands over bytes that are not in a buffer of the reader's.
+    fn put_bytes(&mut self, bytes: &[u8], trailer: &Trailer) -> Result<(), SendError> {
+        let mut record = self.reader.buffer();
+        record.set_payload_len(bytes.len());
+        record.payload_mut().copy_from_slice(bytes);
+        self.reader.give_back(self.outlet.put(record, trailer, &self.source.pace)?);
+        Ok(())
     }
 
     /// All of a piece was handed over, but for what is the `same` at the target. It counts if the file is still what was

@@ -152,7 +152,7 @@ fn opened(source: &Source, count: usize) -> usize {
     let work = std::iter::from_fn(|| source.lock().machine.next_work(haul_proto::plan::PIECE_FRAMES_MAX));
     let files = work.map(|work| match work {
         Work::Pack(files) => files.iter().filter(|file| file.handle.open().is_ok()).count(),
-        Work::Frames(_) | Work::Compare(..) | Work::Next(_) | Work::Kept(_) => 0,
+        Work::Frames(_) | Work::Compare(..) | Work::Delta(..) | Work::Next(_) | Work::Kept(_) => 0,
     });
     files.sum()
 }

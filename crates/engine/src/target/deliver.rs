@@ -56,6 +56,7 @@ impl Target {
         self.settling.wait_for_room();
         match trailer {
             Trailer::Data(frame) => self.deliver_frame(writer, frame, record),
+            Trailer::Delta(frame) => self.deliver_delta(writer, frame, record),
             Trailer::Pack(pack) => self.deliver_pack(pack, record.payload()).map(|()| record),
             Trailer::Finished | Trailer::End { .. } => Err(ProtocolFault::OutOfTurn("a record")),
         }
@@ -80,6 +81,13 @@ impl Target {
             self.fail_file(frame.entry, &item, &text);
             return Ok(record);
         }
+        if incoming.basis().is_some() {
+            self.reporter.delta.carried(payload.len(), 0);
+        }
+        if let Some((_, in_place)) = incoming.in_place() {
+            self.whole_in_place(&item, in_place, frame, &record);
+            return Ok(record);
+        }
         self.pass(incoming, frame, payload);
         Ok(writer.write(self, &item, frame, record))
     }
@@ -100,6 +108,7 @@ impl Target {
                 let step = state.machine.frame_written(frame.entry, frame.offset, frame.value);
                 let has_news = state.machine.has_messages();
                 drop(state);
+                self.old_files_room.notify_all();
                 if has_news {
                     self.outbox.notify_all();
                 }
@@ -198,7 +207,7 @@ impl Target {
         }
     }
 
-    fn check_job(&self, job: haul_proto::ids::JobNumber) -> Result<(), ProtocolFault> {
+    pub(super) fn check_job(&self, job: haul_proto::ids::JobNumber) -> Result<(), ProtocolFault> {
         if job == self.request.settings.number { Ok(()) } else { Err(ProtocolFault::Unasked("another job")) }
     }
 }

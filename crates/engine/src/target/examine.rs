@@ -40,11 +40,14 @@ struct Position {
 impl Target {
     /// Answers a whole Offer.
     pub(super) fn examine(&self, first: EntryId, entries: &[Entry]) {
-        let (mut claims, mut pieces) = (Vec::new(), Vec::new());
+        let (mut claims, mut pieces, mut deltas) = (Vec::new(), Vec::new(), Vec::new());
         for (id, entry) in (first.0..).map(EntryId).zip(entries) {
             let answer = self.answer(entry);
             match (&answer, &entry.kind) {
                 (Answer::Partial(item), _) => claims.push(Claim::Part(id, Arc::clone(item))),
+                (Answer::Delta(item), Kind::File { size }) => {
+                    deltas.push((id, Arc::clone(item), 0..self.request.settings.frame.frames(*size)));
+                }
                 (Answer::Compare(item), Kind::File { size }) => {
                     let frames = 0..self.request.settings.frame.frames(*size);
                     pieces.push(Piece { entry: id, handle: Arc::clone(item), size: *size, frames, ticket: 0 });
@@ -58,6 +61,7 @@ impl Target {
         // What is there of a file can be told once all answers were.
         self.claims.add(claims);
         self.rereads.add(pieces);
+        deltas.into_iter().for_each(|(id, item, frames)| self.sign(id, &item, std::iter::once(frames).collect()));
     }
 
     fn answer(&self, entry: &Entry) -> Answer<Item> {
@@ -252,20 +256,28 @@ impl Target {
             self.file_stays(position, size)?;
             return Ok(Answer::Settled);
         }
+        if spot.replaces && self.recover(&spot)? {
+            return self.try_answer(position, entry);
+        }
         if let Err(text) = self.quota.take(size) {
             return Ok(self.refuse(position, text));
+        }
+        let basis = self.find_basis(&spot, size)?;
+        let answer = if basis.is_some() { Answer::Delta } else { Answer::Needed };
+        if basis.as_ref().is_some_and(|basis| basis.in_place.is_some()) {
+            return Ok(answer(Arc::new(Item::File(Incoming::new(spot, size, meta).of(basis)))));
         }
         let Some((leaf, version)) = self.journals.place(&spot, size).zip(entry.version) else {
             if let Some(text) = self.too_large(&spot.dir, size)? {
                 return Ok(self.refuse(position, text));
             }
-            return Ok(Answer::Needed(Arc::new(Item::File(Incoming::new(spot, size, meta)))));
+            return Ok(answer(Arc::new(Item::File(Incoming::new(spot, size, meta).of(basis)))));
         };
         let frame = self.request.settings.frame;
         let header = Header { name: spot.name.clone(), size, modified: meta.modified, version, frame };
         match self.find_part(&spot, &leaf, &header) {
             Ok(Some(part)) => {
-                let incoming = Incoming::resumed(spot, meta, leaf, header, part);
+                let incoming = Incoming::resumed(spot, meta, leaf, header, part).of(basis);
                 Ok(Answer::Partial(Arc::new(Item::File(incoming))))
             }
             // Another run had a part of it, and has just given it its name.
@@ -276,7 +288,7 @@ impl Target {
                 if let Some(text) = self.too_large(&spot.dir, size)? {
                     return Ok(self.refuse(position, text));
                 }
-                Ok(Answer::Needed(Arc::new(Item::File(Incoming::recorded(spot, meta, leaf, header)))))
+                Ok(answer(Arc::new(Item::File(Incoming::recorded(spot, meta, leaf, header).of(basis)))))
             }
             Err(text) => Ok(self.refuse(position, text)),
         }

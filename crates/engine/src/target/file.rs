@@ -15,7 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::Target;
+use super::basis::Basis;
 use super::checkpoint::Saving;
+use super::in_place::InPlace;
 use super::journal::{Journal, Leaf};
 use super::landing::Landing;
 use super::order::Order;
@@ -57,6 +59,8 @@ pub struct Incoming {
     /// Its digest, where one is computed here.
     pub(super) sum: Checking,
     sink: Option<Arc<Sink>>,
+    /// The old file in its place, where something can be made of that.
+    basis: Option<Box<Basis>>,
 }
 
 /// What is recorded of a file while it grows.
@@ -162,7 +166,24 @@ impl Incoming {
             order: None,
             sum: Checking::default(),
             sink: None,
+            basis: None,
         }
+    }
+
+    /// The same, of which this old file has something.
+    pub fn of(self, basis: Option<Basis>) -> Self {
+        Self { basis: basis.map(Box::new), ..self }
+    }
+
+    /// The old file in its place.
+    pub fn basis(&self) -> Option<&Basis> {
+        self.basis.as_deref()
+    }
+
+    /// What is known of it where it is changed in its own place.
+    pub fn in_place(&self) -> Option<(&Basis, &InPlace)> {
+        let basis = self.basis()?;
+        Some((basis, basis.in_place.as_ref()?))
     }
 
     /// The journal, once there is one.

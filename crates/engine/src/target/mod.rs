@@ -6,6 +6,7 @@
 //! are read instead ([`reread`]).
 
 mod again;
+mod basis;
 mod below;
 mod checkpoint;
 mod compare;
@@ -14,9 +15,11 @@ mod durable;
 mod examine;
 pub(crate) mod file;
 mod filtered;
+mod in_place;
 pub(crate) mod journal;
 mod landing;
 mod listed;
+mod made;
 mod memory;
 mod modes;
 mod names;
@@ -31,6 +34,7 @@ mod reread;
 pub(crate) mod rivals;
 mod settle;
 mod share;
+mod sign;
 mod sink;
 mod sum;
 pub(crate) mod temporary;
@@ -73,6 +77,7 @@ use self::queue::Settling;
 use self::quota::Quota;
 use self::rivals::Rivals;
 use self::share::Sharing;
+use self::sign::Signing;
 use self::temporary::Unfinished;
 use self::waiting::Waiting;
 use crate::fs::{Dir, Look, describe, mode_without_preserve};
@@ -103,6 +108,10 @@ pub struct Target {
     claims: Claims,
     /// Files that are to be compared.
     rereads: Waiting<Piece<Item>>,
+    /// Old files that are to be told of.
+    signings: Waiting<Signing>,
+    /// There may be room for what is told of them.
+    old_files_room: Signal,
     /// The names that are remembered for that.
     names_kept: Kept,
     /// What the source leaves out.
@@ -230,6 +239,8 @@ impl Target {
             journals,
             claims: Claims::default(),
             rereads: Waiting::default(),
+            signings: Waiting::default(),
+            old_files_room: Signal::default(),
             names_kept: Kept::default(),
             filtered,
             is_both_ends: AtomicBool::new(false),
@@ -316,6 +327,8 @@ impl Target {
     pub fn is_over(&self) {
         self.claims.close();
         self.rereads.close();
+        self.signings.close();
+        self.old_files_room.notify_all();
     }
 
     /// Whether the source tells BLAKE3 values: within one process, only where somebody asks for them.
@@ -323,6 +336,7 @@ impl Target {
         !self.is_both_ends.load(Ordering::Relaxed)
             || self.request.verify != Verify::Wire
             || self.request.settings.report_files
+            || self.request.delta != Default::default()
             || self.is_asked_for(Algorithm::Blake3)
     }
 
@@ -386,6 +400,7 @@ impl Target {
                     incoming.discard(&self.unfinished);
                 }
                 let next = self.lock().machine.abandoned(entry);
+                self.old_files_room.notify_all();
                 self.finish(next);
             }
             Step::Mismatch(entry, item) => match &*item {
@@ -441,6 +456,7 @@ impl Target {
             };
             next = self.lock().machine.settle(entry, done);
         }
+        self.old_files_room.notify_all();
         self.outbox.notify_all();
     }
 
@@ -481,6 +497,7 @@ impl Target {
     fn settle(&self, entry: haul_proto::ids::EntryId, done: bool) {
         let next = self.lock().machine.settle(entry, done);
         self.finish(next);
+        self.old_files_room.notify_all();
         self.outbox.notify_all();
     }
 

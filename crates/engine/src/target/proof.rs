@@ -104,20 +104,22 @@ impl Target {
                 Claim::Part(entry, item) => (entry, item),
             };
             let Item::File(incoming) = &*item else { continue };
-            if let Err(error) = self.prove(entry, incoming) {
+            if let Err(error) = self.prove(entry, &item, incoming) {
                 self.fail_file(entry, &item, &describe(&error));
             }
         }
     }
 
-    fn prove(&self, entry: EntryId, incoming: &Incoming) -> io::Result<()> {
+    fn prove(&self, entry: EntryId, item: &Arc<Item>, incoming: &Incoming) -> io::Result<()> {
         let Some(journal) = incoming.journal() else { return Err(io::Error::other("its journal is gone")) };
         let frames = self.request.settings.frame.frames(incoming.size());
         let recorded = journal.recorded(frames)?;
         // What is not even recorded can be on its way while the rest is being read.
         let gaps = gaps(&recorded, frames);
-        self.lock().machine.lacks(entry, &gaps);
-        self.outbox.notify_all();
+        match incoming.basis() {
+            Some(_) => self.sign(entry, item, gaps.clone()),
+            None => self.lacks(entry, &gaps),
+        }
         let mut finding = Finding {
             entry,
             // Where the source computes a digest, it reads all of the file.

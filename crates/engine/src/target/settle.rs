@@ -133,6 +133,10 @@ impl Target {
                 Ok(()) => there.push(whole),
                 Err(error) => {
                     let text = format!("it did not reach the disk: {}", describe(&error));
+                    if whole.incoming().in_place().is_some() {
+                        self.give_up(whole.entry, &whole.item, text, ends);
+                        continue;
+                    }
                     ends.lost.push(Loss::of_all(whole, text));
                 }
             }
@@ -188,6 +192,9 @@ impl Target {
     fn succeed(&self, named: Named, ends: &mut Ends) {
         self.tell_sum(named.incoming(), &named.digest);
         self.reporter.file_done(|| named.incoming().relative(), named.size, named.digest);
+        if named.incoming().basis().is_some() {
+            self.reporter.delta.file(named.size);
+        }
         if let Some(Ok(opened)) = named.incoming().opened() {
             self.reporter.slowest.tell(opened.age(), named.size, || named.incoming().relative());
         }
@@ -220,6 +227,7 @@ impl Target {
             ends.settled.iter().filter_map(|(entry, done)| state.machine.settle(*entry, *done)).collect();
         drop(state);
         complete.into_iter().for_each(|directory| self.finish(Some(directory)));
+        self.old_files_room.notify_all();
         self.outbox.notify_all();
     }
 }

@@ -107,6 +107,20 @@ impl Unfinished {
         finished.map_err(|error| describe(&error))
     }
 
+    /// Gives a whole patch its name: from here on it outlives this job, until it was carried out.
+    pub fn name_patch(&self, spot: &Spot, file: &OwnedFd, name: &Name) -> Result<(), String> {
+        let temporary = temporary_name(&spot.name, b"file");
+        let Some(claimed) = self.claim(&spot.dir, &temporary) else { return Err(STOPPED.into()) };
+        let named = stands_at(&spot.dir, &temporary, file).and_then(|is_there| match is_there {
+            true => Ok(rename_new(&*spot.dir.fd()?, &temporary, name)?),
+            false => Err(io::Error::other("its temporary file was taken away while it was being written")),
+        });
+        if named.is_err() {
+            claimed.remove(&temporary);
+        }
+        named.map_err(|error| describe(&error))
+    }
+
     /// Removes the temporary file of a final name, if it is this job's, and what is recorded of it.
     pub fn discard(&self, spot: &Spot) {
         let temporary = temporary_name(&spot.name, b"file");
@@ -165,6 +179,11 @@ fn key(dir: &Dir, name: &Name) -> (u64, u64, Name) {
 /// Only tidies up: a file that cannot be removed is taken over by the next run.
 pub fn unlink(dir: &Dir, name: &Name) {
     let _ = dir.fd().map(|fd| unlinkat(&*fd, name.as_bytes(), AtFlags::empty()));
+}
+
+/// Removes what would be taken for something else if it stayed.
+pub fn remove(dir: &Dir, name: &Name) -> io::Result<()> {
+    Ok(unlinkat(&*dir.fd()?, name.as_bytes(), AtFlags::empty())?)
 }
 
 /// Why a temporary file cannot be had.

@@ -100,6 +100,11 @@ impl Whole {
     /// Gives it its final name.
     pub fn give_name(&self, target: &Target) -> Fate {
         let Place::Spot(spot) = self.incoming().place() else { return Fate::Named };
+        if let (Some((basis, in_place)), Some(end)) = (self.incoming().in_place(), &self.end) {
+            let to_disk = self.disk.is_some();
+            let carried = target.carry_out(self.incoming(), basis, in_place, self.fd(), end.modified, to_disk);
+            return carried.map_or_else(Fate::Failed, |()| Fate::Named);
+        }
         match &self.bytes {
             Bytes::Gone => Fate::Named,
             Bytes::Open(file) => match target.unfinished.finish(spot, file.fd()) {
@@ -176,6 +181,10 @@ impl Incoming {
         // Nothing was written of one that came out of a pipe and is empty.
         let file = self.open_once(target)?;
         self.saving().iter().for_each(|(_, saving)| saving.end());
+        if self.in_place().is_some() {
+            // It is a patch, and the file has metadata of its own.
+            return Ok(Bytes::Open(file));
+        }
         let fd = &**file.fd();
         let flushed = if disk.is_none() { flush_where_close_tells(fd) } else { Ok(()) };
         let applied = flushed.and_then(|()| match self.place() {

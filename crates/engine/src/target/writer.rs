@@ -34,6 +34,8 @@ pub struct Writer {
     frame_bytes: usize,
     run: Option<Run>,
     meter: Meter,
+    /// Where frames are made of old files, once there is one.
+    pub spare: Option<Record>,
 }
 
 /// A frame that is being written.
@@ -65,7 +67,7 @@ impl Writer {
     /// For frames of up to `frame_bytes`, with up to `depth` of them under way.
     pub fn new(frame_bytes: usize, depth: usize) -> Self {
         let (engines, meter) = (Engines::new(depth), Meter::default());
-        Self { engines, depth, free: Vec::new(), made: 0, frame_bytes, run: None, meter }
+        Self { engines, depth, free: Vec::new(), made: 0, frame_bytes, run: None, meter, spare: None }
     }
 
     /// Writes a frame that was proven. Returns a buffer that is free.

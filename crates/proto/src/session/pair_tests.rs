@@ -133,6 +133,10 @@ impl Pair {
             }
             Kind::File { size } if size > frame_len().pack_file_max() && self.pick(2) == 0 => {
                 self.parts.push((id, frame_len().frames(size)));
+                if self.pick(2) == 0 {
+                    self.sizes.insert(id, size);
+                    return Answer::Delta(Arc::new(id.0));
+                }
                 Answer::Partial(Arc::new(id.0))
             }
             Kind::Stream if self.pick(2) == 0 => Answer::NeededInOrder(Arc::new(id.0)),
@@ -149,7 +153,17 @@ impl Pair {
     fn say_what_is_there(&mut self) {
         for (entry, frames) in std::mem::take(&mut self.parts) {
             for index in 0..frames {
+                let old = self.sizes.get(&entry).copied();
                 let step = match self.pick(3) {
+                    1 | 2 if old.is_some() && self.target.may_mark(1) => {
+                        let len = frame_len().frame_len(old.unwrap(), index).unwrap();
+                        self.target.mark(entry, index, 1, vec![7; crate::delta::blocks::count(len)]);
+                        Step::None
+                    }
+                    1 | 2 if old.is_some() => {
+                        self.target.lacks(entry, &[index..index + 1]);
+                        Step::None
+                    }
                     _ if self.compares => self.target.holds(entry, index, &[[1; 32]], true),
                     0 => {
                         self.target.lacks(entry, &[index..index + 1]);
@@ -211,7 +225,7 @@ impl Pair {
             Work::Compare(piece, values) => self.compare(&piece, &values),
             Work::Next(next) => self.read_next(&next),
             Work::Kept(kept) => self.arrive(kept.entry, kept.index, self.len_in_flow(kept.entry, kept.index)),
-            Work::Frames(piece) => {
+            Work::Frames(piece) | Work::Delta(piece, _) => {
                 if self.pick(8) == 0 {
                     self.source.fail(piece.entry, "unreadable");
                     return;

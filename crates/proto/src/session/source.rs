@@ -1,5 +1,6 @@
 //! The source's machine: offers entries, learns what is needed, hands out work, settles what is done.
 
+mod delta;
 mod flow;
 mod loss;
 
@@ -7,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
+use self::delta::Old;
 use self::flow::{Flow, Flows};
 use self::loss::Losses;
 use super::summing::Summing;
@@ -44,6 +46,8 @@ pub struct Source<H> {
     open_directories: usize,
     offers_ended: bool,
     sums: bool,
+    /// Bytes that the sums of old files take.
+    sums_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -74,6 +78,8 @@ struct Large {
     ended: bool,
     /// The target has a part of it, or all, and may say so.
     rest: bool,
+    /// An old file stands in its place, of which the target may say what it has.
+    old: Option<Box<Old>>,
     /// Frames that were given to streams, and not asked for again since.
     handed: RangeSet,
     summing: Summing,
@@ -98,6 +104,7 @@ impl<H> Source<H> {
             open_directories: 0,
             offers_ended: false,
             sums: false,
+            sums_bytes: 0,
         }
     }
 
@@ -275,6 +282,10 @@ impl<H> Source<H> {
             TargetMessage::Holds { entry, first, values, compare } => {
                 self.handle_holds(entry, first, values, compare)?;
             }
+            TargetMessage::Marks { entry, first, marks } => self.handle_marks(entry, first, marks)?,
+            TargetMessage::Sums { entry, size, block, first, sums } => {
+                self.handle_sums(entry, size, block, first, &sums)?;
+            }
             TargetMessage::ResendPacked { entries } => {
                 entries.into_iter().try_for_each(|entry| self.handle_resend_packed(entry))?;
             }
@@ -302,11 +313,13 @@ impl<H> Source<H> {
         loop {
             let mut work = self.plan.take(frames_max)?;
             match &mut work {
-                Work::Frames(piece) | Work::Compare(piece, _) if !self.entries.contains_key(&piece.entry) => {
+                Work::Frames(piece) | Work::Compare(piece, _) | Work::Delta(piece, _)
+                    if !self.entries.contains_key(&piece.entry) =>
+                {
                     self.plan.forget(piece.entry);
                     continue;
                 }
-                Work::Frames(_) | Work::Compare(..) | Work::Next(_) | Work::Kept(_) => {}
+                Work::Frames(_) | Work::Compare(..) | Work::Delta(..) | Work::Next(_) | Work::Kept(_) => {}
                 Work::Pack(files) => {
                     files.retain(|file| self.entries.contains_key(&file.entry));
                     if files.is_empty() {
@@ -315,7 +328,7 @@ impl<H> Source<H> {
                 }
             }
             self.hand_out(&work);
-            return Some(work);
+            return Some(self.as_delta(work));
         }
     }
 
@@ -431,7 +444,7 @@ impl<H> Source<H> {
                         self.settle(entry);
                     }
                 }
-                Need::Nothing | Need::InOrder | Need::Rest | Need::Compare => {
+                Need::Nothing | Need::InOrder | Need::Rest | Need::Compare | Need::Delta => {
                     return Err(ProtocolFault::Invalid("a need that a directory cannot have"));
                 }
             },
@@ -445,7 +458,7 @@ impl<H> Source<H> {
                 (need, ..) if (need == Need::Compare) != self.compares => {
                     return Err(ProtocolFault::Invalid("a need that is not this job's"));
                 }
-                (Need::Rest, Kind::File { size }, _) if size <= self.frame.pack_file_max() => {
+                (Need::Rest | Need::Delta, Kind::File { size }, _) if size <= self.frame.pack_file_max() => {
                     return Err(ProtocolFault::Invalid("a need that a small file cannot have"));
                 }
                 (Need::All | Need::InOrder, Kind::Stream, _) => {
@@ -454,7 +467,11 @@ impl<H> Source<H> {
                 (Need::Compare, Kind::File { size: 0 }, _) => {
                     return Err(ProtocolFault::Invalid("a need that an empty file cannot have"));
                 }
-                (Need::All | Need::InOrder | Need::Rest | Need::Compare, Kind::File { size }, modified) => {
+                (
+                    Need::All | Need::InOrder | Need::Rest | Need::Compare | Need::Delta,
+                    Kind::File { size },
+                    modified,
+                ) => {
                     self.need_file(entry, size, modified, need);
                 }
                 _ => return Err(ProtocolFault::Invalid("a need that this cannot have")),
@@ -474,12 +491,13 @@ impl<H> Source<H> {
             return self.begin_flow(entry);
         } else {
             let tree = FrameTree::new(self.frame.frames(size));
-            let rest = matches!(need, Need::Rest | Need::Compare);
+            let rest = matches!(need, Need::Rest | Need::Compare | Need::Delta);
+            let old = matches!(need, Need::Rest | Need::Delta).then(Box::default);
             let summing = Summing::when(self.sums);
-            State::Large(Large { size, modified, tree, ended: false, rest, handed: RangeSet::new(), summing })
+            State::Large(Large { size, modified, tree, ended: false, rest, old, handed: RangeSet::new(), summing })
         };
         // Of the rest, and of what is to be compared, the target says what it is.
-        if !matches!(need, Need::Rest | Need::Compare) {
+        if !matches!(need, Need::Rest | Need::Compare | Need::Delta) {
             self.plan.add(entry, Arc::clone(&tracked.handle), size);
         }
     }
@@ -504,7 +522,7 @@ impl<H> Source<H> {
             return self.resend_flow(entry, &frames, true);
         }
         let Some(Tracked { handle, state }) = self.entries.get_mut(&entry) else { return Ok(()) };
-        let State::Large(Large { size, handed, .. }) = state else {
+        let State::Large(Large { size, handed, old, .. }) = state else {
             return Err(ProtocolFault::Unasked("frames of what has none"));
         };
         if self.compares {
@@ -515,7 +533,8 @@ impl<H> Source<H> {
         }
         for frames in frames {
             check_frames(self.frame, *size, &frames)?;
-            handed.take_within(&frames);
+            let came_to_nothing = handed.take_within(&frames);
+            old.iter_mut().for_each(|old| old.send_whole(came_to_nothing.iter().cloned().flatten()));
             self.plan.add_frames(Piece { entry, handle: Arc::clone(handle), size: *size, frames, ticket: 0 });
         }
         Ok(())
@@ -581,8 +600,11 @@ impl<H> Source<H> {
         let known = self.entries.remove(&entry);
         self.plan.settle(entry);
         // The target counts what it asked about this file no more.
-        if let Some(Tracked { state: State::Large(Large { rest: true, ended: false, .. }), .. }) = known {
-            self.plan.forget_compares(entry);
+        if let Some(Tracked { state: State::Large(Large { rest: true, ended, old, .. }), .. }) = &known {
+            self.sums_bytes -= old.as_ref().map_or(0, |old| old.bytes());
+            if !ended {
+                self.plan.forget_told(entry);
+            }
         }
         self.in_window -= usize::from(known.is_some());
         known.is_some()

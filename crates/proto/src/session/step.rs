@@ -31,6 +31,9 @@ pub enum Answer<H> {
     /// A large file: an earlier run left a part of it. What is proven of it, and what is lacking, follows by
     /// [`super::target::Target::holds`] and [`super::target::Target::lacks`].
     Partial(Arc<H>),
+    /// A large file: an old one stands in its place. What that has follows by [`super::target::Target::mark`], or by
+    /// [`super::target::Target::tell_sums`] and [`super::target::Target::lacks`].
+    Delta(Arc<H>),
     /// A file that is not empty: one of its size is here, and frame by frame it is to be compared. Nothing of it is sent.
     /// Their values follow by [`super::target::Target::holds`].
     Compare(Arc<H>),

@@ -7,6 +7,7 @@
 
 mod again;
 mod compare;
+mod delta;
 mod flow;
 mod loss;
 
@@ -27,6 +28,7 @@ use crate::wire::message::{Need, SourceMessage, TargetMessage};
 
 pub use self::compare::Differing;
 use self::compare::{Unsure, comparing};
+use self::delta::Told;
 pub use super::step::{Answer, End, Finish, Lost, Parent, Step};
 
 /// Most runs in one Done message.
@@ -57,6 +59,8 @@ pub struct Target<H> {
     answering: bool,
     /// Frames that the source is to compare.
     unsure: Unsure,
+    /// What it was told of old files.
+    told: Told,
     in_window: usize,
     open_directories: usize,
     offers_ended: bool,
@@ -135,6 +139,7 @@ impl<H> Target<H> {
             outbox_resends: 0,
             answering: false,
             unsure: Unsure::default(),
+            told: Told::default(),
             in_window: 0,
             open_directories: 0,
             offers_ended: false,
@@ -231,6 +236,7 @@ impl<H> Target<H> {
             Answer::Settled => Need::Nothing,
             Answer::Needed(_) => Need::All,
             Answer::Partial(_) => Need::Rest,
+            Answer::Delta(_) => Need::Delta,
             Answer::Compare(_) => Need::Compare,
             Answer::NeededInOrder(_) => Need::InOrder,
             Answer::Refused => Need::Refused,
@@ -246,6 +252,11 @@ impl<H> Target<H> {
             (Answer::Needed(directory), State::Directory { handle, .. }) => *handle = Some(directory),
             (Answer::Refused, State::Directory { .. }) => {}
             (Answer::Needed(handle) | Answer::Partial(handle), State::Examining { kind: Kind::File { size } }) => {
+                tracked.state = receiving(frame, handle, *size, None, keeps);
+            }
+            (Answer::Delta(handle), State::Examining { kind: Kind::File { size } })
+                if *size > frame.pack_file_max() =>
+            {
                 tracked.state = receiving(frame, handle, *size, None, keeps);
             }
             (Answer::Compare(handle), State::Examining { kind: Kind::File { size } }) if *size > 0 => {
@@ -293,6 +304,7 @@ impl<H> Target<H> {
             let index = offset / frame;
             large.in_hand.remove(&index);
             self.unsure.remove(entry, index);
+            self.told.came(entry, index);
             large.tree.insert(index, value);
             self.tell_written(entry);
         }
@@ -591,6 +603,7 @@ impl<H> Target<H> {
     fn forget(&mut self, entry: EntryId) -> Option<Finish<H>> {
         let tracked = self.entries.remove(&entry)?;
         self.unsure.forget(entry);
+        self.told.forget(entry);
         self.in_window -= usize::from(!tracked.released);
         let mut parent = tracked.parent?;
         // A loop, not a recursion: a chain of refused directories may be as deep as the limit allows.

@@ -77,6 +77,8 @@ pub enum Trailer {
     Data(DataFrame),
     /// Many small files, whole, one behind the other.
     Pack(PackFrame),
+    /// How to make one frame of a file of an old one ([`crate::delta::instructions`]).
+    Delta(DeltaFrame),
     /// The last record: nothing was cut off. No payload.
     End {
         /// Records sent on this stream between Finished and this one.
@@ -96,6 +98,21 @@ pub struct DataFrame {
     /// CRC-64/NVME of the payload.
     pub crc: u64,
     /// BLAKE3 value of the payload at its offset (of the root, if the file is one frame).
+    pub value: Digest,
+}
+
+/// One frame of a file, as instructions. It has no CRC: whoever makes it computes its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeltaFrame {
+    /// The job.
+    pub job: JobNumber,
+    /// The file.
+    pub entry: EntryId,
+    /// Where the frame begins in the file, in bytes.
+    pub offset: u64,
+    /// Its bytes: more than the instructions have.
+    pub plain: usize,
+    /// BLAKE3 value of what it becomes, as in [`DataFrame`].
     pub value: Digest,
 }
 
@@ -127,6 +144,8 @@ const FINISHED: u8 = 0;
 const DATA: u8 = 1;
 const PACK: u8 = 2;
 const END: u8 = 3;
+// 4 is `super::compressed`'s.
+const DELTA: u8 = 5;
 
 impl Trailer {
     /// Appends the bytes on the wire.
@@ -145,6 +164,10 @@ impl Trailer {
                     encode_stamp(out, file.modified);
                     out.raw(&file.digest);
                 }
+            }
+            Trailer::Delta(frame) => {
+                out.u8(DELTA).u32(frame.job.0).varint(frame.entry.0).u64(frame.offset);
+                out.count(frame.plain).raw(&frame.value);
             }
             Trailer::End { records } => {
                 out.u8(END).u64(*records);
@@ -165,6 +188,7 @@ impl Trailer {
                 value: reader.array()?,
             }),
             PACK => Trailer::Pack(decode_pack(&mut reader, payload)?),
+            DELTA => Trailer::Delta(decode_delta(&mut reader, payload)?),
             END => Trailer::End { records: reader.u64()? },
             kind => return Err(ProtocolFault::Unknown { what: "kind of record", value: kind.into() }),
         };
@@ -174,6 +198,15 @@ impl Trailer {
         reader.finish()?;
         Ok(trailer)
     }
+}
+
+fn decode_delta(reader: &mut Reader<'_>, payload: usize) -> Decoded<DeltaFrame> {
+    let (job, entry, offset) = (JobNumber(reader.u32()?), EntryId(reader.varint()?), reader.u64()?);
+    let plain = reader.count(FRAME_MAX as usize, "a frame that is made")?;
+    if payload == 0 || payload >= plain {
+        return Err(ProtocolFault::Invalid("instructions that are not shorter than their frame"));
+    }
+    Ok(DeltaFrame { job, entry, offset, plain, value: reader.array()? })
 }
 
 fn decode_pack(reader: &mut Reader<'_>, payload: usize) -> Decoded<PackFrame> {
@@ -238,10 +271,14 @@ mod tests {
         let data =
             DataFrame { job: JobNumber(1), entry: EntryId(1 << 40), offset: 7 << 20, crc: u64::MAX, value: [9; 32] };
         let pack = PackFrame { job: JobNumber(1), crc: 5, files: vec![packed(7, 0), packed(9, 1000)] };
+        let delta = DeltaFrame { job: JobNumber(1), entry: EntryId(3), offset: 7 << 20, plain: 1000, value: [9; 32] };
+        let is_decoded = |payload| Trailer::decode(&encoded(&Trailer::Delta(delta.clone())), payload).is_ok();
+        assert_eq!([0, 1, 999, 1000, 1001].map(is_decoded), [false, true, true, false, false]);
         for (trailer, payload) in [
             (Trailer::Finished, 0),
             (Trailer::Data(data), 512 << 10),
             (Trailer::Pack(pack), 1000),
+            (Trailer::Delta(delta), 999),
             (Trailer::End { records: 12 }, 0),
         ] {
             assert_eq!(Trailer::decode(&encoded(&trailer), payload), Ok(trailer));

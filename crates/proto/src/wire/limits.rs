@@ -25,6 +25,23 @@ pub const HELD_VALUES_MAX: usize = 2048;
 pub const RESENDS_MAX: usize = 1 << 16;
 /// Most frames that a target holds and a source was told to compare, and has not: so many values are in memory.
 pub const COMPARES_MAX: usize = 1 << 14;
+/// Most marks of an old file's blocks in one message.
+pub const MARKS_MAX: usize = 1 << 13;
+/// Most frames whose blocks a target has marked and that have not come: so many marks are in memory at the source, and
+/// values of blocks at the target, 8 MiB of these at most.
+pub const MARKED_FRAMES_MAX: usize = 1 << 10;
+/// Most sums of an old file's blocks in one message.
+pub const SUMS_MAX: usize = 1 << 15;
+/// Shortest block whose sums are told, in bytes.
+pub const ROLLING_BLOCK_MIN: u32 = 2 << 10;
+/// Longest block whose sums are told, in bytes.
+pub const ROLLING_BLOCK_MAX: u32 = 128 << 10;
+/// Most blocks of one old file whose sums are told.
+pub const ROLLING_BLOCKS_MAX: u64 = 1 << 20;
+/// Most memory for sums, and what they are looked up by, of all files that are not settled, in bytes.
+pub const SUMS_BYTES_MAX: u64 = 64 << 20;
+/// Most steps of making a frame of an old file.
+pub const DELTA_STEPS_MAX: usize = 4096;
 /// Most files that travel in frames and are begun and not settled: each is open at both ends. At 1,024 descriptors,
 /// which a process has unless it is given more, directories and streams still have theirs.
 pub const LARGE_IN_FLIGHT_MAX: usize = 256;

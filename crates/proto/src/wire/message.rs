@@ -6,10 +6,12 @@ use super::fault::ProtocolFault;
 use super::frame::{decode_stamp, encode_stamp};
 use super::limits::{
     DIRECTORY_FILTER_MAX, ENTRY_WINDOW, FILTER_NAMES_MAX, FRAME_RUNS_MAX, HELD_VALUES_MAX, LEFT_OUT_NAMES_MAX,
-    OFFER_ENTRIES_MAX, PACK_FILES_MAX, STREAMS_MAX, SYMLINK_MAX, TEXT_MAX,
+    MARKS_MAX, OFFER_ENTRIES_MAX, PACK_FILES_MAX, STREAMS_MAX, SUMS_MAX, SYMLINK_MAX, TEXT_MAX,
 };
 use super::rules::{decode_names, encode_names};
 use crate::codec::{Decoded, Reader, Writer};
+use crate::delta::blocks::Mark;
+use crate::delta::rolling::Sum;
 use crate::ids::{EntryId, JobNumber, PathId, StreamId};
 use crate::integrity::Digest;
 use crate::manifest::{Entry, Kind, Meta, Place, Stamp, Version};
@@ -156,6 +158,29 @@ pub enum TargetMessage {
         /// Indices of the frames, those that were never sent among them.
         frames: Vec<Range<u64>>,
     },
+    /// What the old file in this one's place has at the places of these frames: see [`crate::delta::blocks`].
+    Marks {
+        /// The file.
+        entry: EntryId,
+        /// Index of the first frame.
+        first: u64,
+        /// One for each block of whole frames, one behind the other.
+        marks: Vec<Mark>,
+    },
+    /// What the old file in this one's place has anywhere: see [`crate::delta::rolling`]. What is lacking of the file is
+    /// said behind the last ones.
+    Sums {
+        /// The file.
+        entry: EntryId,
+        /// Bytes of the old file.
+        size: u64,
+        /// Bytes of a block of it.
+        block: u32,
+        /// Number of the first block.
+        first: u64,
+        /// One for each block.
+        sums: Vec<Sum>,
+    },
     /// What the source asked is answered.
     Answered,
     /// Of a flow, all frames before this one are written: the source need not keep them any more.
@@ -180,6 +205,8 @@ pub enum Need {
     Rest,
     /// None of it: a file of that size is here, and is to be compared.
     Compare,
+    /// What is said to be lacking, and what is said to differ of an old file that is here, in any order.
+    Delta,
     /// The target will not take it (and has told the user why, if that was not already told of a directory above).
     Refused,
 }
@@ -205,6 +232,8 @@ mod kind {
     pub const MISSING: u8 = 22;
     pub const ANSWERED: u8 = 23;
     pub const WRITTEN: u8 = 24;
+    pub const MARKS: u8 = 28;
+    pub const SUMS: u8 = 29;
 
     pub const DIRECTORY: u8 = 1;
     pub const FILE: u8 = 2;
@@ -350,6 +379,17 @@ impl TargetMessage {
             TargetMessage::Missing { entry, frames } => {
                 encode_runs(opening(&mut out, kind::MISSING, job).varint(entry.0), frames);
             }
+            TargetMessage::Marks { entry, first, marks } => {
+                opening(&mut out, kind::MARKS, job).varint(entry.0).varint(*first).count(marks.len());
+                marks.iter().for_each(|mark| {
+                    out.u64(*mark);
+                });
+            }
+            TargetMessage::Sums { entry, size, block, first, sums } => {
+                opening(&mut out, kind::SUMS, job).varint(entry.0).varint(*size).u32(*block).varint(*first);
+                out.count(sums.len());
+                sums.iter().for_each(|sum| sum.encode(&mut out));
+            }
             TargetMessage::Answered => {
                 opening(&mut out, kind::ANSWERED, job);
             }
@@ -383,6 +423,19 @@ impl TargetMessage {
             kind::MISSING => {
                 TargetMessage::Missing { entry: EntryId(reader.varint()?), frames: decode_runs(&mut reader)? }
             }
+            kind::MARKS => {
+                let (entry, first) = (EntryId(reader.varint()?), reader.varint()?);
+                let count = reader.count(MARKS_MAX, "marks of blocks")?;
+                let marks = (0..count).map(|_| reader.u64()).collect::<Decoded<_>>()?;
+                TargetMessage::Marks { entry, first, marks }
+            }
+            kind::SUMS => {
+                let (entry, size) = (EntryId(reader.varint()?), reader.varint()?);
+                let (block, first) = (reader.u32()?, reader.varint()?);
+                let count = reader.count(SUMS_MAX, "sums of blocks")?;
+                let sums = (0..count).map(|_| Sum::decode(&mut reader)).collect::<Decoded<_>>()?;
+                TargetMessage::Sums { entry, size, block, first, sums }
+            }
             kind::ANSWERED => TargetMessage::Answered,
             kind::WRITTEN => TargetMessage::Written { entry: EntryId(reader.varint()?), frames: reader.varint()? },
             value => return Err(ProtocolFault::Unknown { what: "message from a target", value: value.into() }),
@@ -401,6 +454,7 @@ impl Need {
             Need::Refused => 3,
             Need::Rest => 4,
             Need::Compare => 5,
+            Need::Delta => 7,
         }
     }
 
@@ -412,6 +466,7 @@ impl Need {
             3 => Ok(Need::Refused),
             4 => Ok(Need::Rest),
             5 => Ok(Need::Compare),
+            7 => Ok(Need::Delta),
             value => Err(ProtocolFault::Unknown { what: "kind of need", value: value.into() }),
         }
     }

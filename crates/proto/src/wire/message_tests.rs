@@ -46,7 +46,8 @@ fn need() -> impl Strategy<Value = Need> {
         Just(Need::InOrder),
         Just(Need::Refused),
         Just(Need::Rest),
-        Just(Need::Compare)
+        Just(Need::Compare),
+        Just(Need::Delta)
     ]
 }
 
@@ -68,7 +69,7 @@ proptest! {
     fn no_bytes_make_decoding_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = SourceMessage::decode(&bytes, JOB);
         let _ = TargetMessage::decode(&bytes, JOB);
-        for kind in 0..25 {
+        for kind in 0..30 {
             let mut framed = vec![kind, 1, 0, 0, 0];
             framed.extend_from_slice(&bytes);
             let _ = SourceMessage::decode(&framed, JOB);
@@ -102,6 +103,14 @@ fn short_messages_come_back() {
         TargetMessage::Holds { entry: EntryId(3), first: 7, values: vec![[1; 32], [2; 32]], compare: true },
         TargetMessage::ResendPacked { entries: vec![EntryId(4), EntryId(5)] },
         TargetMessage::Missing { entry: EntryId(3), frames: vec![0..1] },
+        TargetMessage::Marks { entry: EntryId(3), first: 1 << 40, marks: vec![0, u64::MAX] },
+        TargetMessage::Sums {
+            entry: EntryId(3),
+            size: 1 << 50,
+            block: 2048,
+            first: 7,
+            sums: vec![Sum { weak: u32::MAX, strong: 1 }, Sum { weak: 0, strong: u64::MAX }],
+        },
         TargetMessage::Answered,
         TargetMessage::Written { entry: EntryId(3), frames: 1 << 40 },
     ] {

@@ -4,6 +4,7 @@ pub mod address;
 pub mod checksum;
 pub mod compressed;
 pub mod counters;
+pub mod delta;
 pub mod difference;
 pub mod fault;
 pub mod feature;

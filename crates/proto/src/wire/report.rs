@@ -2,6 +2,7 @@
 
 use super::address::{self, LocalAddress};
 pub use super::counters::{Counters, Final, PathFigures, ReadBack};
+use super::delta::DeltaFigures;
 pub use super::difference::{Difference, What};
 use super::fault::ProtocolFault;
 use super::feature::Features;
@@ -74,6 +75,8 @@ pub enum WorkerMessage {
     Work(Box<Work>),
     /// The files that took longest so far, the slowest first: the target's to say, now and then, and before it has finished.
     Slowest(Vec<SlowFile>),
+    /// What came of old files that stood in the way, if anything did: the target's to say, before it has finished.
+    Delta(DeltaFigures),
     /// A file is whole, proven, and under its final name.
     FileDone {
         /// Path from the operand down.
@@ -212,6 +215,7 @@ mod kind {
     pub const SLOWEST: u8 = 23;
     pub const WORK: u8 = 25;
     pub const MEASURED: u8 = 24;
+    pub const DELTA: u8 = 26;
 }
 
 impl WorkerMessage {
@@ -243,6 +247,7 @@ impl WorkerMessage {
             Self::Load(load) => load.encode(out.u8(kind::LOAD)),
             Self::Streams(streams) => StreamFigures::encode_all(streams, out.u8(kind::STREAMS)),
             Self::Slowest(files) => SlowFile::encode_all(files, out.u8(kind::SLOWEST)),
+            Self::Delta(figures) => figures.encode(out.u8(kind::DELTA)),
             Self::Work(work) => work.encode(out.u8(kind::WORK)),
             Self::FileDone { path, size, digest } => {
                 out.u8(kind::FILE_DONE).bytes(cut(path)).varint(*size).bool(digest.is_some());
@@ -314,6 +319,7 @@ impl WorkerMessage {
             kind::COUNTERS => Self::Counters(Box::new(Counters::decode(&mut reader)?)),
             kind::LOAD => Self::Load(Box::new(Load::decode(&mut reader)?)),
             kind::STREAMS => Self::Streams(StreamFigures::decode_all(&mut reader)?),
+            kind::DELTA => Self::Delta(DeltaFigures::decode(&mut reader)?),
             kind::SLOWEST => Self::Slowest(SlowFile::decode_all(&mut reader)?),
             kind::WORK => Self::Work(Box::new(Work::decode(&mut reader)?)),
             kind::FILE_DONE => {
@@ -436,6 +442,13 @@ mod tests {
             WorkerMessage::CannotConnect { text: "timed out".into() },
             WorkerMessage::Counters(Box::new(counters)),
             WorkerMessage::Load(Box::new(Load { elapsed_us: 1 << 40, ..Load::default() })),
+            WorkerMessage::Delta(DeltaFigures {
+                files: 1,
+                bytes: 1 << 40,
+                old_bytes: 3,
+                told_bytes: 4,
+                carried_bytes: 5,
+            }),
             WorkerMessage::Slowest(vec![SlowFile { path: b"a\xff".to_vec(), size: 1 << 40, took_us: 7 }]),
             WorkerMessage::Work(Box::new(Work { files_under_way: 300, ..Work::default() })),
             WorkerMessage::Streams(vec![StreamFigures::default(), StreamFigures { stream: 1, ..Default::default() }]),

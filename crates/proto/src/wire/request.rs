@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use super::address;
 use super::checksum::Checksum;
+use super::delta::DeltaRules;
 use super::fault::ProtocolFault;
 use super::filters::Filters;
 use super::handshake::Suite;
@@ -197,6 +198,8 @@ pub struct TargetRequest {
     pub journal_dir: Vec<u8>,
     /// What is waited for before a file counts as copied.
     pub fsync: Fsync,
+    /// What becomes of old files in the way.
+    pub delta: DeltaRules,
     /// What the path stands for.
     pub pipe: Pipe,
     /// Nothing is written: what is there is compared with a source that does this with symbolic links.
@@ -379,6 +382,7 @@ impl TargetRequest {
         self.storage.encode(out);
         out.bool(self.resume).bool(self.keep_partial).bytes(&self.journal_dir);
         self.fsync.encode(out);
+        self.delta.encode(out);
         self.pipe.encode(out);
         out.bool(self.compare.is_some());
         self.compare.iter().for_each(|links| {
@@ -411,6 +415,7 @@ impl TargetRequest {
             keep_partial: reader.bool()?,
             journal_dir: reader.bytes(PATH_MAX, "a path")?.to_vec(),
             fsync: Fsync::decode(reader)?,
+            delta: DeltaRules::decode(reader)?,
             pipe: Pipe::decode(reader)?,
             compare: if reader.bool()? { Some(Links::from_number(reader.u8()?)?) } else { None },
         })
@@ -497,6 +502,7 @@ mod tests {
     use super::*;
     use crate::checksum::Algorithm;
     use crate::wire::checksum::Against;
+    use crate::wire::delta::Delta;
     use crate::wire::listed::Place;
 
     fn settings() -> SessionSettings {
@@ -570,6 +576,7 @@ mod tests {
                 keep_partial: false,
                 journal_dir: b"/j".to_vec(),
                 fsync: Fsync::Data,
+                delta: DeltaRules { delta: Delta::Rolling, in_place: true },
                 pipe: Pipe::Standard,
                 compare: Some(Links::Follow),
             }),

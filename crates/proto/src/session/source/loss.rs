@@ -31,7 +31,7 @@ impl<H> Source<H> {
                 Work::Compare(piece, values) if self.entries.contains_key(&piece.entry) => {
                     self.plan.add_compare(piece, values);
                 }
-                Work::Frames(piece) => self.take_back(piece),
+                Work::Frames(piece) | Work::Delta(piece, _) => self.take_back(piece),
                 Work::Next(next) => self.leave_unread(next.entry),
                 // The target says which of them it lacks.
                 Work::Compare(..) | Work::Pack(_) | Work::Kept(_) => {}
@@ -54,7 +54,7 @@ impl<H> Source<H> {
     /// What a stream is given: until it is settled, it may get lost.
     pub(super) fn hand_out(&mut self, work: &Work<H>) {
         match work {
-            Work::Frames(piece) => {
+            Work::Frames(piece) | Work::Delta(piece, _) => {
                 let state = self.entries.get_mut(&piece.entry).map(|tracked| &mut tracked.state);
                 if let Some(State::Large(large)) = state {
                     large.handed.extend(piece.frames.clone());

@@ -1,0 +1,78 @@
+//! What a frame becomes where the target has an old file in the file's place: instructions for making it of that.
+
+use haul_proto::delta::blocks::{self, Mark};
+use haul_proto::delta::instructions::encode;
+use haul_proto::delta::rolling::{Index, Shift};
+use haul_proto::integrity::{Digest, FrameLen};
+use haul_proto::plan::Basis;
+use std::io;
+
+use crate::storage::calls::read_at;
+use crate::storage::file::Opened;
+
+/// What is known of the old file, for the frames of one piece in their order.
+pub enum Old<'k> {
+    /// What stands at their places.
+    Marks(&'k [Mark]),
+    /// What stands anywhere, and how far the last of it was from its place.
+    Sums(&'k Index, Shift, Vec<u8>),
+}
+
+/// A frame's value, and how to make it where that is shorter than the frame.
+pub type Instructed = (Digest, Option<Vec<u8>>);
+
+impl<'k> From<&'k Basis> for Old<'k> {
+    fn from(basis: &'k Basis) -> Self {
+        match basis {
+            Basis::Marks(marks) => Self::Marks(marks),
+            Basis::Sums(index) => Self::Sums(index, Some(0), Vec::new()),
+        }
+    }
+}
+
+impl Old<'_> {
+    /// Takes the next frame of the piece, of a file of `size` bytes.
+    pub fn instruct(
+        &mut self,
+        frame: FrameLen,
+        size: u64,
+        index: u64,
+        payload: &[u8],
+        file: &Opened,
+    ) -> io::Result<Instructed> {
+        let offset = index * u64::from(frame.get());
+        match self {
+            Self::Marks(marks) => {
+                let (now, later) = marks.split_at(marks.len().min(blocks::count(payload.len())));
+                *marks = later;
+                let values = blocks::values(frame, index, payload);
+                let value = blocks::frame_value(&values, frame.frames(size) == 1);
+                // A file that is needed in this way is longer than a block.
+                let value = value.unwrap_or_else(|| frame.hash(size, index, payload));
+                let spans = blocks::compare(offset, payload.len(), &values, now);
+                Ok((value, encode(&spans, offset, payload)))
+            }
+            Self::Sums(index_of_old, shift, window) => {
+                let start = around(window, payload, offset, index_of_old.block(), file)?;
+                let within = start..start + payload.len();
+                let spans = index_of_old.search(window, offset - start as u64, within, shift);
+                Ok((frame.hash(size, index, payload), encode(&spans, offset, payload)))
+            }
+        }
+    }
+}
+
+/// Fills `window` with a frame and as much on both sides of it as a block has. Says where the frame begins in it.
+fn around(window: &mut Vec<u8>, payload: &[u8], offset: u64, block: usize, file: &Opened) -> io::Result<usize> {
+    let before = usize::try_from(offset).unwrap_or(usize::MAX).min(block);
+    window.resize(before + payload.len() + block, 0);
+    let read = read_at(&**file.fd(), &mut window[..before], offset - before as u64)?;
+    if read < before {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    window[before..before + payload.len()].copy_from_slice(payload);
+    let behind = before + payload.len();
+    let read = read_at(&**file.fd(), &mut window[behind..], offset + payload.len() as u64)?;
+    window.truncate(behind + read);
+    Ok(before)
+}

@@ -1,0 +1,162 @@
+//! The old file in the place of one that is needed: what can be made of it, instead of being sent.
+
+use haul_proto::delta::instructions::{Step, make};
+use haul_proto::delta::rolling::Sum;
+use haul_proto::delta::{Method, method};
+use haul_proto::manifest::Stamp;
+use haul_proto::path::Name;
+use haul_proto::wire::delta::Delta;
+use haul_proto::wire::fault::ProtocolFault;
+use rustix::fs::{FileType, Mode, OFlags, openat};
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use super::Target;
+use super::file::Spot;
+use super::in_place::InPlace;
+use crate::fs::{Dir, Identity, Links, Look, describe};
+use crate::storage::Access;
+use crate::storage::calls::read_at;
+use crate::storage::file::Opened;
+use crate::worker::lock;
+
+/// Said of an old file that is not what it was when it was looked at.
+pub const OLD_CHANGED: &str =
+    "the old file was changed at the target meanwhile\nrun the same command again when nothing writes to it";
+
+/// An old file.
+pub struct Basis {
+    dir: Dir,
+    name: Name,
+    /// Bytes.
+    pub size: u64,
+    modified: Stamp,
+    /// Which file it is.
+    pub identity: Identity,
+    /// How it is found out what it has.
+    pub method: Method,
+    /// The new one is made in its place.
+    pub in_place: Option<InPlace>,
+    /// Open to be copied from, once a frame is made of it.
+    opened: OnceLock<Result<Arc<Opened>, String>>,
+    /// Sums of its blocks, by the first one's number, until all are there.
+    sums: Mutex<BTreeMap<u64, Vec<Sum>>>,
+    /// Frames that are told as lacking when its sums were told; all where nothing is said.
+    wanted: OnceLock<Vec<Range<u64>>>,
+    /// Some of it could not be read.
+    failed: AtomicBool,
+}
+
+impl Target {
+    /// What stands in the place of a file of `size` bytes, if something is to be made of it.
+    pub(super) fn find_basis(&self, spot: &Spot, size: u64) -> io::Result<Option<Basis>> {
+        let rules = self.request.delta;
+        let is_near = self.is_both_ends.load(Ordering::Relaxed) && rules.delta == Delta::Auto && !rules.in_place;
+        let is_large = size > self.request.settings.frame.pack_file_max();
+        if !spot.replaces || is_near || !is_large || rules == Default::default() {
+            return Ok(None);
+        }
+        let look = Look::at_name(&*spot.dir.fd()?, &spot.name, Links::Itself)?;
+        let method = method(rules.delta, rules.in_place, look.size, size);
+        let Some(method) = method.filter(|_| look.kind == FileType::RegularFile) else { return Ok(None) };
+        if rules.in_place {
+            // What cannot be written is better known before all of it was sent.
+            open_to_write(&spot.dir, &spot.name)?;
+        }
+        Ok(Some(Basis {
+            dir: spot.dir.clone(),
+            name: spot.name.clone(),
+            size: look.size,
+            modified: look.meta.modified,
+            identity: look.identity,
+            method,
+            in_place: rules.in_place.then(InPlace::default),
+            opened: OnceLock::new(),
+            sums: Mutex::default(),
+            wanted: OnceLock::new(),
+            failed: AtomicBool::new(false),
+        }))
+    }
+}
+
+impl Basis {
+    /// Opens it, as it was looked at.
+    pub fn open(&self) -> Result<Arc<Opened>, String> {
+        let (fd, look) = self.dir.open_file(&self.name, Links::Itself).map_err(|error| describe(&error))?;
+        self.is_unchanged(&look)?;
+        Ok(Arc::new(Opened::new(fd, Access::Read).map_err(|error| describe(&error))?))
+    }
+
+    /// Whether it is what it was when it was looked at.
+    pub fn is_unchanged(&self, now: &Look) -> Result<(), String> {
+        let is_same = (now.size, now.meta.modified, now.identity) == (self.size, self.modified, self.identity);
+        if is_same { Ok(()) } else { Err(OLD_CHANGED.into()) }
+    }
+
+    /// Opens it to be changed.
+    pub fn open_to_change(&self) -> Result<OwnedFd, String> {
+        let fd = open_to_write(&self.dir, &self.name).map_err(|error| describe(&error))?;
+        self.is_unchanged(&Look::at_fd(&fd).map_err(|error| describe(&error))?)?;
+        Ok(fd)
+    }
+
+    /// Frames that are said to be lacking when the sums were told.
+    pub fn wants(&self, frames: Vec<Range<u64>>) {
+        let _ = self.wanted.set(frames);
+    }
+
+    /// The same, of a file of so many frames.
+    pub fn wanted(&self, frames: u64) -> Vec<Range<u64>> {
+        self.wanted.get().cloned().unwrap_or_else(|| std::iter::once(0..frames).collect())
+    }
+
+    /// Keeps sums. All of them once the last ones of `blocks` are there.
+    pub fn gather(&self, first: u64, sums: Vec<Sum>, blocks: u64) -> Option<Vec<Sum>> {
+        let mut gathered = lock(&self.sums);
+        gathered.insert(first, sums);
+        let is_complete = gathered.values().map(Vec::len).sum::<usize>() as u64 == blocks;
+        is_complete.then(|| std::mem::take(&mut *gathered).into_values().flatten().collect())
+    }
+
+    /// It cannot be read: whether that is news.
+    pub fn is_first_failure(&self) -> bool {
+        !self.failed.swap(true, Ordering::Relaxed)
+    }
+
+    /// Instructions may say nothing of what the old file does not have.
+    pub fn check(&self, steps: &[Step<'_>]) -> Result<(), ProtocolFault> {
+        let is_within = |step: &Step<'_>| match *step {
+            Step::New(_) => true,
+            Step::Old { offset, len } => offset.checked_add(len as u64).is_some_and(|end| end <= self.size),
+        };
+        match steps.iter().all(is_within) {
+            true => Ok(()),
+            false => Err(ProtocolFault::Invalid("bytes of an old file beyond its end")),
+        }
+    }
+
+    /// Makes a frame.
+    pub fn make(&self, steps: &[Step<'_>], frame: &mut [u8]) -> Result<(), String> {
+        let file = self.opened.get_or_init(|| self.open()).clone()?;
+        let read = |offset, bytes: &mut [u8]| match read_at(&**file.fd(), bytes, offset) {
+            Ok(read) if read == bytes.len() => Ok(()),
+            Ok(_) => Err(OLD_CHANGED.into()),
+            Err(error) => Err(describe(&error)),
+        };
+        make(steps, frame, read)
+    }
+}
+
+/// Opens a regular file to write to it; a link is not followed.
+pub fn open_to_write(dir: &Dir, name: &Name) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let fd = openat(&*dir.fd()?, name.as_bytes(), flags, Mode::empty())?;
+    match Look::at_fd(&fd)?.kind {
+        FileType::RegularFile => Ok(fd),
+        _ => Err(io::Error::other("is no longer a regular file")),
+    }
+}

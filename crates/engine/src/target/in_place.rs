@@ -1,0 +1,241 @@
+//! Files that become what they are to be in their own place, and are never a mixture: what changes is gathered in a patch
+//! beside the file while it comes. When all of it is there and proven, the patch is put on the disk and named; only then
+//! it is put into the file. Whoever is interrupted before that leaves the old file, and whoever is interrupted after it
+//! leaves a patch that the next run carries out first.
+//!
+//! Blocks that stay are not written, and not read a second time: their values, from when they were looked at, are merged
+//! with those of new blocks to the frame's value.
+
+use blake3::hazmat::ChainingValue;
+use haul_proto::delta::blocks::{self, BLOCK};
+use haul_proto::delta::instructions::Step;
+use haul_proto::delta::patch::{HEADER_LEN, Header, PIECE_HEAD, append};
+use haul_proto::manifest::{Meta, Stamp};
+use haul_proto::path::Name;
+use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::wire::frame::{DataFrame, DeltaFrame};
+use rustix::fs::{OFlags, fdatasync, fsync, ftruncate};
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::basis::{Basis, open_to_write};
+use super::file::{Incoming, Spot};
+use super::temporary::{Denied, is_ours, lock_file, remove, temporary_name};
+use super::{Item, Target};
+use crate::fs::meta::apply;
+use crate::fs::{Keep, Links, Look, describe};
+use crate::storage::calls::{read_at, write_at};
+use crate::stream::record::Record;
+use crate::worker::lock;
+
+/// Bytes of a patch that are read at a time: the longest piece fits.
+const READ_BYTES: usize = 4 << 20;
+
+/// What is known of a file that is changed in its own place.
+pub struct InPlace {
+    /// The values of its blocks as they are, by their frame's index, from when they are told until the frame has come.
+    values: Mutex<HashMap<u64, Vec<ChainingValue>>>,
+    /// Where the next piece of the patch goes.
+    end: AtomicU64,
+}
+
+impl Default for InPlace {
+    fn default() -> Self {
+        Self { values: Mutex::default(), end: AtomicU64::new(HEADER_LEN as u64) }
+    }
+}
+
+/// The name of a patch that is complete.
+fn patch_name(name: &Name) -> Name {
+    let temporary = temporary_name(name, b"file");
+    temporary.reserved_parts().map_or_else(|| name.clone(), |(digits, _)| Name::reserved(digits, "patch"))
+}
+
+impl InPlace {
+    /// Keeps what blocks are.
+    pub fn keep(&self, values: Vec<(u64, Vec<ChainingValue>)>) {
+        lock(&self.values).extend(values);
+    }
+
+    /// What blocks of a frame are to be written, where the frame then has its value; `None` where it has not.
+    fn changes<'s>(&self, index: u64, steps: &[Step<'s>], frame: &DeltaFrame, is_only: bool) -> Changes<'s> {
+        let Some(mut values) = lock(&self.values).remove(&index) else { return Ok(None) };
+        values.resize(blocks::count(frame.plain), [0; 32]);
+        let (mut changes, mut at) = (Vec::new(), 0);
+        for step in steps {
+            let len = match step {
+                Step::New(bytes) => bytes.len(),
+                Step::Old { len, .. } => *len,
+            };
+            let end = at + len;
+            let place = frame.offset + at as u64;
+            let is_whole = at.is_multiple_of(BLOCK) && (end.is_multiple_of(BLOCK) || end == frame.plain);
+            match step {
+                _ if !is_whole => return Err(NOT_IN_PLACE),
+                Step::Old { offset, .. } if *offset != place => return Err(NOT_IN_PLACE),
+                Step::Old { .. } => {}
+                Step::New(bytes) => {
+                    let new = (place..).step_by(BLOCK).zip(bytes.chunks(BLOCK));
+                    let new = new.map(|(offset, block)| blocks::value(offset, block));
+                    values.iter_mut().skip(at / BLOCK).zip(new).for_each(|(value, new)| *value = new);
+                    changes.push((place, *bytes));
+                }
+            }
+            at = end;
+        }
+        Ok((blocks::frame_value(&values, is_only) == Some(frame.value)).then_some(changes))
+    }
+
+    fn write(&self, patch: &OwnedFd, pieces: &[(u64, &[u8])]) -> io::Result<()> {
+        let mut bytes = Vec::with_capacity(pieces.iter().map(|(_, piece)| PIECE_HEAD + piece.len()).sum());
+        pieces.iter().for_each(|(offset, piece)| append(&mut bytes, *offset, piece));
+        let at = self.end.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        write_at(patch, &bytes, at)
+    }
+}
+
+/// Offsets in the file, and what comes there.
+type Changes<'s> = Result<Option<Vec<(u64, &'s [u8])>>, ProtocolFault>;
+
+const NOT_IN_PLACE: ProtocolFault = ProtocolFault::Invalid("a step that leaves a block's place");
+
+impl Target {
+    /// Takes a frame as instructions. `false` where it does not become what it is to be.
+    pub(super) fn deliver_in_place(
+        &self,
+        item: &Arc<Item>,
+        in_place: &InPlace,
+        steps: &[Step<'_>],
+        frame: &DeltaFrame,
+    ) -> Result<bool, ProtocolFault> {
+        let Item::File(incoming) = &**item else { return Ok(false) };
+        let settings = self.settings();
+        let index = frame.offset / u64::from(settings.frame.get());
+        let is_only = settings.frame.frames(incoming.size()) == 1;
+        let Some(changes) = in_place.changes(index, steps, frame, is_only)? else { return Ok(false) };
+        let data = DataFrame { job: frame.job, entry: frame.entry, offset: frame.offset, crc: 0, value: frame.value };
+        self.write_patch(item, incoming, in_place, &data, frame.plain, &changes);
+        Ok(true)
+    }
+
+    /// Takes a frame as it is.
+    pub(super) fn whole_in_place(&self, item: &Arc<Item>, in_place: &InPlace, frame: &DataFrame, record: &Record) {
+        let Item::File(incoming) = &**item else { return };
+        let bytes = record.payload();
+        self.write_patch(item, incoming, in_place, frame, bytes.len(), &[(frame.offset, bytes)]);
+    }
+
+    fn write_patch(
+        &self,
+        item: &Arc<Item>,
+        incoming: &Incoming,
+        in_place: &InPlace,
+        frame: &DataFrame,
+        len: usize,
+        pieces: &[(u64, &[u8])],
+    ) {
+        let written = incoming
+            .open_once(self)
+            .and_then(|patch| in_place.write(patch.fd(), pieces).map_err(|error| describe(&error)));
+        self.frame_done(item, frame, len, written);
+    }
+
+    /// All of a patch is there and, with `to_disk`, on the disk: names it, and puts it into its file.
+    pub(super) fn carry_out(
+        &self,
+        incoming: &Incoming,
+        basis: &Basis,
+        in_place: &InPlace,
+        patch: &OwnedFd,
+        modified: Stamp,
+        to_disk: bool,
+    ) -> Result<(), String> {
+        let Some(spot) = incoming.spot() else { return Err("it is no file".into()) };
+        let file = basis.open_to_change()?;
+        let end = in_place.end.load(Ordering::Relaxed);
+        let header = Header { inode: basis.identity.inode, size: incoming.size(), modified, end };
+        let written = || -> io::Result<()> {
+            write_at(patch, &header.encode(), 0)?;
+            if to_disk { Ok(fdatasync(patch)?) } else { Ok(()) }
+        };
+        written().map_err(|error| describe(&error))?;
+        let name = patch_name(&spot.name);
+        self.unfinished.name_patch(spot, patch, &name)?;
+        let carried = || -> io::Result<()> {
+            if to_disk {
+                fsync(&*spot.dir.fd()?)?;
+            }
+            put_into(patch, &file, &header)?;
+            let _ = self.put_on_file(&file, &Meta { modified, ..*incoming.meta() }, false)?;
+            if to_disk {
+                fsync(&file)?;
+            }
+            remove(&spot.dir, &name)
+        };
+        carried().map_err(|error| format!("{}\nthe same command goes on with it", describe(&error)))
+    }
+
+    /// Carries out what an earlier run has left: `true` where there was something for the file that stands there.
+    pub(super) fn recover(&self, spot: &Spot) -> io::Result<bool> {
+        let name = patch_name(&spot.name);
+        let patch = match lock_file(&spot.dir, &name, OFlags::RDWR, &self.rivals) {
+            Ok(Some(patch)) => patch,
+            Ok(None) => return Ok(false),
+            Err(Denied::Held(rival)) => return Err(io::Error::other(rival.writes())),
+            Err(Denied::Failed(error)) => return Err(error),
+        };
+        if !is_ours(&patch)? {
+            return Err(io::Error::other(format!("{name} is in the way, and was not made by haul\nremove it")));
+        }
+        let look = Look::at_name(&*spot.dir.fd()?, &spot.name, Links::Itself)?;
+        let header = read_header(&patch).filter(|header| header.inode == look.identity.inode);
+        if let Some(header) = &header {
+            let file = open_to_write(&spot.dir, &spot.name)?;
+            put_into(&patch, &file, header)?;
+            let meta = Meta { modified: header.modified, ..look.meta };
+            let _ = apply(&file, &meta, Keep { owner: false, mode: None, times: true })?;
+            if self.has_groups() {
+                fsync(&file)?;
+            }
+        }
+        // What belongs to a file that is not there any more is of no use.
+        remove(&spot.dir, &name)?;
+        Ok(header.is_some())
+    }
+}
+
+fn read_header(patch: &OwnedFd) -> Option<Header> {
+    let mut bytes = [0; HEADER_LEN];
+    let read = read_at(patch, &mut bytes, 0).ok()?;
+    Header::decode(&bytes).ok().filter(|_| read == HEADER_LEN)
+}
+
+/// Puts all pieces into the file. To do so twice is the same as once.
+fn put_into(patch: &OwnedFd, file: &OwnedFd, header: &Header) -> io::Result<()> {
+    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "what was to be put into it is damaged");
+    let mut buffer = vec![0; READ_BYTES];
+    let mut at = HEADER_LEN as u64;
+    while at < header.end {
+        let read = read_at(patch, &mut buffer, at)?;
+        let mut rest = &buffer[..read.min(usize::try_from(header.end - at).unwrap_or(read))];
+        let before = rest.len();
+        while let Some((head, behind)) = rest.split_first_chunk::<PIECE_HEAD>() {
+            let (offset, len) = header.piece(*head).map_err(|_| damaged())?;
+            let Some((piece, behind)) = behind.split_at_checked(len) else { break };
+            write_at(file, piece, offset)?;
+            rest = behind;
+        }
+        if rest.len() == before {
+            return Err(damaged());
+        }
+        at += (before - rest.len()) as u64;
+    }
+    Ok(ftruncate(file, header.size)?)
+}
+
+#[cfg(test)]
+#[path = "in_place_tests.rs"]
+mod tests;

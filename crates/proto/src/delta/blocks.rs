@@ -1,0 +1,117 @@
+//! Blocks of a frame at their places: which of them an old file has.
+//!
+//! A block is four chunks, and so a subtree of BLAKE3's tree. Whoever computes the values of a frame's blocks has its
+//! value, too; so finding changed blocks costs no hashing beyond the file's own. A mark is the beginning of a value:
+//! enough to find what is probably the same, while the frame's whole value proves it.
+
+use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
+
+use super::instructions::Span;
+use crate::integrity::FrameLen;
+
+/// Bytes of a block: what most databases and file systems change at a time.
+pub const BLOCK: usize = 4096;
+
+/// What is told of a block of the old file: the first eight bytes of its value. 0: there is none.
+pub type Mark = u64;
+
+/// How many blocks `bytes` are.
+pub fn count(bytes: usize) -> usize {
+    bytes.div_ceil(BLOCK)
+}
+
+/// The values of the blocks of frame `index`.
+pub fn values(frame: FrameLen, index: u64, payload: &[u8]) -> Vec<ChainingValue> {
+    let start = index * u64::from(frame.get());
+    (start..).step_by(BLOCK).zip(payload.chunks(BLOCK)).map(|(offset, block)| value(offset, block)).collect()
+}
+
+/// The value of a block that begins at `offset`, a multiple of [`BLOCK`], in its file.
+pub fn value(offset: u64, block: &[u8]) -> ChainingValue {
+    blake3::Hasher::new().set_input_offset(offset).update(block).finalize_non_root()
+}
+
+/// The value of a frame that has blocks of these values, or `None` if it has none. `is_only`: it is the whole file, of more
+/// than one block.
+pub fn frame_value(values: &[ChainingValue], is_only: bool) -> Option<ChainingValue> {
+    match values {
+        [] => None,
+        [one] => Some(*one),
+        _ => {
+            let (left, right) = values.split_at(values.len().next_power_of_two() / 2);
+            let (left, right) = (frame_value(left, false)?, frame_value(right, false)?);
+            Some(match is_only {
+                true => *merge_subtrees_root(&left, &right, Mode::Hash).as_bytes(),
+                false => merge_subtrees_non_root(&left, &right, Mode::Hash),
+            })
+        }
+    }
+}
+
+/// What is told of these blocks.
+pub fn marks(values: &[ChainingValue]) -> Vec<Mark> {
+    values.iter().map(mark).collect()
+}
+
+fn mark(value: &ChainingValue) -> Mark {
+    let [a, b, c, d, e, f, g, h, ..] = *value;
+    u64::from_le_bytes([a, b, c, d, e, f, g, h])
+}
+
+/// What of a frame that begins at `offset` the old file has at the same place, as far as its marks say.
+pub fn compare(offset: u64, len: usize, values: &[ChainingValue], old: &[Mark]) -> Vec<Span> {
+    let mut spans = Vec::new();
+    for (at, (value, old)) in (0..len).step_by(BLOCK).zip(values.iter().zip(old)) {
+        let bytes = at..(at + BLOCK).min(len);
+        let is_same = *old != 0 && mark(value) == *old;
+        Span::push(&mut spans, is_same.then_some(offset + at as u64), bytes);
+    }
+    spans
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::limits::FRAME_MIN;
+
+    const F: usize = FRAME_MIN as usize;
+
+    fn bytes(n: usize) -> Vec<u8> {
+        (0..n).map(|i| (i.wrapping_mul(2_654_435_761) >> 9).to_le_bytes()[0]).collect()
+    }
+
+    #[test]
+    fn the_values_of_blocks_make_the_value_of_their_frame() {
+        let frame = FrameLen::new(FRAME_MIN).unwrap();
+        for size in [BLOCK + 1, 3 * BLOCK, 131_073, F - 1, F, F + 1, 2 * F + 5 * BLOCK + 77, 3 * F] {
+            let data = bytes(size);
+            for (index, payload) in (0..).zip(data.chunks(F)) {
+                let values = values(frame, index, payload);
+                assert_eq!(values.len(), count(payload.len()));
+                let value = frame_value(&values, size <= F);
+                assert_eq!(value, Some(frame.hash(size as u64, index, payload)), "{size}, frame {index}");
+            }
+        }
+        assert_eq!(frame_value(&[], true), None);
+    }
+
+    #[test]
+    fn blocks_that_differ_are_found_and_no_others() {
+        let frame = FrameLen::new(FRAME_MIN).unwrap();
+        let old = bytes(F - 100);
+        let mut new = old.clone();
+        new[5 * BLOCK] ^= 1;
+        new[7 * BLOCK - 1] ^= 1;
+        let marks = marks(&values(frame, 3, &old));
+        let spans = compare(3 * F as u64, new.len(), &values(frame, 3, &new), &marks);
+        let start = 3 * F as u64;
+        let same = |bytes: std::ops::Range<usize>| Span { old: Some(start + bytes.start as u64), bytes };
+        let expected =
+            [same(0..5 * BLOCK), Span { old: None, bytes: 5 * BLOCK..7 * BLOCK }, same(7 * BLOCK..new.len())];
+        assert_eq!(spans, expected);
+        let none = compare(start, new.len(), &values(frame, 3, &new), &vec![0; 64]);
+        assert_eq!(none, [Span { old: None, bytes: 0..new.len() }], "0 is no mark");
+        let shorter = compare(start, 100, &values(frame, 3, &new[..100]), &marks);
+        assert_eq!(shorter, [Span { old: None, bytes: 0..100 }], "part of a block is not that block");
+    }
+}

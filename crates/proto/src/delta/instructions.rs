@@ -1,0 +1,190 @@
+//! How a frame is made of an old file and of what is new: the payload of a delta record.
+
+use std::ops::Range;
+
+use crate::codec::{Decoded, Reader, Writer};
+use crate::wire::fault::ProtocolFault;
+use crate::wire::limits::{DELTA_STEPS_MAX, FRAME_MAX};
+
+/// A part of a frame, for who makes instructions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Span {
+    /// Where it begins in the old file; `None`: it is new.
+    pub old: Option<u64>,
+    /// Its bytes in the frame.
+    pub bytes: Range<usize>,
+}
+
+impl Span {
+    /// Adds the next part of a frame, to the one before it where the two are one.
+    pub fn push(spans: &mut Vec<Self>, old: Option<u64>, bytes: Range<usize>) {
+        if bytes.is_empty() {
+            return;
+        }
+        if let Some(last) = spans.last_mut() {
+            let goes_on = match (last.old, old) {
+                (None, None) => true,
+                (Some(before), Some(now)) => before + last.bytes.len() as u64 == now,
+                _ => false,
+            };
+            if goes_on {
+                last.bytes.end = bytes.end;
+                return;
+            }
+        }
+        spans.push(Self { old, bytes });
+    }
+}
+
+/// A step of making a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// These bytes.
+    New(&'a [u8]),
+    /// Bytes of the old file. They may lie beyond its end: whoever has the file looks.
+    Old {
+        /// Where they begin.
+        offset: u64,
+        /// How many.
+        len: usize,
+    },
+}
+
+/// Instructions for a frame that begins at `offset` and whose parts are `spans`; `None` where they would be no shorter
+/// than the frame, or too many.
+pub fn encode(spans: &[Span], offset: u64, payload: &[u8]) -> Option<Vec<u8>> {
+    if spans.len() > DELTA_STEPS_MAX {
+        return None;
+    }
+    let new: usize = spans.iter().filter(|span| span.old.is_none()).map(|span| span.bytes.len()).sum();
+    if new >= payload.len() {
+        return None;
+    }
+    let mut out = Writer::new();
+    let mut expected = offset;
+    for Span { old, bytes } in spans {
+        let len = bytes.len() as u64;
+        match old {
+            None => {
+                out.varint(len << 1).raw(payload.get(bytes.clone())?);
+            }
+            Some(old) => {
+                out.varint(len << 1 | 1).varint(zigzag(old.wrapping_sub(expected)));
+            }
+        }
+        // What stands behind it is expected to have stood behind it.
+        expected = old.unwrap_or(expected).wrapping_add(len);
+    }
+    Some(out.into_bytes()).filter(|bytes| bytes.len() < payload.len())
+}
+
+/// Reads instructions for a frame of `plain` bytes that begins at `offset`.
+pub fn decode(bytes: &[u8], offset: u64, plain: usize) -> Decoded<Vec<Step<'_>>> {
+    let mut reader = Reader::new(bytes);
+    let (mut steps, mut expected, mut left) = (Vec::new(), offset, plain);
+    while reader.remaining() > 0 {
+        if steps.len() == DELTA_STEPS_MAX {
+            return Err(ProtocolFault::OverLimit("steps of making a frame"));
+        }
+        let word = reader.count(2 * FRAME_MAX as usize + 1, "a step of making a frame")?;
+        let len = word >> 1;
+        left = left.checked_sub(len).filter(|_| len > 0).ok_or(NOT_THE_FRAME)?;
+        let step = if word & 1 == 0 {
+            Step::New(reader.take(len)?)
+        } else {
+            expected = expected.wrapping_add(unzigzag(reader.varint()?));
+            Step::Old { offset: expected, len }
+        };
+        expected = expected.wrapping_add(len as u64);
+        steps.push(step);
+    }
+    if left == 0 { Ok(steps) } else { Err(NOT_THE_FRAME) }
+}
+
+const NOT_THE_FRAME: ProtocolFault = ProtocolFault::Invalid("instructions that do not make the frame");
+
+/// Makes the frame: `read` gets bytes of the old file from an offset on.
+///
+/// # Errors
+/// Those of `read`.
+///
+/// # Panics
+/// If `frame` is not as long as the steps are together: a programmer's error.
+pub fn make<E>(
+    steps: &[Step<'_>],
+    frame: &mut [u8],
+    mut read: impl FnMut(u64, &mut [u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut rest = frame;
+    for step in steps {
+        let len = match step {
+            Step::New(bytes) => bytes.len(),
+            Step::Old { len, .. } => *len,
+        };
+        let (now, later) = rest.split_at_mut(len);
+        match step {
+            Step::New(bytes) => now.copy_from_slice(bytes),
+            Step::Old { offset, .. } => read(*offset, now)?,
+        }
+        rest = later;
+    }
+    assert!(rest.is_empty(), "steps that do not make the frame");
+    Ok(())
+}
+
+/// Small differences of either sign become small numbers.
+fn zigzag(difference: u64) -> u64 {
+    (difference << 1) ^ (0u64.wrapping_sub(difference >> 63))
+}
+
+fn unzigzag(number: u64) -> u64 {
+    (number >> 1) ^ (0u64.wrapping_sub(number & 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(old: Option<u64>, bytes: Range<usize>) -> Span {
+        Span { old, bytes }
+    }
+
+    #[test]
+    fn instructions_come_back_and_what_goes_on_costs_a_byte() {
+        let payload: Vec<_> = (0..100u8).collect();
+        let spans = [span(Some(1000), 0..40), span(None, 40..45), span(Some(1045), 45..60), span(Some(3), 60..100)];
+        let bytes = encode(&spans, 1000, &payload).unwrap();
+        assert_eq!(bytes.len(), 2 + (1 + 5) + 2 + 3);
+        let old = |offset, len| Step::Old { offset, len };
+        assert_eq!(
+            decode(&bytes, 1000, 100),
+            Ok(vec![old(1000, 40), Step::New(&payload[40..45]), old(1045, 15), old(3, 40)])
+        );
+        assert!((0..bytes.len()).all(|cut| decode(&bytes[..cut], 1000, 100).is_err()));
+        for (offset, expected) in [(0, 0), (1, 2), (u64::MAX, 1), (1 << 63, u64::MAX)] {
+            assert_eq!((zigzag(offset), unzigzag(expected)), (expected, offset));
+        }
+    }
+
+    #[test]
+    fn what_saves_nothing_is_not_instructed() {
+        let payload = [7; 100];
+        assert_eq!(encode(&[span(None, 0..100)], 0, &payload), None);
+        assert_eq!(encode(&[span(Some(1 << 60), 0..1), span(None, 1..100)], 0, &payload), None);
+        let many: Vec<_> = (0..=DELTA_STEPS_MAX).map(|at| span(Some(0), at..at + 1)).collect();
+        assert_eq!(encode(&many, 0, &[0; DELTA_STEPS_MAX + 1]), None);
+    }
+
+    #[test]
+    fn hostile_instructions_are_faults() {
+        let decoded = |bytes: &[u8]| decode(bytes, 0, 3).map(|steps| steps.len());
+        assert_eq!(decoded(&[3, 0, 3, 0, 2, b'x']), Ok(3));
+        for bytes in [&[][..], &[1, 0], &[0], &[7, 0, 3, 0], &[4, b'x'], &[5, 0], &[5, 0, 5, 0], &[9, 0], &[7]] {
+            assert!(decoded(bytes).is_err(), "{bytes:?}");
+        }
+        let many = [3u8, 0].repeat(DELTA_STEPS_MAX + 1);
+        let over = decode(&many, 0, DELTA_STEPS_MAX + 1);
+        assert_eq!(over, Err(ProtocolFault::OverLimit("steps of making a frame")));
+        assert_eq!(decode(&[7, 1], 0, 3), Ok(vec![Step::Old { offset: u64::MAX, len: 3 }]), "the file's owner looks");
+    }
+}

@@ -1,0 +1,105 @@
+//! What a file is to become in its own place, put down beside it before any of it is changed: a header, then pieces, each
+//! of them an offset, a length and bytes. Whoever is interrupted while pieces are put into the file finds them all, and
+//! puts them there again.
+
+use crate::codec::{Decoded, Reader, Writer};
+use crate::manifest::Stamp;
+use crate::wire::fault::ProtocolFault;
+use crate::wire::frame::{decode_stamp, encode_stamp};
+use crate::wire::limits::FRAME_MAX;
+
+/// Bytes of the header: the first piece stands behind it.
+pub const HEADER_LEN: usize = 96;
+/// Bytes before a piece's own.
+pub const PIECE_HEAD: usize = 12;
+const MAGIC: &[u8; 16] = b"haul patch 1\n\0\0\0";
+
+/// What a patch is for, and how long it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// Inode number of the file.
+    pub inode: u64,
+    /// Bytes that it is to have.
+    pub size: u64,
+    /// Its time then.
+    pub modified: Stamp,
+    /// Where the last piece ends in the patch.
+    pub end: u64,
+}
+
+impl Header {
+    /// The bytes of the header.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Writer::new();
+        out.raw(MAGIC).u64(self.inode).u64(self.size);
+        encode_stamp(&mut out, self.modified);
+        out.u64(self.end);
+        let mut bytes = out.into_bytes();
+        bytes.resize(HEADER_LEN - 32, 0);
+        let digest = blake3::hash(&bytes);
+        bytes.extend_from_slice(digest.as_bytes());
+        bytes
+    }
+
+    /// Reads a header.
+    pub fn decode(bytes: &[u8; HEADER_LEN]) -> Decoded<Self> {
+        let (fields, digest) = bytes.split_at(HEADER_LEN - 32);
+        let mut reader = Reader::new(fields);
+        let is_whole = blake3::hash(fields).as_bytes() == digest && reader.array::<16>()? == *MAGIC;
+        if !is_whole {
+            return Err(ProtocolFault::Invalid("the header of a patch"));
+        }
+        let (inode, size) = (reader.u64()?, reader.u64()?);
+        let modified = decode_stamp(&mut reader)?;
+        Ok(Self { inode, size, modified, end: reader.u64()? })
+    }
+
+    /// Where the piece with this head goes, and how long it is.
+    pub fn piece(&self, head: [u8; PIECE_HEAD]) -> Decoded<(u64, usize)> {
+        let mut reader = Reader::new(&head);
+        let (offset, len) = (reader.u64()?, reader.u32()?);
+        let is_within = offset.checked_add(len.into()).is_some_and(|end| end <= self.size);
+        match is_within && (1..=FRAME_MAX).contains(&len) {
+            true => Ok((offset, len as usize)),
+            false => Err(ProtocolFault::Misplaced),
+        }
+    }
+}
+
+/// A piece: bytes that go to `offset`.
+pub fn append(out: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
+    out.extend_from_slice(&offset.to_le_bytes());
+    out.extend_from_slice(&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_come_back_and_damage_is_noticed() {
+        let header = Header { inode: 7, size: 1000, modified: Stamp { seconds: -1, nanoseconds: 5 }, end: 1 << 40 };
+        let bytes: [u8; HEADER_LEN] = header.encode().try_into().unwrap();
+        assert_eq!(Header::decode(&bytes), Ok(header));
+        for at in 0..HEADER_LEN {
+            let mut damaged = bytes;
+            damaged[at] ^= 4;
+            assert!(Header::decode(&damaged).is_err(), "{at}");
+        }
+        assert!(Header::decode(&[0; HEADER_LEN]).is_err());
+    }
+
+    #[test]
+    fn pieces_stay_within_the_file() {
+        let header = Header { inode: 7, size: 1000, modified: Stamp::default(), end: 0 };
+        let mut out = Vec::new();
+        append(&mut out, 990, &[1; 10]);
+        assert_eq!((out.len(), header.piece(out[..PIECE_HEAD].try_into().unwrap())), (22, Ok((990, 10))));
+        for (offset, len) in [(990, 11), (991, 10), (0, 0), (u64::MAX, 1)] {
+            let mut out = Vec::new();
+            append(&mut out, offset, &vec![1; len]);
+            assert!(header.piece(out[..PIECE_HEAD].try_into().unwrap()).is_err(), "{offset} {len}");
+        }
+    }
+}

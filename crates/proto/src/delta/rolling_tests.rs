@@ -1,0 +1,137 @@
+use super::*;
+use crate::delta::instructions::{decode, encode, make};
+use proptest::prelude::*;
+
+const B: usize = ROLLING_BLOCK_MIN as usize;
+const F: usize = 64 << 10;
+
+/// Bytes that are like no others of another seed.
+fn bytes(n: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(2) | 1;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33).to_le_bytes()[0]
+    };
+    (0..n).map(|_| next()).collect()
+}
+
+fn index(old: &[u8], block: usize) -> Index {
+    let mut gathering = Gathering::new(old.len() as u64, u32::try_from(block).unwrap()).unwrap();
+    let sums: Vec<_> = old.chunks_exact(block).map(Sum::of).collect();
+    let half = sums.len() / 2;
+    gathering.add(0, &sums[..half]).unwrap();
+    assert!(gathering.add(half as u64, &sums[half..]).unwrap());
+    Index::from(gathering)
+}
+
+/// Makes `new` of `old` as two ends would; returns how many bytes went across as instructions.
+fn delta(old: &[u8], new: &[u8], block: usize) -> usize {
+    let index = index(old, block);
+    let (mut made, mut sent) = (Vec::new(), 0);
+    let mut shift = None;
+    for start in (0..new.len()).step_by(F) {
+        let end = (start + F).min(new.len());
+        let window = start.saturating_sub(block)..(end + block).min(new.len());
+        let frame = start - window.start..end - window.start;
+        let spans = index.search(&new[window.clone()], window.start as u64, frame, &mut shift);
+        assert_eq!(spans.iter().map(|span| span.bytes.len()).sum::<usize>(), end - start);
+        let mut out = vec![0; end - start];
+        match encode(&spans, start as u64, &new[start..end]) {
+            Some(instructions) => {
+                sent += instructions.len();
+                let steps = decode(&instructions, start as u64, out.len()).unwrap();
+                let read = |offset: u64, into: &mut [u8]| {
+                    let offset = usize::try_from(offset).unwrap();
+                    into.copy_from_slice(old.get(offset..offset + into.len()).ok_or(())?);
+                    Ok::<_, ()>(())
+                };
+                make(&steps, &mut out, read).unwrap();
+            }
+            None => {
+                sent += out.len();
+                out.copy_from_slice(&new[start..end]);
+            }
+        }
+        made.extend(out);
+    }
+    assert!(made == new, "what is made is not the new file");
+    sent
+}
+
+#[test]
+fn the_sum_that_is_rolled_is_the_sum_of_where_it_is() {
+    let data = bytes(5000, 3);
+    for len in [1usize, 63, 64, 65, 2048] {
+        let mut weak = Weak::of(&data[..len]);
+        for at in 0..1000 {
+            assert_eq!(weak.sum(), Weak::of(&data[at..at + len]).sum(), "{len} at {at}");
+            weak.roll(data[at], data[at + len]);
+        }
+    }
+}
+
+#[test]
+fn what_was_inserted_removed_or_moved_is_all_that_is_sent() {
+    let old = bytes(400_000, 1);
+    let most = |changes: usize| 200 + 2 * changes * B;
+    assert!(delta(&old, &old, B) <= most(0) + B, "the same");
+    let inserted = [&old[..5000], &bytes(1000, 2)[..], &old[5000..]].concat();
+    assert!(delta(&old, &inserted, B) <= most(1) + 1000 + B, "inserted");
+    assert!(delta(&inserted, &old, B) <= most(1) + B, "removed");
+    let moved = [&old[200_000..], &old[..200_000]].concat();
+    assert!(delta(&old, &moved, B) <= most(1) + B, "moved");
+    let appended = [&old[..], &bytes(70_000, 4)].concat();
+    assert!(delta(&old, &appended, B) <= most(0) + 70_000 + 2 * B, "appended");
+    assert!(delta(&old, &old[..300_000], B) <= most(0) + B, "cut off");
+    let other = bytes(300_000, 5);
+    assert!(delta(&old, &other, B) <= 300_000, "nothing in common costs nothing");
+}
+
+#[test]
+fn a_file_of_many_equal_blocks_is_found_in_itself() {
+    let old = [vec![0; 300 * B], bytes(100_000, 1), vec![0; 300 * B]].concat();
+    let new = [&bytes(777, 9)[..], &old[..]].concat();
+    assert!(delta(&old, &new, B) < 5 * B);
+    assert_eq!(delta(&[], &new, B), new.len(), "nothing is found in nothing");
+}
+
+#[test]
+fn a_hostile_index_is_a_fault() {
+    assert!(Gathering::new(1 << 20, ROLLING_BLOCK_MIN - 1).is_err());
+    assert!(Gathering::new(1 << 20, 0).is_err());
+    assert!(Gathering::new(1 << 20, ROLLING_BLOCK_MAX + 1).is_err());
+    assert!(Gathering::new(u64::MAX, ROLLING_BLOCK_MAX).is_err());
+    let sum = Sum { weak: 0, strong: 0 };
+    let mut gathering = Gathering::new(2 * B as u64 + 1, ROLLING_BLOCK_MIN).unwrap();
+    assert!(gathering.add(1, &[sum]).is_err(), "out of order");
+    assert!(gathering.add(0, &[sum; 3]).is_err(), "too many");
+    assert_eq!(gathering.add(0, &[sum; 2]), Ok(true));
+    assert!(gathering.add(2, &[sum]).is_err(), "more than all");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn any_edits_give_the_new_file(
+        size in 0usize..200_000, seed: u64, block in 1usize..8,
+        edits in prop::collection::vec((0u8..4, any::<prop::sample::Index>(), 0usize..20_000, any::<u64>()), 0..6),
+    ) {
+        let old = bytes(size, seed);
+        let mut new = old.clone();
+        for (kind, at, len, seed) in edits {
+            let at = at.index(new.len() + 1);
+            let end = (at + len).min(new.len());
+            match kind {
+                0 => drop(new.splice(at..at, bytes(len, seed))),
+                1 => drop(new.drain(at..end)),
+                2 => drop(new.splice(at..end, bytes(end - at, seed))),
+                _ => {
+                    let moved: Vec<_> = new.drain(at..end).collect();
+                    let to = usize::try_from(seed % (new.len() as u64 + 1)).unwrap();
+                    drop(new.splice(to..to, moved));
+                }
+            }
+        }
+        delta(&old, &new, block * B);
+    }
+}

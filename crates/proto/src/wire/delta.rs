@@ -1,0 +1,92 @@
+//! What a target does with old files that stand in the way: what the controller asks for in a Request.
+
+use super::fault::ProtocolFault;
+use crate::codec::{Decoded, Reader, Writer};
+
+/// How old files are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DeltaRules {
+    /// What is found out of them.
+    pub delta: Delta,
+    /// Files become what they are to be in their own place.
+    pub in_place: bool,
+}
+
+/// Whether, and how, it is found out what an old file has of the new one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Delta {
+    /// Files are sent whole.
+    #[default]
+    Off,
+    /// Where that is likely to be of use, in the way that is likely to be right.
+    Auto,
+    /// At the same places.
+    Blocks,
+    /// Anywhere.
+    Rolling,
+}
+
+impl DeltaRules {
+    /// Writes them.
+    pub(super) fn encode(self, out: &mut Writer) {
+        let delta = match self.delta {
+            Delta::Off => 0,
+            Delta::Auto => 1,
+            Delta::Blocks => 2,
+            Delta::Rolling => 3,
+        };
+        out.u8(delta).bool(self.in_place);
+    }
+
+    /// Reads them.
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        let delta = match reader.u8()? {
+            0 => Delta::Off,
+            1 => Delta::Auto,
+            2 => Delta::Blocks,
+            3 => Delta::Rolling,
+            value => return Err(ProtocolFault::Unknown { what: "kind of delta", value: value.into() }),
+        };
+        Ok(Self { delta, in_place: reader.bool()? })
+    }
+}
+
+/// What came of old files in a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DeltaFigures {
+    /// Files that were made of old ones.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Those of them that the old ones had.
+    pub old_bytes: u64,
+    /// Bytes that were told of the old ones.
+    pub told_bytes: u64,
+    /// Bytes of the payloads that they were made by.
+    pub carried_bytes: u64,
+}
+
+impl DeltaFigures {
+    /// Writes them.
+    pub(super) fn encode(&self, out: &mut Writer) {
+        out.varint(self.files).varint(self.bytes).varint(self.old_bytes);
+        out.varint(self.told_bytes).varint(self.carried_bytes);
+    }
+
+    /// Reads them.
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        Ok(Self {
+            files: reader.varint()?,
+            bytes: reader.varint()?,
+            old_bytes: reader.varint()?,
+            told_bytes: reader.varint()?,
+            carried_bytes: reader.varint()?,
+        })
+    }
+
+    /// How much less travelled for these files than they have: 1 where nothing was saved, and more where something was.
+    pub fn speedup(&self) -> f64 {
+        let travelled = self.told_bytes.saturating_add(self.carried_bytes).max(1);
+        self.bytes as f64 / travelled as f64
+    }
+}

@@ -1,0 +1,242 @@
+//! Files that are replaced or changed by what their old selves lack.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use haul_e2e::{Remote, Rng, Run, Sandbox, compare, contents, hidden_or_partial, listing, mtime, set_mtime, within};
+use haul_proto::delta::patch::{Header, append};
+use haul_proto::manifest::Stamp;
+use rustix::process::Signal;
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(60);
+/// Frames of 512 KiB, and a rest.
+const BIG: u64 = 24_000_001;
+const PAGE: usize = 4096;
+
+/// An old file at the target, and a new one.
+struct Change {
+    sandbox: Sandbox,
+    remote: Remote,
+    new: PathBuf,
+    old: PathBuf,
+}
+
+impl Change {
+    /// Makes the new file of the old one's bytes.
+    fn new(change: impl FnOnce(&mut Vec<u8>)) -> Self {
+        let sandbox = Sandbox::new();
+        let remote = Remote::new(&sandbox);
+        let old = sandbox.big_file("there/file", BIG);
+        let mut bytes = contents(&old);
+        change(&mut bytes);
+        let new = sandbox.file("here/file", bytes);
+        set_mtime(&new, 1_700_000_000, 5);
+        Self { sandbox, remote, new, old }
+    }
+
+    fn push(&self, options: &[&str]) -> Run {
+        let haul = self.remote.haul(&self.sandbox).limit(LIMIT).args(["--json", "-f"]).args(options);
+        haul.arg(&self.new).arg(self.remote.at(&self.old)).run()
+    }
+
+    /// The file is the new one, and nothing lies beside it.
+    #[track_caller]
+    fn is_done(&self) {
+        compare(&self.new, &self.old).unwrap();
+        assert_eq!(mtime(&self.old), mtime(&self.new));
+        assert_eq!(listing(self.old.parent().expect("a directory")), ["file"]);
+    }
+}
+
+/// Overwrites pages here and there.
+fn pages(bytes: &mut [u8], number: usize) {
+    let mut rng = Rng::new(7);
+    for _ in 0..number {
+        let page = rng.index(bytes.len() / PAGE) * PAGE;
+        bytes[page..page + PAGE].iter_mut().for_each(|byte| *byte ^= 0x5a);
+    }
+}
+
+fn number(value: &Value, name: &str) -> u64 {
+    value[name].as_u64().unwrap_or_else(|| panic!("{name} in {value}"))
+}
+
+/// What is told of old files, and of what came.
+#[track_caller]
+fn travelled(run: &Run) -> (Value, u64) {
+    let delta = run.summary()["delta"].clone();
+    let bytes = number(&delta, "told_bytes") + number(&delta, "carried_bytes");
+    (delta, bytes)
+}
+
+#[test]
+fn pages_that_changed_are_all_that_is_sent() {
+    let change = Change::new(|bytes| pages(bytes, 60));
+    let run = change.push(&[]).succeeds();
+    change.is_done();
+    let (delta, travelled) = travelled(&run);
+    assert_eq!((number(&delta, "files"), number(&delta, "bytes")), (1, BIG), "{delta}");
+    assert!(number(&delta, "old_bytes") >= BIG - 61 * PAGE as u64, "{delta}");
+    assert!(travelled < 60 * 5000 + BIG / 400, "{delta}");
+    assert!(delta["speedup"].as_f64().is_some_and(|speedup| speedup > 50.0), "{delta}");
+}
+
+#[test]
+fn what_was_inserted_removed_and_appended_is_all_that_is_sent() {
+    let change = Change::new(|bytes| {
+        drop(bytes.splice(10_000..10_000, vec![7; 1000]));
+        drop(bytes.drain(9_000_000..9_300_000));
+        bytes.extend(vec![9; 5000]);
+    });
+    let run = change.push(&[]).succeeds();
+    change.is_done();
+    let (delta, travelled) = travelled(&run);
+    assert!(travelled < 200_000, "{delta}");
+}
+
+#[test]
+fn what_has_nothing_in_common_is_sent_as_it_is() {
+    for how in ["blocks", "rolling"] {
+        let change = Change::new(|bytes| bytes.iter_mut().for_each(|byte| *byte ^= 0x5a));
+        let run = change.push(&["--delta", how]).succeeds();
+        change.is_done();
+        let (delta, _) = travelled(&run);
+        assert_eq!(number(&delta, "old_bytes"), 0, "{how}: {delta}");
+    }
+}
+
+#[test]
+fn either_way_and_both_sizes_come_out_right() {
+    for (how, cut) in [("blocks", 100_000), ("rolling", 100_000), ("blocks", 0), ("rolling", 0)] {
+        let change = Change::new(|bytes| {
+            pages(bytes, 5);
+            bytes.truncate(bytes.len() - cut);
+        });
+        // Pulled: the old file is here.
+        let pull = change.remote.haul(&change.sandbox).limit(LIMIT).args(["--json", "-f", "--delta", how]);
+        let run = pull.arg(change.remote.at(&change.new)).arg(&change.old).run().succeeds();
+        change.is_done();
+        let (delta, travelled) = travelled(&run);
+        assert!(travelled < 1_500_000, "{how} {cut}: {delta}");
+    }
+}
+
+#[test]
+fn off_sends_all_and_says_nothing() {
+    let change = Change::new(|bytes| pages(bytes, 5));
+    let run = change.push(&["--delta", "off"]).succeeds();
+    change.is_done();
+    assert_eq!(run.summary()["delta"], Value::Null);
+    assert!(number(&run.summary(), "bytes_on_wire") > BIG / 2);
+}
+
+#[test]
+fn in_place_a_file_stays_the_same_file() {
+    for (longer, shorter) in [(0, 0), (700_000, 0), (0, 900_000)] {
+        let change = Change::new(|bytes| {
+            pages(bytes, 60);
+            bytes.extend(vec![3; longer]);
+            bytes.truncate(bytes.len() - shorter);
+        });
+        let link = change.sandbox.dir("links").join("other name");
+        fs::hard_link(&change.old, &link).unwrap();
+        let inode = fs::metadata(&change.old).unwrap().ino();
+        let run = change.push(&["--inplace"]).succeeds();
+        change.is_done();
+        compare(&change.new, &link).unwrap();
+        assert_eq!(fs::metadata(&change.old).unwrap().ino(), inode);
+        let (delta, travelled) = travelled(&run);
+        assert!(travelled < 60 * 5000 + longer as u64 + 700_000, "{delta}");
+    }
+}
+
+#[test]
+fn in_place_within_one_machine_works_too() {
+    let change = Change::new(|bytes| pages(bytes, 60));
+    let inode = fs::metadata(&change.old).unwrap().ino();
+    let haul = change.sandbox.haul(["-f", "--inplace"]).limit(LIMIT);
+    haul.arg(&change.new).arg(&change.old).run().succeeds();
+    change.is_done();
+    assert_eq!(fs::metadata(&change.old).unwrap().ino(), inode);
+}
+
+#[test]
+fn in_place_a_run_that_is_killed_leaves_the_old_file() {
+    let change = Change::new(|bytes| bytes.iter_mut().for_each(|byte| *byte ^= 0x5a));
+    let before = contents(&change.old);
+    let place = change.old.parent().expect("a directory");
+    let haul = change.remote.haul(&change.sandbox).limit(LIMIT).args(["-f", "--inplace", "-x", "8m"]);
+    let mut running = haul.arg(&change.new).arg(change.remote.at(&change.old)).start();
+    let arrived = within(LIMIT, || hidden_or_partial(place, &["file"], 2_000_000).is_some());
+    assert!(arrived, "nothing arrived\n{}", running.stderr_so_far());
+    running.signal(Signal::KILL);
+    running.wait_up_to(LIMIT);
+    assert!(within(LIMIT, || change.remote.workers().is_empty()), "a worker is left");
+    assert!(contents(&change.old) == before, "the old file was touched");
+    change.push(&["--inplace"]).succeeds();
+    change.is_done();
+}
+
+/// Writes what a run that was killed while it put a patch into a file has left.
+fn leave_patch(change: &Change, inode: u64) -> PathBuf {
+    let (new, old) = (contents(&change.new), contents(&change.old));
+    let (seconds, nanoseconds) = mtime(&change.new);
+    let modified = Stamp { seconds, nanoseconds: u32::try_from(nanoseconds).unwrap() };
+    let mut pieces = Vec::new();
+    for (at, (new, old)) in new.chunks(PAGE).zip(old.chunks(PAGE)).enumerate() {
+        if new != old {
+            append(&mut pieces, (at * PAGE) as u64, new);
+        }
+    }
+    let header = Header { inode, size: new.len() as u64, modified, end: 96 + pieces.len() as u64 };
+    let patch = patch_of(&change.old);
+    fs::write(&patch, [header.encode(), pieces].concat()).unwrap();
+    patch
+}
+
+fn patch_of(file: &Path) -> PathBuf {
+    let name = file.file_name().expect("a name").as_encoded_bytes();
+    let digest = blake3::hash(&[&b"file\0"[..], name].concat());
+    file.with_file_name(format!(".haul-{}.patch", &digest.to_hex()[..24]))
+}
+
+#[test]
+fn a_patch_that_was_not_carried_out_is_carried_out_first() {
+    let change = Change::new(|bytes| pages(bytes, 60));
+    leave_patch(&change, fs::metadata(&change.old).unwrap().ino());
+    let run = change.push(&[]).succeeds();
+    change.is_done();
+    assert_eq!(number(&run.summary(), "files_copied"), 0, "it was the new file then");
+}
+
+#[test]
+fn a_patch_for_another_file_is_not_carried_out() {
+    let change = Change::new(|bytes| pages(bytes, 60));
+    leave_patch(&change, 1);
+    let run = change.push(&[]).succeeds();
+    change.is_done();
+    assert_eq!(number(&run.summary(), "files_copied"), 1);
+}
+
+#[test]
+fn what_was_begun_as_a_delta_is_gone_on_with_as_one() {
+    let change = Change::new(|bytes| {
+        // One half has to be sent, and takes its time.
+        let half = bytes.len() / 2;
+        bytes[..half].iter_mut().for_each(|byte| *byte ^= 0x5a);
+    });
+    let place = change.old.parent().expect("a directory");
+    let haul = change.remote.haul(&change.sandbox).limit(LIMIT).args(["-f", "-x", "4m", "-c", "off"]);
+    let mut running = haul.arg(&change.new).arg(change.remote.at(&change.old)).start();
+    let arrived = within(LIMIT, || hidden_or_partial(place, &["file"], 3_000_000).is_some());
+    assert!(arrived, "nothing arrived\n{}", running.stderr_so_far());
+    running.signal(Signal::KILL);
+    running.wait_up_to(LIMIT);
+    assert!(within(LIMIT, || change.remote.workers().is_empty()), "a worker is left");
+    let run = change.push(&["-c", "off"]).succeeds();
+    change.is_done();
+    assert!(number(&run.summary(), "bytes_on_wire") < BIG / 2, "{}", run.account());
+}

@@ -1,0 +1,54 @@
+//! What the target tells of old files that stand in the places of new ones. Here, none has anything of the new one; what
+//! is tried is what the machines make of being told, in any order and under any loss.
+
+use haul_lab::Rng;
+use haul_proto::delta::blocks::{Mark, count};
+use haul_proto::ids::EntryId;
+use haul_proto::manifest::{Entry, Kind};
+
+use super::{Receiver, Todo};
+use crate::content::frame_len;
+
+/// A file of whose old one the source is being told.
+pub struct Telling {
+    entry: EntryId,
+    size: u64,
+    /// The next frame that is told of.
+    next: u64,
+}
+
+/// Whether it comes in frames.
+pub fn is_large(entry: &Entry) -> bool {
+    matches!(entry.kind, Kind::File { size } if size > frame_len().pack_file_max())
+}
+
+impl Telling {
+    /// With nothing told yet.
+    pub fn new(entry: EntryId, kind: &Kind) -> Self {
+        let size = if let Kind::File { size } = kind { *size } else { 0 };
+        Self { entry, size, next: 0 }
+    }
+}
+
+impl Receiver {
+    /// Tells of some frames: of their blocks, or that they are lacking.
+    pub(super) fn tell(&mut self, telling: Telling, rng: &mut Rng) {
+        let Telling { entry, size, next } = telling;
+        let frames = frame_len().frames(size);
+        if next == frames {
+            return;
+        }
+        let end = frames.min(next + 1 + rng.below(4));
+        if rng.chance(500) {
+            self.machine.lacks(entry, std::slice::from_ref(&(next..end)));
+        } else if self.machine.may_mark(end - next) {
+            let blocks = (next..end).filter_map(|index| frame_len().frame_len(size, index)).map(count).sum();
+            let marks: Vec<Mark> = vec![rng.below(2); blocks];
+            self.machine.mark(entry, next, end - next, marks);
+        } else {
+            self.todo.push(Todo::Tell(Telling { entry, size, next }));
+            return;
+        }
+        self.todo.push(Todo::Tell(Telling { entry, size, next: end }));
+    }
+}
