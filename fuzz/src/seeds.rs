@@ -15,10 +15,11 @@ use haul_proto::need::InTheWay;
 use haul_proto::path::Name;
 use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::checksum::{Against, Checksum};
-use haul_proto::wire::compressed::{Codec, Compressed, encode_trailer};
+use haul_proto::wire::compressed::{Codec, Compressed};
 use haul_proto::wire::feature::Features;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer};
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
+use haul_proto::wire::kept::{Holes, Kept};
 use haul_proto::wire::link::{Channel, encode_header};
 use haul_proto::wire::listed::{self, Listed, ListedKinds, Paths, Places};
 use haul_proto::wire::load::{Load, StreamFigures};
@@ -34,6 +35,7 @@ use haul_proto::wire::rules::{LeaveOut, Modes, Rules};
 use haul_proto::wire::sandbox::{Confinement, Sandbox};
 use haul_proto::wire::serve::{ClientProof, TAG_LEN};
 use haul_proto::wire::slow::SlowFile;
+use haul_proto::wire::sparse::{BLOCK, Map, Shape, Sparse, encode_trailer};
 use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
 
 use crate::wire::{CRC_BYTES, JOB};
@@ -76,15 +78,21 @@ fn source_messages() -> Vec<SourceMessage> {
         Meta { mode: 0o4755, uid: 1000, gid: u32::MAX, modified: Stamp { seconds: -1, nanoseconds: 999_999_999 } };
     let child = |name: &[u8]| Place::Child { parent: EntryId(300), name: Name::new(name).expect("a name") };
     let entries = vec![
-        Entry { place: Place::Operand(2), kind: Kind::Directory, meta, version: None },
+        Entry { place: Place::Operand(2), kind: Kind::Directory, meta, version: None, more: None },
         Entry {
             place: child(b"file\xff\n"),
             kind: Kind::File { size: 1 << 40 },
             meta,
             version: Some(Version::default()),
         },
-        Entry { place: Place::Operand(3), kind: Kind::Stream, meta, version: None },
-        Entry { place: child(b"link"), kind: Kind::Symlink { points_to: (*b"../x").into() }, meta, version: None },
+        Entry { place: Place::Operand(3), kind: Kind::Stream, meta, version: None, more: None },
+        Entry {
+            place: child(b"link"),
+            kind: Kind::Symlink { points_to: (*b"../x").into() },
+            meta,
+            version: None,
+            more: None,
+        },
     ];
     vec![
         SourceMessage::Offer { first: EntryId(1 << 33), entries },
@@ -168,6 +176,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             recursive: true,
             links: Links::Follow,
             leave_out: LeaveOut { unreadable: true, empty_directories: true },
+            kept: Kept { holes: Holes::Make, hard_links: true, ..Kept::default() },
             rate_bytes_per_s: 1 << 20,
             storage: StorageRequest::default(),
             compression: Policy::Always(Method::Zstd(19)),
@@ -185,6 +194,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             own_tree: false,
             make_directory: false,
             preserve: false,
+            kept: Kept { attributes: true, acls: true, devices: true, ..Kept::default() },
             verify: Verify::Disk,
             digest_existing: false,
             rules: rules(),
@@ -328,17 +338,25 @@ fn trailers() -> Vec<(usize, Trailer)> {
     ]
 }
 
-/// A record as it is, and where it has a payload, as if that had been compressed by half.
+/// A record as it is, and where it has a payload, as if that had been compressed by half, had a hole, or was one.
 fn records(payload: usize, trailer: &Trailer) -> Vec<Vec<u8>> {
-    let codecs = [Codec::Lz4, Codec::Zstd].map(|codec| (payload / 2, Some(Compressed { codec, plain: payload })));
-    let record = |(payload, compressed)| {
+    let compressed = |codec| Some(Compressed { codec, plain: payload });
+    let codecs =
+        [Codec::Lz4, Codec::Zstd].map(|codec| (payload / 2, Shape { sparse: None, compressed: compressed(codec) }));
+    let record = |(payload, shape): (usize, Shape)| {
         let mut out = Writer::new();
-        encode_trailer(compressed, trailer, &mut out);
+        encode_trailer(&shape, trailer, &mut out);
         let trailer = out.into_bytes();
         [Prefix { payload, trailer: trailer.len() }.encode().to_vec(), trailer].concat()
     };
-    let compressed = codecs.into_iter().filter(|_| payload > 0);
-    [(payload, None)].into_iter().chain(compressed).map(record).collect()
+    let mut map = Map::HOLE;
+    map.add(BLOCK..payload.max(BLOCK));
+    let sparse = |map, compressed| Shape { sparse: Some(Sparse { map, plain: payload }), compressed };
+    let data = payload.saturating_sub(BLOCK);
+    let half = Some(Compressed { codec: Codec::Lz4, plain: data });
+    let holes = [(0, sparse(Map::HOLE, None)), (data, sparse(map, None)), (data / 2, sparse(map, half))];
+    let shaped = codecs.into_iter().chain(holes).filter(|_| payload > 0);
+    [(payload, Shape::default())].into_iter().chain(shaped).map(record).collect()
 }
 
 /// Of a file of one frame and of a file of many, with a slot each.

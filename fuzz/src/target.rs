@@ -325,5 +325,5 @@ fn entry(kind: u8, parent: u8) -> Entry {
         5 => Kind::File { size: u64::MAX },
         n => Kind::File { size: u64::from(FRAME) * u64::from(n - 5) + u64::from(kind >> 3) },
     };
-    Entry { place, kind, meta: Meta::default(), version: None }
+    Entry { place, kind, meta: Meta::default(), version: None, more: None }
 }

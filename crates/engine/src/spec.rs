@@ -16,6 +16,7 @@ pub use haul_proto::checksum::Algorithm;
 pub use haul_proto::compression::{Method, Policy};
 pub use haul_proto::expected::Expected;
 pub use haul_proto::need::InTheWay;
+pub use haul_proto::wire::kept::{Holes, Kept};
 pub use haul_proto::wire::rules::{LeaveOut, Modes};
 pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, Verify};
 
@@ -205,6 +206,8 @@ pub struct Options {
     pub symlinks: Symlinks,
     /// `-+`, `-^`: what the walk leaves out.
     pub leave_out: LeaveOut,
+    /// What is kept besides bytes, times, modes and owners.
+    pub kept: Kept,
     /// `-m`: permission bits of what is made, unless [`Self::preserve`] says whose they are.
     pub modes: Modes,
     /// `-d`: where relative sources are; their paths are made anew below the target. `None`: no base.
@@ -341,6 +344,7 @@ impl Default for Options {
             preserve: false,
             symlinks: Symlinks::Keep,
             leave_out: LeaveOut::default(),
+            kept: Kept::default(),
             modes: Modes::default(),
             base: None,
             check_space: true,

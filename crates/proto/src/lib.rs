@@ -20,6 +20,7 @@ pub mod integrity;
 pub mod journal;
 pub mod manifest;
 pub mod mend;
+pub mod more;
 pub mod need;
 pub mod pacing;
 pub mod path;

@@ -17,10 +17,11 @@ use haul_proto::need::InTheWay;
 use haul_proto::path::Name;
 use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::checksum::{Against, Checksum};
-use haul_proto::wire::compressed::{Codec, Compressed, decode_trailer, encode_trailer};
+use haul_proto::wire::compressed::{Codec, Compressed};
 use haul_proto::wire::feature::Features;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer};
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
+use haul_proto::wire::kept::{Holes, Kept};
 use haul_proto::wire::limits;
 use haul_proto::wire::link::{BEAT, Channel, encode_header};
 use haul_proto::wire::listed::{self, Listed, ListedKinds, Paths, Places};
@@ -31,6 +32,7 @@ use haul_proto::wire::report::{Hello, Windows, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
 use haul_proto::wire::route::Route;
 use haul_proto::wire::rules::{LeaveOut, Modes, Rules};
+use haul_proto::wire::sparse::{BLOCK, Map, Shape, Sparse, decode_trailer, encode_trailer};
 use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, StorageRequest, Verify};
 
 const TEXT: &str = include_str!("../../../docs/PROTOCOL.md");
@@ -83,16 +85,23 @@ fn source_messages() -> Vec<(&'static str, SourceMessage)> {
     let version = Version { device: 2049, inode: 300, changed: NOON };
     let child = |text| Place::Child { parent: EntryId(0), name: name(text) };
     let entries = vec![
-        Entry { place: Place::Operand(0), kind: Kind::Directory, meta: meta(0o755), version: None },
-        Entry { place: child("a"), kind: Kind::File { size: 3 }, meta: meta(0o644), version: None },
-        Entry { place: child("b"), kind: Kind::File { size: 1 << 30 }, meta: meta(0o644), version: Some(version) },
+        Entry { place: Place::Operand(0), kind: Kind::Directory, meta: meta(0o755), version: None, more: None },
+        Entry { place: child("a"), kind: Kind::File { size: 3 }, meta: meta(0o644), version: None, more: None },
+        Entry {
+            place: child("b"),
+            kind: Kind::File { size: 1 << 30 },
+            meta: meta(0o644),
+            version: Some(version),
+            more: None,
+        },
         Entry {
             place: child("l"),
             kind: Kind::Symlink { points_to: (*b"a").into() },
             meta: meta(0o777),
             version: None,
+            more: None,
         },
-        Entry { place: Place::Operand(1), kind: Kind::Stream, meta: meta(0o644), version: None },
+        Entry { place: Place::Operand(1), kind: Kind::Stream, meta: meta(0o644), version: None, more: None },
     ];
     vec![
         ("Offer", SourceMessage::Offer { first: EntryId(0), entries }),
@@ -177,6 +186,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         recursive: true,
         links: Links::Keep,
         leave_out: LeaveOut { unreadable: true, empty_directories: false },
+        kept: Kept::default(),
         storage: StorageRequest { direct: DirectIo::Always, cache: CacheUse::Auto, under_way: 16 },
         rate_bytes_per_s: 50 << 20,
         compression: Policy::Auto,
@@ -197,6 +207,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         own_tree: false,
         make_directory: false,
         preserve: false,
+        kept: Kept { holes: Holes::Keep, hard_links: true, attributes: true, ..Kept::default() },
         verify: Verify::Wire,
         digest_existing: false,
         rules: Rules {
@@ -326,15 +337,25 @@ fn trailers() -> Vec<(&'static str, usize, Trailer)> {
 }
 
 /// The length on the wire, what it was, and the trailer that it would have had.
-fn compressed_trailers() -> Vec<(&'static str, usize, Compressed, Trailer)> {
+fn shaped_trailers() -> Vec<(&'static str, usize, Shape, Trailer)> {
     let plain = |name| trailers().into_iter().find(|(other, ..)| *other == name).expect("one of them");
     let compressed = |name, original, codec, wire| {
         let (_, plain, trailer) = plain(original);
-        (name, wire, Compressed { codec, plain }, trailer)
+        (name, wire, Shape { sparse: None, compressed: Some(Compressed { codec, plain }) }, trailer)
     };
+    let sparse = |name, map: Map, wire, compressed| {
+        let (_, plain, trailer) = plain("Data");
+        (name, wire, Shape { sparse: Some(Sparse { map, plain }), compressed }, trailer)
+    };
+    let mut map = Map::HOLE;
+    map.add(BLOCK..3 * BLOCK);
+    map.add(127 * BLOCK..128 * BLOCK);
     vec![
         compressed("Data, compressed", "Data", Codec::Zstd, 100_000),
         compressed("Pack, compressed", "Pack", Codec::Lz4, 2),
+        sparse("Data, a hole", Map::HOLE, 0, None),
+        sparse("Data, with holes", map, 3 * BLOCK, None),
+        sparse("Data, with holes, compressed", map, 500, Some(Compressed { codec: Codec::Lz4, plain: 3 * BLOCK })),
     ]
 }
 
@@ -347,14 +368,14 @@ fn records_before_they_are_sealed() {
         trailer.encode(&mut out);
         vectors.push((name, out.into_bytes()));
     }
-    for (name, _, compressed, trailer) in compressed_trailers() {
+    for (name, _, shape, trailer) in shaped_trailers() {
         let mut out = Writer::new();
-        encode_trailer(Some(compressed), &trailer, &mut out);
+        encode_trailer(&shape, &trailer, &mut out);
         vectors.push((name, out.into_bytes()));
     }
     check("trailers", &vectors);
-    for (name, payload, compressed, trailer) in compressed_trailers() {
-        assert_eq!(decode_trailer(&documented("trailers", name), payload), Ok((Some(compressed), trailer)));
+    for (name, payload, shape, trailer) in shaped_trailers() {
+        assert_eq!(decode_trailer(&documented("trailers", name), payload), Ok((shape, trailer)));
     }
     for (name, payload, trailer) in trailers() {
         assert_eq!(Trailer::decode(&documented("trailers", name), payload), Ok(trailer));

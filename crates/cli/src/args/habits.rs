@@ -14,7 +14,7 @@ use super::values::Values;
 const FOREIGN: &[(&str, &str)] = &[
     ("-J", "scp's -J GATE is --ssh-option ProxyJump=GATE"),
     ("-3", "scp's -3 is what haul does where the two hosts cannot reach each other: leave it out"),
-    ("-X", "scp's -X is for sftp; rsync's extended attributes are not kept by haul"),
+    ("-X", "scp's -X is for sftp; rsync's is --xattrs"),
     ("--delete", "haul removes nothing at the target"),
     ("--exclude", "haul copies whole directories; name what is to be copied"),
     ("--include", "haul copies whole directories; name what is to be copied"),

@@ -217,6 +217,7 @@ impl Copy<'_> {
             recursive: self.job.options.recursive,
             links: links(self.job.options.symlinks),
             leave_out: self.job.options.leave_out,
+            kept: self.job.options.kept,
             storage: StorageRequest {
                 direct: self.job.options.direct_source,
                 cache: self.job.options.cache,
@@ -256,6 +257,7 @@ impl Copy<'_> {
             own_tree: self.earlier.own_tree,
             make_directory: options.make_directory,
             preserve: options.preserve,
+            kept: options.kept,
             verify: options.verify,
             digest_existing: options.digest_existing,
             rules: Rules {

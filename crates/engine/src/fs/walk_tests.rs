@@ -15,7 +15,12 @@ use super::*;
 use crate::cancel::Cancel;
 use crate::spec::Symlinks;
 
-const FOLLOW: WalkOptions = WalkOptions { recursive: true, symlinks: Symlinks::Follow, skip: None };
+const FOLLOW: WalkOptions = WalkOptions {
+    recursive: true,
+    symlinks: Symlinks::Follow,
+    skip: None,
+    nodes: Nodes { devices: false, specials: false },
+};
 
 /// Everything a walk found, by path; directories by a `/` at the end. Both kinds of walk find the same, in the same order.
 fn walk(root: &Dir, options: WalkOptions) -> BTreeMap<String, String> {
@@ -36,10 +41,13 @@ fn tell(item: Found) -> (Vec<u8>, String) {
         Found::EnterDir { dir, .. } => (dir.path_of(b""), "enter".into()),
         Found::LeaveDir { dir, complete: true } => (dir.path_of(b"."), "complete".into()),
         Found::LeaveDir { dir, complete: false } => (dir.path_of(b"."), "incomplete".into()),
-        Found::File { parent, name, size, links, .. } => (parent.path_of(name.as_bytes()), format!("{size} {links:?}")),
+        Found::File { parent, name, look, links } => {
+            (parent.path_of(name.as_bytes()), format!("{} {links:?}", look.size))
+        }
         Found::Symlink { parent, name, points_to, .. } => {
             (parent.path_of(name.as_bytes()), format!("-> {}", haul_proto::path::escape(&points_to)))
         }
+        Found::Node { parent, name, node, .. } => (parent.path_of(name.as_bytes()), format!("{node:?}")),
         Found::LeftOut { parent, name, reason } => (parent.path_of(name.as_bytes()), reason.into()),
         Found::Failed { path, error } => (path, format!("failed: {error}")),
     }
@@ -143,7 +151,8 @@ fn leaves_out_what_it_was_told_to() {
     write_file(&make_dir(&root, "target"), "file", b"");
     symlink("target", temp.path().join("link")).unwrap();
     let target = root.child(&name("target")).unwrap().identity();
-    let options = WalkOptions { recursive: true, symlinks: Symlinks::Ignore, skip: Some(target) };
+    let options =
+        WalkOptions { recursive: true, symlinks: Symlinks::Ignore, skip: Some(target), nodes: Nodes::default() };
     expect(
         &walk(&root, options),
         &[("", "enter"), (".", "complete"), ("link", "is a symbolic link"), ("target", "is the target of this copy")],

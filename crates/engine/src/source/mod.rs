@@ -3,9 +3,11 @@
 //! [`Source`] holds the protocol's machine behind a lock and the threads that wait on it: one walks
 //! ([`offer`]), one sends what the machine has to say, and one for each stream reads and sends frames ([`send`]).
 
+mod attributes;
 mod feed;
 mod flow;
 mod item;
+mod linked;
 mod listed;
 mod offer;
 mod operand;
@@ -17,11 +19,13 @@ mod tests;
 
 use haul_proto::ids::{EntryId, PathId, StreamId};
 use haul_proto::manifest::{Entry, Kind, Place};
+use haul_proto::more::More;
 use haul_proto::path::escape;
 use haul_proto::plan::Work;
 use haul_proto::ranges::RangeSet;
 use haul_proto::session::source::Source as Machine;
 use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::wire::kept::Holes;
 use haul_proto::wire::listed::{self as list, Paths};
 use haul_proto::wire::load::Stage;
 use haul_proto::wire::message::TargetMessage;
@@ -419,14 +423,26 @@ impl Source {
 
     fn offer_again(&self, entry: EntryId, item: Item, look: &Look) {
         let path = item.path();
-        let kind = Kind::File { size: look.size };
-        let version = (look.size > self.request.settings.frame.pack_file_max()).then(|| look.version());
-        let now = Entry { place: Place::Again(entry), kind, meta: look.meta, version };
+        let mut now = self.file_entry(Place::Again(entry), look);
+        self.add_attributes(&mut now, &item);
         if self.lock().machine.offer_again(entry, now, Arc::new(item)).is_some() {
             let text = format!("{}: it changed while it was being read: it is begun anew", escape(&path));
             self.reporter.send(&WorkerMessage::Notice { text });
         }
         self.notify();
+    }
+
+    /// A file as it is offered.
+    fn file_entry(&self, place: Place, look: &Look) -> Entry {
+        let is_large = look.size > self.request.settings.frame.pack_file_max();
+        let data_bytes = match self.request.kept.holes {
+            Holes::Keep => look.may_have_holes().then_some(look.room),
+            Holes::Make => Some(look.size),
+            Holes::Fill => None,
+        };
+        let more = More { data_bytes: data_bytes.filter(|_| is_large), ..More::default() };
+        let (kind, version) = (Kind::File { size: look.size }, is_large.then(|| look.version()));
+        Entry { place, kind, meta: look.meta, version, more: (!more.is_empty()).then(|| Box::new(more)) }
     }
 
     fn count_found(&self, size: u64) {

@@ -50,6 +50,7 @@ fn source_of(operands: &[PathBuf], listed: list::Listed, links: Links) -> Source
         recursive: true,
         links,
         leave_out: LeaveOut::default(),
+        kept: Default::default(),
         rate_bytes_per_s: 0,
         storage,
         compression,
@@ -199,8 +200,13 @@ fn the_walk_goes_on_when_streams_find_that_nobody_wants_what_waits() {
     in_time(|| {
         let source = Arc::new(source(&[], Links::Keep));
         for at in 0..ENTRY_WINDOW {
-            let entry =
-                Entry { place: Place::Operand(0), kind: Kind::File { size: 0 }, meta: Meta::default(), version: None };
+            let entry = Entry {
+                place: Place::Operand(0),
+                kind: Kind::File { size: 0 },
+                meta: Meta::default(),
+                version: None,
+                more: None,
+            };
             source.lock().machine.offer(entry, Arc::new(Item::directory(Arc::default())));
             assert_eq!(source.lock().machine.window(), ENTRY_WINDOW - 1 - at);
         }

@@ -58,6 +58,7 @@ impl Target {
         {
             self.fail(self.landing.path(b""), describe(&error));
         }
+        self.tell_without_attributes();
         self.settling.end();
     }
 
@@ -221,5 +222,6 @@ impl Target {
         drop(state);
         complete.into_iter().for_each(|directory| self.finish(Some(directory)));
         self.outbox.notify_all();
+        ends.settled.iter().for_each(|(entry, done)| self.settle_links(*entry, *done));
     }
 }

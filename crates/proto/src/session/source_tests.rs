@@ -19,7 +19,7 @@ fn entry(parent: Option<EntryId>, kind: Kind) -> Entry {
         Some(parent) => Place::Child { parent, name: Name::new(b"x").unwrap() },
         None => Place::Operand(0),
     };
-    Entry { place, kind, meta: Meta::default(), version: None }
+    Entry { place, kind, meta: Meta::default(), version: None, more: None }
 }
 
 fn file(size: u64) -> Entry {

@@ -35,7 +35,7 @@ fn entry() -> impl Strategy<Value = Entry> {
         (any::<u64>(), any::<u64>(), stamp()).prop_map(|(device, inode, changed)| Version { device, inode, changed });
     (place, kind, meta, proptest::option::of(version)).prop_map(|(place, kind, meta, version)| {
         let version = version.filter(|_| matches!(kind, Kind::File { .. }));
-        Entry { place, kind, meta, version }
+        Entry { place, kind, meta, version, more: None }
     })
 }
 
@@ -115,7 +115,7 @@ fn a_name_that_climbs_is_a_fault() {
     let place = Place::Child { parent: EntryId(0), name: Name::new(b"ab").unwrap() };
     let offer = SourceMessage::Offer {
         first: EntryId(1),
-        entries: vec![Entry { place, kind: Kind::Directory, meta: Meta::default(), version: None }],
+        entries: vec![Entry { place, kind: Kind::Directory, meta: Meta::default(), version: None, more: None }],
     };
     let mut bytes = offer.encode(JOB);
     let at = bytes.windows(2).position(|pair| pair == b"ab").unwrap();

@@ -7,6 +7,7 @@ use super::address;
 use super::checksum::Checksum;
 use super::fault::ProtocolFault;
 use super::handshake::Suite;
+use super::kept::Kept;
 use super::limits::{CONGESTION_MAX, EXPECTED_PIECE_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX};
 use super::listed::{Listed, ListedKinds, Paths, Places};
 use super::measure::MeasureRequest;
@@ -124,6 +125,8 @@ pub struct SourceRequest {
     pub links: Links,
     /// What the walk leaves out.
     pub leave_out: LeaveOut,
+    /// What is kept besides.
+    pub kept: Kept,
     /// What all streams together may carry, in bytes of records a second; 0 for no limit.
     pub rate_bytes_per_s: u64,
     /// How files are read.
@@ -172,6 +175,8 @@ pub struct TargetRequest {
     pub rules: Rules,
     /// Keep modes, owners and groups.
     pub preserve: bool,
+    /// What is kept besides.
+    pub kept: Kept,
     /// What is proven beyond what has travelled.
     pub verify: Verify,
     /// Read files that are there already, to report their digests.
@@ -235,6 +240,7 @@ impl ControllerMessage {
                 request.listed.encode(&mut out);
                 out.bool(request.recursive).u8(request.links.number());
                 request.leave_out.encode(&mut out);
+                request.kept.encode(&mut out);
                 out.u64(request.rate_bytes_per_s);
                 request.storage.encode(&mut out);
                 request.compression.encode(&mut out);
@@ -312,6 +318,7 @@ fn decode_source(reader: &mut Reader<'_>) -> Decoded<SourceRequest> {
         recursive: reader.bool()?,
         links: Links::from_number(reader.u8()?)?,
         leave_out: LeaveOut::decode(reader)?,
+        kept: Kept::decode(reader)?,
         rate_bytes_per_s: reader.u64()?,
         storage: StorageRequest::decode(reader)?,
         compression: Policy::decode(reader)?,
@@ -347,6 +354,7 @@ impl TargetRequest {
         self.listed.encode(out);
         out.raw(&self.source_boot).raw(&self.origin);
         out.bool(self.again).bool(self.own_tree).bool(self.make_directory).bool(self.preserve);
+        self.kept.encode(out);
         self.verify.encode(out);
         out.bool(self.digest_existing);
         self.rules.encode(out);
@@ -376,6 +384,7 @@ impl TargetRequest {
             own_tree: reader.bool()?,
             make_directory: reader.bool()?,
             preserve: reader.bool()?,
+            kept: Kept::decode(reader)?,
             verify: Verify::decode(reader)?,
             digest_existing: reader.bool()?,
             rules: Rules::decode(reader)?,
@@ -515,6 +524,7 @@ mod tests {
                 recursive: true,
                 links: Links::Ignore,
                 leave_out: LeaveOut { unreadable: true, empty_directories: false },
+                kept: Kept::default(),
                 storage: StorageRequest::default(),
                 rate_bytes_per_s: u64::MAX,
                 compression: Policy::Auto,
@@ -532,6 +542,7 @@ mod tests {
                 own_tree: true,
                 make_directory: false,
                 preserve: false,
+                kept: Kept::default(),
                 verify: Verify::Memory,
                 digest_existing: false,
                 rules: Rules::default(),
