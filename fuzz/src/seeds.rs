@@ -10,7 +10,8 @@ use haul_proto::cpus::Cpus;
 use haul_proto::ids::{EntryId, JobId, PathId, StreamId};
 use haul_proto::integrity::FrameLen;
 use haul_proto::journal::{HEADER_BYTES, Header, Record, encode_slot};
-use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp, Version};
+use haul_proto::manifest::{Device, Entry, Kind, Meta, Node, Place, Stamp, Version};
+use haul_proto::more::{Attribute, More};
 use haul_proto::need::InTheWay;
 use haul_proto::path::Name;
 use haul_proto::wire::address::LocalAddress;
@@ -77,6 +78,7 @@ fn source_messages() -> Vec<SourceMessage> {
     let meta =
         Meta { mode: 0o4755, uid: 1000, gid: u32::MAX, modified: Stamp { seconds: -1, nanoseconds: 999_999_999 } };
     let child = |name: &[u8]| Place::Child { parent: EntryId(300), name: Name::new(name).expect("a name") };
+    let other = |kind| Entry { place: child(b"other"), kind, meta, version: None, more: None };
     let entries = vec![
         Entry { place: Place::Operand(2), kind: Kind::Directory, meta, version: None, more: None },
         Entry {
@@ -84,7 +86,15 @@ fn source_messages() -> Vec<SourceMessage> {
             kind: Kind::File { size: 1 << 40 },
             meta,
             version: Some(Version::default()),
+            more: Some(Box::new(More {
+                data_bytes: Some(7),
+                names: Some(3),
+                attributes: Some(vec![Attribute { name: (*b"user.a").into(), value: (*b"\0").into() }]),
+            })),
         },
+        other(Kind::HardLink { to: EntryId(5), size: 9 }),
+        other(Kind::Node(Node::Character(Device { major: 1, minor: u32::MAX }))),
+        other(Kind::Node(Node::Socket)),
         Entry { place: Place::Operand(3), kind: Kind::Stream, meta, version: None, more: None },
         Entry {
             place: child(b"link"),

@@ -12,7 +12,8 @@ use haul_proto::cpus::Cpus;
 use haul_proto::expected::Expected;
 use haul_proto::ids::{EntryId, JobId, JobNumber, PathId, StreamId};
 use haul_proto::integrity::{FrameLen, FrameTree, frame_crc};
-use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp, Version};
+use haul_proto::manifest::{Device, Entry, Kind, Meta, Node, Place, Stamp, Version};
+use haul_proto::more::{Attribute, More};
 use haul_proto::need::InTheWay;
 use haul_proto::path::Name;
 use haul_proto::wire::address::LocalAddress;
@@ -84,6 +85,9 @@ fn source_messages() -> Vec<(&'static str, SourceMessage)> {
     let meta = |mode| Meta { mode, uid: 1000, gid: 100, modified: NOON };
     let version = Version { device: 2049, inode: 300, changed: NOON };
     let child = |text| Place::Child { parent: EntryId(0), name: name(text) };
+    let other = |text, kind| Entry { place: child(text), kind, meta: meta(0o644), version: None, more: None };
+    let attribute = Attribute { name: (*b"user.a").into(), value: (*b"1").into() };
+    let more = More { data_bytes: Some(4096), names: Some(2), attributes: Some(vec![attribute]) };
     let entries = vec![
         Entry { place: Place::Operand(0), kind: Kind::Directory, meta: meta(0o755), version: None, more: None },
         Entry { place: child("a"), kind: Kind::File { size: 3 }, meta: meta(0o644), version: None, more: None },
@@ -102,6 +106,10 @@ fn source_messages() -> Vec<(&'static str, SourceMessage)> {
             more: None,
         },
         Entry { place: Place::Operand(1), kind: Kind::Stream, meta: meta(0o644), version: None, more: None },
+        other("h", Kind::HardLink { to: EntryId(2), size: 1 << 30 }),
+        other("n", Kind::Node(Node::Block(Device { major: 8, minor: 300 }))),
+        other("f", Kind::Node(Node::Fifo)),
+        Entry { version: Some(version), more: Some(Box::new(more)), ..other("s", Kind::File { size: 1 << 30 }) },
     ];
     vec![
         ("Offer", SourceMessage::Offer { first: EntryId(0), entries }),

@@ -104,7 +104,7 @@ impl Target {
             (is_directory == operand.directory).then(|| OperandPlace { below, name: operand.name.clone() })
         };
         match (&entry.kind, self.request.listed) {
-            (Kind::Symlink { .. }, _) => None,
+            (Kind::Symlink { .. } | Kind::HardLink { .. } | Kind::Node(_), _) => None,
             (_, ListedKinds::No) => fixed(),
             (Kind::Directory, ListedKinds::Files) | (Kind::Stream, _) => None,
             (_, ListedKinds::Files | ListedKinds::Trees) => self.listed.take(number),

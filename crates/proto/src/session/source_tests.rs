@@ -51,6 +51,23 @@ fn link() -> Entry {
 }
 
 #[test]
+fn another_name_counts_until_it_is_made_and_gives_no_work() {
+    let mut source = source();
+    let dir = source.offer(entry(None, Kind::Directory), Arc::new(()));
+    let first = source.offer(entry(Some(dir), Kind::File { size: 3 }), Arc::new(()));
+    source.offer(entry(Some(dir), Kind::HardLink { to: first, size: 3 }), Arc::new(()));
+    source.flush_offers();
+    while source.poll_message().is_some() {}
+    let before = source.window();
+    source.handle(needs(0, &[Need::All, Need::Nothing, Need::All])).unwrap();
+    assert_eq!(source.window(), before + 1);
+    assert!(source.next_work(9).is_none());
+    assert!(source.handle(needs(2, &[Need::All])).is_err(), "a second answer");
+    source.handle(done(2, 1)).unwrap();
+    assert_eq!(source.window(), before + 2);
+}
+
+#[test]
 fn a_tree_goes_through() {
     let mut source = source();
     let dir = source.offer(entry(None, Kind::Directory), Arc::new(()));

@@ -1,6 +1,7 @@
 //! Every message comes back as it was written, and no bytes make decoding panic.
 
 use super::*;
+use crate::more::Attribute;
 use proptest::prelude::*;
 
 const JOB: JobNumber = JobNumber(1);
@@ -24,6 +25,12 @@ fn entry() -> impl Strategy<Value = Entry> {
         Just(Kind::Stream),
         any::<u64>().prop_map(|size| Kind::File { size }),
         proptest::collection::vec(1u8.., 1..4096).prop_map(|bytes| Kind::Symlink { points_to: bytes.into() }),
+        (any::<u64>(), any::<u64>()).prop_map(|(to, size)| Kind::HardLink { to: EntryId(to), size }),
+        (any::<bool>(), any::<u32>(), any::<u32>()).prop_map(|(block, major, minor)| {
+            let device = Device { major, minor };
+            Kind::Node(if block { Node::Block(device) } else { Node::Character(device) })
+        }),
+        any::<bool>().prop_map(|socket| Kind::Node(if socket { Node::Socket } else { Node::Fifo })),
     ];
     let meta = (0u16..=0o7777, any::<u32>(), any::<u32>(), stamp()).prop_map(|(mode, uid, gid, modified)| Meta {
         mode,
@@ -33,9 +40,14 @@ fn entry() -> impl Strategy<Value = Entry> {
     });
     let version =
         (any::<u64>(), any::<u64>(), stamp()).prop_map(|(device, inode, changed)| Version { device, inode, changed });
-    (place, kind, meta, proptest::option::of(version)).prop_map(|(place, kind, meta, version)| {
+    let more = (any::<u64>(), proptest::collection::vec(any::<u8>(), 0..300)).prop_map(|(names, value)| {
+        let attributes = Some(vec![Attribute { name: (*b"user.a").into(), value: value.into() }]);
+        Box::new(More { names: Some(names), attributes, ..More::default() })
+    });
+    let more = proptest::option::of(more);
+    (place, kind, meta, proptest::option::of(version), more).prop_map(|(place, kind, meta, version, more)| {
         let version = version.filter(|_| matches!(kind, Kind::File { .. }));
-        Entry { place, kind, meta, version, more: None }
+        Entry { place, kind, meta, version, more }
     })
 }
 
