@@ -144,6 +144,7 @@ pub mod tests {
                 ssh_connection: is_target.then(|| "10.0.0.1 40000 10.0.0.2 22".into()),
                 addresses: Vec::new(),
                 windows: Windows { receive_max_bytes: 6_291_456, send_max_bytes: 4_194_304 },
+                rate_bytes_per_s: 0,
             },
             measured: Measured {
                 hash_bytes_per_s: 3_100_000_000,

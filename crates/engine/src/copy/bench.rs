@@ -77,25 +77,22 @@ impl<'a> Benches<'a> {
             silence_ms: workers_silence_ms(self.job.access.silence),
         };
         self.workers.send(role, &ControllerMessage::Measure(request))?;
-        loop {
-            let (from, message) = self.workers.receive(self.cancel, None, false)?;
-            match message {
-                WorkerMessage::Measured(measured) if from == role => {
-                    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                    let now_us = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
-                    let clock_us = i64::try_from(measured.clock_us).unwrap_or(i64::MAX);
-                    return Ok(AtEnd {
-                        label: self.workers.label(role),
-                        hello: self.workers.hello(role).clone(),
-                        measured: *measured,
-                        clock_ahead_us: clock_us.saturating_sub(now_us),
-                    });
-                }
-                WorkerMessage::Refused { text, .. } | WorkerMessage::Fatal { text } => {
-                    return Err(Error::Failed(self.workers.with_host(from, &text)));
-                }
-                _ => return Err(Error::Connect(self.workers.with_host(from, "haul there answered out of turn"))),
+        match self.workers.receive(self.cancel, None, false)? {
+            (from, WorkerMessage::Measured(measured)) if from == role => {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                let now_us = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
+                let clock_us = i64::try_from(measured.clock_us).unwrap_or(i64::MAX);
+                Ok(AtEnd {
+                    label: self.workers.label(role),
+                    hello: self.workers.hello(role).clone(),
+                    measured: *measured,
+                    clock_ahead_us: clock_us.saturating_sub(now_us),
+                })
             }
+            (from, WorkerMessage::Refused { text, .. } | WorkerMessage::Fatal { text }) => {
+                Err(Error::Failed(self.workers.with_host(from, &text)))
+            }
+            (from, _) => Err(Error::Connect(self.workers.with_host(from, "haul there answered out of turn"))),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Measures the parts of a transfer one by one, each bounded in time and size, then the whole, and says what a transfer will
 //! reach. Every part but the computing is a copy by the very path that transfers take, ended when enough is known
-//! ([`sample`], [`jobs`]); workers that only measure ([`crate::measure`]) are there all the time, and hold the directory that
+//! (`sample`, `jobs`); workers that only measure (`measure`) are there all the time, and hold the directory that
 //! is written into. So nothing is left, however a probe ends.
 
 mod jobs;
