@@ -118,6 +118,33 @@ fn archive_keeps_capabilities_and_all_else() {
 }
 
 #[test]
+fn flags_that_no_copy_can_have_are_told_of() {
+    if !is_root_or_skip("setting flags") {
+        return;
+    }
+    use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
+    let sandbox = Sandbox::new();
+    let files = ["append", "fixed"].map(|name| fs::File::open(sandbox.file(format!("source/{name}"), "x")).unwrap());
+    let set = |flags: [IFlags; 2]| {
+        let mut files = files.iter().zip(flags);
+        files.all(|(file, flags)| {
+            ioctl_getflags(file).is_ok_and(|there| {
+                let others = there.difference(IFlags::APPEND | IFlags::IMMUTABLE);
+                ioctl_setflags(file, others | flags).is_ok()
+            })
+        })
+    };
+    if !set([IFlags::APPEND, IFlags::IMMUTABLE]) {
+        println!("SKIPPED: no flags on this file system");
+        return;
+    }
+    let run = sandbox.haul(["-r", "--xattrs", "source", "target"]).run();
+    assert!(set([IFlags::empty(), IFlags::empty()]));
+    run.succeeds().says([", and its copy is not", "2 files and directories are append-only or immutable"]);
+    fs::write(sandbox.path("target/fixed"), "changed").unwrap();
+}
+
+#[test]
 fn where_there_are_no_attributes_that_is_said_once_and_all_is_copied() {
     if !is_root_or_skip("mounting a file system without extended attributes") {
         return;

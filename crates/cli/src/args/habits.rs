@@ -175,9 +175,9 @@ fn sshs_option(typed: &str, option: &str) -> UsageError {
     )
 }
 
-/// rsync's -z and -n behind its -a: bbcp's would be another direction, and a copy.
+/// rsync's -z, -n and -X behind its -a: bbcp's would be another direction, a copy, and nothing at all.
 fn is_rsyncs(letters: &str) -> bool {
-    letters.contains(['z', 'n']) && letters.bytes().all(|byte| byte.is_ascii_alphabetic())
+    letters.contains(['z', 'n', 'X']) && letters.bytes().all(|byte| byte.is_ascii_alphabetic())
 }
 
 /// `BatchMode=yes`, as ssh_config(5) has its words.

@@ -40,6 +40,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use self::attributes::Flagged;
 use self::item::{Item, Trouble};
 use self::listed::Listed;
 use self::operand::Root;
@@ -81,6 +82,8 @@ pub struct Source {
     outbox: Signal,
     /// How fast streams may send.
     pace: Pace,
+    /// What has flags that are not kept.
+    flagged: Flagged,
     /// Reports to the controller.
     pub reporter: Reporter,
 }
@@ -135,7 +138,8 @@ impl Source {
         let walking = Cancel::new();
         let listed = (request.listed != list::Listed::No).then(Listed::new);
         let landing = OnceLock::new();
-        Self { request, roots, listed, landing, state, walking, policy, work, window, outbox, pace, reporter }
+        let flagged = Flagged::default();
+        Self { request, roots, listed, landing, state, walking, policy, work, window, outbox, pace, flagged, reporter }
     }
 
     /// The operands as the target needs to know them.

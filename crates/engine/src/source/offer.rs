@@ -61,6 +61,7 @@ pub(super) fn walk(source: &Source) {
     if offers.all(&ahead).is_none() {
         return;
     }
+    source.tell_flagged();
     let is_pipe = source.request.pipe != Pipe::No;
     source.reporter.tally.walk_complete.store(!is_pipe, Ordering::Relaxed);
     source.lock().machine.end_offers();

@@ -21,6 +21,7 @@ use super::landing::{LandingKind, cannot_remember};
 use super::memory::Memory;
 use super::proof::Claim;
 use super::sink::Sink;
+use super::spelling::OTHER_SPELLING;
 use super::temporary::{rename_new, temporary_name};
 use super::{Item, Target};
 use crate::fs::meta::{SETGID, SETUID, apply, apply_to_symlink};
@@ -217,6 +218,9 @@ impl Target {
             return Ok(self.refuse(position, Refusal::Reserved.text()));
         }
         let existing = if position.fresh { Existing::Absent } else { existing(&position.dir, &position.name)? };
+        if existing != Existing::Absent && self.is_spelled_otherwise(&position.dir, &position.name) {
+            return Ok(self.refuse(position, OTHER_SPELLING));
+        }
         let decision = decide(&entry.kind, entry.meta.modified, &existing, self.request.rules.in_the_way);
         if let Decision::Refuse(refusal) = decision {
             return Ok(self.refuse(position, refusal.text()));
@@ -358,6 +362,9 @@ impl Target {
     fn directory(&self, position: &Position, entry: &Entry, create: bool) -> io::Result<Answer<Item>> {
         let meta = entry.meta;
         let fresh = create && self.create_directory(position, meta)?;
+        if create && !fresh && self.is_spelled_otherwise(&position.dir, &position.name) {
+            return Ok(self.refuse(position, OTHER_SPELLING));
+        }
         let child = position.dir.child(&position.name)?;
         let dir = if position.renamed {
             // The tree's own root from here on: what is shown begins below it.

@@ -15,6 +15,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
 use super::examine::existing;
+use super::spelling::OTHER_SPELLING;
 use super::temporary::temporary_name;
 use super::{Item, Target};
 use crate::fs::{Dir, Links, Look, describe};
@@ -97,8 +98,9 @@ impl Table {
     fn settled(&mut self, entry: EntryId, done: bool) -> Vec<Next> {
         let key = self.again.remove(&entry).unwrap_or(entry);
         let Some(linked) = self.files.get_mut(&key) else { return Vec::new() };
-        let state = if done { State::There } else { State::Failed };
-        let State::Growing(waiting) = std::mem::replace(&mut linked.state, state) else { return Vec::new() };
+        let State::Growing(waiting) = &mut linked.state else { return Vec::new() };
+        let waiting = std::mem::take(waiting);
+        linked.state = if done { State::There } else { State::Failed };
         let (dir, name) = (linked.dir.clone(), linked.name.clone());
         if linked.left == 0 {
             self.files.remove(&key);
@@ -195,6 +197,9 @@ impl Target {
         let (from, into) = (dir.fd().map_err(io)?, other.dir.fd().map_err(io)?);
         let existing =
             if other.fresh { Existing::Absent } else { self.existing_name(other, &from, &into, name).map_err(io)? };
+        if existing != Existing::Absent && self.is_spelled_otherwise(&other.dir, &other.name) {
+            return Err(OTHER_SPELLING.to_owned());
+        }
         match decide(&other.kind, other.modified, &existing, self.request.rules.in_the_way) {
             Decision::Keep | Decision::Omit => Ok(()),
             Decision::Refuse(refusal) => Err(refusal.text().to_owned()),

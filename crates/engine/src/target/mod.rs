@@ -34,6 +34,7 @@ pub(crate) mod rivals;
 mod settle;
 mod share;
 mod sink;
+mod spelling;
 mod sum;
 pub(crate) mod temporary;
 mod waiting;
@@ -76,6 +77,7 @@ use self::queue::Settling;
 use self::quota::Quota;
 use self::rivals::Rivals;
 use self::share::Sharing;
+use self::spelling::Spellings;
 use self::temporary::Unfinished;
 use self::waiting::Waiting;
 use crate::fs::{Dir, Look, describe, mode_without_preserve};
@@ -121,6 +123,8 @@ pub struct Target {
     sharing: Sharing,
     /// Files of which more names may come.
     hard_links: HardLinks,
+    /// What is known of names that are spelled otherwise.
+    spellings: Spellings,
     /// What does not have all its attributes.
     without: Without,
     /// Whole files that have to be on the disk before they get their names.
@@ -246,6 +250,7 @@ impl Target {
             quota: Quota::new(surroundings.size),
             sharing: Sharing::default(),
             hard_links: HardLinks::default(),
+            spellings: Spellings::default(),
             without: Without::default(),
             settling,
             nameless_files: AtomicBool::new(true),

@@ -17,6 +17,7 @@ use std::sync::atomic::Ordering;
 
 use super::durable::FileSystem;
 use super::file::{Incoming, Place, Spot};
+use super::temporary::why_unnamed;
 use super::{Item, Target};
 use crate::fs::{Dir, Look, describe};
 use crate::storage::Method;
@@ -112,7 +113,7 @@ impl Whole {
                     target.nameless_files.store(false, Ordering::Relaxed);
                     Fate::Lost(describe(&error))
                 }
-                Err(error) => Fate::Failed(describe(&error)),
+                Err(error) => Fate::Failed(why_unnamed(&error)),
             },
         }
     }
