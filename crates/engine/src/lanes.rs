@@ -238,10 +238,11 @@ impl Lanes {
         Some(all)
     }
 
-    /// Whether all streams that there are bear losses ([`bears_loss`]).
-    pub fn bear_loss(&self) -> bool {
+    /// Whether all streams that there are bear losses ([`bears_loss`]); `None` where there are none.
+    pub fn bear_loss(&self) -> Option<bool> {
         let state = lock(&self.state);
-        state.lanes.values().all(|lane| lane.socket.upgrade().is_none_or(|socket| bears_loss(&*socket)))
+        let each = state.lanes.values().filter_map(|lane| lane.socket.upgrade()).map(|socket| bears_loss(&*socket));
+        each.reduce(|all, one| all && one)
     }
 
     /// What the sockets of all streams say, those that are gone included.

@@ -1,6 +1,8 @@
 //! Streams that come, are given up and are replaced, over real sockets.
 
 use super::*;
+use crate::load::{Gauges, LoadMeter};
+use crate::stages::Stages;
 use crate::stream::accept::{Place, listen};
 use crate::stream::connect::{Connected, Terms, connect};
 use crate::stream::handshake::Credentials;
@@ -8,6 +10,7 @@ use crate::stream::socket::SocketSettings;
 use crate::stream::{Arrivals, collect};
 use haul_proto::ids::JobId;
 use haul_proto::wire::handshake::Suite;
+use haul_proto::wire::load::Stage;
 use haul_proto::wire::route::Route;
 
 const LIMIT: Duration = Duration::from_secs(10);
@@ -110,4 +113,21 @@ fn a_look_is_what_happened_since_the_last() {
     let look = later.since(&earlier, Duration::from_secs(2), 3);
     assert_eq!(look, Look { elapsed_us: 2_000_000, acknowledged_bytes: 4000, network_permille: 500 });
     assert_eq!(earlier.since(&later, Duration::ZERO, 0).acknowledged_bytes, 0);
+}
+
+#[test]
+fn the_last_look_tells_what_streams_were_like_that_are_gone() {
+    let (_connected, near, _accepted, _far) = two_streams();
+    let (lanes, stages) = (Lanes::new(2, false), Stages::default());
+    assert!(near.iter().zip(0..).all(|(stream, id)| lanes.admit(StreamId(id), stream)));
+    for stream in &near {
+        rustix::net::sockopt::set_tcp_congestion(stream.socket(), "reno").unwrap();
+    }
+    let mut meter = LoadMeter::new(Gauges::open([0, 0]));
+    let carried = stages.enter(Some(0), Stage::Idle);
+    let there = meter.look(&stages, &lanes).present;
+    assert!(!there.bears_loss && there.streams == 1, "{there:?}");
+    drop((carried, near));
+    assert_eq!((lanes.bear_loss(), stages.streams()), (None, 0));
+    assert_eq!(meter.look(&stages, &lanes).present, there);
 }

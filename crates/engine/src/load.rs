@@ -1,7 +1,7 @@
 //! Where this worker's time goes, as it tells its controller: looks at its threads, its machine and its sockets a few
 //! times a second. What is measured here decides nothing.
 
-use haul_proto::wire::load::{Load, Present, Sockets, StreamFigures};
+use haul_proto::wire::load::{Load, Present, Sockets, StreamFigures, Traffic};
 use std::time::{Duration, Instant};
 
 use crate::lanes::Lanes;
@@ -37,12 +37,26 @@ pub struct LoadMeter {
     /// The rate of all streams, from look to look.
     rates: Sockets,
     last: Option<(Instant, u64)>,
+    /// The last that was known of streams: the last look comes when they are gone.
+    streams: u16,
+    bears_loss: bool,
+    traffic: Traffic,
+    mbit_per_s: u32,
 }
 
 impl LoadMeter {
     /// The job begins.
     pub fn new(gauges: Gauges) -> Self {
-        let mut meter = Self { gauges, begun: Instant::now(), rates: Sockets::default(), last: None };
+        let mut meter = Self {
+            gauges,
+            begun: Instant::now(),
+            rates: Sockets::default(),
+            last: None,
+            streams: 0,
+            bears_loss: false,
+            traffic: Traffic::default(),
+            mbit_per_s: 0,
+        };
         meter.gauges.processors.look();
         for disk in &mut meter.gauges.disks {
             disk.look();
@@ -55,23 +69,28 @@ impl LoadMeter {
         let mut sockets = lanes.sockets();
         self.count_rate(sockets.acknowledged_bytes);
         sockets.add(&self.rates);
-        let (traffic, mbit_per_s) = match lanes.own_address() {
-            Some(address) => self.gauges.traffic.look(address),
-            None => Default::default(),
-        };
+        if let Some(address) = lanes.own_address() {
+            (self.traffic, self.mbit_per_s) = self.gauges.traffic.look(address);
+        }
+        if let Some(bears_loss) = lanes.bear_loss() {
+            self.bears_loss = bears_loss;
+        }
+        if let streams @ 1.. = stages.streams() {
+            self.streams = streams;
+        }
         let present = Present {
-            streams: stages.streams(),
+            streams: self.streams,
             cores: crate::os::machine::cores(),
             quota_permille: self.gauges.processors.quota_permille(),
-            mbit_per_s,
-            bears_loss: lanes.bear_loss(),
+            mbit_per_s: self.mbit_per_s,
+            bears_loss: self.bears_loss,
         };
         Load {
             elapsed_us: micros(self.begun.elapsed()),
             stages: stages.spent(),
             processors: self.gauges.processors.look(),
             disks: self.gauges.disks.each_mut().map(DiskGauge::look),
-            traffic,
+            traffic: self.traffic,
             sockets,
             present,
         }

@@ -21,7 +21,7 @@ pub fn tune(source: &Source, lanes: &Lanes, mut pause: impl FnMut(Duration) -> b
     let most = source.settings().streams_max;
     let Some((mut tuner, mut last)) = begin(lanes, most, &mut pause) else { return };
     source.double_after(DOUBLED_AFTER_ROUND_TRIPS * last.round_trip);
-    if lanes.bear_loss() {
+    if lanes.bear_loss() == Some(true) {
         return;
     }
     let mut at = Instant::now();

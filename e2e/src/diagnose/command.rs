@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use super::busy::Look;
 use super::cases::{Case, cases};
 use super::judge::{Outcome, Ruling};
-use super::stage::play;
+use super::stage::{play, show};
 
 const HELP: &str = "\
 usage: cargo xtask lab diagnose [OPTIONS]
@@ -19,6 +19,7 @@ Makes each limit of a copy on purpose, and compares haul's verdict with it. Need
   --seconds N       how long a limit holds a copy up (default 3)
   --seed N          settings drawn from their ranges, other ones for each N
   --json            a line of JSON for each case, with the copy's summary
+  --show            what a person sees of each case, and no judgement
   --list            the cases and their settings
 ";
 
@@ -33,6 +34,7 @@ struct Asked {
     seconds: Option<u64>,
     seed: Option<u64>,
     json: bool,
+    show: bool,
     list: bool,
     help: bool,
 }
@@ -79,6 +81,7 @@ fn parse(arguments: Vec<String>) -> Result<Asked, String> {
             "--seed" => asked.seed = Some(number(value()?)?),
             "--quick" => asked.quick = true,
             "--json" => asked.json = true,
+            "--show" => asked.show = true,
             "--list" => asked.list = true,
             "--help" | "-h" => asked.help = true,
             _ => return Err(format!("there is no option {name}; see --help")),
@@ -102,6 +105,9 @@ fn run(asked: &Asked) -> ExitCode {
     if asked.list {
         cases.iter().for_each(|case| println!("{:<34}{}", case.name(), case.settings()));
         return ExitCode::SUCCESS;
+    }
+    if asked.show {
+        return show_all(&cases, asked);
     }
     if !asked.json {
         println!("{}", Outcome::head());
@@ -127,6 +133,20 @@ fn run(asked: &Asked) -> ExitCode {
     if wrong > 0 || outcomes.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
+fn show_all(cases: &[Case], asked: &Asked) -> ExitCode {
+    let mut status = ExitCode::SUCCESS;
+    for case in cases {
+        match show(&case.scene, case.way, asked.seed.unwrap_or(0)) {
+            Ok(text) => println!("{}: {}\n\n{text}", case.name(), case.settings()),
+            Err(why) => {
+                println!("{}: {why:?}\n", case.name());
+                status = ExitCode::FAILURE;
+            }
+        }
+    }
+    status
+}
+
 fn attempt(case: &Case, asked: &Asked, turn: u64) -> Outcome {
     let seed = asked.seed.unwrap_or(0).wrapping_add(turn);
     let look = Look::now();
@@ -145,11 +165,12 @@ mod tests {
 
     #[test]
     fn every_option_of_the_help_is_taken() {
-        let asked =
-            parsed("--case loss --case=/pull --runs 3 --quick --seconds 4 --seed=9 --json --list").expect("fine");
+        let asked = parsed("--case loss --case=/pull --runs 3 --quick --seconds 4 --seed=9 --json --show --list")
+            .expect("fine");
         let patterns = vec!["loss".to_owned(), "/pull".to_owned()];
         let (seconds, seed) = (Some(4), Some(9));
-        let expected = Asked { patterns, runs: 3, quick: true, seconds, seed, json: true, list: true, help: false };
+        let (json, show, list) = (true, true, true);
+        let expected = Asked { patterns, runs: 3, quick: true, seconds, seed, json, show, list, help: false };
         assert_eq!(asked, expected);
         for word in ["--sead", "--runs x", "--seed"] {
             assert!(parsed(word).is_err(), "{word}");

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::hosts::Hosts;
 use super::judge::Ruling;
 use super::scene::{Data, End, Network, Scene, Store, Way};
-use crate::{Sandbox, haul_binary};
+use crate::{Run, Sandbox, haul_binary};
 
 /// Much longer than any case takes.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -23,11 +23,20 @@ const SPARE_BYTES: u64 = 64 << 20;
 
 /// Builds the scene, copies, and gives the copy's last event.
 pub fn play(scene: &Scene, way: Way, seed: u64) -> Result<Value, Ruling> {
+    copied(scene, way, seed, &["--json"]).map(|run| run.summary())
+}
+
+/// The same, and gives what a person sees.
+pub fn show(scene: &Scene, way: Way, seed: u64) -> Result<String, Ruling> {
+    copied(scene, way, seed, &[]).map(|run| run.stderr)
+}
+
+fn copied(scene: &Scene, way: Way, seed: u64, form: &[&str]) -> Result<Run, Ruling> {
     if let Some(why) = lacking(scene) {
         return Err(Ruling::Skipped(why));
     }
     // What builds hosts for tests fails by panics.
-    let played = std::panic::catch_unwind(|| Stage::play(scene, way, seed));
+    let played = std::panic::catch_unwind(|| Stage::play(scene, way, seed, form));
     let failed = |why: String| Ruling::Failed(why);
     match played {
         Ok(result) => result.map_err(|error| failed(format!("{error:#}"))),
@@ -71,7 +80,7 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    fn play(scene: &Scene, way: Way, seed: u64) -> Result<Value> {
+    fn play(scene: &Scene, way: Way, seed: u64, form: &[&str]) -> Result<Run> {
         // Dropped in reverse: hosts and their processes first, then what they had open.
         let sandbox = Sandbox::new();
         let _memory = sandbox.tmpfs("memory", &format!("size={}", 3 * scene.bytes() + 8 * SPARE_BYTES));
@@ -83,7 +92,7 @@ impl Stage<'_> {
         if let Some(window) = scene.window {
             hosts.keep_small(window, way)?;
         }
-        stage.copy(&sandbox, &hosts)
+        stage.copy(&sandbox, &hosts, form)
     }
 
     fn make_data(&self, seed: u64) -> Result<()> {
@@ -114,8 +123,9 @@ impl Stage<'_> {
         Ok(())
     }
 
-    fn copy(&self, sandbox: &Sandbox, hosts: &Hosts) -> Result<Value> {
-        let mut haul = hosts.haul(sandbox).args(["--json", "--retries", "0"]).args(&self.scene.options).limit(LIMIT);
+    fn copy(&self, sandbox: &Sandbox, hosts: &Hosts, form: &[&str]) -> Result<Run> {
+        let haul = hosts.haul(sandbox).args(form).args(["--retries", "0"]);
+        let mut haul = haul.args(&self.scene.options).limit(LIMIT);
         let programs: String = [(End::Source, 'i'), (End::Target, 'o')]
             .into_iter()
             .filter_map(|(end, letter)| matches!(self.scene.store(end), Store::Program { .. }).then_some(letter))
@@ -133,7 +143,7 @@ impl Stage<'_> {
         }
         let run = haul.run();
         ensure!(run.status == Some(0), "haul ended with status {:?}: {}", run.status, run.stderr.trim_end());
-        Ok(run.summary())
+        Ok(run)
     }
 
     fn operand(&self, end: End, hosts: &Hosts) -> OsString {

@@ -254,15 +254,15 @@ fn probe() -> String {
     let mut text = String::from(
         "haul probe [OPTIONS] [SOURCE] TARGET\n\n\
          Measures what a copy of SOURCE to TARGET is made of, part by part: reading,\n\
-         computing, the network, writing, and then the copy itself. Says whether both hosts\n\
+         computing, the network, writing, then the copy itself. Says whether both hosts\n\
          are ready, what rate to expect, what limits it, and which settings are worth\n\
          having. Without SOURCE, data comes from memory, and nothing is read. TARGET is\n\
          where a copy would go: it gets a hidden directory for the time of the probe.\n\n",
     );
     push_rows(&mut text, PROBE.iter());
     text.push_str(
-        "\nOptions of a copy about moving data and reaching hosts are taken, too, and measured\n\
-         with: haul --help all. Each part logs in at the other host anew.\n",
+        "\nOptions of a copy about moving data and reaching hosts are taken, too, and\n\
+         measured with: haul --help all. Each part logs in at the other host anew.\n",
     );
     text
 }

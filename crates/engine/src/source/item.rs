@@ -6,6 +6,7 @@ use rustix::fs::FileType;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, UNIX_EPOCH};
 
 use super::feed::{Feed, Spring};
 use crate::checksum::Sum;
@@ -114,7 +115,15 @@ impl Item {
             return Ok(None);
         }
         let Some(place) = &self.place else { return Ok(None) };
-        let look = Look::at_fd(self.open()?)?;
+        let file = self.open()?;
+        let look = Look::at_fd(&file)?;
+        let look = match under_way(&look) {
+            Some(rest) => {
+                std::thread::sleep(rest);
+                Look::at_fd(&file)?
+            }
+            None => look,
+        };
         if look.kind != FileType::RegularFile {
             return Err(io::Error::other(NO_FILE).into());
         }
@@ -182,6 +191,20 @@ impl Item {
             _ => self.operand.to_vec(),
         }
     }
+}
+
+/// How long a call may take to write what it was given.
+const ONE_WRITE: Duration = Duration::from_millis(100);
+/// What is no larger is written in no time.
+const LONG_WRITE_MIN: u64 = 256 << 10;
+
+/// How long to wait until a call that gave the file its time has also written all that it was given: the system says the time
+/// of its beginning, and what is read meanwhile would be half old and half new, without a sign of it.
+fn under_way(look: &Look) -> Option<Duration> {
+    let Stamp { seconds, nanoseconds } = look.meta.modified;
+    let modified = UNIX_EPOCH + Duration::new(u64::try_from(seconds).ok()?, nanoseconds);
+    let rest = ONE_WRITE.checked_sub(modified.elapsed().ok()?)?;
+    (look.size >= LONG_WRITE_MIN).then_some(rest)
 }
 
 /// Said of a name that is not a file's any more.

@@ -69,7 +69,6 @@ impl Shares {
         let turn = target.wall(Stage::Turn);
         // Whoever waits for its turn waits for what the other one does.
         let writing = part(target.waiting(Stage::Write), target.wall(Stage::Write));
-        let activity = part(of_source, elapsed);
         let mut shares = Self {
             read: part(source.waiting(Stage::Read), of_source),
             source_cpu: part(
@@ -96,7 +95,7 @@ impl Shares {
             },
             path: path(case),
         };
-        shares.weaken(activity);
+        shares.weaken(part(of_source, elapsed), part(of_target, elapsed));
         shares.look_at_processors(case, elapsed);
         if case.is_one_worker {
             shares.join_processors();
@@ -104,21 +103,16 @@ impl Shares {
         shares
     }
 
-    /// Where not even one stream had work all the time, shares of what they did are shares of less.
-    fn weaken(&mut self, activity: f64) {
-        for share in [
-            &mut self.read,
-            &mut self.source_cpu,
-            &mut self.source_files,
-            &mut self.pace,
-            &mut self.network,
-            &mut self.interrupts,
-            &mut self.write,
-            &mut self.target_cpu,
-            &mut self.target_files,
-        ] {
-            *share *= activity;
+    /// Where not even one stream had work all the time at an end, shares of what they did there are shares of less. A
+    /// target may still be at work on what its sockets hold when the source has long sent all.
+    fn weaken(&mut self, source: f64, target: f64) {
+        for share in [&mut self.read, &mut self.source_cpu, &mut self.source_files, &mut self.pace, &mut self.network] {
+            *share *= source;
         }
+        for share in [&mut self.write, &mut self.target_cpu, &mut self.target_files] {
+            *share *= target;
+        }
+        self.interrupts *= source.max(target);
     }
 
     /// Says what kind of lack of processors it is, and sees those that threads do not feel by themselves: of a quota that

@@ -123,6 +123,15 @@ fn the_stage_that_is_at_work_while_others_wait_is_named() {
             None,
         ),
         (
+            "sockets took all, and the disk is still at it",
+            case(
+                &[(Idle, 0.94, 0.0), (Prepare, 0.02, 1.0), (Send, 0.04, 0.1)],
+                &[(Receive, 0.2, 0.05), (Write, 0.8, 0.05)],
+            ),
+            Limit::TargetDisk,
+            None,
+        ),
+        (
             "checking",
             case(blocked, &[(Check, 0.9, 1.0), (Write, 0.08, 0.9), (Receive, 0.02, 1.0)]),
             Limit::TargetCpu,
