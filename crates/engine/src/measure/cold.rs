@@ -2,15 +2,20 @@
 //! by others, may stay.
 
 use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use haul_proto::path::escape;
+
+use crate::fs::describe;
 use crate::storage::cache::drop_pages;
 
 /// Most files that are looked at: a probe does not read more.
 const FILES_MAX: usize = 20_000;
 
-/// Of the file `path`, or of the files below the directory `path`.
-pub fn let_go(path: &Path) {
+/// Of the file `path`, or of the files below the directory `path`. That it is not there is an error, for the user.
+pub fn let_go(path: &Path) -> Result<(), String> {
+    fs::metadata(path).map_err(|error| format!("{}: {}", escape(path.as_os_str().as_bytes()), describe(&error)))?;
     let mut left = vec![path.to_owned()];
     let mut files = 0;
     while let Some(path) = left.pop().filter(|_| files < FILES_MAX) {
@@ -23,6 +28,7 @@ pub fn let_go(path: &Path) {
             drop_file(&path, found.len());
         }
     }
+    Ok(())
 }
 
 fn entries(path: &Path) -> impl Iterator<Item = PathBuf> {
@@ -53,7 +59,8 @@ mod tests {
             println!("SKIPPED: this kernel, or this file system, does not say what is cached");
             return;
         }
-        let_go(dir.path());
+        let_go(dir.path()).unwrap();
         assert!(!cached());
+        assert!(let_go(&dir.path().join("another")).unwrap_err().contains("another: No such file"));
     }
 }

@@ -25,11 +25,11 @@ pub struct Bench {
 impl Bench {
     /// Makes the scratch directory, gives up all that is not needed any more, and measures. The error is for the user.
     pub fn prepare(request: &MeasureRequest) -> Result<(Self, Measured), String> {
+        if !request.cold.is_empty() {
+            cold::let_go(Path::new(OsStr::from_bytes(&request.cold)))?;
+        }
         let path = (!request.path.is_empty()).then(|| Path::new(OsStr::from_bytes(&request.path)));
         let scratch = path.map(Scratch::make).transpose()?;
-        if !request.cold.is_empty() {
-            cold::let_go(Path::new(OsStr::from_bytes(&request.cold)));
-        }
         let mut measured = Measured {
             receive_buffer_max_bytes: system::number("/proc/sys/net/core/rmem_max"),
             send_buffer_max_bytes: system::number("/proc/sys/net/core/wmem_max"),
