@@ -45,7 +45,7 @@ pub struct Incoming {
     size: u64,
     meta: Meta,
     opened: OnceLock<Result<Arc<Opened>, String>>,
-    /// Its space is allocated, as far as that can be: see [`Incoming::make_room`].
+    /// Its space is allocated, as far as that can be, or it has its length: see [`Incoming::make_room`].
     room: OnceLock<Result<(), Errno>>,
     /// Held while a frame is written: see [`Incoming::write_frame`].
     writing: Mutex<DropBehind>,
@@ -62,8 +62,6 @@ pub struct Incoming {
     sink: Option<Arc<Sink>>,
     /// What few files have.
     more: Option<Box<More>>,
-    /// It has its length, before a hole is left in it.
-    length: OnceLock<Result<(), Errno>>,
     /// An earlier run has left something in it: where there is a hole now, data may be.
     may_hold_data: bool,
 }
@@ -176,7 +174,6 @@ impl Incoming {
             sum: Checking::default(),
             sink: None,
             more: None,
-            length: OnceLock::new(),
             may_hold_data: false,
         }
     }
@@ -290,16 +287,20 @@ impl Incoming {
     }
 
     /// Allocates the whole file before its first write past the page cache: writes that extend a file take turns in the
-    /// kernel, and wait for each other there. Where the file system cannot, they do, and where holes are to stay.
+    /// kernel, and wait for each other there. Where the file system cannot, they do. Where holes are to stay, the file gets
+    /// its length and nothing else.
     pub fn make_room(&self, file: &Opened) -> io::Result<()> {
-        if self.more.as_ref().is_some_and(|more| more.data_bytes.is_some()) {
-            return Ok(());
-        }
-        let made = self.room.get_or_init(|| match fallocate(&**file.fd(), FallocateFlags::empty(), 0, self.size) {
+        let fd = &**file.fd();
+        let allocate = || match fallocate(fd, FallocateFlags::empty(), 0, self.size) {
             Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => Err(error),
             _ => Ok(()),
-        });
+        };
+        let made = self.room.get_or_init(|| if self.has_holes() { ftruncate(fd, self.size) } else { allocate() });
         Ok((*made)?)
+    }
+
+    fn has_holes(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| more.data_bytes.is_some())
     }
 
     /// Writes a frame at its offset, through the page cache.
@@ -328,9 +329,9 @@ impl Incoming {
         Ok(())
     }
 
-    /// Whether holes are left in it: it is a file, and not one that is written in order.
+    /// Whether holes are left in it: the source said that it has some, and it is a file whose length is known.
     pub fn keeps_holes(&self) -> bool {
-        !self.is_special() && !self.is_open_ended()
+        self.has_holes() && !self.is_special() && !self.is_open_ended()
     }
 
     /// Writes what is data of a frame, and leaves holes where it has them.
@@ -338,7 +339,7 @@ impl Incoming {
         let fd = &**file.fd();
         let _turn = during(Stage::Turn, || lock(&self.writing));
         // A hole at the end is part of the file, too.
-        (*self.length.get_or_init(|| ftruncate(fd, self.size)))?;
+        self.make_room(file)?;
         for (is_data, range) in map.runs(bytes.len()) {
             let at = offset + range.start as u64;
             match is_data {
