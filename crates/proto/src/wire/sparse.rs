@@ -165,7 +165,7 @@ mod tests {
         #[test]
         fn what_is_squeezed_and_spread_is_as_it_was(len in 1usize..=FRAME_MAX as usize, bits: [u8; MAP_BYTES]) {
             let map = Map(bits);
-            let mut frame: Vec<u8> = (0..len).map(|at| (at % 251) as u8 + 1).collect();
+            let mut frame: Vec<u8> = (1..=251).cycle().take(len).collect();
             for (_, hole) in map.runs(len).into_iter().filter(|(is_data, _)| !is_data) {
                 frame[hole].fill(0);
             }
