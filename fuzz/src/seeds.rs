@@ -18,6 +18,7 @@ use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::checksum::{Against, Checksum};
 use haul_proto::wire::compressed::{Codec, Compressed};
 use haul_proto::wire::feature::Features;
+use haul_proto::wire::filters::{Filters, Limits, List};
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer};
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
 use haul_proto::wire::kept::{Holes, Kept};
@@ -38,6 +39,7 @@ use haul_proto::wire::serve::{ClientProof, TAG_LEN};
 use haul_proto::wire::slow::SlowFile;
 use haul_proto::wire::sparse::{BLOCK, Map, Shape, Sparse, encode_trailer};
 use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
+use haul_proto::wire::work::{StreamWay, Work};
 
 use crate::wire::{CRC_BYTES, JOB};
 
@@ -115,6 +117,8 @@ fn source_messages() -> Vec<SourceMessage> {
         SourceMessage::Streams { count: 64, path: PathId(1) },
         SourceMessage::Ask { streams: vec![StreamId(3)], entries: vec![(EntryId(6), 2), (EntryId(9), 1)] },
         SourceMessage::Passed { before: 512 },
+        SourceMessage::LeftOut { entry: EntryId(0), names: Name::new(b"x.o").into_iter().collect() },
+        SourceMessage::Patterns { entry: EntryId(0), file: 0, text: b"*.o\n!a.o\n".to_vec() },
     ]
 }
 
@@ -171,6 +175,13 @@ fn listed_places() -> Vec<listed::Place> {
     vec![place(&["a", "b"], "c"), place(&[], "")]
 }
 
+fn filters() -> Filters {
+    let list = |text: &[u8], is_file| List { text: text.into(), is_file, includes: !is_file };
+    let lists = vec![list(b"*.[ch]", false), list(b"# all\n*\n!**/a\\ /\n", true)];
+    let limits = Limits { min_size: Some(1), older_s: Some(-1), ..Limits::default() };
+    Filters { lists, files: Name::new(b".f").into_iter().collect(), limits }
+}
+
 fn rules() -> Rules {
     let modes = Modes { file: Some(0o640), directory: None, less_umask: true };
     let below = vec![Name::new(b"a").into_iter().collect(), Vec::new()];
@@ -187,6 +198,8 @@ fn controller_messages() -> Vec<ControllerMessage> {
             links: Links::Follow,
             leave_out: LeaveOut { unreadable: true, empty_directories: true },
             kept: Kept { holes: Holes::Make, hard_links: true, ..Kept::default() },
+            filters: filters(),
+            tell_left_out: true,
             rate_bytes_per_s: 1 << 20,
             storage: StorageRequest::default(),
             compression: Policy::Always(Method::Zstd(19)),
@@ -207,6 +220,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             kept: Kept { attributes: true, acls: true, devices: true, ..Kept::default() },
             verify: Verify::Disk,
             digest_existing: false,
+            filters: filters(),
             rules: rules(),
             storage: StorageRequest::default(),
             resume: true,
@@ -241,6 +255,8 @@ fn controller_messages() -> Vec<ControllerMessage> {
         ControllerMessage::Begin { skip: Some((1, 2)) },
         ControllerMessage::Cancel,
         ControllerMessage::Rate(1 << 30),
+        ControllerMessage::Pause(true),
+        ControllerMessage::Streams(12),
         ControllerMessage::Expected(vec![9; 60]),
         ControllerMessage::Measure(MeasureRequest {
             path: b"/archive".to_vec(),
@@ -250,6 +266,12 @@ fn controller_messages() -> Vec<ControllerMessage> {
             silence_ms: 13_000,
         }),
     ]
+}
+
+fn work() -> Work {
+    let way = |stream, path| StreamWay { stream, path, in_use: path == 0 };
+    let path = |last| (format!("10.0.{last}.1:40000"), format!("10.0.{last}.2:5031"));
+    Work { files_under_way: 300, paths: vec![path(1), path(2)], streams: vec![way(0, 0), way(1, 1)] }
 }
 
 fn worker_messages() -> Vec<WorkerMessage> {
@@ -290,6 +312,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::Resumed { path: b"a".to_vec(), size: 1 << 40, held: 1 << 30, damaged: 3, compared: true },
         WorkerMessage::Skipped { path: b"a".to_vec(), text: text() },
         WorkerMessage::Checksum { path: b"a".to_vec(), digest: vec![7; 64] },
+        WorkerMessage::Work(Box::new(work())),
         WorkerMessage::Slowest(vec![SlowFile { path: b"a".to_vec(), size: 7, took_us: 1 << 40 }]),
         WorkerMessage::Differs { path: b"a".to_vec(), differences: differences() },
         WorkerMessage::Passed { before: 512 },

@@ -135,7 +135,12 @@ impl Session {
 
     fn follow(&mut self, step: Step<u64>) {
         match step {
-            Step::None | Step::Connect(..) | Step::StreamsLost(_) | Step::Passed(_) => {}
+            Step::None
+            | Step::Connect(..)
+            | Step::StreamsLost(_)
+            | Step::Passed(_)
+            | Step::LeftOut(..)
+            | Step::Patterns(..) => {}
             Step::Finish(finish) => self.finish(Some(finish)),
             Step::Abandon(entry, handle, _) => {
                 assert!(*handle == entry.0 && self.needed.remove(&entry.0), "only what was needed is abandoned");

@@ -432,7 +432,12 @@ impl Receiver {
     /// Takes up what a machine's step asks for; a thread will do it.
     fn follow(&mut self, step: Step<usize>, storage: &mut Storage) -> Done<()> {
         match step {
-            Step::None | Step::Connect(..) | Step::StreamsLost(_) | Step::Passed(_) => {}
+            Step::None
+            | Step::Connect(..)
+            | Step::StreamsLost(_)
+            | Step::Passed(_)
+            | Step::LeftOut(..)
+            | Step::Patterns(..) => {}
             Step::Finish(finish) => self.todo.push(Todo::Finish(finish)),
             Step::Abandon(entry, handle, _) => {
                 self.abandoned += 1;

@@ -1,10 +1,12 @@
 //! The second level of arguments: from what was typed to what is to be done.
 //!
 //! Everything that the engine and the display need is decided here, once.
-//! Nothing is looked up on disk or on the network, but the first line of a list: it says which host is meant.
+//! Nothing is looked up on disk or on the network, but the first line of a list, which says which host is meant, and files
+//! of patterns.
 
 mod details;
 mod digests;
+mod filters;
 mod metadata;
 mod probe;
 mod sweep;
@@ -38,6 +40,7 @@ use self::details::{
     window,
 };
 pub use self::digests::{Digests, Told};
+pub use self::filters::{filters, typed_lists};
 pub use self::probe::probe;
 pub use self::sweep::sweep;
 pub use self::verify::comparison;
@@ -121,6 +124,8 @@ pub enum Mode {
     Bar,
     /// None; errors and the summary.
     Plain,
+    /// The whole terminal, and keys.
+    Tui,
     /// bbcp's lines.
     BbcpLines,
     /// Events on standard output.
@@ -139,6 +144,10 @@ pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) ->
         target.path = NULL_TARGET.into();
     }
     let pipes = pipes(values, operands, &sources)?;
+    settings.options.filters = filters(values)?;
+    if pipes.source.is_some() && !settings.options.filters.is_empty() {
+        return Err(UsageError::new("what comes out of a pipe is not filtered").remedy("leave the filters out"));
+    }
     settings.options.base = base.as_ref().map(|base| base.path.clone());
     let list = list(values, &mut sources, base)?;
     let Settings { options, access, display, checksums, digests, report, time_limit } = settings;
@@ -460,7 +469,9 @@ fn display(values: &Values, stderr_is_terminal: bool) -> Result<Display, UsageEr
     }
     let dialect = values.dialect();
     let log = log(values)?;
+    let tui = details::tui(values, stderr_is_terminal)?;
     let mode = match (json, quiet, lines) {
+        _ if tui => Mode::Tui,
         (true, _, _) => Mode::Json,
         (_, true, _) => Mode::Quiet,
         _ if dialect == Dialect::Bbcp => Mode::BbcpLines,

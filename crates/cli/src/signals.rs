@@ -51,6 +51,7 @@ impl Watch {
         let (signalled, wake) = UnixStream::pair()?;
         let ((faster, wake_faster), (slower, wake_slower)) = (UnixStream::pair()?, UnixStream::pair()?);
         let (ended, job_runs) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+        let stopped = Arc::<AtomicBool>::default();
         let time_is_up = Arc::<AtomicBool>::default();
         let watcher = Watcher {
             cancel,
@@ -61,12 +62,13 @@ impl Watch {
             slower,
             ended: Arc::clone(&ended),
             job_runs: Arc::clone(&job_runs),
+            stopped: Arc::clone(&stopped),
             deadline,
             time_is_up: Arc::clone(&time_is_up),
             limit,
         };
         let mut watch = Self { registered: Vec::new(), ended, job_runs, limit, time_is_up, wake, thread: None };
-        watch.register()?;
+        watch.register(&stopped)?;
         watch.registered.push(signal_hook::low_level::pipe::register(SIGUSR1, wake_faster)?);
         watch.registered.push(signal_hook::low_level::pipe::register(SIGUSR2, wake_slower)?);
         watch.thread = Some(std::thread::Builder::new().name("haul-signals".to_owned()).spawn(move || watcher.run())?);
@@ -87,15 +89,14 @@ impl Watch {
         self.time_is_up.load(Ordering::Acquire).then(|| time_was_up(self.limit))
     }
 
-    fn register(&mut self) -> io::Result<()> {
+    /// Once the job was `stopped`, another signal ends the process.
+    fn register(&mut self, stopped: &Arc<AtomicBool>) -> io::Result<()> {
         let ignored = ignored_signals();
-        let again = Arc::new(AtomicBool::new(false));
         // A shell without job control starts background jobs with SIGINT ignored, and means it.
         for signal in [SIGINT, SIGTERM].into_iter().filter(|signal| *signal == SIGTERM || !ignored.contains(signal)) {
             let status = Exit::Interrupted.number().into();
-            let conditional = signal_hook::flag::register_conditional_shutdown(signal, status, Arc::clone(&again))?;
+            let conditional = signal_hook::flag::register_conditional_shutdown(signal, status, Arc::clone(stopped))?;
             self.registered.push(conditional);
-            self.registered.push(signal_hook::flag::register(signal, Arc::clone(&again))?);
             self.registered.push(signal_hook::low_level::pipe::register(signal, self.wake.try_clone()?)?);
         }
         Ok(())
@@ -127,6 +128,7 @@ struct Watcher {
     slower: UnixStream,
     ended: Arc<AtomicBool>,
     job_runs: Arc<AtomicBool>,
+    stopped: Arc<AtomicBool>,
     /// When the job's time is up.
     deadline: Option<Instant>,
     time_is_up: Arc<AtomicBool>,
@@ -174,6 +176,10 @@ impl Watcher {
 
     /// Cancels the job; ends the process if the job does not.
     fn stop(&self) {
+        // First of all: what ends this process at once, ends it with the terminal as it was.
+        #[cfg(feature = "tui")]
+        crate::show::dashboard::screen::give_back_for_good();
+        self.stopped.store(true, Ordering::Release);
         self.cancel.cancel();
         let deadline = Instant::now() + GRACE;
         while !self.ended.load(Ordering::Acquire) {

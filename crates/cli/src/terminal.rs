@@ -18,6 +18,16 @@ pub fn stderr_takes_colour() -> bool {
     stderr_is_terminal() && !refused && !dumb
 }
 
+/// Whether the locale says that there are more characters than ASCII's (locale(7)).
+#[cfg(feature = "tui")]
+pub fn takes_unicode() -> bool {
+    let named = ["LC_ALL", "LC_CTYPE", "LANG"].iter().filter_map(std::env::var_os).find(|value| !value.is_empty());
+    named.is_some_and(|locale| {
+        let locale = locale.to_string_lossy().to_ascii_lowercase();
+        locale.contains("utf-8") || locale.contains("utf8")
+    })
+}
+
 /// Whether this job is the one that the terminal of standard error listens to.
 ///
 /// A terminal that controls no session (in some containers) has no background; one that is gone has no foreground.
@@ -32,6 +42,13 @@ pub fn in_foreground() -> bool {
 pub fn stderr_columns() -> usize {
     let size = rustix::termios::tcgetwinsize(io::stderr());
     size.map_or(80, |size| if size.ws_col == 0 { 80 } else { size.ws_col.into() })
+}
+
+/// Columns and rows of standard error's terminal; 80 and 24 if it does not say.
+#[cfg(feature = "tui")]
+pub fn stderr_size() -> (u16, u16) {
+    let size = rustix::termios::tcgetwinsize(io::stderr()).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0);
+    size.map_or((80, 24), |size| (size.ws_col, size.ws_row))
 }
 
 /// The terminal that controls this session, watched for its loss.

@@ -7,6 +7,7 @@ use haul_proto::wire::report::PathFigures;
 pub use haul_proto::wire::report::{Difference, ReadBack, What};
 pub use haul_proto::wire::sandbox::{Confinement, Sandbox};
 pub use haul_proto::wire::slow::SlowFile;
+pub use haul_proto::wire::work::{StreamWay, Work};
 use std::time::Duration;
 
 use haul_proto::wire::report::Counters;
@@ -59,7 +60,7 @@ pub enum Event {
         left: Option<Duration>,
     },
     /// Figures so far, of the present attempt; sent every `progress_every` and once at the end.
-    Progress(Progress),
+    Progress(Box<Progress>),
     /// A file is whole, verified and under its final name. Only with `report_files`.
     FileDone {
         /// Path as the user would name it, from the operand down. Bytes, not text.
@@ -120,8 +121,18 @@ pub enum Event {
     },
     /// The limit on the rate was changed while the job runs.
     RateLimit {
-        /// What holds from now on.
-        bytes_per_s: u64,
+        /// What holds from now on; `None`: nothing.
+        bytes_per_s: Option<u64>,
+    },
+    /// The caller has the job paused, or go on.
+    Pause {
+        /// Whether it is.
+        is_paused: bool,
+    },
+    /// The caller wants another number of streams.
+    Streams {
+        /// How many are in use from now on, as soon as there are so many.
+        wanted: u16,
     },
     /// The caller stopped the job: what limited it until then.
     Stopped(Verdict),
@@ -148,8 +159,20 @@ pub struct Progress {
     pub bytes_compared: u64,
     /// Streams in use.
     pub streams: u16,
+    /// How many there may be.
+    pub streams_max: u16,
+    /// Whether the caller has it paused.
+    pub is_paused: bool,
+    /// The limit on the rate that is set now, bytes a second.
+    pub rate_limit_bytes_per_s: Option<u64>,
     /// What limits at present; `None` where that is not known, or nothing stands out.
     pub limited_by: Option<Now>,
+    /// The verdict over the last seconds, without pauses.
+    pub verdict: Option<Verdict>,
+    /// What the source is at.
+    pub work: Work,
+    /// The files that took longest so far, the slowest first.
+    pub slowest: Vec<SlowFile>,
     /// What the source's kernel says of all its connections so far; all zero without TCP.
     pub sockets: Sockets,
     /// What each of them did so far, those that were replaced included; empty without TCP.
@@ -274,12 +297,16 @@ pub struct Summary {
     pub symlinks: u64,
     /// Entries left out on purpose.
     pub left_out: u64,
+    /// Entries left out by filters, directories with all that is in them as one.
+    pub filtered: u64,
     /// Bytes written in this run.
     pub bytes: u64,
     /// Bytes of files that were there already.
     pub bytes_skipped: u64,
     /// From the start of the command to the last acknowledgement.
     pub elapsed: Duration,
+    /// For how long of it the caller had the job paused.
+    pub paused: Duration,
     /// How many times the job was begun again after a connection was lost. What follows, other than counts of bytes on
     /// the wire and of frames, is about the last attempt.
     pub restarts: u32,

@@ -7,6 +7,7 @@ use haul_proto::tune::Look;
 use haul_proto::wire::limits::STREAM_FIGURES_MAX;
 use haul_proto::wire::load::{Sockets, StreamFigures};
 use haul_proto::wire::report::PathFigures;
+use haul_proto::wire::work::StreamWay;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -41,6 +42,8 @@ struct State {
     /// Ids of all streams that have come: none comes twice.
     ids: RangeSet,
     crossing: Crossing,
+    /// So many are in use, since somebody wants it so.
+    fixed: Option<u16>,
     /// How many are gone that were in use, and what all met with.
     gone: u64,
     past: PathFigures,
@@ -144,19 +147,59 @@ impl Lanes {
         Some((path, state.crossing.mender(path).want(streams, live)))
     }
 
+    /// From now on, so many are to be in use on each path, as far as there may be, and nobody tunes that.
+    pub fn fix(&self, streams: u16) {
+        let most = u16::try_from(self.most).unwrap_or(u16::MAX);
+        lock(&self.state).fixed = Some(streams.clamp(1, most.max(1)));
+    }
+
+    /// Whether their number is fixed.
+    pub fn is_fixed(&self) -> bool {
+        lock(&self.state).fixed.is_some()
+    }
+
+    /// Holds all paths to the number that was fixed, also those that are used only now: how many are to be made, and on
+    /// which path.
+    pub fn keep_fixed(&self) -> Vec<(PathId, u16)> {
+        let mut state = lock(&self.state);
+        let Some(streams) = state.fixed else { return Vec::new() };
+        let mut make = Vec::new();
+        for path in state.crossing.kept() {
+            let live = state.live(path);
+            let mender = state.crossing.mender(path);
+            if mender.wanted() != streams {
+                make.push((path, mender.want(streams, live)));
+            }
+        }
+        make
+    }
+
     /// Tells which streams are in use.
     pub fn share_out(&self, tell: impl FnOnce(RangeSet)) {
         let _sharing = lock(&self.sharing);
-        let mut state = lock(&self.state);
-        let mut in_use = RangeSet::new();
-        for path in state.crossing.in_use() {
-            let wanted = state.crossing.mender(path).wanted().into();
-            for id in state.ids_of_live(path).take(wanted) {
-                in_use.insert(id.into());
-            }
-        }
-        drop(state);
+        let in_use = lock(&self.state).in_use();
         tell(in_use);
+    }
+
+    /// The way that each stream takes, and the paths that there are.
+    pub fn ways(&self) -> (Vec<(String, String)>, Vec<StreamWay>) {
+        let mut state = lock(&self.state);
+        let in_use = state.in_use();
+        let (mut known, mut paths, mut ways) = (Vec::new(), Vec::new(), Vec::new());
+        for (id, lane) in state.lanes.iter().filter(|(_, lane)| lane.is_tcp && !lane.given_up) {
+            let place = known.iter().position(|path| *path == lane.path);
+            let Some(path) = place.or_else(|| {
+                let socket = lane.socket.upgrade()?;
+                known.push(lane.path);
+                paths.push(names(&*socket));
+                Some(paths.len() - 1)
+            }) else {
+                continue;
+            };
+            let path = u8::try_from(path).unwrap_or(u8::MAX);
+            ways.push(StreamWay { stream: *id, path, in_use: in_use.contains((*id).into()) });
+        }
+        (paths, ways)
     }
 
     /// Whether figures of all together tell nothing now: a stream is gone that another one will replace, or paths are
@@ -293,6 +336,18 @@ impl Lanes {
 }
 
 impl State {
+    /// The streams that get work: of each path that is used, as many as are wanted.
+    fn in_use(&mut self) -> RangeSet {
+        let mut in_use = RangeSet::new();
+        for path in self.crossing.in_use() {
+            let wanted = self.crossing.mender(path).wanted().into();
+            for id in self.ids_of_live(path).take(wanted) {
+                in_use.insert(id.into());
+            }
+        }
+        in_use
+    }
+
     fn ids_of_live(&self, path: PathId) -> impl Iterator<Item = u16> {
         self.lanes.iter().filter(move |(_, lane)| lane.path == path && !lane.given_up).map(|(id, _)| *id)
     }

@@ -107,6 +107,26 @@ fn what_comes_too_late_rests_and_of_too_many_none_is_taken() {
 }
 
 #[test]
+fn a_number_that_is_fixed_holds_for_those_that_are_there_and_those_that_come() {
+    let (_connected, near, _accepted, _far) = two_streams();
+    let lanes = Lanes::new(4, false);
+    lanes.fix(9);
+    assert_eq!((lanes.keep_fixed(), lanes.is_fixed()), (vec![], true), "no path is known yet");
+    assert!(near.iter().zip(0..).all(|(stream, id)| lanes.admit(StreamId(id), stream)));
+    assert_eq!(lanes.keep_fixed(), [(PathId(0), 2)], "two are there, and four may be");
+    assert_eq!((lanes.keep_fixed(), in_use(&lanes)), (vec![], vec![0, 1]), "they are asked for once");
+    lanes.fix(1);
+    assert_eq!((lanes.keep_fixed(), in_use(&lanes)), (vec![(PathId(0), 0)], vec![0]));
+    lanes.want(3);
+    assert_eq!(lanes.keep_fixed(), [(PathId(0), 0)], "whoever wants more has no say");
+    assert_eq!(in_use(&lanes), [0]);
+    let (paths, ways) = lanes.ways();
+    assert_eq!(paths.len(), 1);
+    let ways: Vec<_> = ways.iter().map(|way| (way.stream, way.path, way.in_use)).collect();
+    assert_eq!(ways, [(0, 0, true), (1, 0, false)]);
+}
+
+#[test]
 fn a_look_is_what_happened_since_the_last() {
     let earlier = Snapshot { acknowledged_bytes: 1000, waited: Duration::from_secs(1), ..Snapshot::default() };
     let later = Snapshot { acknowledged_bytes: 5000, waited: Duration::from_secs(4), ..Snapshot::default() };

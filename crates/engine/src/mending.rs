@@ -25,6 +25,7 @@ pub fn mend(source: &Source, lanes: &Lanes, mut pause: impl FnMut(Duration) -> b
         let Some(Repair { give_up, make, hopeless, moved }) = lanes.mend(elapsed) else { return Ok(()) };
         give_up.iter().for_each(|stream| source.give_up_stream(*stream));
         make.into_iter().for_each(|(path, count)| make_streams(source, lanes, count, path));
+        keep_fixed(source, lanes);
         share_out(source, lanes);
         if hopeless {
             return Err("the data connections broke, and no other could be made".into());
@@ -90,6 +91,11 @@ pub fn make_streams(source: &Source, lanes: &Lanes, count: u16, path: PathId) {
     if count > 0 && !lanes.make(count, path) {
         source.ask_for_streams(count, path);
     }
+}
+
+/// Where the number of streams was fixed, has those made that are missing.
+pub fn keep_fixed(source: &Source, lanes: &Lanes) {
+    lanes.keep_fixed().into_iter().for_each(|(path, count)| make_streams(source, lanes, count, path));
 }
 
 /// Has the streams that there are share the work.

@@ -4,9 +4,12 @@
 //! among those that wait: so records are finished one after the other instead of all being half sent, and at a low rate few streams are active, while
 //! one whose socket takes nothing holds nobody up. A stream that does not wake up when its time has come, since the machine has
 //! other work, holds nobody up either: the next ones wait for the clock, too, and go in its place after [`GRACE`].
+//!
+//! A source that is paused sends nothing, whatever its limit is.
 
 use haul_proto::pacing::{Grant, PIECE, Pacer};
 use haul_proto::wire::load::Stage;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -21,8 +24,10 @@ const GRACE: Duration = Duration::from_millis(5);
 /// The limit of one source.
 #[derive(Debug)]
 pub struct Pace {
-    /// Without a limit, streams do not even look at the rest.
+    /// Without a limit, and not paused, streams do not even look at the rest.
     limited: AtomicBool,
+    /// How many times it was paused, or went on after that: odd while it is.
+    pauses: AtomicU64,
     /// The pacer's times are counted from here.
     epoch: Instant,
     /// Records that have been begun.
@@ -33,6 +38,7 @@ pub struct Pace {
 #[derive(Debug)]
 struct State {
     pacer: Option<Pacer>,
+    is_paused: bool,
     /// Those that wait, by the numbers of their records. One for each stream at the most.
     waiting: BTreeMap<u64, Arc<Condvar>>,
 }
@@ -42,6 +48,7 @@ struct State {
 pub struct Turn<'p> {
     pace: &'p Pace,
     record: u64,
+    paused: Cell<Duration>,
 }
 
 impl Pace {
@@ -50,9 +57,10 @@ impl Pace {
         let pacer = (rate_bytes_per_s > 0).then(|| Pacer::new(rate_bytes_per_s));
         Self {
             limited: AtomicBool::new(pacer.is_some()),
+            pauses: AtomicU64::new(0),
             epoch: Instant::now(),
             begun: AtomicU64::new(0),
-            state: Mutex::new(State { pacer, waiting: BTreeMap::new() }),
+            state: Mutex::new(State { pacer, is_paused: false, waiting: BTreeMap::new() }),
         }
     }
 
@@ -64,19 +72,42 @@ impl Pace {
             Some(pacer) => pacer.set_rate(rate_bytes_per_s),
             none => *none = Some(Pacer::new(rate_bytes_per_s)),
         }
-        self.limited.store(state.pacer.is_some(), Ordering::Release);
-        // They look again; the pieces that they wait for are of another size now.
+        self.changed(&state);
+    }
+
+    /// Lets nothing go any more, or goes on.
+    pub fn pause(&self, is_paused: bool) {
+        let mut state = lock(&self.state);
+        if std::mem::replace(&mut state.is_paused, is_paused) != is_paused {
+            self.pauses.fetch_add(1, Ordering::Release);
+            self.changed(&state);
+        }
+    }
+
+    /// They look again; the pieces that they wait for may be of another size now.
+    fn changed(&self, state: &State) {
+        self.limited.store(state.pacer.is_some() || state.is_paused, Ordering::Release);
         state.waiting.values().for_each(|waiting| waiting.notify_one());
     }
 
-    /// Whether there is a limit now.
+    /// Another number after each pause, and in each; odd ones are of pauses.
+    pub fn pauses(&self) -> u64 {
+        self.pauses.load(Ordering::Acquire)
+    }
+
+    /// Whether nothing goes.
+    pub fn is_paused(&self) -> bool {
+        self.pauses() % 2 == 1
+    }
+
+    /// Whether not all that is there may go at once.
     pub fn is_limited(&self) -> bool {
         self.limited.load(Ordering::Acquire)
     }
 
     /// A record begins to be sent.
     pub fn record(&self) -> Turn<'_> {
-        Turn { pace: self, record: self.begun.fetch_add(1, Ordering::Relaxed) }
+        Turn { pace: self, record: self.begun.fetch_add(1, Ordering::Relaxed), paused: Cell::default() }
     }
 }
 
@@ -108,6 +139,12 @@ impl Turn<'_> {
         let own = Arc::<Condvar>::default();
         state.waiting.insert(self.record, Arc::clone(&own));
         let granted = loop {
+            if state.is_paused {
+                let since = Instant::now();
+                state = own.wait(state).unwrap_or_else(PoisonError::into_inner);
+                self.paused.set(self.paused.get() + since.elapsed());
+                continue;
+            }
             let now = self.pace.epoch.elapsed();
             match state.ask(self.record, now, rest) {
                 None => break rest,
@@ -123,6 +160,11 @@ impl Turn<'_> {
             next.notify_one();
         }
         granted
+    }
+
+    /// How long nothing went because of a pause.
+    pub fn paused(&self) -> Duration {
+        self.paused.get()
     }
 
     /// Waits until all of `bytes` may go at once: for what cannot be sent in pieces.
@@ -169,7 +211,8 @@ mod tests {
     fn the_record_that_was_begun_first_goes_first_unless_it_is_late() {
         let ms = Duration::from_millis;
         let pacer = Some(Pacer::new(1_000_000));
-        let mut state = State { pacer, waiting: (3..6).map(|record| (record, Arc::default())).collect() };
+        let mut state =
+            State { pacer, is_paused: false, waiting: (3..6).map(|record| (record, Arc::default())).collect() };
         assert_eq!(state.ask(5, ms(0), 10_000), Some(Grant::At(ms(25))));
         assert_eq!(state.ask(4, ms(0), 10_000), Some(Grant::At(ms(15))));
         assert_eq!(state.ask(3, ms(0), 10_000), Some(Grant::At(ms(10))));
@@ -187,6 +230,39 @@ mod tests {
             pace.set(rate);
             slow.iter().for_each(|gone| gone.recv_timeout(LIMIT).unwrap());
         }
+    }
+
+    #[test]
+    fn a_pause_lets_nothing_go_with_a_limit_and_without() {
+        for rate in [0, 1 << 30] {
+            let pace = Arc::new(Pace::new(rate));
+            pace.pause(true);
+            pace.pause(true);
+            assert_eq!((pace.pauses(), pace.is_paused(), pace.is_limited()), (1, true, true));
+            let held = sending(&pace, 1000);
+            pace.set(1 << 31);
+            pace.set(rate);
+            assert_eq!(held.recv_timeout(Duration::from_millis(50)), Err(RecvTimeoutError::Timeout));
+            pace.pause(false);
+            held.recv_timeout(LIMIT).unwrap();
+            assert_eq!((pace.pauses(), pace.is_paused(), pace.is_limited()), (2, false, rate > 0));
+        }
+    }
+
+    #[test]
+    fn a_record_knows_how_long_it_was_paused() {
+        let pace = Arc::new(Pace::new(0));
+        pace.pause(true);
+        let (told, paused) = channel();
+        let sending = Arc::clone(&pace);
+        thread::spawn(move || {
+            let turn = sending.record();
+            turn.take_all(1000);
+            let _ = told.send(turn.paused());
+        });
+        assert_eq!(paused.recv_timeout(Duration::from_millis(30)), Err(RecvTimeoutError::Timeout));
+        pace.pause(false);
+        assert!(paused.recv_timeout(LIMIT).unwrap() > Duration::ZERO);
     }
 
     #[test]

@@ -103,6 +103,7 @@ pub fn find(path: &Path, journals: Option<&Path>) -> io::Result<Box<dyn Iterator
                 recursive: true,
                 symlinks: Symlinks::Ignore,
                 skip: None,
+                is_filtered: false,
                 nodes: Nodes { devices: false, specials: false },
             };
             let walker = Walker::new(Dir::open_root(path)?, options);
@@ -130,6 +131,7 @@ impl Finder {
                 recursive: false,
                 symlinks: Symlinks::Ignore,
                 skip: None,
+                is_filtered: false,
                 nodes: Nodes { devices: false, specials: false },
             };
             for found in Walker::new(dir, options) {

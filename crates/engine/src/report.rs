@@ -33,6 +33,8 @@ pub struct Tally {
     pub failed: AtomicU64,
     /// Entries left out.
     pub left_out: AtomicU64,
+    /// Those left out by filters.
+    pub filtered: AtomicU64,
     /// Bytes written.
     pub bytes_written: AtomicU64,
     /// Bytes that were there.
@@ -79,6 +81,7 @@ impl Tally {
             symlinks: now(&self.symlinks),
             failed: now(&self.failed),
             left_out: now(&self.left_out),
+            filtered: now(&self.filtered),
             bytes_written: now(&self.bytes_written),
             bytes_skipped: now(&self.bytes_skipped),
             frames_resent: now(&self.frames_resent),
@@ -177,6 +180,18 @@ impl Reporter {
     pub fn left_out(&self, path: Vec<u8>, reason: &str) {
         add(&self.tally.left_out, 1);
         self.send(&WorkerMessage::Skipped { path, text: reason.into() });
+    }
+
+    /// The files that took longest so far, where these are others than were told before.
+    pub fn slowest_so_far(&self) {
+        if let Some(slowest) = self.slowest.news() {
+            self.send(&WorkerMessage::Slowest(slowest));
+        }
+    }
+
+    /// An entry is left out by filters: it is counted, and not told.
+    pub fn filtered(&self) {
+        add(&self.tally.filtered, 1);
     }
 
     /// The counters as they are now.

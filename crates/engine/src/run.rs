@@ -6,6 +6,7 @@ use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::link::Channel;
 use haul_proto::wire::load::{Load, Stage};
 use haul_proto::wire::report::{PathFigures, WorkerMessage};
+use haul_proto::wire::work::Work;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,13 +19,13 @@ use crate::lanes::Lanes;
 use crate::lifeline::Lifeline;
 use crate::link::LinkWriter;
 use crate::load::{self, Gauges, LoadMeter, stream_figures};
-use crate::mending::{mend, share_out};
+use crate::mending::{keep_fixed, mend, share_out};
 use crate::source::Source;
 use crate::stages::{Stages, during};
 use crate::stream::connector::Connector;
 use crate::stream::{Arrivals, Ids, Stream, StreamError};
 use crate::target::{Direct, StreamsWish, Target};
-use crate::tuning::tune;
+use crate::tuning::{fix, fix_threads, tune};
 use crate::worker::lock;
 
 /// Most messages that wait for the thread that takes them; beyond that, the link waits.
@@ -100,6 +101,16 @@ impl Running {
     /// Where streams are brought to.
     pub fn streams(&self) -> Streams {
         Streams(Arc::clone(&self.shared))
+    }
+
+    /// From now on, the source has so many streams in use, whatever is measured.
+    pub fn fix_streams(&self, streams: u16) -> Result<(), String> {
+        match (&self.shared.source, &self.shared.target) {
+            (Some(source), None) if !source.compares() => fix(source, &self.shared.lanes, streams),
+            (Some(source), _) => fix_threads(source, streams),
+            (None, _) => return Err("told a number of streams without being the source".into()),
+        }
+        Ok(())
     }
 
     /// Takes a message of the other end. May wait for the thread that looks at files; `false` when the job is over
@@ -355,6 +366,8 @@ fn report_load(shared: &Shared) {
             0 => {
                 shared.tell_load();
                 shared.tell_streams_of_source();
+                shared.tell_work();
+                shared.reporters().for_each(crate::report::Reporter::slowest_so_far);
             }
             _ => drop(shared.look()),
         }
@@ -391,6 +404,7 @@ impl Shared {
         match (&self.source, &self.target) {
             (Some(source), _) => {
                 let source = Arc::clone(source);
+                keep_fixed(&source, &self.lanes);
                 share_out(&source, &self.lanes);
                 self.spawn(&format!("haul-s{number}"), move |shared| {
                     let _entered = shared.stages.enter(Some(number), Stage::Prepare);
@@ -530,6 +544,15 @@ impl Shared {
     fn tell_streams_of_source(&self) {
         if self.source.is_some() && self.lanes.own_address().is_some() {
             self.tell(&WorkerMessage::Streams(stream_figures(&self.stages, &self.lanes)));
+        }
+    }
+
+    /// What its source is at.
+    fn tell_work(&self) {
+        if let Some(source) = &self.source {
+            let (paths, streams) = self.lanes.ways();
+            let work = Work { files_under_way: source.files_under_way(), paths, streams };
+            self.tell(&WorkerMessage::Work(Box::new(work)));
         }
     }
 

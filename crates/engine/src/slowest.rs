@@ -1,7 +1,7 @@
 //! The files that took longest, as many as are told of. Of all others nothing is kept.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use haul_proto::wire::limits::SLOWEST_MAX;
@@ -16,6 +16,8 @@ pub struct Slowest {
     /// What is faster than this is not among them: looked at before the lock is taken.
     least_us: AtomicU64,
     files: Mutex<Vec<SlowFile>>,
+    /// They have changed since they were last asked for as news.
+    is_new: AtomicBool,
 }
 
 impl Slowest {
@@ -29,11 +31,17 @@ impl Slowest {
         let place = files.partition_point(|file| file.took_us >= took_us);
         files.insert(place, SlowFile { path: path(), size, took_us });
         files.truncate(SLOWEST_MAX);
+        self.is_new.store(true, Ordering::Relaxed);
         if let [.., last] = &files[..]
             && files.len() == SLOWEST_MAX
         {
             self.least_us.store(last.took_us, Ordering::Relaxed);
         }
+    }
+
+    /// All of them, if others have come since this was last asked.
+    pub fn news(&self) -> Option<Vec<SlowFile>> {
+        self.is_new.swap(false, Ordering::Relaxed).then(|| self.all())
     }
 
     /// All of them, the slowest first.
@@ -58,6 +66,8 @@ mod tests {
         let most = 1000 - SLOWEST_MAX as u64;
         assert_eq!(took, (most + 1..=1000).rev().collect::<Vec<_>>());
         assert!(all.iter().all(|file| file.path == file.size.to_string().as_bytes()));
+        assert_eq!(slowest.news(), Some(all));
         slowest.tell(Duration::from_micros(most), 0, || panic!("it is not among them"));
+        assert_eq!(slowest.news(), None);
     }
 }

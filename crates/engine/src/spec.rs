@@ -16,6 +16,7 @@ pub use haul_proto::checksum::Algorithm;
 pub use haul_proto::compression::{Method, Policy};
 pub use haul_proto::expected::Expected;
 pub use haul_proto::need::InTheWay;
+pub use haul_proto::wire::filters::{Filters, Limits, List as FilterList};
 pub use haul_proto::wire::kept::{Holes, Kept};
 pub use haul_proto::wire::rules::{LeaveOut, Modes};
 pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, Verify};
@@ -208,6 +209,8 @@ pub struct Options {
     pub leave_out: LeaveOut,
     /// What is kept besides bytes, times, modes and owners.
     pub kept: Kept,
+    /// `--include`, `--exclude` and the like: what else it leaves out.
+    pub filters: Filters,
     /// `-m`: permission bits of what is made, unless [`Self::preserve`] says whose they are.
     pub modes: Modes,
     /// `-d`: where relative sources are; their paths are made anew below the target. `None`: no base.
@@ -345,6 +348,7 @@ impl Default for Options {
             symlinks: Symlinks::Keep,
             leave_out: LeaveOut::default(),
             kept: Kept::default(),
+            filters: Filters::default(),
             modes: Modes::default(),
             base: None,
             check_space: true,

@@ -55,6 +55,7 @@ pub fn target_request(path: &Path, operands: Vec<Operand>) -> TargetRequest {
         kept: Default::default(),
         verify: Verify::Wire,
         digest_existing: false,
+        filters: Default::default(),
         rules: Rules::default(),
         storage: StorageRequest::default(),
         fsync: Fsync::None,

@@ -1,10 +1,12 @@
-//! The source's number of streams while a job runs: looks at the sockets, asks [`Tuner`], and has streams made or rest.
+//! The source's number of streams while a job runs: looks at the sockets, asks [`Tuner`], and has streams made or rest. A
+//! number that somebody wants while it runs ([`fix`]) ends that.
 
+use haul_proto::ranges::RangeSet;
 use haul_proto::tune::Tuner;
 use std::time::{Duration, Instant};
 
 use crate::lanes::{Lanes, Snapshot};
-use crate::mending::{make_streams, share_out};
+use crate::mending::{keep_fixed, make_streams, share_out};
 use crate::source::Source;
 
 /// Below this round-trip time the number of streams stays as it is: what limits them there is not the network's loss,
@@ -26,12 +28,18 @@ pub fn tune(source: &Source, lanes: &Lanes, mut pause: impl FnMut(Duration) -> b
     }
     let mut at = Instant::now();
     let mut missed = 0;
+    let mut pauses = source.pauses();
     while pause(period(&last)) {
+        if lanes.is_fixed() {
+            return;
+        }
         let in_use = tuner.streams().min(lanes.count());
         let Some(now) = lanes.snapshot(in_use) else { return };
         let elapsed = std::mem::replace(&mut at, Instant::now()).elapsed();
-        if lanes.is_mending() || now.is_of_others_than(&last) {
-            // What a stream gave that broke is no figure of how many are worth having.
+        let pauses_now = source.pauses();
+        let was_paused = std::mem::replace(&mut pauses, pauses_now) != pauses_now || pauses_now % 2 == 1;
+        if lanes.is_mending() || now.is_of_others_than(&last) || was_paused {
+            // What a stream gave that broke, or a source that was paused, is no figure of how many are worth having.
             last = now;
             continue;
         }
@@ -53,6 +61,22 @@ pub fn tune(source: &Source, lanes: &Lanes, mut pause: impl FnMut(Duration) -> b
         // From another number of streams, the next look is a look at others.
         last = if wanted == in_use { now } else { lanes.snapshot(wanted).unwrap_or(now) };
     }
+}
+
+/// From now on, so many streams are in use, as far as there may be, whatever is measured.
+pub fn fix(source: &Source, lanes: &Lanes, streams: u16) {
+    lanes.fix(streams);
+    keep_fixed(source, lanes);
+    share_out(source, lanes);
+}
+
+/// The same where one worker is both ends: each stream is a thread, and there are no more than at its begin.
+pub fn fix_threads(source: &Source, streams: u16) {
+    let mut in_use = RangeSet::new();
+    for id in 0..streams.clamp(1, source.settings().streams.max(1)) {
+        in_use.insert(id.into());
+    }
+    source.use_streams(in_use);
 }
 
 /// Waits for the first streams; `None` where there is nothing to be tuned.

@@ -287,6 +287,12 @@ impl Worker {
             ControllerMessage::Rate(bytes_per_s) => {
                 self.source.as_ref().ok_or("told a rate before there was a source")?.set_rate(bytes_per_s);
             }
+            ControllerMessage::Pause(is_paused) => {
+                self.source.as_ref().ok_or("told to pause before there was a source")?.pause(is_paused);
+            }
+            ControllerMessage::Streams(count) => {
+                self.running.as_ref().ok_or("told a number of streams before it began")?.fix_streams(count)?;
+            }
         }
         Ok(true)
     }

@@ -13,6 +13,7 @@ pub mod compression;
 pub mod cpus;
 pub mod diagnose;
 pub mod expected;
+pub mod filter;
 pub mod forecast;
 pub mod group;
 pub mod ids;

@@ -183,6 +183,11 @@ impl<H> Plan<H> {
         self.small.len() + self.large.len()
     }
 
+    /// Large files of which something was handed out, and that are not settled.
+    pub fn begun(&self) -> usize {
+        self.in_flight.len()
+    }
+
     /// Runs of frames that were asked for and are not handed out.
     pub fn waiting_runs(&self) -> usize {
         self.again.len() + self.large.len()

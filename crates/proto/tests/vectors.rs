@@ -20,6 +20,7 @@ use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::checksum::{Against, Checksum};
 use haul_proto::wire::compressed::{Codec, Compressed};
 use haul_proto::wire::feature::Features;
+use haul_proto::wire::filters::{Filters, Limits, List};
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Prefix, Trailer};
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
 use haul_proto::wire::kept::{Holes, Kept};
@@ -120,6 +121,8 @@ fn source_messages() -> Vec<(&'static str, SourceMessage)> {
         ("Same", SourceMessage::Same { entry: EntryId(300), frames: vec![2..3] }),
         ("Differs", SourceMessage::Differs { entry: EntryId(300), frames: vec![3..5] }),
         ("Passed", SourceMessage::Passed { before: 300 }),
+        ("LeftOut", SourceMessage::LeftOut { entry: EntryId(1), names: vec![name("a.o"), name("b.o")] }),
+        ("Patterns", SourceMessage::Patterns { entry: EntryId(1), file: 0, text: b"*.o\n".to_vec() }),
         ("Streams", SourceMessage::Streams { count: 64, path: PathId(1) }),
         ("Ask", SourceMessage::Ask { streams: vec![StreamId(3)], entries: vec![(EntryId(1), 1), (EntryId(300), 2)] }),
     ]
@@ -186,6 +189,12 @@ fn cpus() -> Cpus {
     cpus
 }
 
+fn filters() -> Filters {
+    let list = List { text: b"*.o".to_vec(), is_file: false, includes: false };
+    let limits = Limits { max_size: Some(4096), newer_s: Some(1_700_000_000), ..Limits::default() };
+    Filters { lists: vec![list], files: vec![name(".haulignore")], limits }
+}
+
 fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
     let source = SourceRequest {
         settings: settings(),
@@ -195,6 +204,8 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         links: Links::Keep,
         leave_out: LeaveOut { unreadable: true, empty_directories: false },
         kept: Kept::default(),
+        filters: filters(),
+        tell_left_out: false,
         storage: StorageRequest { direct: DirectIo::Always, cache: CacheUse::Auto, under_way: 16 },
         rate_bytes_per_s: 50 << 20,
         compression: Policy::Auto,
@@ -218,6 +229,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         kept: Kept { holes: Holes::Keep, hard_links: true, attributes: true, ..Kept::default() },
         verify: Verify::Wire,
         digest_existing: false,
+        filters: Filters::default(),
         rules: Rules {
             in_the_way: InTheWay::Replace,
             modes: Modes { file: Some(0o640), directory: None, less_umask: false },
@@ -243,6 +255,8 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         ("Begin, with a directory", ControllerMessage::Begin { skip: Some((2049, 13)) }),
         ("Cancel", ControllerMessage::Cancel),
         ("Rate", ControllerMessage::Rate(25 << 20)),
+        ("Pause", ControllerMessage::Pause(true)),
+        ("Streams of a source", ControllerMessage::Streams(12)),
         ("Expected", ControllerMessage::Expected(expected())),
         (
             "ListedPaths",
@@ -439,7 +453,7 @@ macro_rules! check_limits {
 #[test]
 fn limits_are_in_the_table() {
     let checked = check_limits!(
-        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX FRAME_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX COMPARES_MAX LARGE_IN_FLIGHT_MAX FLOW_AHEAD SYMLINK_MAX ATTRIBUTES_MAX ATTRIBUTE_NAME_MAX ATTRIBUTES_BYTES_MAX MORE_BYTES_MAX LINKED_FILES_MAX DIFFERENCES_MAX DIFFERING_RANGES_MAX TEXT_MAX PATH_MAX OPERANDS_MAX LISTED_BATCH_MAX LISTED_BATCH_BYTES LISTED_BATCHES_AHEAD CHECKSUM_MAX EXPECTED_LINES_MAX EXPECTED_PIECE_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX BEAT_MS SILENCE_MS MEASURE_MS_MAX CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX UNDER_WAY_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX SLOWEST_MAX STREAM_FIGURES_MAX
+        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX FRAME_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX COMPARES_MAX LARGE_IN_FLIGHT_MAX FLOW_AHEAD SYMLINK_MAX ATTRIBUTES_MAX ATTRIBUTE_NAME_MAX ATTRIBUTES_BYTES_MAX MORE_BYTES_MAX LINKED_FILES_MAX DIFFERENCES_MAX DIFFERING_RANGES_MAX TEXT_MAX PATH_MAX OPERANDS_MAX LISTED_BATCH_MAX LISTED_BATCH_BYTES LISTED_BATCHES_AHEAD FILTER_LISTS_MAX FILTER_FILE_MAX FILTERS_BYTES_MAX FILTER_NAMES_MAX DIRECTORY_FILTER_MAX OPEN_RULES_MAX LEFT_OUT_NAMES_MAX CHECKSUM_MAX EXPECTED_LINES_MAX EXPECTED_PIECE_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX BEAT_MS SILENCE_MS MEASURE_MS_MAX CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX UNDER_WAY_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX SLOWEST_MAX STREAM_FIGURES_MAX
     );
     let there = LIMITS.lines().filter_map(|line| line.strip_prefix("pub const ")?.split(':').next());
     assert_eq!(there.collect::<Vec<_>>(), checked);

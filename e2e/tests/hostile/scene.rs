@@ -239,6 +239,7 @@ fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng
         kept: Default::default(),
         verify: Verify::Wire,
         digest_existing: rng.chance(500),
+        filters: Default::default(),
         rules: Rules { in_the_way: if force { InTheWay::Replace } else { InTheWay::Report }, ..Rules::default() },
         storage: StorageRequest::default(),
         resume: true,

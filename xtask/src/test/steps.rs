@@ -102,8 +102,13 @@ pub fn clippy(_: &mut Context, step: &Step) -> Done {
     if !done.failures.is_empty() {
         return done;
     }
-    let arguments = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
-    Done::of(&run(&mut cargo(&arguments), step.limit, Output::Shown))
+    // haul with all its features, and without any.
+    let which = [&["--workspace", "--all-targets"][..], &["--package", "haul", "--no-default-features"]];
+    let failures = which.into_iter().filter_map(|which| {
+        let arguments = [&["clippy", "--quiet"], which, &["--", "-D", "warnings"]].concat();
+        run(&mut cargo(&arguments), step.limit, Output::Shown).failure
+    });
+    Done { failures: failures.collect(), ..Done::default() }
 }
 
 /// Fails, with the remedy, when the toolchain lacks a component.

@@ -16,8 +16,6 @@ const FOREIGN: &[(&str, &str)] = &[
     ("-3", "scp's -3 is what haul does where the two hosts cannot reach each other: leave it out"),
     ("-X", "scp's -X is for sftp; rsync's is --xattrs"),
     ("--delete", "haul removes nothing at the target"),
-    ("--exclude", "haul copies whole directories; name what is to be copied"),
-    ("--include", "haul copies whole directories; name what is to be copied"),
     ("--files-from", "-I FILE -d BASE names what is below BASE in a list; rsync's --files-from FILE BASE"),
     ("--update", "haul compares size and time: what is there and the same is not copied, and -f replaces what differs"),
     ("--inplace", "haul gives a file its name when it is whole; what is unfinished is gone on with"),

@@ -51,6 +51,7 @@ fn every_line_works_or_names_what_to_type_instead() {
         &["--archive", "--partial", "run7", "db1:"],
         &["--archive", "--delete", "run7", "db1:"],
         &["--archive", "--exclude=*.o", "run7", "db1:"],
+        &["--archive", "--filter=- *.o", "run7", "db1:"],
         &["-e", "ssh -p 2222", "file", "db1:"],
         &["--rsh=ssh -p 2222 -i key -oBatchMode=yes", "file", "db1:"],
         &["--rsh", "rsh", "file", "db1:"],
@@ -152,9 +153,11 @@ fn every_line_works_or_names_what_to_type_instead() {
         haul --help all lists them; a file of that name is written ./--delete
 
         $ haul --archive --exclude=*.o run7 db1:
-        there is no option --exclude
-        haul copies whole directories; name what is to be copied
-        haul --help all lists them; a file of that name is written ./--exclude
+        works
+
+        $ haul --archive --filter=- *.o run7 db1:
+        --filter: rsync's rules are options here
+        '- PATTERN' is --exclude PATTERN, '+ PATTERN' --include PATTERN, ': NAME' --filter-files NAME
 
         $ haul -e ssh -p 2222 file db1:
         -e "ssh -p 2222": -e takes no argument here

@@ -34,6 +34,7 @@ pub fn on(dialect: Dialect, topic: &OsStr) -> Result<String, UsageError> {
         (_, "zsh") => return Ok(completions::zsh()),
         (_, "fish") => return Ok(completions::fish()),
         (_, "demo") => return Ok(demo()),
+        (_, "filters") => return Ok(super::filters::HELP.to_owned()),
         (_, "status" | "clean" | "serve" | "verify" | "config" | "sweep" | "probe") => return Ok(command(text)),
         _ => {}
     }
@@ -276,7 +277,7 @@ fn verify() -> String {
          Names what is missing, what is at the target alone, and what differs: files by\n\
          block. Times are not compared; FIFOs, sockets and devices are left out.\n\n",
     );
-    push_rows(&mut text, VERIFY.iter());
+    push_rows(&mut text, VERIFY.iter().filter(|row| row.section != Section::Unlisted));
     text.push_str(
         "\nExit status: 0 identical, 1 differences (or files that could not be read), each\n\
          named on standard error; 2 to 4 as of a copy.\n",
@@ -434,6 +435,24 @@ mod tests {
                   --devices             make devices, as root
                   --specials            make FIFOs and sockets
 
+            Leaving out:
+                  --include PATTERN     take what matches; the first of these options that
+                                        matches decides (haul help filters)
+                  --exclude PATTERN     leave out what matches: a gitignore pattern, such as
+                                        '*.o', '/build/' or 'src/**/*.tmp'
+                  --include-from FILE   patterns of what is taken, one a line; of these the
+                                        last that matches decides, and ! leaves out
+                  --exclude-from FILE   patterns of what is left out, as in a .gitignore
+                  --filter-files NAME   files of that name in the source's directories have
+                                        patterns, such as .gitignore or .haulignore
+                  --min-size SIZE       leave out files with fewer bytes
+                  --max-size SIZE       leave out files with more bytes
+                  --newer WHEN          only files modified at WHEN (2026-11-01, in UTC) or
+                                        later, or in that time (12h, 7d)
+                  --older WHEN          only files modified before that
+                  --explain PATH        copy nothing: say whether PATH would be taken, and
+                                        which rule says so
+
             Moving data:
               -s, --streams N           parallel streams, 1 to 256 (default: automatic)
                   --congestion NAME     congestion control (default: by the path)
@@ -512,6 +531,8 @@ mod tests {
                                         the path, -vvv each file
               -V, --vverbose            the same as -vv
               -D, --debug               the same as -vvv
+                  --tui                 a dashboard on the whole terminal; keys change the
+                                        rate and the number of streams, and pause
                   --report FILE         at the end, also of a copy that failed, a page with
                                         charts: FILE.html, or FILE.md
               -l, --logfile FILE        add to FILE what would be shown on standard error
@@ -586,6 +607,22 @@ mod tests {
                                     standard input
           -0, --null                NUL ends a path in that list, and not a line end
           -@, --symlinks MODE       links in directories: keep (default), follow, ignore
+              --include PATTERN     take what matches; the first of these options that
+                                    matches decides (haul help filters)
+              --exclude PATTERN     leave out what matches: a gitignore pattern, such as
+                                    '*.o', '/build/' or 'src/**/*.tmp'
+              --include-from FILE   patterns of what is taken, one a line; of these the
+                                    last that matches decides, and ! leaves out
+              --exclude-from FILE   patterns of what is left out, as in a .gitignore
+              --filter-files NAME   files of that name in the source's directories have
+                                    patterns, such as .gitignore or .haulignore
+              --min-size SIZE       leave out files with fewer bytes
+              --max-size SIZE       leave out files with more bytes
+              --newer WHEN          only files modified at WHEN (2026-11-01, in UTC) or
+                                    later, or in that time (12h, 7d)
+              --older WHEN          only files modified before that
+              --explain PATH        copy nothing: say whether PATH would be taken, and
+                                    which rule says so
           -s, --streams N           N threads at each end read, 1 to 256
                                     (default: automatic)
               --cpus LIST           keep both ends to these CPUs (0-7,16)
@@ -647,8 +684,10 @@ mod tests {
             host's name before a pattern (* and ?), that before what is for all hosts.
             --OPTION=default is as if nothing had said OPTION. These cannot be in a file:
 
-              force omit dirbase infiles null pipe realtime config rsh checksums
-              checksum-alg expect checksum vverbose debug report version license help
+              force omit dirbase infiles null include exclude include-from exclude-from
+              filter-files min-size max-size newer older explain pipe realtime config
+              rsh checksums checksum-alg expect checksum vverbose debug tui report version
+              license help
             "#);
     }
 

@@ -3,6 +3,7 @@
 //! Nothing here looks at files or decides what a job is; [`crate::resolve`] does that.
 
 mod completions;
+pub mod filters;
 pub mod habits;
 pub mod help;
 mod manual;
@@ -16,7 +17,7 @@ pub mod served;
 pub mod size;
 mod sweep;
 pub mod table;
-mod time;
+pub mod time;
 pub mod values;
 
 use std::ffi::OsStr;

@@ -106,9 +106,7 @@ fn copy(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool)
     if values.flag("license") {
         return Ok(Command::Print(help::LICENSE.to_owned()));
     }
-    if let Some((row, why)) = values.given().iter().find_map(|(row, _)| Some((row, row.refusal?))) {
-        return Err(refused(row, why));
-    }
+    refuse_what_cannot_be_had(&values)?;
     if dialect == Dialect::Haul {
         habits::refuse_operands(&values, &operands, exists)?;
     }
@@ -129,6 +127,11 @@ fn copy(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool)
         });
     }
     Ok(Command::Copy(values, operands))
+}
+
+fn refuse_what_cannot_be_had(values: &Values) -> Result<(), UsageError> {
+    let known = values.given().iter().find_map(|(row, _)| Some((row, row.refusal?)));
+    known.map_or(Ok(()), |(row, why)| Err(refused(row, why)))
 }
 
 /// An option that is known and cannot be had.
@@ -173,7 +176,7 @@ fn verify(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command
             Err(UsageError::new("haul verify: say what is to be compared, and with what")
                 .remedy("haul verify SOURCE... TARGET      as for the copy that made TARGET"))
         }
-        _ => Ok(Command::Verify(values, operands)),
+        _ => refuse_what_cannot_be_had(&values).map(|()| Command::Verify(values, operands)),
     })
 }
 

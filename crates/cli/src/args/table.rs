@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use super::filters;
+
 /// An option.
 #[derive(Clone)]
 pub struct Row {
@@ -81,6 +83,8 @@ pub enum Takes {
 pub enum Section {
     /// What is copied and what becomes of what exists.
     Copying,
+    /// What of it is left out.
+    Choosing,
     /// How bytes travel.
     Moving,
     /// How the other host is reached.
@@ -97,8 +101,9 @@ pub enum Section {
 
 impl Section {
     /// Those that are listed, with their headings.
-    pub const LISTED: [(Self, &'static str); 6] = [
+    pub const LISTED: [(Self, &'static str); 7] = [
         (Self::Copying, "Copying"),
+        (Self::Choosing, "Leaving out"),
         (Self::Moving, "Moving data"),
         (Self::Reaching, "Reaching the other host"),
         (Self::Verifying, "Proving"),
@@ -154,6 +159,17 @@ pub const COPY: &[Row] = &[
     row("symlinks", Some('@'), Takes::One("MODE"), Section::Copying, "links in directories: keep (default), follow, ignore").bbcp(2),
     row("readable", Some('+'), Takes::Nothing, Section::Copying, "leave out what cannot be read in directories").bbcp(3),
     row("no-empty-dirs", Some('^'), Takes::Nothing, Section::Copying, "leave out directories with nothing in them").bbcp_letter(),
+    filters::INCLUDE,
+    filters::EXCLUDE,
+    filters::INCLUDE_FROM,
+    filters::EXCLUDE_FROM,
+    filters::FILTER_FILES,
+    filters::FILTER,
+    filters::MIN_SIZE,
+    filters::MAX_SIZE,
+    filters::NEWER,
+    filters::OLDER,
+    filters::EXPLAIN,
     row("order", Some('o'), Takes::Nothing, Section::Copying, "write in ascending order: one stream, through the\npage cache").bbcp(1),
     row("pipe", Some('N'), Takes::One("ENDS"), Section::Copying, "the source (i), the target (o) or both (io) are\nprograms, for the host's shell, or FIFOs").bbcp(4).of_one_job(),
     row("realtime", Some('R'), Takes::Time { name: "TIME", absent: "10s" }, Section::Copying, "follow a file that grows, until it has not grown for\nTIME (default: 10s)").bbcp(4).of_one_job(),
@@ -216,6 +232,7 @@ pub const COPY: &[Row] = &[
     row("verbose", Some('v'), Takes::Repeats, Section::Showing, "more about the connection and the ends; -vv about\nthe path, -vvv each file").bbcp(1),
     row("vverbose", Some('V'), Takes::Nothing, Section::Showing, "the same as -vv").bbcp(2).of_one_job(),
     row("debug", Some('D'), Takes::Nothing, Section::Showing, "the same as -vvv").bbcp(5).of_one_job(),
+    row("tui", None, Takes::Nothing, Section::Showing, "a dashboard on the whole terminal; keys change the\nrate and the number of streams, and pause").of_one_job(),
     row("report", None, Takes::One("FILE"), Section::Showing, "at the end, also of a copy that failed, a page with\ncharts: FILE.html, or FILE.md").of_one_job(),
     row("logfile", Some('l'), Takes::One("FILE"), Section::Showing, "add to FILE what would be shown on standard error").bbcp(1),
     row("version", Some('#'), Takes::Nothing, Section::Showing, "the version of haul").bbcp(7).of_one_job(),
@@ -257,6 +274,17 @@ pub const VERIFY: &[Row] = &[
         Section::Copying,
         "links in directories: keep (default), follow, ignore",
     ),
+    filters::INCLUDE,
+    filters::EXCLUDE,
+    filters::INCLUDE_FROM,
+    filters::EXCLUDE_FROM,
+    filters::FILTER_FILES,
+    filters::FILTER,
+    filters::MIN_SIZE,
+    filters::MAX_SIZE,
+    filters::NEWER,
+    filters::OLDER,
+    filters::EXPLAIN,
     row(
         "streams",
         Some('s'),
@@ -459,7 +487,13 @@ pub const SWEEP: &[Row] = &[
     row("help", Some('h'), Takes::Nothing, Section::Showing, "this help"),
 ];
 
-const fn row(id: &'static str, letter: Option<char>, takes: Takes, section: Section, help: &'static str) -> Row {
+pub(super) const fn row(
+    id: &'static str,
+    letter: Option<char>,
+    takes: Takes,
+    section: Section,
+    help: &'static str,
+) -> Row {
     Row {
         id,
         long: true,

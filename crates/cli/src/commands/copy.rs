@@ -1,7 +1,7 @@
 //! `haul SOURCE... TARGET`: runs a job and shows it.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,10 +10,12 @@ use anyhow::Context;
 use haul_engine::cancel::Cancel;
 use haul_engine::error::{Error, Outcome};
 use haul_engine::event::{Event, Observer};
-use haul_engine::rate::RateHandle;
 use haul_engine::spec::{Against, Algorithm, Checksum, Job, Options, Piped};
+use haul_engine::steering::Steering;
 use haul_proto::path::escape;
 
+use super::explain;
+use crate::args::UsageError;
 use crate::args::values::Values;
 use crate::checksums::Checksums;
 use crate::exit::Exit;
@@ -27,34 +29,50 @@ use crate::terminal;
 
 /// Copies `operands`, the last of which is the target.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
-    carry_out(plan(values, operands, terminal::stderr_is_terminal())?)
+    let plan = plan(values, operands, terminal::stderr_is_terminal())?;
+    explain::asked(values, &plan).unwrap_or_else(|| carry_out(plan))
 }
 
 /// The same for a job that is planned.
 pub fn carry_out(plan: Plan) -> anyhow::Result<Exit> {
     let cancel = Cancel::new();
-    let rate = RateHandle::new();
-    let watch = Watch::start(cancel.clone(), rate.clone(), plan.time_limit).context("signals cannot be caught")?;
-    perform(plan, &cancel, &rate, &watch)
+    let steering = Steering::new();
+    let watch = Watch::start(cancel.clone(), steering.rate().clone(), plan.time_limit);
+    perform(plan, &cancel, &steering, &watch.context("signals cannot be caught")?)
 }
 
 /// Runs the job of `plan` and shows all that the user asked to see of it.
-pub fn perform(mut plan: Plan, cancel: &Cancel, rate: &RateHandle, watch: &Watch) -> anyhow::Result<Exit> {
+pub fn perform(mut plan: Plan, cancel: &Cancel, steering: &Steering, watch: &Watch) -> anyhow::Result<Exit> {
+    refuse_two_on_a_screen(&plan)?;
     let manifest = match plan.digests.expected.take() {
         Some((file, algorithm)) => Some(expect(&file, algorithm, &mut plan.job.options)?),
         None => None,
     };
     let writers = writers(&plan)?;
     let report = plan.report.as_deref().map(|to| Report::create(to, &plan.job)).transpose()?;
-    let mut show = show::new(&plan.display, &title(&plan.job), &plan.job.target.path)?;
+    let mut show = show::new(&plan.display, &title(&plan.job), &plan.job.target.path, steering)?;
     plan.notes.iter().for_each(|note| show.event(&Event::Notice(note.clone())));
     let mut audience = Audience { show, writers, manifest, report };
-    let outcome = watch.during(|| haul_engine::copy::run(plan.job, super::program(), cancel, rate, &mut audience));
+    let outcome = watch.during(|| haul_engine::copy::run(plan.job, super::program(), cancel, steering, &mut audience));
     Ok(audience.close(match watch.time_is_up() {
         Some(text) => outcome.map_err(|_| Error::Broken(text)),
         None if cancel.is_cancelled() => interrupted(outcome),
         None => outcome,
     }))
+}
+
+/// A dashboard has the terminal for itself.
+fn refuse_two_on_a_screen(plan: &Plan) -> Result<(), UsageError> {
+    let lines = plan.checksums.as_deref() == Some(Path::new("-"));
+    let digests = matches!(plan.digests.told, Some((_, Told::Shown)));
+    let contents = matches!(plan.job.options.target_pipe, Some(Piped::Standard(_)));
+    if plan.display.mode == Mode::Tui && (lines || digests || contents) && io::stdout().is_terminal() {
+        return Err(UsageError::new(
+            "--tui: standard output is to have lines or contents, and it is the same terminal",
+        )
+        .remedy("send it to a file, or leave out --tui"));
+    }
+    Ok(())
 }
 
 /// Reads what files are held against, and says so to the job.

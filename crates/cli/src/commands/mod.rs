@@ -4,6 +4,7 @@ pub mod clean;
 pub mod config;
 pub mod copy;
 pub mod demo;
+mod explain;
 mod places;
 pub mod probe;
 pub mod serve;

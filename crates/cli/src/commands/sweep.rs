@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use haul_engine::cancel::Cancel;
-use haul_engine::rate::RateHandle;
+use haul_engine::steering::Steering;
 
 use crate::args::values::Values;
 use crate::exit::Exit;
@@ -20,10 +20,11 @@ use crate::terminal;
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let (sweep, mode, time_limit) = sweep(values, operands, terminal::stderr_is_terminal())?;
     let cancel = Cancel::new();
-    let rate = RateHandle::new();
-    let watch = Watch::start(cancel.clone(), rate.clone(), time_limit).context("signals cannot be caught")?;
+    let steering = Steering::new();
+    let watch =
+        Watch::start(cancel.clone(), steering.rate().clone(), time_limit).context("signals cannot be caught")?;
     let mut told = Told { text: show::stderr(), mode };
-    let bench = Bench { program: super::program(), watch: &watch, rate: &rate };
+    let bench = Bench { program: super::program(), watch: &watch, steering: &steering };
     let ended = sweep.carry_out(&cancel, bench, &mut told)?;
     let files: Vec<_> =
         ["csv", "json"].into_iter().chain(sweep.report.then_some("html")).map(|ending| sweep.named(ending)).collect();

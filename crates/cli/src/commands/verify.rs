@@ -9,5 +9,6 @@ use crate::terminal;
 
 /// Compares `operands`, the last of which is the target.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
-    super::copy::carry_out(comparison(values, operands, terminal::stderr_is_terminal())?)
+    let plan = comparison(values, operands, terminal::stderr_is_terminal())?;
+    super::explain::asked(values, &plan).unwrap_or_else(|| super::copy::carry_out(plan))
 }

@@ -80,7 +80,14 @@ impl Series {
                 self.happens(now, format!("another path{because}"));
             }
             Event::RateLimit { bytes_per_s } => {
-                self.happens(now, format!("rate limit {}", crate::show::units::limit(*bytes_per_s)));
+                let limit = bytes_per_s.map_or("none".to_owned(), crate::show::units::limit);
+                self.happens(now, format!("rate limit {limit}"));
+            }
+            Event::Pause { is_paused } => {
+                self.happens(now, if *is_paused { "paused" } else { "goes on" }.to_owned());
+            }
+            Event::Streams { wanted } => {
+                self.happens(now, crate::show::units::counted((*wanted).into(), "stream", "streams"));
             }
             _ => {}
         }
@@ -180,7 +187,7 @@ pub mod tests {
     }
 
     fn written(bytes: u64) -> Event {
-        Event::Progress(Progress { bytes_written: bytes, streams: 4, ..Progress::default() })
+        Event::Progress(Box::new(Progress { bytes_written: bytes, streams: 4, ..Progress::default() }))
     }
 
     /// Ten megabytes a second for so many seconds, told of five times a second, by two streams, the second of which has a
@@ -206,7 +213,7 @@ pub mod tests {
                 per_stream: vec![stream(0, 1_500_000), stream(7, 500_000)],
                 ..Progress::default()
             };
-            series.event(ms(fifth * 200), &Event::Progress(progress));
+            series.event(ms(fifth * 200), &Event::Progress(Box::new(progress)));
         }
         series.end();
         series
@@ -260,7 +267,7 @@ pub mod tests {
         for at in 0..2000u64 {
             let stream = StreamFigures { stream: at, acknowledged_bytes: 1, ..Default::default() };
             let progress = Progress { per_stream: vec![stream], ..Progress::default() };
-            series.event(ms(at * 100), &Event::Progress(progress));
+            series.event(ms(at * 100), &Event::Progress(Box::new(progress)));
         }
         assert_eq!(series.streams().len(), STREAMS_MAX);
     }

@@ -46,6 +46,28 @@ pub fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
     }
 }
 
+/// `--tui`. It needs a terminal, and a haul that was built with it.
+pub fn tui(values: &Values, stderr_is_terminal: bool) -> Result<bool, UsageError> {
+    if !values.flag("tui") {
+        return Ok(false);
+    }
+    if !cfg!(feature = "tui") {
+        return Err(UsageError::new("--tui: this haul was built without its dashboard")
+            .remedy("the released ones have it, and cargo build --release --features tui makes one"));
+    }
+    if let Some(other) = ["json", "quiet"].into_iter().find(|other| values.flag(other)) {
+        return Err(contradiction("tui", other));
+    }
+    if values.last("progress").is_some() {
+        return Err(contradiction("tui", "progress"));
+    }
+    if !stderr_is_terminal {
+        return Err(UsageError::new("--tui needs a terminal, and standard error is none")
+            .remedy("leave it out; -P 5 says how far it is every 5 seconds"));
+    }
+    Ok(true)
+}
+
 /// What becomes of what exists. bbcp reports whatever is there, unless it is to be gone on with.
 pub fn in_the_way(values: &Values) -> InTheWay {
     match values.dialect() {

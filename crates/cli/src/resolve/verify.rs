@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use haul_engine::spec::{Job, Options};
 
 use super::{
-    CPUS_END, Digests, Ends, Mode, Plan, access, cache, check_hosts, display, ends, frame, progress_every, streams,
-    symlinks, time_limit, unbuffered,
+    CPUS_END, Digests, Ends, Mode, Plan, access, cache, check_hosts, display, ends, filters, frame, progress_every,
+    streams, symlinks, time_limit, unbuffered,
 };
 use crate::args::UsageError;
 use crate::args::values::Values;
@@ -28,6 +28,7 @@ pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bo
         recursive: values.flag("recursive"),
         preserve: values.flag("preserve"),
         symlinks: symlinks(values)?.unwrap_or(defaults.symlinks),
+        filters: filters(values)?,
         streams: streams(values)?,
         direct_source,
         direct_target,

@@ -99,6 +99,11 @@ impl Show for Bar {
     }
 }
 
+/// Bar and figures, for whoever shows a title elsewhere.
+pub fn whole_line(progress: &Progress, bytes_per_s: f64, elapsed: Duration, columns: usize) -> String {
+    line("", progress, &figures(progress, bytes_per_s, elapsed), columns).trim_start().to_owned()
+}
+
 /// Title, bar and figures on one line; the bar gives way first.
 fn line(title: &str, progress: &Progress, figures: &str, columns: usize) -> String {
     let room = columns.saturating_sub(title.chars().count() + figures.chars().count() + "  []  ".len() + 1);

@@ -45,6 +45,8 @@ impl Human {
             | Event::Resumed { .. }
             | Event::Notice(_)
             | Event::RateLimit { .. }
+            | Event::Pause { .. }
+            | Event::Streams { .. }
             | Event::Again { .. } => self.level >= Level::Normal,
             Event::Connected { .. } | Event::Moved { .. } => self.level >= Level::Verbose,
             Event::FileDone { .. } => self.level >= Level::Files,
@@ -82,7 +84,14 @@ impl Observer for Human {
             Event::Stopped(_) => {}
             Event::Notice(line) => self.text.notice(line),
             Event::RateLimit { bytes_per_s } => {
-                self.text.notice(&format!("rate limit: {} from now on", super::units::limit(*bytes_per_s)));
+                let limit = bytes_per_s.map_or("none".to_owned(), super::units::limit);
+                self.text.notice(&format!("rate limit: {limit} from now on"));
+            }
+            Event::Pause { is_paused: true } => self.text.notice("paused"),
+            Event::Pause { is_paused: false } => self.text.notice("it goes on"),
+            Event::Streams { wanted } => {
+                let wanted = super::units::counted((*wanted).into(), "stream", "streams");
+                self.text.notice(&format!("{wanted} from now on"));
             }
             Event::Again { reason, pause, attempt, attempts, left } => {
                 let pause = super::units::time_ahead(*pause);
@@ -188,7 +197,7 @@ pub mod tests {
             Event::Deployed { host: "db1".into(), path: "/home/me/.cache/haul/0.1.0-ab/haul".into() },
             Event::Connected { way, streams: 8, cipher: Cipher::Aes256Gcm },
             moved(),
-            Event::Progress(progress),
+            Event::Progress(Box::new(progress)),
             Event::FileDone { path: b"run7/a".to_vec(), size: 5, digest: Some([0xab; 32]) },
             Event::FileDone { path: b"run7/\xff".to_vec(), size: 0, digest: None },
             Event::Skipped { path: b"run7/pipe".to_vec(), reason: "is a FIFO".into() },
@@ -197,7 +206,9 @@ pub mod tests {
                 host: "db1".into(),
                 message: "no space left\nfree some".into(),
             },
-            Event::RateLimit { bytes_per_s: 52_428_800 },
+            Event::RateLimit { bytes_per_s: Some(52_428_800) },
+            Event::Pause { is_paused: true },
+            Event::Streams { wanted: 12 },
             Event::Again {
                 reason: "the connection to db1 was lost: nothing was heard from it for 15 s".into(),
                 pause: Duration::from_secs(2),
@@ -225,6 +236,8 @@ pub mod tests {
             haul: db1: run7/b: no space left
                   free some
             haul: rate limit: 52.4 MB/s from now on
+            haul: paused
+            haul: 12 streams from now on
             haul: the connection to db1 was lost: nothing was heard from it for 15 s; trying again in 2 s (2 of 10)
             haul: a word
             12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3), durable

@@ -118,6 +118,8 @@ fn line(event: &Event) -> Line {
             .with("differences", differences::json(differences)),
         Event::Skipped { path, reason } => Line::new("left_out").path(path).with("reason", reason.as_str()),
         Event::RateLimit { bytes_per_s } => Line::new("rate_limit").with("bytes_per_s", *bytes_per_s),
+        Event::Pause { is_paused } => Line::new("pause").with("paused", *is_paused),
+        Event::Streams { wanted } => Line::new("streams").with("wanted", *wanted),
         Event::Again { reason, pause, attempt, attempts, left } => Line::new("again")
             .with("message", reason.as_str())
             .with("pause_s", pause.as_secs_f64())
@@ -150,9 +152,11 @@ fn summary_line(summary: &Summary, status: u8) -> Line {
         .with("directories", summary.directories)
         .with("symlinks", summary.symlinks)
         .with("left_out", summary.left_out)
+        .with("filtered", summary.filtered)
         .with("bytes", summary.bytes)
         .with("bytes_skipped", summary.bytes_skipped)
         .with("seconds", summary.elapsed.as_secs_f64())
+        .with("paused_s", summary.paused.as_secs_f64())
         .with("bytes_per_s", bytes_per_s(summary.bytes, summary.elapsed))
         .with("restarts", summary.restarts)
         .with("way", way_of(&summary.way))
@@ -192,6 +196,7 @@ fn comparison_line(summary: &Summary, comparison: &Comparison, status: u8) -> Li
         .with("directories", summary.directories)
         .with("symlinks", summary.symlinks)
         .with("left_out", summary.left_out)
+        .with("filtered", summary.filtered)
         .with("seconds", summary.elapsed.as_secs_f64())
         .with("bytes_per_s", bytes_per_s(comparison.bytes, summary.elapsed))
         .with("restarts", summary.restarts)
@@ -355,9 +360,11 @@ mod tests {
             {"event":"left_out","path":"run7/pipe","reason":"is a FIFO"}
             {"event":"failed","path":"run7/b","host":"db1","message":"no space left\nfree some"}
             {"event":"rate_limit","bytes_per_s":52428800}
+            {"event":"pause","paused":true}
+            {"event":"streams","wanted":12}
             {"event":"again","message":"the connection to db1 was lost: nothing was heard from it for 15 s","pause_s":2.0,"attempt":2,"attempts":10,"left_s":null}
             {"event":"notice","message":"a word"}
-            {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"left_out":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"bytes_per_s":1173059859.1549296,"restarts":0,"way":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","path":null,"verdict":null,"load":{"source":null,"target":null},"rate_limit_bytes_per_s":null,"frames_resent":0,"bytes_on_wire":333200000000,"compression":null,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_system_s":4.1,"target_system_s":6.2,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"slowest":[{"bytes":4290000000,"path":"run7/big.db","seconds":3.7}],"cloned_bytes":0,"durable":true,"read_back":null,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":0}
+            {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"left_out":0,"filtered":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"paused_s":0.0,"bytes_per_s":1173059859.1549296,"restarts":0,"way":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","path":null,"verdict":null,"load":{"source":null,"target":null},"rate_limit_bytes_per_s":null,"frames_resent":0,"bytes_on_wire":333200000000,"compression":null,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_system_s":4.1,"target_system_s":6.2,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"slowest":[{"bytes":4290000000,"path":"run7/big.db","seconds":3.7}],"cloned_bytes":0,"durable":true,"read_back":null,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":0}
             "#);
     }
 
@@ -380,7 +387,7 @@ mod tests {
         json.finish(&Ok(Summary { comparison, files_copied: 0, bytes: 0, ..example() })).unwrap();
         insta::assert_snapshot!(out.text(), @r#"
         {"event":"differs","path":"run7/a","host":"db1","differences":[{"kind":"directory","what":"missing"},{"kind":"symlink","what":"extra"},{"source":"directory","target":"file","what":"kind"},{"source":5,"target":6,"what":"size"},{"source":"a\n","target":"�","what":"link"},{"source":"0644","target":"4755","what":"mode"},{"source":[1000,100],"target":[0,0],"what":"owner"},{"bytes":2621440,"ranges":[[524288,1048576],[5242880,7340032]],"what":"content"}]}
-        {"event":"summary","files_compared":12408,"bytes_compared":333149000000,"differences":1,"failed":0,"directories":341,"symlinks":1,"left_out":0,"seconds":284.0,"bytes_per_s":1173059859.1549296,"restarts":0,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_system_s":4.1,"target_system_s":6.2,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":1}
+        {"event":"summary","files_compared":12408,"bytes_compared":333149000000,"differences":1,"failed":0,"directories":341,"symlinks":1,"left_out":0,"filtered":0,"seconds":284.0,"bytes_per_s":1173059859.1549296,"restarts":0,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_system_s":4.1,"target_system_s":6.2,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":1}
         "#);
     }
 

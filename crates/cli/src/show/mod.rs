@@ -2,6 +2,8 @@
 
 mod bar;
 mod bbcp;
+#[cfg(feature = "tui")]
+pub mod dashboard;
 mod differences;
 mod human;
 pub mod json;
@@ -24,6 +26,7 @@ use std::path::Path;
 
 use haul_engine::error::Outcome;
 use haul_engine::event::Observer;
+use haul_engine::steering::Steering;
 use haul_proto::path::escape;
 
 use crate::args::Dialect;
@@ -55,8 +58,9 @@ pub trait Show: Observer {
     fn finish(&mut self, outcome: &Outcome) -> io::Result<()>;
 }
 
-/// The form that `display` asks for. `title` names what is copied, and `target` is where it goes, as typed. Fails where there is a log and it cannot be opened.
-pub fn new(display: &Display, title: &str, target: &Path) -> anyhow::Result<Box<dyn Show>> {
+/// The form that `display` asks for, of a job that `steering` steers. `title` names what is copied, and `target` is where it goes, as typed. Fails where there is a log and it cannot be opened.
+#[cfg_attr(not(feature = "tui"), allow(unused_variables, reason = "only a dashboard steers"))]
+pub fn new(display: &Display, title: &str, target: &Path, steering: &Steering) -> anyhow::Result<Box<dyn Show>> {
     let bbcp = display.dialect == Dialect::Bbcp;
     let level = match (display.mode, display.verbosity) {
         (Mode::Quiet | Mode::Json, _) => human::Level::Errors,
@@ -70,6 +74,11 @@ pub fn new(display: &Display, title: &str, target: &Path) -> anyhow::Result<Box<
     Ok(match display.mode {
         Mode::Plain | Mode::Quiet => Box::new(human),
         Mode::Bar => Box::new(bar::Bar::new(human, title)),
+        #[cfg(feature = "tui")]
+        Mode::Tui => Box::new(dashboard::Dashboard::new(human, level, title, steering)?),
+        // It was refused when the options were read.
+        #[cfg(not(feature = "tui"))]
+        Mode::Tui => Box::new(human),
         Mode::BbcpLines => {
             let wordy = display.verbosity > 0;
             let style =
@@ -83,6 +92,8 @@ pub fn new(display: &Display, title: &str, target: &Path) -> anyhow::Result<Box<
 /// Where lines go: to standard error, or behind what a file has already.
 fn lines(display: &Display) -> anyhow::Result<Text> {
     let text = match &display.log {
+        #[cfg(feature = "tui")]
+        None if display.mode == Mode::Tui => Text::new(Box::new(dashboard::Words), terminal::stderr_takes_colour()),
         None => stderr(),
         Some(file) => Text::new(Box::new(open_log(file)?), false),
     };

@@ -35,7 +35,7 @@ fn speed(mbit_per_s: u32) -> String {
 }
 
 /// `[::1]:4711` as `::1`.
-fn without_port(address: &str) -> &str {
+pub fn without_port(address: &str) -> &str {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     host.trim_start_matches('[').trim_end_matches(']')
 }

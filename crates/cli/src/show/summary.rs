@@ -29,8 +29,14 @@ pub fn facts(summary: &Summary, verbose: bool) -> Vec<(&'static str, String)> {
     if summary.left_out > 0 {
         add("left out", format!("{}, on purpose", counted(summary.left_out, "entry", "entries")));
     }
+    if summary.filtered > 0 {
+        add("filtered", format!("{} left out by filters", counted(summary.filtered, "entry", "entries")));
+    }
     if summary.restarts > 0 {
         add("begun again", format!("{} after a lost connection", counted(summary.restarts.into(), "time", "times")));
+    }
+    if !summary.paused.is_zero() {
+        add("paused", format!("for {} of it", duration(summary.paused)));
     }
     if summary.frames_resent > 0 {
         add("sent again", counted(summary.frames_resent, "damaged frame", "damaged frames"));
@@ -226,9 +232,11 @@ pub mod tests {
             directories: 341,
             symlinks: 1,
             left_out: 0,
+            filtered: 0,
             bytes: 333_149_000_000,
             bytes_skipped: 0,
             elapsed: Duration::from_secs(284),
+            paused: Duration::ZERO,
             restarts: 0,
             way: way(),
             streams: 8,

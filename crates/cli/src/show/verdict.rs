@@ -34,7 +34,7 @@ pub fn advice(Advised { text, command }: &Advised) -> String {
 }
 
 /// A limit with its kind.
-fn named(verdict: &Verdict) -> String {
+pub fn named(verdict: &Verdict) -> String {
     let Verdict { limit, detail, is_one_machine, .. } = verdict;
     match (limit, detail) {
         (Limit::SourceCpu | Limit::TargetCpu, Some(Detail::Machine)) if *is_one_machine => {
@@ -81,12 +81,13 @@ fn kind(limit: Limit, detail: Detail) -> &'static str {
     }
 }
 
-fn percent(share: f64) -> String {
+/// A share, as people say it.
+pub fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
 /// A fact in words.
-fn said(fact: &Fact) -> String {
+pub fn said(fact: &Fact) -> String {
     let value = match fact.figure.unit() {
         Unit::Share if fact.value > 0.0 && fact.value < 0.01 => format!("{:.2} %", fact.value * 100.0),
         Unit::Share => percent(fact.value),

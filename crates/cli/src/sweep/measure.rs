@@ -4,9 +4,9 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use haul_engine::cancel::Cancel;
 use haul_engine::event::{Event, Observer, Way};
-use haul_engine::rate::RateHandle;
 use haul_engine::scratch::Scratch;
 use haul_engine::spec::{Job, Location, NULL_TARGET, Program, is_null};
+use haul_engine::steering::Steering;
 use haul_proto::path::escape;
 
 use super::figures::{Figures, Run};
@@ -21,7 +21,7 @@ pub struct Bench<'a> {
     /// Tells of signals.
     pub watch: &'a Watch,
     /// For SIGUSR1 and SIGUSR2.
-    pub rate: &'a RateHandle,
+    pub steering: &'a Steering,
 }
 
 /// What came of a run.
@@ -52,7 +52,7 @@ impl Bench<'_> {
         let mut witness = Witness { begun: Instant::now(), series: Series::default(), failure: None };
         let outcome = self
             .watch
-            .during(|| haul_engine::copy::run(job.clone(), self.program.clone(), cancel, self.rate, &mut witness));
+            .during(|| haul_engine::copy::run(job.clone(), self.program.clone(), cancel, self.steering, &mut witness));
         let leftover = scratch.and_then(|scratch| scratch.remove(&job.access).err());
         witness.series.end();
         let way = outcome.as_ref().ok().map(|summary| summary.way.clone());

@@ -41,13 +41,16 @@ impl Limit {
         self.bytes_per_s.into_iter().chain(self.allowed).min()
     }
 
-    /// Looks whether the caller wants another limit, now that so many bytes have been written: the new one, once.
-    pub fn look(&mut self, bytes_written: u64) -> Option<u64> {
+    /// Looks whether the caller wants another limit, now that so many bytes have been written: the new one, once;
+    /// `Some(None)` where there is none any more.
+    pub fn look(&mut self, bytes_written: u64) -> Option<Option<u64>> {
         self.note(Instant::now(), bytes_written);
         let present = present(&self.figures);
         let before = self.bytes_per_s();
-        self.bytes_per_s = self.handle.changed(before, || present).or(self.bytes_per_s);
-        self.bytes_per_s().filter(|now| before != Some(*now))
+        if let Some(wanted) = self.handle.changed(before, || present) {
+            self.bytes_per_s = wanted;
+        }
+        Some(self.bytes_per_s()).filter(|now| before != *now)
     }
 
     fn note(&mut self, now: Instant, bytes_written: u64) {
@@ -99,11 +102,24 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_can_be_lifted_but_not_that_of_the_ends() {
+        let handle = RateHandle::new();
+        let mut limit = Limit::new(Some(1 << 20), &handle);
+        handle.set(None);
+        assert_eq!((limit.look(0), limit.bytes_per_s()), (Some(None), None));
+        limit.allow([3 << 20]);
+        handle.set(Some(2 << 20));
+        assert_eq!(limit.look(0), Some(Some(2 << 20)));
+        handle.set(None);
+        assert_eq!((limit.look(0), limit.bytes_per_s()), (Some(Some(3 << 20)), Some(3 << 20)));
+    }
+
+    #[test]
     fn a_change_is_told_once_and_kept() {
         let handle = RateHandle::new();
         let mut limit = Limit::new(Some(1 << 20), &handle);
         assert_eq!(limit.look(0), None);
         handle.double();
-        assert_eq!((limit.look(5), limit.look(6), limit.bytes_per_s()), (Some(2 << 20), None, Some(2 << 20)));
+        assert_eq!((limit.look(5), limit.look(6), limit.bytes_per_s()), (Some(Some(2 << 20)), None, Some(2 << 20)));
     }
 }

@@ -16,8 +16,10 @@ mod told;
 mod totals;
 mod twins;
 mod way;
+mod wishes;
 mod workers;
 
+use haul_proto::diagnose::pauses::Pauses;
 use haul_proto::diagnose::watch::Watch;
 use haul_proto::diagnose::{Case, Verdict, diagnose};
 use haul_proto::need::InTheWay;
@@ -32,16 +34,17 @@ use haul_proto::wire::rules::Rules;
 use haul_proto::wire::sandbox::Sandbox;
 use haul_proto::wire::slow::SlowFile;
 use haul_proto::wire::storage::StorageRequest;
+use haul_proto::wire::work::Work;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
 use self::base::{refuse_twins, ways_below, whole_path};
 use self::feeding::Feeding;
-use self::limit::Limit;
 use self::routes::{Direction, directions, shown};
 use self::settings::{links, session_settings, suite_name};
 use self::way::Listening;
+use self::wishes::{Wish, Wishes};
 use self::workers::{Role, Workers};
 use crate::bootstrap::End;
 use crate::cancel::Cancel;
@@ -82,7 +85,7 @@ fn attempt(
     job: &Job,
     program: &Program,
     cancel: &Cancel,
-    limit: &mut Limit,
+    wishes: &mut Wishes,
     observer: &mut dyn Observer,
     earlier: Earlier,
 ) -> Attempt {
@@ -101,7 +104,10 @@ fn attempt(
         ends: [Counters::default(); 2],
         loads: Loads::default(),
         slowest: Vec::new(),
+        work: Work::default(),
         watch: Watch::default(),
+        pauses: Pauses::default(),
+        streams_max: 0,
         finals: HashMap::new(),
         sandboxes: [None, None],
         listening: Listening::default(),
@@ -110,7 +116,7 @@ fn attempt(
         way: Way::None,
         held: Some(Vec::new()),
         streams: 0,
-        limit,
+        wishes,
         earlier,
         new_tree: false,
         feeding: None,
@@ -170,7 +176,10 @@ struct Copy<'a> {
     loads: Loads,
     /// The files that took longest, as the target says.
     slowest: Vec<SlowFile>,
+    /// What the source is at, as it says.
+    work: Work,
     watch: Watch,
+    pauses: Pauses,
     /// The last words of those that have finished.
     finals: HashMap<Role, Final>,
     /// How far source and target have confined themselves, once they have said so.
@@ -186,7 +195,9 @@ struct Copy<'a> {
     held: Option<Vec<Event>>,
     /// How many streams there are at first.
     streams: u16,
-    limit: &'a mut Limit,
+    /// How many there may be.
+    streams_max: u16,
+    wishes: &'a mut Wishes,
     earlier: Earlier,
     /// It is begun by this one.
     new_tree: bool,
@@ -200,8 +211,8 @@ const HELD_MAX: usize = 4096;
 impl Copy<'_> {
     fn carry_out(&mut self, begun: Instant) -> Outcome {
         let settings = session_settings(self.job, &self.workers)?;
-        self.limit.allow([Role::Source, Role::Target].map(|role| self.workers.hello(role).rate_bytes_per_s));
-        self.streams = settings.streams;
+        self.wishes.limit.allow([Role::Source, Role::Target].map(|role| self.workers.hello(role).rate_bytes_per_s));
+        (self.streams, self.streams_max) = (settings.streams, settings.streams_max);
         if !self.workers.is_one() {
             self.directions = directions(self.job, &self.workers)?;
         }
@@ -218,12 +229,14 @@ impl Copy<'_> {
             links: links(self.job.options.symlinks),
             leave_out: self.job.options.leave_out,
             kept: self.job.options.kept,
+            filters: self.job.options.filters.clone(),
+            tell_left_out: self.job.options.compare,
             storage: StorageRequest {
                 direct: self.job.options.direct_source,
                 cache: self.job.options.cache,
                 under_way: self.job.options.source_under_way,
             },
-            rate_bytes_per_s: self.limit.bytes_per_s().unwrap_or(0),
+            rate_bytes_per_s: self.wishes.limit.bytes_per_s().unwrap_or(0),
             compression: self.job.options.compression,
             pipe: pipe(self.job.options.source_pipe.as_ref()),
             compare: self.job.options.compare,
@@ -260,6 +273,7 @@ impl Copy<'_> {
             kept: options.kept,
             verify: options.verify,
             digest_existing: options.digest_existing,
+            filters: options.filters.clone(),
             rules: Rules {
                 in_the_way: self.rule_for_what_exists(),
                 modes: options.modes,
@@ -300,6 +314,7 @@ impl Copy<'_> {
         let skip = (boot == self.workers.hello(Role::Source).boot).then_some(landing);
         // Offers and answers go through the links, while connections are being made.
         self.workers.send(Role::Source, &ControllerMessage::Begin { skip })?;
+        self.steer();
         self.feeding = self.job.list.as_ref().map(|list| Feeding::start(list, base, &self.workers)).transpose()?;
         let (way, streams) = way::find(self)?;
         self.way = way.clone();
@@ -369,7 +384,7 @@ impl Copy<'_> {
         while !self.is_over() {
             let (role, message) = self.receive(true)?;
             self.observe(role, message, true)?;
-            self.adjust_rate();
+            self.steer();
             // Before the source has said what it found, a figure of what is done would be out of nothing.
             let known = self.ends[0].files_found > 0 || self.ends[0].walk_complete;
             if known && last_shown.elapsed() >= every {
@@ -410,12 +425,23 @@ impl Copy<'_> {
         held.iter().flatten().for_each(|event| self.observer.event(event));
     }
 
-    /// Passes on to the source what the caller wants of its rate.
-    fn adjust_rate(&mut self) {
-        if let Some(bytes_per_s) = self.limit.look(self.ends[1].bytes_written) {
-            // A source that is gone is noticed where it is listened to.
-            let _ = self.workers.send(Role::Source, &ControllerMessage::Rate(bytes_per_s));
+    /// Passes on to the source what the caller wants.
+    fn steer(&mut self) {
+        // A source that is gone is noticed where it is listened to.
+        if let Some(bytes_per_s) = self.wishes.limit.look(self.ends[1].bytes_written) {
+            let _ = self.workers.send(Role::Source, &ControllerMessage::Rate(bytes_per_s.unwrap_or(0)));
             self.tell(Event::RateLimit { bytes_per_s });
+        }
+        for wish in self.wishes.look() {
+            let _ = self.workers.send(Role::Source, &wish.message());
+            match wish {
+                Wish::Pause(is_paused) => {
+                    let case = self.whole_case();
+                    self.pauses.set(is_paused, &case);
+                    self.tell(Event::Pause { is_paused });
+                }
+                Wish::Streams(wanted) => self.tell(Event::Streams { wanted: wanted.min(self.streams_max.max(1)) }),
+            }
         }
     }
 
@@ -442,9 +468,16 @@ impl Copy<'_> {
                 if (role == Role::Target || self.workers.is_one())
                     && self.feeding.as_ref().is_some_and(Feeding::passed) => {}
             WorkerMessage::Load(load) => {
-                self.loads.tell(role, *load, self.workers.is_one());
-                self.watch.tell(&self.case());
+                let is_one = self.workers.is_one();
+                self.loads.tell(role, *load, is_one);
+                let ends = if is_one { vec![0, 1] } else { vec![role.index()] };
+                let case = self.whole_case();
+                self.pauses.told(ends, &case);
+                if !self.pauses.is_open() {
+                    self.watch.tell(&self.case());
+                }
             }
+            WorkerMessage::Work(work) if role == Role::Source => self.work = *work,
             WorkerMessage::Streams(streams) => self.loads.streams[role.index()] = streams,
             WorkerMessage::Slowest(files) => self.slowest = files,
             WorkerMessage::Finished(last) => self.finished(role, *last)?,
@@ -498,7 +531,7 @@ impl Copy<'_> {
 
     fn show_progress(&mut self) {
         let [source, target] = &self.ends;
-        let event = Event::Progress(Progress {
+        let progress = Progress {
             files_found: source.files_found,
             bytes_found: source.bytes_found,
             walk_complete: source.walk_complete,
@@ -515,11 +548,17 @@ impl Copy<'_> {
             bytes_skipped: target.bytes_skipped,
             bytes_compared: source.bytes_compared,
             streams: streams(source),
-            limited_by: self.watch.now(),
+            streams_max: self.streams_max,
+            limited_by: self.watch.now().filter(|_| !self.wishes.is_paused()),
+            verdict: self.watch.verdict().cloned(),
+            is_paused: self.wishes.is_paused(),
+            rate_limit_bytes_per_s: self.wishes.limit.bytes_per_s(),
+            work: self.work.clone(),
+            slowest: self.slowest.clone(),
             sockets: self.loads.latest[Role::Source.index()].sockets,
             per_stream: self.loads.streams[Role::Source.index()].clone(),
-        });
-        self.observer.event(&event);
+        };
+        self.observer.event(&Event::Progress(Box::new(progress)));
     }
 
     fn summary(
@@ -543,9 +582,11 @@ impl Copy<'_> {
             directories: all.directories,
             symlinks: all.symlinks,
             left_out: self.left_out,
+            filtered: all.filtered,
             bytes: all.bytes_written,
             bytes_skipped: all.bytes_skipped,
             elapsed: begun.elapsed(),
+            paused: self.wishes.paused_for(),
             restarts: 0,
             way,
             streams: streams(&source.counters),
@@ -557,7 +598,7 @@ impl Copy<'_> {
             streams_at: self.loads.streams.clone(),
             slowest: self.slowest.clone(),
             path: source.path,
-            rate_limit_bytes_per_s: self.limit.bytes_per_s(),
+            rate_limit_bytes_per_s: self.wishes.limit.bytes_per_s(),
             frames_resent: all.frames_resent,
             bytes_on_wire: all.bytes_on_wire,
             compression: source.compression.map(|method| Compression::new(method, &source.counters)),
@@ -582,8 +623,13 @@ impl Copy<'_> {
         }
     }
 
-    /// What happened so far.
+    /// What happened so far, without pauses.
     fn case(&self) -> Case {
+        self.pauses.without(&self.whole_case())
+    }
+
+    /// What happened so far.
+    fn whole_case(&self) -> Case {
         let [_, target] = &self.ends;
         Case {
             source: self.loads.latest[0],
@@ -593,7 +639,7 @@ impl Copy<'_> {
             is_within_host: matches!(&self.way, Way::Tcp { path, .. } if path.is_within_host()),
             bytes: target.bytes_written,
             files: target.files_copied,
-            rate_limit_bytes_per_s: self.limit.bytes_per_s(),
+            rate_limit_bytes_per_s: self.wishes.limit.bytes_per_s(),
         }
     }
 

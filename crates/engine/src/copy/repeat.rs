@@ -4,35 +4,41 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::limit::Limit;
 use super::retry::{Next, Retry};
 use super::told::Told;
 use super::totals::Totals;
+use super::wishes::Wishes;
 use super::{Attempt, Earlier, attempt, check};
 use crate::cancel::Cancel;
 use crate::error::{Error, GO_ON, Outcome};
 use crate::event::{Event, Observer};
-use crate::rate::RateHandle;
 use crate::spec::{Host, Job, Piped, Program};
+use crate::steering::Steering;
 
 /// How often the caller's wish to stop is looked at during a pause.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
 
-/// Runs a job to its end, in as many attempts as that takes. Blocks; `cancel` ends it within a second, `rate` makes it
-/// faster or slower.
+/// Runs a job to its end, in as many attempts as that takes. Blocks; `cancel` ends it within a second, `steering` changes
+/// its rate and the number of its streams, and pauses it.
 ///
 /// # Errors
 /// See [`Error`]. Single files that fail are events, counted in the summary.
-pub fn run(mut job: Job, program: Program, cancel: &Cancel, rate: &RateHandle, observer: &mut dyn Observer) -> Outcome {
+pub fn run(
+    mut job: Job,
+    program: Program,
+    cancel: &Cancel,
+    steering: &Steering,
+    observer: &mut dyn Observer,
+) -> Outcome {
     let begun = Instant::now();
     check(&job)?;
     let mut retry = Retry::new(job.access.retries);
-    let mut limit = Limit::new(job.options.rate_bytes_per_s, rate);
+    let mut wishes = Wishes::new(job.options.rate_bytes_per_s, steering);
     let mut totals = Totals::default();
     let mut told = Told::new(observer);
     let mut earlier = Earlier::default();
     loop {
-        let Attempt { outcome, ends, new_tree } = attempt(&job, &program, cancel, &mut limit, &mut told, earlier);
+        let Attempt { outcome, ends, new_tree } = attempt(&job, &program, cancel, &mut wishes, &mut told, earlier);
         let error = match outcome {
             Ok(last) => return Ok(totals.complete(last, begun.elapsed(), retry.begun())),
             Err(error) => error,
@@ -55,7 +61,7 @@ pub fn run(mut job: Job, program: Program, cancel: &Cancel, rate: &RateHandle, o
         told.event(&again(&error, &next, &job));
         pause(next.pause, cancel)?;
         job.access.connect_timeout = Some(next.connect_timeout);
-        limit.begin_again();
+        wishes.begin_again();
         told.begin_again();
     }
 }
@@ -149,7 +155,7 @@ mod tests {
         let script = format!("printf '{}'; cat", crate::bootstrap::greeting_line().replace('\n', "\\n"));
         let program = Program { executable: "/bin/sh".into(), worker_arguments: vec!["-c".into(), script.into()] };
         let mut listener = Listener(Vec::new());
-        (run(job, program, cancel, &RateHandle::new(), &mut listener).unwrap_err(), listener.0)
+        (run(job, program, cancel, &Steering::new(), &mut listener).unwrap_err(), listener.0)
     }
 
     #[test]

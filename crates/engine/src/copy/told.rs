@@ -56,7 +56,9 @@ impl<'a> Told<'a> {
             | Event::Resumed { .. }
             | Event::Progress(_)
             | Event::Stopped(_)
-            | Event::RateLimit { .. } => true,
+            | Event::RateLimit { .. }
+            | Event::Pause { .. }
+            | Event::Streams { .. } => true,
         }
     }
 }

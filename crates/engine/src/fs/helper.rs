@@ -131,7 +131,8 @@ impl Helper<'_> {
 
     /// Asks for something one level deeper.
     pub fn ask_deeper<E: Errand>(&self, errand: E) -> Option<Ticket<E>> {
-        if self.depth < DEPTH_MAX { self.ask_at(self.depth + 1, errand) } else { None }
+        // What is below may be left out, and only the walk knows the rules.
+        if self.depth < DEPTH_MAX && !self.options().is_filtered { self.ask_at(self.depth + 1, errand) } else { None }
     }
 
     fn ask_at<E: Errand>(&self, depth: u8, errand: E) -> Option<Ticket<E>> {

@@ -151,6 +151,14 @@ impl Piece {
         self.entries.as_mut_slice().iter_mut().map(|entry| (&names[entry.start..entry.end], entry))
     }
 
+    /// Keeps those of which `keep` says so, by name and kind.
+    pub fn retain(&mut self, mut keep: impl FnMut(&[u8], FileType) -> bool) {
+        let entries = std::mem::take(&mut self.entries);
+        let names = &self.names;
+        let kept = entries.filter(|entry| keep(&names[entry.start..entry.end], entry.kind));
+        self.entries = kept.collect::<Vec<_>>().into_iter();
+    }
+
     /// Roughly the memory that it takes.
     pub fn bytes(&self) -> usize {
         let points_to = |entry: &Listed| match &entry.known {

@@ -11,6 +11,7 @@ mod describe;
 mod dir;
 mod errand;
 mod fd_cache;
+mod filter;
 mod help;
 mod helper;
 mod listing;
@@ -23,6 +24,8 @@ mod walk;
 #[cfg(test)]
 mod extreme_tests;
 #[cfg(test)]
+mod filter_tests;
+#[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod walk_tests;
@@ -31,6 +34,7 @@ pub use ahead::Ahead;
 pub use describe::describe;
 pub use dir::{Access, Dir};
 pub use fd_cache::{FdCache, MAX_OPEN_DIRECTORIES};
+pub use filter::{Filter, Patterns, rules_of};
 pub use meta::{Applied, Identity, Keep, Links, Look, mode_without_preserve};
 pub use names::each_name;
 pub use walk::{Found, Nodes, WalkOptions, Walker};

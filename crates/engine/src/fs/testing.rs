@@ -17,6 +17,7 @@ pub const KEEP: WalkOptions = WalkOptions {
     recursive: true,
     symlinks: Symlinks::Keep,
     skip: None,
+    is_filtered: false,
     nodes: Nodes { devices: false, specials: false },
 };
 

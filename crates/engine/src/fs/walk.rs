@@ -9,7 +9,9 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::sync::Arc;
 
+use haul_proto::filter::Scope;
 use haul_proto::manifest::{Meta, Node};
 use haul_proto::path::Name;
 use rustix::fs::FileType;
@@ -18,6 +20,7 @@ use rustix::io::Errno;
 use super::ahead::Ahead;
 use super::dir::Dir;
 use super::errand::{Enter, Opened, ReadOn, Ticket};
+use super::filter::{Filter, Patterns};
 use super::help::Help;
 use super::listing::{Known, Listed, ListingBuffer, Piece, Rest};
 use super::meta::{Identity, Links, Look};
@@ -33,6 +36,8 @@ pub struct WalkOptions {
     pub symlinks: Symlinks,
     /// A directory that is left out wherever it is found: the target, when it lies inside the source.
     pub skip: Option<Identity>,
+    /// Whether filters leave something out: see [`Walker::filtered`].
+    pub is_filtered: bool,
     /// Which devices, FIFOs and sockets are found; the others are left out.
     pub nodes: Nodes,
 }
@@ -66,6 +71,8 @@ pub enum Found {
         dir: Dir,
         /// Its metadata.
         meta: Meta,
+        /// The files with patterns that lie in it.
+        patterns: Vec<Patterns>,
     },
     /// A regular file.
     File {
@@ -117,6 +124,11 @@ pub enum Found {
         /// Why, to follow the name: `is a FIFO`.
         reason: &'static str,
     },
+    /// Something that filters leave out, in the directory that was entered last and not left.
+    Filtered {
+        /// Its name there.
+        name: Name,
+    },
     /// Something that could not be looked at. The walk goes on.
     Failed {
         /// From the root down. Bytes, not text.
@@ -138,6 +150,11 @@ pub struct Walker<'a> {
     /// Directories that were entered and not left: kept only where links can lead back to one.
     entered: HashSet<Identity>,
     help: Option<Help<'a>>,
+    filter: Option<&'a Filter>,
+    /// Names of the innermost level that filters leave out, and that were not told yet: at most one piece's.
+    filtered: Vec<Name>,
+    /// Rules of the directories that are open.
+    open_rules: usize,
 }
 
 /// A directory that was entered and not left.
@@ -149,6 +166,8 @@ pub(super) struct Level {
     pub rest: Option<Rest>,
     /// The same, asked for.
     pub rest_ahead: Option<Ticket<ReadOn>>,
+    /// The same as filters see it.
+    scope: Option<Arc<Scope>>,
     complete: bool,
 }
 
@@ -198,27 +217,48 @@ impl<'a> Walker<'a> {
             buffer: ListingBuffer::new(),
             entered: HashSet::new(),
             help,
+            filter: None,
+            filtered: Vec::new(),
+            open_rules: 0,
         }
+    }
+
+    /// The same walk, of which `filter` leaves something out. Helpers have to know that ([`WalkOptions::is_filtered`]).
+    pub fn filtered(self, filter: Option<&'a Filter>) -> Self {
+        Self { filter, ..self }
     }
 
     fn enter_root(&mut self, root: Dir) -> Found {
         match root.fd().and_then(|fd| Look::at_fd(&*fd)) {
-            Ok(look) => self.enter(Opened { dir: root, look, rest: Rest::beginning(), rest_ahead: None }),
+            Ok(look) => {
+                let path = root.path_bytes();
+                let opened = Opened { dir: root, look, rest: Rest::beginning(), rest_ahead: None };
+                self.enter(opened).unwrap_or_else(|error| Found::Failed { path, error })
+            }
             Err(error) => Found::Failed { path: root.path_bytes(), error },
         }
     }
 
-    fn enter(&mut self, Opened { dir, look, rest, rest_ahead }: Opened) -> Found {
+    fn enter(&mut self, Opened { dir, look, rest, rest_ahead }: Opened) -> io::Result<Found> {
+        let (mut scope, mut patterns) = (None, Vec::new());
+        if let Some(filter) = self.filter {
+            let above = self.levels.last().and_then(|level| level.scope.as_ref());
+            patterns = timed(&mut self.help, || filter.patterns_in(&dir))?;
+            let entered = filter.scope(&dir, above, &patterns, self.open_rules)?;
+            self.open_rules += entered.own_rules();
+            scope = Some(entered);
+        }
         if self.options.symlinks == Symlinks::Follow {
             self.entered.insert(look.identity);
         }
         let (waiting, rest) = (Vec::new(), Some(rest));
-        self.levels.push(Level { dir: dir.clone(), waiting, rest, rest_ahead, complete: true });
-        Found::EnterDir { dir, meta: look.meta }
+        self.levels.push(Level { dir: dir.clone(), waiting, rest, rest_ahead, scope, complete: true });
+        Ok(Found::EnterDir { dir, meta: look.meta, patterns })
     }
 
     fn leave(&mut self) -> Option<Found> {
-        let Level { dir, complete, .. } = self.levels.pop()?;
+        let Level { dir, complete, scope, .. } = self.levels.pop()?;
+        self.open_rules -= scope.map_or(0, |scope| scope.own_rules());
         self.entered.remove(&dir.identity());
         dir.keep_parent_open();
         if let Some(help) = &mut self.help {
@@ -240,6 +280,9 @@ impl<'a> Walker<'a> {
             }
         }
         (level.rest, level.rest_ahead) = (self.piece.rest.take(), self.piece.rest_ahead.take());
+        if let (Some(filter), Some(scope)) = (self.filter, &level.scope) {
+            self.filtered = filter.leave_out(scope, &mut self.piece, self.options.symlinks);
+        }
         if let Some(help) = &mut self.help {
             help.look_ahead(&mut self.levels, &mut self.piece);
         }
@@ -289,6 +332,11 @@ impl<'a> Walker<'a> {
             Err(error) if is(&error, Errno::NOENT) => return dangling(level, &name, self.options.symlinks),
             Err(error) => return Some(level.failed(name.as_bytes(), error)),
         };
+        if let (Some(filter), Some(scope)) = (self.filter, &level.scope)
+            && filter.leaves_out(scope, &name, &seen.look)
+        {
+            return Some(Found::Filtered { name });
+        }
         match (seen.look.kind, seen.points_to.take()) {
             (FileType::RegularFile, _) => Some(level.found_file(name, &seen)),
             (FileType::Directory, _) => self.wait_for(name, seen.links, None),
@@ -323,7 +371,10 @@ impl<'a> Walker<'a> {
             let error = io::Error::other("symbolic link loop: this directory contains itself");
             return Some(level.failed(name.as_bytes(), error));
         }
-        Some(self.enter(opened))
+        match self.enter(opened) {
+            Ok(found) => Some(found),
+            Err(error) => self.levels.last_mut().map(|level| level.failed(name.as_bytes(), error)),
+        }
     }
 
     fn is_stopped(&self) -> bool {
@@ -333,7 +384,9 @@ impl<'a> Walker<'a> {
     /// Names that are held: what bounds a walk's memory.
     #[cfg(test)]
     pub(super) fn names_held(&self) -> usize {
-        self.piece.names_held() + self.levels.iter().map(|level| level.waiting.len()).sum::<usize>()
+        self.filtered.len()
+            + self.piece.names_held()
+            + self.levels.iter().map(|level| level.waiting.len()).sum::<usize>()
     }
 }
 
@@ -351,7 +404,9 @@ impl Iterator for Walker<'_> {
             if let Some(help) = &mut self.help {
                 help.judge(&mut self.levels, &mut self.piece);
             }
-            let found = if let Some(entry) = self.piece.take() {
+            let found = if let Some(name) = self.filtered.pop() {
+                Some(Found::Filtered { name })
+            } else if let Some(entry) = self.piece.take() {
                 self.examine(entry)
             } else {
                 let level = self.levels.last_mut()?;

@@ -19,6 +19,7 @@ const FOLLOW: WalkOptions = WalkOptions {
     recursive: true,
     symlinks: Symlinks::Follow,
     skip: None,
+    is_filtered: false,
     nodes: Nodes { devices: false, specials: false },
 };
 
@@ -48,6 +49,7 @@ fn tell(item: Found) -> (Vec<u8>, String) {
             (parent.path_of(name.as_bytes()), format!("-> {}", haul_proto::path::escape(&points_to)))
         }
         Found::Node { parent, name, node, .. } => (parent.path_of(name.as_bytes()), format!("{node:?}")),
+        Found::Filtered { name } => (name.as_bytes().to_vec(), "filtered".into()),
         Found::LeftOut { parent, name, reason } => (parent.path_of(name.as_bytes()), reason.into()),
         Found::Failed { path, error } => (path, format!("failed: {error}")),
     }
@@ -151,8 +153,13 @@ fn leaves_out_what_it_was_told_to() {
     write_file(&make_dir(&root, "target"), "file", b"");
     symlink("target", temp.path().join("link")).unwrap();
     let target = root.child(&name("target")).unwrap().identity();
-    let options =
-        WalkOptions { recursive: true, symlinks: Symlinks::Ignore, skip: Some(target), nodes: Nodes::default() };
+    let options = WalkOptions {
+        recursive: true,
+        symlinks: Symlinks::Ignore,
+        skip: Some(target),
+        is_filtered: false,
+        nodes: Nodes { devices: false, specials: false },
+    };
     expect(
         &walk(&root, options),
         &[("", "enter"), (".", "complete"), ("link", "is a symbolic link"), ("target", "is the target of this copy")],

@@ -30,6 +30,8 @@ impl Terms {
                 *bytes_per_s = self.slower(*bytes_per_s);
                 Ok(())
             }
+            // A source holds itself to what its settings allow.
+            ControllerMessage::Pause(_) | ControllerMessage::Streams(_) => Ok(()),
             ControllerMessage::Listen { address } => {
                 *address = self.address.or(*address);
                 Ok(())
@@ -57,6 +59,9 @@ impl Terms {
             leave_out: _,
             // What it has is what may be read; what is made of it is for its target to decide.
             kept: _,
+            // Names and patterns: files with them are read below an operand, as the others are.
+            filters: _,
+            tell_left_out: _,
             rate_bytes_per_s,
             storage: _,
             compression: _,
@@ -91,6 +96,7 @@ impl Terms {
             again: _,
             own_tree: _,
             make_directory: _,
+            filters: _,
             rules: Rules { in_the_way: _, modes, check_space: _, below: _ },
             preserve,
             kept,

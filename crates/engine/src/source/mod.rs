@@ -7,6 +7,7 @@ mod attributes;
 mod feed;
 mod flow;
 mod item;
+mod left_out;
 mod linked;
 mod listed;
 mod offer;
@@ -45,7 +46,7 @@ use self::item::{Item, Trouble};
 use self::listed::Listed;
 use self::operand::Root;
 use crate::cancel::Cancel;
-use crate::fs::{Identity, Look};
+use crate::fs::{Filter, Identity, Look};
 use crate::os::confine::Bounds;
 use crate::pace::Pace;
 use crate::report::Reporter;
@@ -70,6 +71,8 @@ pub struct Source {
     /// Where the data lands, if that is on this host: never walked into.
     landing: OnceLock<Identity>,
     state: Mutex<State>,
+    /// What the walk leaves out.
+    filter: Option<Filter>,
     /// Ends the walk.
     walking: Cancel,
     /// How files are read.
@@ -138,8 +141,25 @@ impl Source {
         let walking = Cancel::new();
         let listed = (request.listed != list::Listed::No).then(Listed::new);
         let landing = OnceLock::new();
+        // The request was decoded, and so its patterns have no line that is too long.
+        let filter = Filter::new(&request.filters).unwrap_or_else(|error| panic!("{error}"));
         let flagged = Flagged::default();
-        Self { request, roots, listed, landing, state, walking, policy, work, window, outbox, pace, flagged, reporter }
+        Self {
+            request,
+            filter,
+            roots,
+            listed,
+            landing,
+            state,
+            walking,
+            policy,
+            work,
+            window,
+            outbox,
+            pace,
+            flagged,
+            reporter,
+        }
     }
 
     /// The operands as the target needs to know them.
@@ -224,8 +244,9 @@ impl Source {
             let messages: Vec<_> = std::iter::from_fn(|| state.machine.poll_message()).collect();
             if !messages.is_empty() {
                 drop(state);
-                // The last message may have been what finishing waited for.
+                // The last message may have been what finishing waited for, and there is room for others.
                 self.work.notify_all();
+                self.window.notify_all();
                 return Some(messages.iter().map(|message| message.encode(self.request.settings.number)).collect());
             }
             if state.is_over() {
@@ -317,6 +338,22 @@ impl Source {
         self.pace.set(rate_bytes_per_s);
     }
 
+    /// Has streams send nothing more, and gives them no work, until they are told to go on.
+    pub fn pause(&self, is_paused: bool) {
+        self.pace.pause(is_paused);
+        self.work.notify_all();
+    }
+
+    /// Another number after each pause, and in each; odd ones are of pauses.
+    pub fn pauses(&self) -> u64 {
+        self.pace.pauses()
+    }
+
+    /// Files of which something was given to a stream, and that are not settled.
+    pub fn files_under_way(&self) -> u64 {
+        self.lock().machine.under_way() as u64
+    }
+
     /// Stops all threads at their next step.
     pub fn stop(&self) {
         self.lock().stopped = true;
@@ -324,6 +361,7 @@ impl Source {
         self.listed.iter().for_each(Listed::stop);
         // What is half sent is not waited for.
         self.pace.set(0);
+        self.pace.pause(false);
         self.notify();
     }
 
@@ -373,7 +411,8 @@ impl Source {
 
     fn take_work(&self, state: &mut State, id: StreamId, frames_max: u64) -> Option<Work<Item>> {
         let was_closed = state.machine.window() == 0;
-        let work = if state.is_in_use(id) { state.machine.next_work(frames_max) } else { None };
+        let gets_work = state.is_in_use(id) && !self.pace.is_paused();
+        let work = if gets_work { state.machine.next_work(frames_max) } else { None };
         // Work that nobody wants any more is forgotten on the way, and does not fill the window then.
         if was_closed && state.machine.window() > 0 {
             self.window.notify_all();

@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 
 use super::feed::Spring;
 use super::item::{Item, Place};
+use super::left_out::{self, Untold};
 use super::linked::Linked;
 use super::listed::Listed;
 use super::operand::{Looker, OPERAND_LINKS, Root, RootKind};
 use super::{Source, State};
-use crate::fs::{Ahead, Dir, Found, Links, Look, Nodes, WalkOptions, Walker, describe};
+use crate::fs::{Ahead, Dir, Found, Links, Look, Nodes, Patterns, WalkOptions, Walker, describe};
 use crate::shown::below;
 use crate::spec::Symlinks;
 use crate::stages::during;
@@ -46,7 +47,8 @@ pub(super) fn walk(source: &Source) {
         true => Nodes::default(),
         false => Nodes { devices: kept.devices, specials: kept.specials },
     };
-    let options = WalkOptions { recursive: true, symlinks, skip: source.landing.get().copied(), nodes };
+    let is_filtered = source.filter.is_some();
+    let options = WalkOptions { recursive: true, symlinks, skip: source.landing.get().copied(), is_filtered, nodes };
     let ahead = Ahead::new(options, source.walking.clone());
     let mut offers = Offers {
         source,
@@ -57,6 +59,7 @@ pub(super) fn walk(source: &Source) {
         empty: Vec::new(),
         skipping: 0,
         linked: Linked::default(),
+        untold: Untold::default(),
     };
     if offers.all(&ahead).is_none() {
         return;
@@ -74,12 +77,31 @@ struct Offers<'s> {
     batch_target: usize,
     since: Instant,
     /// Directories that were entered and not left.
-    open: Vec<EntryId>,
+    open: Vec<Open>,
     /// Those below them that were entered and are offered once something is found in them.
-    empty: Vec<(Name, Meta, Option<Box<More>>)>,
+    empty: Vec<Entered>,
     /// How many directories deep the walk is in something that is not offered.
     skipping: usize,
+    /// Names of the innermost one of `open` that are left out.
+    untold: Untold,
     linked: Linked,
+}
+
+/// A directory that was entered.
+struct Entered {
+    name: Option<Name>,
+    meta: Meta,
+    more: Option<Box<More>>,
+    patterns: Vec<Patterns>,
+    /// Something in it is left out, and the target was not told what.
+    hides: bool,
+}
+
+/// A directory that is offered.
+struct Open {
+    id: EntryId,
+    /// As [`Entered::hides`].
+    hides: bool,
 }
 
 /// An operand that is offered.
@@ -143,13 +165,20 @@ impl Offers<'_> {
             }
             RootKind::Null(size) => self.null(operand, *size),
             RootKind::Pipe(pipe) => self.pipe(operand, Arc::clone(pipe)),
-            RootKind::Directory(dir) => self.tree(operand, Walker::helped(dir.clone(), ahead)),
+            RootKind::Directory(dir) => {
+                self.tree(operand, Walker::helped(dir.clone(), ahead).filtered(self.source.filter.as_ref()))
+            }
         }
     }
 
     fn tree(&mut self, operand: &Operand, walker: Walker<'_>) -> Option<()> {
+        let mut is_all_filtered = None;
         for found in walker {
+            left_out::judge(&mut is_all_filtered, &found);
             self.found(operand, found)?;
+        }
+        if is_all_filtered == Some(true) {
+            left_out::say_that_nothing_is_left(&self.source.reporter, &operand.path);
         }
         // The walk ends early when the job is stopped.
         (!self.source.lock().stopped).then_some(())
@@ -167,31 +196,39 @@ impl Offers<'_> {
                     .failed(below(typed(), &dir.path_bytes()), "it lies deeper than haul can go\ncopy it by itself");
                 self.skipping = 1;
             }
-            Found::EnterDir { dir, meta } => {
+            Found::EnterDir { dir, meta, patterns } => {
                 let more = self.source.more_of_directory(&dir);
+                let entered = Entered { name: dir.name().cloned(), meta, more, patterns, hides: false };
                 match dir.name() {
-                    Some(name) if self.source.request.leave_out.empty_directories => {
-                        self.empty.push((name.clone(), meta, more));
-                    }
-                    name => self.directory(operand, name, meta, more)?,
+                    Some(_) if self.source.request.leave_out.empty_directories => self.empty.push(entered),
+                    _ => self.directory(operand, entered)?,
                 }
             }
-            Found::LeaveDir { complete, .. } => {
-                let was_empty = self.empty.pop().is_some();
-                if !was_empty && let Some(directory) = self.open.pop() {
-                    self.source.lock().machine.end_directory(directory, complete);
-                    self.source.outbox.notify_all();
-                    self.batch = 0;
+            Found::LeaveDir { complete, .. } => match self.empty.pop() {
+                Some(Entered { name, .. }) => name.map_or(Some(()), |name| self.leave_out(name))?,
+                None => {
+                    self.tell_left_out()?;
+                    if let Some(Open { id, hides }) = self.open.pop() {
+                        self.source.lock().machine.end_directory(id, complete && !hides);
+                        self.source.outbox.notify_all();
+                        self.batch = 0;
+                    }
                 }
+            },
+            Found::Filtered { name } => {
+                reporter.filtered();
+                self.leave_out(name)?;
             }
             Found::File { parent, name, .. } | Found::Symlink { parent, name, .. } if name.is_reserved() => {
                 reporter.left_out(
                     below(typed(), &parent.path_of(name.as_bytes())),
                     "was left by a haul that was interrupted",
                 );
+                self.leave_out(name)?;
             }
             Found::File { parent, name, links, .. } if self.is_left_out(&parent, &name, links) => {
                 reporter.left_out(below(typed(), &parent.path_of(name.as_bytes())), UNREADABLE);
+                self.leave_out(name)?;
             }
             Found::File { parent, name, links, look } => {
                 self.directories_of_what_is_found(operand)?;
@@ -220,6 +257,7 @@ impl Offers<'_> {
             }
             Found::LeftOut { parent, name, reason } => {
                 reporter.left_out(below(typed(), &parent.path_of(name.as_bytes())), reason);
+                self.leave_out(name)?;
             }
             Found::Failed { path, error }
                 if self.source.request.leave_out.unreadable && error.kind() == io::ErrorKind::PermissionDenied =>
@@ -231,18 +269,40 @@ impl Offers<'_> {
         Some(())
     }
 
-    fn directory(&mut self, operand: &Operand, name: Option<&Name>, meta: Meta, more: Option<Box<More>>) -> Option<()> {
-        let place = self.place_of(operand, name);
+    fn directory(&mut self, operand: &Operand, Entered { name, meta, more, patterns, hides }: Entered) -> Option<()> {
+        self.tell_left_out()?;
+        let place = self.place_of(operand, name.as_ref());
         let entry = Entry { place, kind: Kind::Directory, meta, version: None, more };
         let id = self.offer(entry, Item::directory(Arc::clone(&operand.path)))?;
-        self.open.push(id);
+        self.open.push(Open { id, hides });
+        if !self.source.request.tell_left_out {
+            return Some(());
+        }
+        patterns.into_iter().try_for_each(|patterns| left_out::tell_patterns(self.source, id, patterns))
+    }
+
+    /// A name in the innermost directory is not offered.
+    fn leave_out(&mut self, name: Name) -> Option<()> {
+        if !self.source.request.tell_left_out {
+            return Some(());
+        }
+        match self.empty.last_mut() {
+            Some(entered) => entered.hides = true,
+            None if self.untold.add(name) => self.tell_left_out()?,
+            None => {}
+        }
         Some(())
+    }
+
+    /// Tells the target of such names before anything else is told of another directory.
+    fn tell_left_out(&mut self) -> Option<()> {
+        self.open.last().map_or(Some(()), |directory| self.untold.tell(self.source, directory.id))
     }
 
     /// Offers the directories that were taken for empty until now.
     fn directories_of_what_is_found(&mut self, operand: &Operand) -> Option<()> {
         let found = std::mem::take(&mut self.empty);
-        found.into_iter().try_for_each(|(name, meta, more)| self.directory(operand, Some(&name), meta, more))
+        found.into_iter().try_for_each(|entered| self.directory(operand, entered))
     }
 
     /// Whether a file is not offered because it cannot be read. Where that cannot be told, reading it will.
@@ -253,8 +313,8 @@ impl Offers<'_> {
 
     /// What is in a directory that the target refused is not offered: it was told of the directory, and that is enough.
     fn is_skipped(&mut self, found: &Found) -> bool {
-        let refused =
-            self.skipping > 0 || self.open.last().is_some_and(|&parent| self.source.lock().machine.is_refused(parent));
+        let refused = self.skipping > 0
+            || self.open.last().is_some_and(|parent| self.source.lock().machine.is_refused(parent.id));
         match found {
             Found::EnterDir { .. } => self.skipping += usize::from(refused),
             Found::LeaveDir { .. } if self.skipping > 0 => self.skipping -= 1,
@@ -317,7 +377,7 @@ impl Offers<'_> {
 
     fn place_of(&self, operand: &Operand, name: Option<&Name>) -> EntryPlace {
         match (self.open.last(), name) {
-            (Some(&parent), Some(name)) => EntryPlace::Child { parent, name: name.clone() },
+            (Some(parent), Some(name)) => EntryPlace::Child { parent: parent.id, name: name.clone() },
             _ => EntryPlace::Operand(operand.number),
         }
     }

@@ -4,7 +4,9 @@ use haul_proto::compression::Policy;
 use haul_proto::ids::{EntryId, JobNumber, StreamId};
 use haul_proto::integrity::FrameLen;
 use haul_proto::manifest::{Entry, Kind, Meta, Place};
+use haul_proto::path::Name;
 use haul_proto::plan::Stride;
+use haul_proto::wire::filters::{Filters, List};
 use haul_proto::wire::frame::Trailer;
 use haul_proto::wire::limits::ENTRY_WINDOW;
 use haul_proto::wire::message::{Need, SourceMessage};
@@ -41,9 +43,13 @@ fn bytes(paths: &[PathBuf]) -> Vec<Vec<u8>> {
 }
 
 fn source_of(operands: &[PathBuf], listed: list::Listed, links: Links) -> Source {
+    Source::prepare(request(operands, listed, links), Reporter::new(LinkWriter::new(io::sink()), false), None, &[])
+}
+
+fn request(operands: &[PathBuf], listed: list::Listed, links: Links) -> SourceRequest {
     let (settings, operands) = (settings(), bytes(operands));
     let (storage, compression) = (StorageRequest::default(), Policy::Off);
-    let request = SourceRequest {
+    SourceRequest {
         settings,
         operands,
         listed,
@@ -51,13 +57,14 @@ fn source_of(operands: &[PathBuf], listed: list::Listed, links: Links) -> Source
         links,
         leave_out: LeaveOut::default(),
         kept: Default::default(),
+        filters: Filters::default(),
+        tell_left_out: false,
         rate_bytes_per_s: 0,
         storage,
         compression,
         pipe: Pipe::No,
         compare: false,
-    };
-    Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false), None, &[])
+    }
 }
 
 /// Walks and delivers the offers.
@@ -70,6 +77,68 @@ fn offers(source: &Source) -> Vec<Entry> {
         _ => Vec::new(),
     });
     entries.flatten().collect()
+}
+
+/// What a source says that tells what it leaves out, in its order: names by the directory that they are in, `complete` by
+/// the directory.
+fn said_of_what_is_left_out(tree: &Path, leave_out: LeaveOut) -> Vec<String> {
+    let list = List { text: b"*.o".to_vec(), is_file: false, includes: false };
+    let filters = Filters { lists: vec![list], files: vec![Name::new(b".f").unwrap()], ..Filters::default() };
+    let request = request(&[tree.to_owned()], list::Listed::No, Links::Ignore);
+    let request = SourceRequest { leave_out, filters, tell_left_out: true, ..request };
+    let source = Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false), None, &[]);
+    source.walk();
+    let mut state = source.lock();
+    let messages = std::iter::from_fn(|| state.machine.poll_message());
+    let text = |message| match message {
+        SourceMessage::LeftOut { entry, mut names } => {
+            names.sort();
+            Some(format!("{} without {names:?}", entry.0))
+        }
+        SourceMessage::Patterns { entry, .. } => Some(format!("{} has patterns", entry.0)),
+        SourceMessage::DirectoryEnd { entry, complete } => Some(format!("{} complete {complete}", entry.0)),
+        _ => None,
+    };
+    messages.filter_map(text).collect()
+}
+
+#[test]
+fn the_target_is_told_what_is_left_out_before_a_directory_ends() {
+    let temp = tempfile::tempdir().unwrap();
+    let tree = temp.path().join("tree");
+    make_file(tree.join("x.o"));
+    symlink("x.o", tree.join("link")).unwrap();
+    make_file(tree.join("d/y.o"));
+    std::fs::write(make_file(tree.join("d/.f")), "z\n").unwrap();
+    let said = said_of_what_is_left_out(&tree, LeaveOut::default());
+    // 0 is the tree, 1 d, 2 its .f.
+    assert_eq!(
+        said,
+        [
+            r#"0 without ["link", "x.o"]"#,
+            "1 has patterns",
+            r#"1 without ["y.o"]"#,
+            "1 complete true",
+            "0 complete true"
+        ]
+    );
+}
+
+#[test]
+fn of_a_directory_that_may_be_empty_the_target_is_not_told_that_it_knows_all() {
+    let temp = tempfile::tempdir().unwrap();
+    let tree = temp.path().join("tree");
+    make_file(tree.join("f"));
+    make_file(tree.join("empty/x.o"));
+    make_file(tree.join("d/x.o"));
+    make_file(tree.join("d/e/f"));
+    let leave_out = LeaveOut { empty_directories: true, unreadable: false };
+    let mut said = said_of_what_is_left_out(&tree, leave_out);
+    said.sort();
+    assert_eq!(said.iter().filter(|text| text.contains("without")).collect::<Vec<_>>(), [r#"0 without ["empty"]"#]);
+    // Of d, offered when e was found in it, x.o was not told.
+    assert_eq!(said.iter().filter(|text| text.contains("complete false")).count(), 1);
+    assert!(said.contains(&"0 complete true".to_owned()), "{said:?}");
 }
 
 fn needs(first: usize, needs: Vec<Need>) -> Vec<u8> {
@@ -287,6 +356,28 @@ fn a_stream_takes_its_next_piece_early_and_does_not_send_it_once_the_job_is_stop
             let Some(Work::Frames(rest)) = source.lock().machine.next_work(1) else { panic!("the file is not done") };
             assert!(rest.frames.start > sent, "and the next one was taken by then");
         }
+    });
+}
+
+#[test]
+fn a_paused_source_gives_no_work_until_it_goes_on_or_is_stopped() {
+    in_time(|| {
+        let temp = tempfile::tempdir().unwrap();
+        let paths = ["a", "b"].map(|name| make_file(temp.path().join(name)));
+        let source = Arc::new(source(&paths, Links::Keep));
+        assert_eq!(offers(&source).len(), 2);
+        source.pause(true);
+        source.handle_peer(&needs(0, vec![Need::All; 2])).unwrap();
+        assert!(source.work_at_hand(StreamId(0), 1).is_none());
+        let stream = Arc::clone(&source);
+        let streaming = std::thread::spawn(move || stream.wait_for_work(StreamId(0), 1).unwrap().is_some());
+        assert_eq!((source.pauses(), source.files_under_way()), (1, 0));
+        source.pause(false);
+        assert!(streaming.join().unwrap());
+        assert_eq!((source.pauses(), source.files_under_way()), (2, 2), "both are small, and in one pack");
+        source.pause(true);
+        source.stop();
+        assert_eq!(source.pace.record().take(1000), 1000, "what is half sent is not waited for");
     });
 }
 

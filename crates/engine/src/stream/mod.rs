@@ -107,7 +107,9 @@ impl Stream {
         }
         self.sent += 1;
         let sealing = sealed.duration_since(begun);
-        Ok(Sent { wire_bytes: record.wire().len(), sealing, sending: sealed.elapsed() })
+        // A pause says nothing of the connection.
+        let sending = sealed.elapsed().saturating_sub(turn.map(|turn| turn.paused()).unwrap_or_default());
+        Ok(Sent { wire_bytes: record.wire().len(), sealing, sending })
     }
 
     /// Receives and opens the next record; its payload, in plain, is in `record` afterwards.

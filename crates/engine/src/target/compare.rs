@@ -56,6 +56,15 @@ pub struct ComparedDirectory {
     names: Option<Names>,
 }
 
+impl Compared {
+    /// The source has these names in a directory, and does not offer them.
+    pub fn not_offered(&self, not_offered: &[Name]) {
+        if let Self::Directory(ComparedDirectory { names: Some(names), .. }) = self {
+            not_offered.iter().for_each(|name| names.add(name));
+        }
+    }
+}
+
 impl ComparedFile {
     /// From the landing down.
     fn relative(&self) -> Vec<u8> {
@@ -246,7 +255,13 @@ impl Target {
     }
 
     /// Everything in a directory is compared, or every frame of a file is the same. `false` where that could not be done.
-    pub(super) fn finish_compared(&self, compared: &Compared, digest: Option<Digest>, complete: bool) -> bool {
+    pub(super) fn finish_compared(
+        &self,
+        compared: &Compared,
+        digest: Option<Digest>,
+        complete: bool,
+        is_left_out: &dyn Fn(&Name, bool) -> bool,
+    ) -> bool {
         match compared {
             Compared::File(file) => {
                 self.reporter.file_compared(|| file.relative(), file.size, digest);
@@ -254,7 +269,7 @@ impl Target {
                 true
             }
             Compared::Directory(directory) => {
-                let told = if complete { self.tell_extras(directory) } else { Ok(()) };
+                let told = if complete { self.tell_extras(directory, is_left_out) } else { Ok(()) };
                 directory.dir.keep_parent_open();
                 add(&self.reporter.tally.directories, 1);
                 told.map_err(|text| self.fail(self.landing.path(&directory.dir.path_bytes()), text)).is_ok()
@@ -263,8 +278,12 @@ impl Target {
     }
 
     /// Names what is in a directory and not at the source. What haul never copies is not looked for, nor are links where
-    /// the source leaves them out.
-    fn tell_extras(&self, ComparedDirectory { dir, names }: &ComparedDirectory) -> Result<(), String> {
+    /// the source leaves them out, nor what filters would leave out there.
+    fn tell_extras(
+        &self,
+        ComparedDirectory { dir, names }: &ComparedDirectory,
+        is_filtered: &dyn Fn(&Name, bool) -> bool,
+    ) -> Result<(), String> {
         let Some(names) = names else { return Ok(()) };
         let (mut too_many, leaves_links) = (false, self.request.compare == Some(LinkRule::Ignore));
         let listed = each_name(dir, |name, kind| {
@@ -276,7 +295,7 @@ impl Target {
             };
             match names.has(name) {
                 None => too_many = true,
-                Some(false) if !is_left_out => {
+                Some(false) if !is_left_out && !is_filtered(name, kind == FileType::Directory) => {
                     self.tell_differences(&dir.path_of(name.as_bytes()), vec![Difference::Extra(what(kind))]);
                 }
                 Some(_) => {}

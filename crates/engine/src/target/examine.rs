@@ -64,6 +64,7 @@ impl Target {
                     let frames = 0..self.request.settings.frame.frames(*size);
                     pieces.push(Piece { entry: id, handle: Arc::clone(item), size: *size, frames, ticket: 0 });
                 }
+                (Answer::Needed(_), Kind::Directory) => self.filtered.enter(id, entry),
                 _ => {}
             }
             let next = self.lock().machine.answer(id, answer);

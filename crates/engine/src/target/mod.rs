@@ -14,6 +14,7 @@ mod deliver;
 mod durable;
 mod examine;
 pub(crate) mod file;
+mod filtered;
 pub(crate) mod journal;
 mod landing;
 mod links;
@@ -66,6 +67,7 @@ use self::attributes::Without;
 use self::below::Below;
 use self::compare::Compared;
 use self::file::Incoming;
+use self::filtered::Filtered;
 use self::journal::Journals;
 use self::landing::Landing;
 pub use self::landing::Refused;
@@ -111,6 +113,8 @@ pub struct Target {
     rereads: Waiting<Piece<Item>>,
     /// The names that are remembered for that.
     names_kept: Kept,
+    /// What the source leaves out.
+    filtered: Filtered,
     /// The source is in this process.
     is_both_ends: AtomicBool,
     /// How files are written.
@@ -219,6 +223,7 @@ impl Target {
         };
         let storage = request.storage;
         let journals = journals(&request)?;
+        let filtered = Filtered::new(&request.filters);
         let rivals = Rivals::new(request.again);
         let expected = sum::no_lines(&request);
         let settling = Settling::new(request.fsync, &request.settings);
@@ -244,6 +249,7 @@ impl Target {
             claims: Claims::default(),
             rereads: Waiting::default(),
             names_kept: Kept::default(),
+            filtered,
             is_both_ends: AtomicBool::new(false),
             policy: Policy::new(storage),
             pace: Pace::new(surroundings.rate.unwrap_or(0)),
@@ -290,6 +296,7 @@ impl Target {
                 self.listed.passed(before)?;
                 self.reporter.send(&WorkerMessage::Passed { before });
             }
+            Step::Patterns(entry, file, text) => self.filtered.add(entry, file, text)?,
             step => self.take(self.without_reading(step)),
         }
         self.outbox.notify_all();
@@ -381,7 +388,12 @@ impl Target {
     /// Does what follows from a message or a frame.
     fn take(&self, step: Step<Item>) {
         match step {
-            Step::None | Step::Passed(_) => {}
+            Step::None | Step::Passed(_) | Step::Patterns(..) => {}
+            Step::LeftOut(item, names) => {
+                if let Item::Compared(compared) = &*item {
+                    compared.not_offered(&names);
+                }
+            }
             Step::Examine(first, entries) => {
                 self.settling.wait_for_room();
                 self.examine(first, &entries);
@@ -440,13 +452,16 @@ impl Target {
             return;
         }
         while let Some(Finish { entry, handle, end, complete }) = next {
+            let is_left_out = self.filtered.leave(entry);
             let done = match (&*handle, end) {
                 (Item::Directory { dir, fresh, meta, attributes }, _) => {
                     self.finish_directory(dir, *fresh, meta, attributes.as_deref())
                 }
                 (Item::File(_), Some(end)) => return self.finish_file(entry, handle, end),
                 (Item::File(_) | Item::HardLink, _) => false,
-                (Item::Compared(compared), end) => self.finish_compared(compared, end.map(|end| end.digest), complete),
+                (Item::Compared(compared), end) => {
+                    self.finish_compared(compared, end.map(|end| end.digest), complete, &is_left_out)
+                }
             };
             next = self.lock().machine.settle(entry, done);
         }

@@ -9,6 +9,7 @@
 pub mod advice;
 mod facts;
 mod network;
+pub mod pauses;
 mod shares;
 pub mod watch;
 

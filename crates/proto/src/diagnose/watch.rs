@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Case, Limit, diagnose};
+use super::{Case, Limit, Verdict, diagnose};
 use crate::wire::load::Load;
 
 /// What is shown is about this much time, in microseconds.
@@ -27,6 +27,8 @@ pub struct Now {
 pub struct Watch {
     past: VecDeque<Report>,
     shown: Option<Now>,
+    /// What is shown, and what it rests on.
+    verdict: Option<Verdict>,
     /// Another one, and how many times in a row it was given.
     other: Option<(Limit, u32)>,
 }
@@ -60,6 +62,14 @@ impl Watch {
         };
         let verdict = diagnose(&between);
         self.show(Now { limit: verdict.limit, share: verdict.share });
+        if self.shown.is_some_and(|shown| shown.limit == verdict.limit) {
+            self.verdict = Some(verdict);
+        }
+    }
+
+    /// The verdict over the last seconds; `None` before the first one.
+    pub fn verdict(&self) -> Option<&Verdict> {
+        self.verdict.as_ref()
     }
 
     /// What limits now; `None` where that is not known yet, or nothing stands out.
@@ -115,6 +125,7 @@ mod tests {
         assert_eq!(shown.first(), Some(&Some(Limit::SourceDisk)));
         assert_eq!(shown.last(), Some(&Some(Limit::TargetDisk)));
         assert_eq!(shown.windows(2).filter(|pair| pair[0] != pair[1]).count(), 1, "it does not flicker: {shown:?}");
+        assert_eq!(watch.verdict().map(|verdict| verdict.limit), Some(Limit::TargetDisk));
         assert!(watch.past.len() <= 7);
     }
 }

@@ -102,7 +102,12 @@ impl Pair {
             }
             Step::Sum(..) => panic!("nobody asks for one"),
             Step::Mismatch(..) => panic!("a mismatch"),
-            Step::None | Step::Connect(..) | Step::StreamsLost(_) | Step::Passed(_) => {}
+            Step::None
+            | Step::Connect(..)
+            | Step::StreamsLost(_)
+            | Step::Passed(_)
+            | Step::LeftOut(..)
+            | Step::Patterns(..) => {}
         }
     }
 
@@ -283,7 +288,12 @@ impl Pair {
             }
             _ => match self.target.frame_written(entry, offset, [1; 32]) {
                 Step::Finish(finish) => self.finish(Some(finish)),
-                Step::None | Step::Connect(..) | Step::StreamsLost(_) | Step::Passed(_) => {}
+                Step::None
+                | Step::Connect(..)
+                | Step::StreamsLost(_)
+                | Step::Passed(_)
+                | Step::LeftOut(..)
+                | Step::Patterns(..) => {}
                 other => panic!("{other:?}"),
             },
         }

@@ -13,6 +13,7 @@ use super::summing::Summing;
 use crate::ids::{EntryId, PathId};
 use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::manifest::{Entry, Kind, Place, Stamp};
+use crate::path::Name;
 use crate::plan::{Piece, Plan, Work};
 use crate::ranges::RangeSet;
 use crate::wire::fault::ProtocolFault;
@@ -213,6 +214,23 @@ impl<H> Source<H> {
         }
     }
 
+    /// These names in a directory that has not ended are not offered.
+    pub fn leave_out(&mut self, entry: EntryId, names: Vec<Name>) {
+        self.flush_offers();
+        self.outbox.push_back(SourceMessage::LeftOut { entry, names });
+    }
+
+    /// A file with patterns lies in a directory in which nothing was offered yet.
+    pub fn tell_patterns(&mut self, entry: EntryId, file: u8, text: Vec<u8>) {
+        self.flush_offers();
+        self.outbox.push_back(SourceMessage::Patterns { entry, file, text });
+    }
+
+    /// Messages for the target that were not taken.
+    pub fn messages_waiting(&self) -> usize {
+        self.outbox.len()
+    }
+
     /// Of the listed operands before this number, nothing more will be offered.
     pub fn pass_by(&mut self, before: u32) {
         self.flush_offers();
@@ -302,6 +320,17 @@ impl<H> Source<H> {
             self.hand_out(&work);
             return Some(work);
         }
+    }
+
+    /// How many files are under way: something of them was given to a stream, and they are not settled.
+    pub fn under_way(&self) -> usize {
+        let is_under_way = |tracked: &&Tracked<H>| match &tracked.state {
+            State::Small { handed, .. } => *handed,
+            State::Flow(_) => true,
+            // Those the plan knows.
+            State::Offered { .. } | State::Awaited | State::Directory { .. } | State::Large(_) => false,
+        };
+        self.entries.values().filter(is_under_way).count() + self.plan.begun()
     }
 
     /// Whether everything that was offered is settled, and nothing more will be.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::ids::{EntryId, PathId, StreamId};
 use crate::integrity::{Digest, FrameTree};
 use crate::manifest::{Entry, Stamp};
+use crate::path::Name;
 use crate::session::target::Differing;
 
 /// What a directory is to its children.
@@ -58,6 +59,10 @@ pub enum Step<H> {
     Connect(u16, PathId),
     /// Of the listed operands before this number, nothing more will be offered.
     Passed(u32),
+    /// The source has these names in this directory and does not offer them.
+    LeftOut(Arc<H>, Vec<Name>),
+    /// In this directory lies a file with patterns: which of their names it has, and what is in it.
+    Patterns(EntryId, u8, Vec<u8>),
     /// The source has given up these streams: nobody needs to listen to them any more.
     StreamsLost(Vec<StreamId>),
     /// The frames are not the file that the source says they are: report, remove, then call [`super::target::Target::settle`].

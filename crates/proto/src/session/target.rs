@@ -172,6 +172,12 @@ impl<H> Target<H> {
         match message {
             SourceMessage::Offer { first, entries } => self.handle_offer(first, entries),
             SourceMessage::DirectoryEnd { entry, complete } => self.handle_directory_end(entry, complete),
+            SourceMessage::LeftOut { entry, names } => {
+                Ok(self.open_directory(entry)?.map_or(Step::None, |handle| Step::LeftOut(handle, names)))
+            }
+            SourceMessage::Patterns { entry, file, text } => {
+                Ok(self.open_directory(entry)?.map_or(Step::None, |_| Step::Patterns(entry, file, text)))
+            }
             SourceMessage::FileEnd { entry, size, modified, digest } => {
                 self.handle_file_end(entry, size, modified, digest)
             }
@@ -480,6 +486,14 @@ impl<H> Target<H> {
             return Err(ProtocolFault::OverLimit("entries that are not settled"));
         }
         Ok(())
+    }
+
+    /// A directory that has not ended; `None` where it was refused.
+    fn open_directory(&self, entry: EntryId) -> Result<Option<Arc<H>>, ProtocolFault> {
+        match self.entries.get(&entry) {
+            Some(Tracked { state: State::Directory { handle, ended: false, .. }, .. }) => Ok(handle.clone()),
+            _ => Err(ProtocolFault::OutOfTurn("what is left out of a directory")),
+        }
     }
 
     fn handle_directory_end(&mut self, entry: EntryId, is_complete: bool) -> Result<Step<H>, ProtocolFault> {

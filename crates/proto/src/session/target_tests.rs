@@ -675,3 +675,21 @@ fn what_is_lost_may_get_lost_again_on_its_way() {
         [TargetMessage::Missing { entry: EntryId(0), frames: vec![1..3] }, TargetMessage::Answered]
     );
 }
+
+#[test]
+fn names_are_left_out_and_patterns_lie_in_directories_that_have_not_ended() {
+    let left_out = |entry| SourceMessage::LeftOut { entry: EntryId(entry), names: vec![Name::new(b"x").unwrap()] };
+    let patterns = |entry| SourceMessage::Patterns { entry: EntryId(entry), file: 0, text: b"*.o".to_vec() };
+    let mut target = target();
+    offered(&mut target, vec![dir(), child(Some(0), Kind::File { size: 0 })]);
+    assert!(matches!(target.handle(left_out(0)), Ok(Step::LeftOut(handle, names)) if *handle == 0 && names.len() == 1));
+    assert!(matches!(target.handle(patterns(0)), Ok(Step::Patterns(EntryId(0), 0, _))));
+    // A file, what was never offered, and a directory that has ended.
+    for entry in [1, 2, 0] {
+        if entry == 0 {
+            target.handle(end_of(0)).unwrap();
+        }
+        assert!(matches!(target.handle(left_out(entry)), Err(ProtocolFault::OutOfTurn(_))), "{entry}");
+        assert!(matches!(target.handle(patterns(entry)), Err(ProtocolFault::OutOfTurn(_))), "{entry}");
+    }
+}

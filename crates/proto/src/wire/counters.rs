@@ -25,6 +25,8 @@ pub struct Counters {
     pub failed: u64,
     /// Entries left out on purpose.
     pub left_out: u64,
+    /// Entries left out by filters, directories with all that is in them as one.
+    pub filtered: u64,
     /// Bytes written.
     pub bytes_written: u64,
     /// Bytes of files that were there already.
@@ -99,7 +101,7 @@ pub struct PathFigures {
 }
 
 impl Counters {
-    fn fields(&self) -> [u64; 17] {
+    fn fields(&self) -> [u64; 18] {
         [
             self.files_found,
             self.bytes_found,
@@ -109,6 +111,7 @@ impl Counters {
             self.symlinks,
             self.failed,
             self.left_out,
+            self.filtered,
             self.bytes_written,
             self.bytes_skipped,
             self.frames_resent,
@@ -141,6 +144,7 @@ impl Counters {
             symlinks: field()?,
             failed: field()?,
             left_out: field()?,
+            filtered: field()?,
             bytes_written: field()?,
             bytes_skipped: field()?,
             frames_resent: field()?,
@@ -166,6 +170,7 @@ impl Counters {
             symlinks: self.symlinks.saturating_add(other.symlinks),
             failed: self.failed.saturating_add(other.failed),
             left_out: self.left_out.saturating_add(other.left_out),
+            filtered: self.filtered.saturating_add(other.filtered),
             bytes_written: self.bytes_written.saturating_add(other.bytes_written),
             bytes_skipped: self.bytes_skipped.saturating_add(other.bytes_skipped),
             frames_resent: self.frames_resent.saturating_add(other.frames_resent),

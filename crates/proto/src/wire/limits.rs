@@ -60,6 +60,21 @@ pub const LISTED_BATCH_BYTES: usize = 256 << 10;
 /// Most such messages whose operands were not all passed by: each end has so many in memory.
 pub const LISTED_BATCHES_AHEAD: usize = 32;
 
+/// Most lists of patterns in one job: options, and files that options name.
+pub const FILTER_LISTS_MAX: usize = 1 << 14;
+/// Most bytes of one of them.
+pub const FILTER_FILE_MAX: usize = 1 << 20;
+/// Most bytes of all of them.
+pub const FILTERS_BYTES_MAX: usize = 8 << 20;
+/// Most names of files with patterns that are looked for in each directory.
+pub const FILTER_NAMES_MAX: usize = 16;
+/// Most bytes of such a file in a directory.
+pub const DIRECTORY_FILTER_MAX: usize = 64 << 10;
+/// Most rules that such files have together, of all directories that are open.
+pub const OPEN_RULES_MAX: usize = 1 << 17;
+/// Most names in one LeftOut.
+pub const LEFT_OUT_NAMES_MAX: usize = 512;
+
 /// Most bytes of a digest that people ask for: SHA-512's.
 pub const CHECKSUM_MAX: usize = 64;
 /// Most lines of digests that files are held against: 80 bytes at most each at both the controller and the target, and 4

@@ -4,7 +4,7 @@
 use super::fault::ProtocolFault;
 use super::limits::{LISTED_BATCH_BYTES, LISTED_BATCH_MAX, PATH_MAX};
 use super::request::{decode_optional, encode_optional};
-use super::rules::{decode_names, encode_names};
+use super::rules::{NAMES_MAX, decode_names, encode_names};
 use crate::codec::{Decoded, Reader, Writer};
 use crate::path::Name;
 
@@ -137,7 +137,7 @@ impl Places {
         check_size(reader)?;
         let first = reader.u32()?;
         let count = count_from(reader, first)?;
-        let place = |_| Ok(Place { below: decode_names(reader)?, name: decode_optional(reader)? });
+        let place = |_| Ok(Place { below: decode_names(reader, NAMES_MAX)?, name: decode_optional(reader)? });
         Ok(Self { first, places: (0..count).map(place).collect::<Decoded<_>>()? })
     }
 }

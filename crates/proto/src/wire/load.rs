@@ -315,6 +315,16 @@ impl Load {
         }
     }
 
+    /// Adds what happened at another time.
+    pub fn add(&mut self, other: &Self) {
+        self.elapsed_us = self.elapsed_us.saturating_add(other.elapsed_us);
+        self.stages.iter_mut().zip(&other.stages).for_each(|(stage, other)| stage.add(other));
+        self.processors.add(&other.processors);
+        self.disks.iter_mut().zip(&other.disks).for_each(|(disk, other)| disk.add(other));
+        self.traffic.add(&other.traffic);
+        self.sockets.add(&other.sockets);
+    }
+
     pub(super) fn encode(&self, out: &mut Writer) {
         out.varint(self.elapsed_us);
         self.stages.iter().for_each(|spent| spent.encode(out));

@@ -5,9 +5,10 @@
 use super::fault::ProtocolFault;
 use super::frame::{decode_stamp, encode_stamp};
 use super::limits::{
-    ENTRY_WINDOW, FRAME_RUNS_MAX, HELD_VALUES_MAX, OFFER_ENTRIES_MAX, PACK_FILES_MAX, STREAMS_MAX, SYMLINK_MAX,
-    TEXT_MAX,
+    DIRECTORY_FILTER_MAX, ENTRY_WINDOW, FILTER_NAMES_MAX, FRAME_RUNS_MAX, HELD_VALUES_MAX, LEFT_OUT_NAMES_MAX,
+    OFFER_ENTRIES_MAX, PACK_FILES_MAX, STREAMS_MAX, SYMLINK_MAX, TEXT_MAX,
 };
+use super::rules::{decode_names, encode_names};
 use crate::codec::{Decoded, Reader, Writer};
 use crate::ids::{EntryId, JobNumber, PathId, StreamId};
 use crate::integrity::Digest;
@@ -57,6 +58,22 @@ pub enum SourceMessage {
     Passed {
         /// The number behind the last one of a batch.
         before: u32,
+    },
+    /// Names that the source has in this directory and does not offer.
+    LeftOut {
+        /// The directory, before its end.
+        entry: EntryId,
+        /// 1 to [`LEFT_OUT_NAMES_MAX`] of them.
+        names: Vec<Name>,
+    },
+    /// A file in this directory has patterns, which hold in it and below.
+    Patterns {
+        /// The directory, before anything that is in it.
+        entry: EntryId,
+        /// Which of the names of such files it has.
+        file: u8,
+        /// What is in it.
+        text: Vec<u8>,
     },
     /// These frames, which the target has from an earlier run and asked about, are what the source has now.
     Same {
@@ -179,6 +196,7 @@ mod kind {
     pub const ASK: u8 = 8;
     pub const DIFFERS: u8 = 9;
     pub const PASSED: u8 = 10;
+    pub const LEFT_OUT: u8 = 13;
     pub const NEEDS: u8 = 16;
     pub const DONE: u8 = 17;
     pub const TARGET_FAILED: u8 = 18;
@@ -198,6 +216,9 @@ mod kind {
     pub const DEVICE: u8 = 7;
     pub const SPECIAL: u8 = 8;
     pub const MORE: u8 = 0x20;
+    pub const NAMES: u8 = 0;
+    pub const PATTERNS: u8 = 1;
+
     pub const AGAIN: u8 = 0x40;
     pub const OPERAND: u8 = 0x80;
 }
@@ -227,6 +248,13 @@ impl SourceMessage {
             }
             SourceMessage::Passed { before } => {
                 opening(&mut out, kind::PASSED, job).u32(*before);
+            }
+            SourceMessage::LeftOut { entry, names } => {
+                opening(&mut out, kind::LEFT_OUT, job).varint(entry.0).u8(kind::NAMES);
+                encode_names(names, &mut out);
+            }
+            SourceMessage::Patterns { entry, file, text } => {
+                opening(&mut out, kind::LEFT_OUT, job).varint(entry.0).u8(kind::PATTERNS).u8(*file).bytes(text);
             }
             SourceMessage::Same { entry, frames } => {
                 encode_runs(opening(&mut out, kind::SAME, job).varint(entry.0), frames);
@@ -273,6 +301,7 @@ impl SourceMessage {
             },
             kind::OFFERS_END => SourceMessage::OffersEnd,
             kind::PASSED => SourceMessage::Passed { before: reader.u32()? },
+            kind::LEFT_OUT => decode_left_out(&mut reader)?,
             kind::SAME => SourceMessage::Same { entry: EntryId(reader.varint()?), frames: decode_runs(&mut reader)? },
             kind::DIFFERS => {
                 SourceMessage::Differs { entry: EntryId(reader.varint()?), frames: decode_runs(&mut reader)? }
@@ -390,6 +419,25 @@ impl Need {
             5 => Ok(Need::Compare),
             value => Err(ProtocolFault::Unknown { what: "kind of need", value: value.into() }),
         }
+    }
+}
+
+fn decode_left_out(reader: &mut Reader<'_>) -> Decoded<SourceMessage> {
+    let entry = EntryId(reader.varint()?);
+    match reader.u8()? {
+        kind::NAMES => {
+            let names = decode_names(reader, LEFT_OUT_NAMES_MAX)?;
+            Ok(SourceMessage::LeftOut { entry, names })
+        }
+        kind::PATTERNS => {
+            let file = reader.u8()?;
+            if usize::from(file) >= FILTER_NAMES_MAX {
+                return Err(ProtocolFault::OverLimit("the number of a file with patterns"));
+            }
+            let text = reader.bytes(DIRECTORY_FILTER_MAX, "patterns")?.to_vec();
+            Ok(SourceMessage::Patterns { entry, file, text })
+        }
+        value => Err(ProtocolFault::Unknown { what: "word about what is left out", value: value.into() }),
     }
 }
 

@@ -96,6 +96,11 @@ fn short_messages_come_back() {
         SourceMessage::FileEnd { entry: EntryId(1 << 50), size: 1 << 60, modified: Stamp::default(), digest: [7; 32] },
         SourceMessage::SourceFailed { entry: EntryId(0), reason: "gone".into() },
         SourceMessage::OffersEnd,
+        SourceMessage::LeftOut {
+            entry: EntryId(4),
+            names: vec![Name::new(b"a").unwrap(), Name::new(b"\xff").unwrap()],
+        },
+        SourceMessage::Patterns { entry: EntryId(4), file: 15, text: b"*.o\n".to_vec() },
         SourceMessage::Same { entry: EntryId(7), frames: vec![0..9] },
         SourceMessage::Streams { count: 256, path: PathId(u16::MAX) },
         SourceMessage::Ask { streams: vec![StreamId(3), StreamId(u16::MAX)], entries: vec![(EntryId(2), 9)] },
@@ -133,4 +138,15 @@ fn a_name_that_climbs_is_a_fault() {
     let at = bytes.windows(2).position(|pair| pair == b"ab").unwrap();
     bytes[at..at + 2].copy_from_slice(b"..");
     assert_eq!(SourceMessage::decode(&bytes, JOB), Err(ProtocolFault::Invalid("a name that cannot be one")));
+}
+
+#[test]
+fn what_is_left_out_is_held_to_its_limits() {
+    let names = |count| SourceMessage::LeftOut { entry: EntryId(0), names: vec![Name::new(b"a").unwrap(); count] };
+    let patterns = |file, bytes| SourceMessage::Patterns { entry: EntryId(0), file, text: vec![b'a'; bytes] };
+    let is_good = |message: &SourceMessage| SourceMessage::decode(&message.encode(JOB), JOB).is_ok();
+    assert!(is_good(&names(LEFT_OUT_NAMES_MAX)) && is_good(&patterns(15, DIRECTORY_FILTER_MAX)));
+    for bad in [names(LEFT_OUT_NAMES_MAX + 1), patterns(16, 0), patterns(0, DIRECTORY_FILTER_MAX + 1)] {
+        assert!(!is_good(&bad));
+    }
 }

@@ -10,6 +10,7 @@ use super::load::{Load, StreamFigures};
 use super::measure::Measured;
 use super::sandbox::Sandbox;
 use super::slow::SlowFile;
+use super::work::Work;
 use crate::codec::{Decoded, Reader, Writer};
 use crate::integrity::Digest;
 use crate::wire::request::Operand;
@@ -69,7 +70,9 @@ pub enum WorkerMessage {
     Load(Box<Load>),
     /// What each of its streams did: once, before it has finished.
     Streams(Vec<StreamFigures>),
-    /// The files that took longest, the slowest first: the target's to say, before it has finished.
+    /// What the source is at: now and then.
+    Work(Box<Work>),
+    /// The files that took longest so far, the slowest first: the target's to say, now and then, and before it has finished.
     Slowest(Vec<SlowFile>),
     /// A file is whole, proven, and under its final name.
     FileDone {
@@ -207,6 +210,7 @@ mod kind {
     pub const LOAD: u8 = 21;
     pub const STREAMS: u8 = 22;
     pub const SLOWEST: u8 = 23;
+    pub const WORK: u8 = 25;
     pub const MEASURED: u8 = 24;
 }
 
@@ -239,6 +243,7 @@ impl WorkerMessage {
             Self::Load(load) => load.encode(out.u8(kind::LOAD)),
             Self::Streams(streams) => StreamFigures::encode_all(streams, out.u8(kind::STREAMS)),
             Self::Slowest(files) => SlowFile::encode_all(files, out.u8(kind::SLOWEST)),
+            Self::Work(work) => work.encode(out.u8(kind::WORK)),
             Self::FileDone { path, size, digest } => {
                 out.u8(kind::FILE_DONE).bytes(cut(path)).varint(*size).bool(digest.is_some());
                 digest.iter().for_each(|digest| {
@@ -310,6 +315,7 @@ impl WorkerMessage {
             kind::LOAD => Self::Load(Box::new(Load::decode(&mut reader)?)),
             kind::STREAMS => Self::Streams(StreamFigures::decode_all(&mut reader)?),
             kind::SLOWEST => Self::Slowest(SlowFile::decode_all(&mut reader)?),
+            kind::WORK => Self::Work(Box::new(Work::decode(&mut reader)?)),
             kind::FILE_DONE => {
                 let (path, size) = (path(&mut reader)?, reader.varint()?);
                 let digest = if reader.bool()? { Some(reader.array()?) } else { None };
@@ -431,6 +437,7 @@ mod tests {
             WorkerMessage::Counters(Box::new(counters)),
             WorkerMessage::Load(Box::new(Load { elapsed_us: 1 << 40, ..Load::default() })),
             WorkerMessage::Slowest(vec![SlowFile { path: b"a\xff".to_vec(), size: 1 << 40, took_us: 7 }]),
+            WorkerMessage::Work(Box::new(Work { files_under_way: 300, ..Work::default() })),
             WorkerMessage::Streams(vec![StreamFigures::default(), StreamFigures { stream: 1, ..Default::default() }]),
             WorkerMessage::FileDone { path: b"a\xff".to_vec(), size: 1 << 40, digest: Some([4; 32]) },
             WorkerMessage::Resumed { path: b"a".to_vec(), size: 9, held: 8, damaged: 1, compared: true },

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use super::address;
 use super::checksum::Checksum;
 use super::fault::ProtocolFault;
+use super::filters::Filters;
 use super::handshake::Suite;
 use super::kept::Kept;
 use super::limits::{CONGESTION_MAX, EXPECTED_PIECE_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX};
@@ -55,6 +56,10 @@ pub enum ControllerMessage {
     Cancel,
     /// To the source: this limit from now on, in bytes a second; 0 for none.
     Rate(u64),
+    /// To the source: send nothing more until it is told to go on, or go on.
+    Pause(bool),
+    /// To the source: have so many streams in use from now on, whatever is measured.
+    Streams(u16),
     /// To the target, before Begin: lines of digests that files are held against ([`crate::expected::Expected`]).
     Expected(Vec<u8>),
     /// To a source whose operands are listed: these come next.
@@ -127,6 +132,10 @@ pub struct SourceRequest {
     pub leave_out: LeaveOut,
     /// What is kept besides.
     pub kept: Kept,
+    /// What else it leaves out, by patterns and limits.
+    pub filters: Filters,
+    /// Whether the target is told the names of what is left out, and the patterns that are found.
+    pub tell_left_out: bool,
     /// What all streams together may carry, in bytes of records a second; 0 for no limit.
     pub rate_bytes_per_s: u64,
     /// How files are read.
@@ -173,6 +182,8 @@ pub struct TargetRequest {
     pub make_directory: bool,
     /// How it treats what it finds, and what it makes.
     pub rules: Rules,
+    /// What the source leaves out: where what only the target has is looked at, that is left alone.
+    pub filters: Filters,
     /// Keep modes, owners and groups.
     pub preserve: bool,
     /// What is kept besides.
@@ -219,6 +230,8 @@ mod kind {
     pub const BEGIN: u8 = 6;
     pub const CANCEL: u8 = 7;
     pub const RATE: u8 = 8;
+    pub const PAUSE: u8 = 13;
+    pub const STREAMS: u8 = 14;
     pub const LISTED_PATHS: u8 = 9;
     pub const LISTED_PLACES: u8 = 10;
     pub const EXPECTED: u8 = 11;
@@ -241,6 +254,8 @@ impl ControllerMessage {
                 out.bool(request.recursive).u8(request.links.number());
                 request.leave_out.encode(&mut out);
                 request.kept.encode(&mut out);
+                request.filters.encode(&mut out);
+                out.bool(request.tell_left_out);
                 out.u64(request.rate_bytes_per_s);
                 request.storage.encode(&mut out);
                 request.compression.encode(&mut out);
@@ -267,6 +282,12 @@ impl ControllerMessage {
             }
             Self::Rate(bytes_per_s) => {
                 out.u8(kind::RATE).u64(*bytes_per_s);
+            }
+            Self::Pause(is_paused) => {
+                out.u8(kind::PAUSE).bool(*is_paused);
+            }
+            Self::Streams(count) => {
+                out.u8(kind::STREAMS).u16(*count);
             }
             Self::Expected(lines) => {
                 out.u8(kind::EXPECTED).bytes(lines);
@@ -296,6 +317,8 @@ impl ControllerMessage {
             }
             kind::CANCEL => Self::Cancel,
             kind::RATE => Self::Rate(reader.u64()?),
+            kind::PAUSE => Self::Pause(reader.bool()?),
+            kind::STREAMS => Self::Streams(reader.u16()?),
             kind::LISTED_PATHS => Self::ListedPaths(Paths::decode(&mut reader)?),
             kind::LISTED_PLACES => Self::ListedPlaces(Places::decode(&mut reader)?),
             kind::EXPECTED => Self::Expected(reader.bytes(EXPECTED_PIECE_MAX, "lines of digests")?.to_vec()),
@@ -319,6 +342,8 @@ fn decode_source(reader: &mut Reader<'_>) -> Decoded<SourceRequest> {
         links: Links::from_number(reader.u8()?)?,
         leave_out: LeaveOut::decode(reader)?,
         kept: Kept::decode(reader)?,
+        filters: Filters::decode(reader)?,
+        tell_left_out: reader.bool()?,
         rate_bytes_per_s: reader.u64()?,
         storage: StorageRequest::decode(reader)?,
         compression: Policy::decode(reader)?,
@@ -358,6 +383,7 @@ impl TargetRequest {
         self.verify.encode(out);
         out.bool(self.digest_existing);
         self.rules.encode(out);
+        self.filters.encode(out);
         self.storage.encode(out);
         out.bool(self.resume).bool(self.keep_partial).bytes(&self.journal_dir);
         self.fsync.encode(out);
@@ -388,6 +414,7 @@ impl TargetRequest {
             verify: Verify::decode(reader)?,
             digest_existing: reader.bool()?,
             rules: Rules::decode(reader)?,
+            filters: Filters::decode(reader)?,
             storage: StorageRequest::decode(reader)?,
             resume: reader.bool()?,
             keep_partial: reader.bool()?,
@@ -525,6 +552,8 @@ mod tests {
                 links: Links::Ignore,
                 leave_out: LeaveOut { unreadable: true, empty_directories: false },
                 kept: Kept::default(),
+                filters: Filters { files: operand.name.iter().cloned().collect(), ..Filters::default() },
+                tell_left_out: true,
                 storage: StorageRequest::default(),
                 rate_bytes_per_s: u64::MAX,
                 compression: Policy::Auto,
@@ -546,6 +575,7 @@ mod tests {
                 verify: Verify::Memory,
                 digest_existing: false,
                 rules: Rules::default(),
+                filters: Filters::default(),
                 storage: StorageRequest::default(),
                 resume: true,
                 keep_partial: false,
@@ -562,6 +592,8 @@ mod tests {
             ControllerMessage::Begin { skip: Some((1, u64::MAX)) },
             ControllerMessage::Cancel,
             ControllerMessage::Rate(1 << 20),
+            ControllerMessage::Pause(true),
+            ControllerMessage::Streams(12),
             ControllerMessage::Expected(vec![9; 40]),
             ControllerMessage::ListedPaths(Paths { first: 3, paths: vec![b"a/b".to_vec(), vec![]], last: true }),
             ControllerMessage::ListedPlaces(Places { first: 3, places: vec![place] }),

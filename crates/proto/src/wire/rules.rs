@@ -7,7 +7,7 @@ use crate::need::InTheWay;
 use crate::path::{MAX_NAME, Name};
 
 /// Most names in a path: each has a byte at least, and a slash.
-const NAMES_MAX: usize = PATH_MAX / 2;
+pub(super) const NAMES_MAX: usize = PATH_MAX / 2;
 /// Permission bits that a mode may have.
 const MODE_MAX: u16 = 0o7777;
 /// Stands for a mode that was not asked for.
@@ -92,12 +92,12 @@ impl Rules {
         let modes = Modes::decode(reader)?;
         let check_space = reader.bool()?;
         let operands = reader.count(OPERANDS_MAX, "operands")?;
-        let below = (0..operands).map(|_| decode_names(reader)).collect::<Decoded<_>>()?;
+        let below = (0..operands).map(|_| decode_names(reader, NAMES_MAX)).collect::<Decoded<_>>()?;
         Ok(Self { in_the_way, modes, check_space, below })
     }
 }
 
-/// Writes the names of a path.
+/// Writes names: those of a path, or others.
 pub(super) fn encode_names(names: &[Name], out: &mut Writer) {
     out.count(names.len());
     names.iter().for_each(|name| {
@@ -105,9 +105,9 @@ pub(super) fn encode_names(names: &[Name], out: &mut Writer) {
     });
 }
 
-/// Reads the names of a path.
-pub(super) fn decode_names(reader: &mut Reader<'_>) -> Decoded<Vec<Name>> {
-    let count = reader.count(NAMES_MAX, "names in a path")?;
+/// Reads at most so many names.
+pub(super) fn decode_names(reader: &mut Reader<'_>, most: usize) -> Decoded<Vec<Name>> {
+    let count = reader.count(most, "names")?;
     let name = |bytes| Name::new(bytes).map_err(|_| ProtocolFault::Invalid("a name that cannot be one"));
     (0..count).map(|_| name(reader.bytes(MAX_NAME, "a name")?)).collect()
 }

@@ -1,4 +1,4 @@
-//! The files that took longest, as a target tells them at the end.
+//! The files that took longest, as a target tells them.
 
 use super::limits::{PATH_MAX, SLOWEST_MAX};
 use crate::codec::{Decoded, Reader, Writer};

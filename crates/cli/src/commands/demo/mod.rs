@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use haul_engine::cancel::Cancel;
-use haul_engine::rate::RateHandle;
 use haul_engine::spec::{Host, Job, Location};
+use haul_engine::steering::Steering;
 
 use super::copy::perform;
 use crate::args::UsageError;
@@ -35,16 +35,17 @@ pub fn run(own: &Values, copy: &Values) -> anyhow::Result<Exit> {
     settings.options.recursive = true;
     settings.options.sockets = true;
     let cancel = Cancel::new();
-    let rate = RateHandle::new();
-    let watch = Watch::start(cancel.clone(), rate.clone(), settings.time_limit).context("signals cannot be caught")?;
-    Demo { bytes, keep: own.flag("keep"), cancel: &cancel, rate: &rate, watch: &watch }.run(settings)
+    let steering = Steering::new();
+    let watch = Watch::start(cancel.clone(), steering.rate().clone(), settings.time_limit);
+    let watch = watch.context("signals cannot be caught")?;
+    Demo { bytes, keep: own.flag("keep"), cancel: &cancel, steering: &steering, watch: &watch }.run(settings)
 }
 
 struct Demo<'a> {
     bytes: u64,
     keep: bool,
     cancel: &'a Cancel,
-    rate: &'a RateHandle,
+    steering: &'a Steering,
     watch: &'a Watch,
 }
 
@@ -64,7 +65,7 @@ impl Demo<'_> {
         if !data::make(&source, self.bytes, &|| self.cancel.is_cancelled()).with_context(|| place.shown())? {
             return Ok(interrupted());
         }
-        let exit = perform(plan(settings, &source, &target), self.cancel, self.rate, self.watch)?;
+        let exit = perform(plan(settings, &source, &target), self.cancel, self.steering, self.watch)?;
         if exit == Exit::Done {
             match compare::compare(&source, &target, self.cancel) {
                 Ok(()) => say("source and target compared: identical"),

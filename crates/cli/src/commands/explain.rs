@@ -1,0 +1,88 @@
+//! `--explain PATH`: says whether a copy would take PATH, and which rule says so; copies nothing.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use haul_engine::explain::{Explained, Reason, explain};
+use haul_engine::spec::{Filters, Host, Job};
+use haul_proto::filter::Limit;
+use haul_proto::path::escape;
+
+use crate::args::UsageError;
+use crate::args::values::Values;
+use crate::exit::Exit;
+use crate::resolve::{Plan, shown, typed_lists};
+
+/// Explains what the option names, if it was given.
+pub fn asked(values: &Values, plan: &Plan) -> Option<anyhow::Result<Exit>> {
+    let path = values.last("explain")?;
+    Some(found(&plan.job, Path::new(path)).and_then(|(operand, below)| {
+        let explained = explain(&plan.job.options.filters, &operand, &below)
+            .map_err(|error| anyhow::anyhow!("{}: {error}", escape(path.as_bytes())))?;
+        super::print(&said(values, &plan.job.options.filters, &operand, &below, &explained));
+        Ok(Exit::Done)
+    }))
+}
+
+/// The source that a path is below, and the path from there.
+fn found(job: &Job, path: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
+    if *job.source_host() != Host::Local {
+        let what =
+            format!("--explain looks at files of this machine, and the source is on {}", shown(job.source_host()));
+        return Err(UsageError::new(what)
+            .remedy("log in there, and say --explain with a copy to any other place")
+            .into());
+    }
+    let whole = |path: &Path| job.options.base.as_ref().map_or_else(|| path.to_owned(), |base| base.join(path));
+    let sources: Vec<_> =
+        job.sources.iter().map(|source| whole(&source.path)).filter(|source| source.is_dir()).collect();
+    let below = |source: &PathBuf| {
+        let below = if source == Path::new(".") { path } else { path.strip_prefix(source).ok()? };
+        Some((source.clone(), below.to_owned()))
+    };
+    let inside = || sources.first().filter(|source| path.is_relative() && source.join(path).symlink_metadata().is_ok());
+    let known = sources.iter().find_map(below).or_else(|| inside().map(|source| (source.clone(), path.to_owned())));
+    known.filter(|(_, below)| !below.as_os_str().is_empty()).ok_or_else(|| {
+        UsageError::new(format!("--explain {}: this is below no source", escape(path.as_os_str().as_bytes())))
+            .remedy("sources that are named are always taken; name what is in one")
+            .into()
+    })
+}
+
+/// The rule in a line of a list.
+fn rule(filters: &Filters, list: usize, line: u32) -> &[u8] {
+    let Some(list) = filters.lists.get(list) else { return b"" };
+    let at = (line as usize).saturating_sub(1);
+    if list.is_file { list.text.split(|byte| *byte == b'\n').nth(at).unwrap_or_default() } else { &list.text }
+}
+
+fn said(values: &Values, filters: &Filters, operand: &Path, below: &Path, explained: &Explained) -> String {
+    let at = |path: &Path| escape(operand.join(path).as_os_str().as_bytes());
+    let mut text = at(below);
+    text += if explained.is_left_out { " is left out" } else { " is taken" };
+    if explained.path != below {
+        text += &format!(", with {}", at(&explained.path));
+    }
+    if explained.is_missing {
+        text += " (it is not there: as a file)";
+    }
+    text += "\n  ";
+    text += &match &explained.reason {
+        Reason::Unspoken => "no rule speaks of it".to_owned(),
+        Reason::List(number, line) => typed_lists(values).nth(*number).map_or_else(String::new, |list| {
+            format!("{}: {}", list.shown(*line), escape(rule(filters, *number, *line)))
+        }),
+        Reason::File { path, line, text } => format!("{}, line {line}: {}", at(path), escape(text)),
+        Reason::Limit(limit) => {
+            let id = match limit {
+                Limit::MinSize => "min-size",
+                Limit::MaxSize => "max-size",
+                Limit::Newer => "newer",
+                Limit::Older => "older",
+            };
+            format!("--{id} {}", escape(values.last(id).unwrap_or(OsStr::new("")).as_bytes()))
+        }
+    };
+    text + "\n"
+}

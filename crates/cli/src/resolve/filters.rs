@@ -1,0 +1,257 @@
+//! What is left out: patterns, files of patterns and limits.
+
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use haul_engine::spec::{FilterList, Filters, Limits};
+use haul_proto::filter::{Matcher, PATTERN_MAX, Rules};
+use haul_proto::path::{Name, escape};
+use haul_proto::wire::limits::{FILTER_FILE_MAX, FILTER_LISTS_MAX, FILTER_NAMES_MAX, FILTERS_BYTES_MAX};
+
+use crate::args::UsageError;
+use crate::args::filters::ORDERED;
+use crate::args::time::parse_time;
+use crate::args::values::{Values, bad};
+
+/// What options say of what is left out. Files of patterns are read.
+pub fn filters(values: &Values) -> Result<Filters, UsageError> {
+    filters_at(values, SystemTime::now())
+}
+
+fn filters_at(values: &Values, now: SystemTime) -> Result<Filters, UsageError> {
+    let lists = typed_lists(values).map(|typed| typed.read()).collect::<Result<Vec<_>, _>>()?;
+    let bytes: usize = lists.iter().map(|list| list.text.len()).sum();
+    if lists.len() > FILTER_LISTS_MAX || bytes > FILTERS_BYTES_MAX {
+        let what = format!("the filters have more than {FILTER_LISTS_MAX} options, or {} MiB", FILTERS_BYTES_MAX >> 20);
+        return Err(UsageError::new(what).remedy("put patterns into one file: --exclude-from FILE"));
+    }
+    let any = "in bytes";
+    let limits = Limits {
+        min_size: values.size("min-size", 0..=u64::MAX, any)?,
+        max_size: values.size("max-size", 0..=u64::MAX, any)?,
+        newer_s: moment(values, "newer", now)?,
+        older_s: moment(values, "older", now)?,
+    };
+    let filters = Filters { lists, files: names(values)?, limits };
+    refuse_what_takes_nothing(values, &filters)?;
+    Ok(filters)
+}
+
+/// An option that is a list of patterns.
+pub struct TypedList<'v> {
+    id: &'static str,
+    argument: &'v OsStr,
+    includes: bool,
+    is_file: bool,
+}
+
+/// Those options, in their order.
+pub fn typed_lists(values: &Values) -> impl Iterator<Item = TypedList<'_>> {
+    values.given().iter().filter_map(|(row, argument)| {
+        let (id, includes, is_file) = ORDERED.into_iter().find(|(id, ..)| *id == row.id)?;
+        Some(TypedList { id, argument: argument.as_deref().unwrap_or_default(), includes, is_file })
+    })
+}
+
+impl TypedList<'_> {
+    /// How a person is told of a rule in it.
+    pub fn shown(&self, line: u32) -> String {
+        let argument = escape(self.argument.as_bytes());
+        if self.is_file { format!("{argument}, line {line}") } else { format!("--{}", self.id) }
+    }
+
+    fn read(&self) -> Result<FilterList, UsageError> {
+        let wrong = |why: &str| bad(self.id, self.argument, why);
+        let text = match self.is_file {
+            true => read(self.argument).map_err(|error| wrong(&error.to_string()))?,
+            false => self.argument.as_bytes().to_vec(),
+        };
+        if !self.is_file && text.is_empty() {
+            return Err(wrong("the pattern is empty"));
+        }
+        if !self.is_file && text.starts_with(b"!") {
+            let contrary = if self.includes { "exclude" } else { "include" };
+            let rest = escape(&text[1..]);
+            return Err(wrong("! is for files of patterns").remedy(format!(
+                "the contrary is --{contrary} '{rest}', before this; a name that begins with ! is written '\\!{rest}'"
+            )));
+        }
+        let list = FilterList { text, is_file: self.is_file, includes: self.includes };
+        match Rules::of(&list) {
+            Ok(_) => Ok(list),
+            Err(error) if self.is_file => Err(wrong(&error.to_string())),
+            Err(_) => Err(wrong(&format!("a pattern has at most {PATTERN_MAX} bytes"))),
+        }
+    }
+}
+
+/// What is in a file of patterns.
+fn read(path: &OsStr) -> std::io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    std::fs::File::open(path)?.take(FILTER_FILE_MAX as u64 + 1).read_to_end(&mut text)?;
+    match text.len() > FILTER_FILE_MAX {
+        true => Err(std::io::Error::other(format!("a file of patterns has at most {} MiB", FILTER_FILE_MAX >> 20))),
+        false => Ok(text),
+    }
+}
+
+fn names(values: &Values) -> Result<Vec<Name>, UsageError> {
+    let name = |text: &OsStr| {
+        let why = "needs the name of a file, without a slash";
+        Name::new(text.as_bytes())
+            .map_err(|_| bad("filter-files", text, why).remedy("one file of patterns for all is --exclude-from FILE"))
+    };
+    let names: Vec<_> = values.each("filter-files").into_iter().map(name).collect::<Result<_, _>>()?;
+    match names.len() > FILTER_NAMES_MAX {
+        true => Err(UsageError::new(format!("--filter-files: at most {FILTER_NAMES_MAX} names"))),
+        false => Ok(names),
+    }
+}
+
+/// Whoever writes rules in git's order, the general ones first, would copy nothing.
+fn refuse_what_takes_nothing(values: &Values, filters: &Filters) -> Result<(), UsageError> {
+    let number = Matcher::new(filters).ok().and_then(|matcher| matcher.leaves_out_everything());
+    match number.and_then(|number| typed_lists(values).nth(number)) {
+        None => Ok(()),
+        Some(typed) => {
+            Err(bad(typed.id, typed.argument, "this leaves out everything, and nothing before it takes anything")
+                .remedy("of these options the first that matches decides: put --include before it")
+                .remedy("haul help filters"))
+        }
+    }
+}
+
+/// A point in time, in seconds since 1970, or as long ago.
+fn moment(values: &Values, id: &str, now: SystemTime) -> Result<Option<i64>, UsageError> {
+    let Some(value) = values.last(id) else { return Ok(None) };
+    let text = value.to_str().unwrap_or_default();
+    let ago = |age: Duration| {
+        let now_s = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        i64::try_from(now_s).unwrap_or(i64::MAX).checked_sub_unsigned(age.as_secs())
+    };
+    let moment = parse_time(text).and_then(ago).or_else(|| point(text));
+    let why = "needs a date and perhaps a time, in UTC (2026-11-01, 2026-11-01T18:30), or how long ago (12h, 7d)";
+    moment.map(Some).ok_or_else(|| bad(id, value, why))
+}
+
+/// `YYYY-MM-DD`, with `THH:MM` or `THH:MM:SS` behind it, and perhaps `Z`.
+fn point(text: &str) -> Option<i64> {
+    let text = text.strip_suffix('Z').unwrap_or(text);
+    let (date, time) = text.split_once('T').unwrap_or((text, "00:00"));
+    let [year, month, day] = numbers(date, '-', [4, 2, 2])?;
+    let [hour, minute, second] = match time.len() {
+        5 => numbers(&format!("{time}:00"), ':', [2, 2, 2])?,
+        _ => numbers(time, ':', [2, 2, 2])?,
+    };
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = [31, if is_leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let in_month = *days.get(usize::try_from(month).ok()?.checked_sub(1)?)?;
+    let is_good = year >= 1970 && (1..=in_month).contains(&day) && hour < 24 && minute < 60 && second < 60;
+    let before: i64 = days.iter().take(usize::try_from(month).ok()? - 1).sum();
+    // Years that can be divided by 4, less those by 100, more those by 400.
+    let leaps = |year: i64| year / 4 - year / 100 + year / 400;
+    let total = (year - 1970) * 365 + leaps(year - 1) - leaps(1969) + before + day - 1;
+    is_good.then_some(((total * 24 + hour) * 60 + minute) * 60 + second)
+}
+
+/// Three numbers with so many digits.
+fn numbers(text: &str, between: char, digits: [usize; 3]) -> Option<[i64; 3]> {
+    let mut parts = text.split(between);
+    let mut numbers = [0; 3];
+    for (number, digits) in numbers.iter_mut().zip(digits) {
+        let part =
+            parts.next().filter(|part| part.len() == digits && part.bytes().all(|byte| byte.is_ascii_digit()))?;
+        *number = part.parse().ok()?;
+    }
+    parts.next().is_none().then_some(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Dialect;
+    use crate::args::parse::{Command, parse};
+
+    fn resolved(words: &[&str]) -> Result<Filters, String> {
+        let all = words.iter().chain(&["a", "b"]).map(Into::into).collect();
+        let values = match parse(Dialect::Haul, all, &|_| false) {
+            Ok(Command::Copy(values, _)) => values,
+            other => panic!("{other:?}"),
+        };
+        filters_at(&values, UNIX_EPOCH + Duration::from_secs(1_000_000)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn options_keep_their_order_and_files_are_read() {
+        let temp = tempfile::tempdir().unwrap();
+        let file = temp.path().join("rules");
+        std::fs::write(&file, "*.o\n!a.o\n").unwrap();
+        let file = file.to_str().unwrap();
+        let filters = resolved(&["--exclude=x", "--include", "*.c", "--exclude-from", file, "--exclude", "y"]).unwrap();
+        let shown = |list: &FilterList| (String::from_utf8(list.text.clone()).unwrap(), list.is_file, list.includes);
+        let lists: Vec<_> = filters.lists.iter().map(shown).collect();
+        let list = |text: &str, is_file, includes| (text.to_owned(), is_file, includes);
+        assert_eq!(
+            lists,
+            [
+                list("x", false, false),
+                list("*.c", false, true),
+                list("*.o\n!a.o\n", true, false),
+                list("y", false, false)
+            ]
+        );
+    }
+
+    #[test]
+    fn limits_are_sizes_and_points_in_time() {
+        let limits =
+            resolved(&["--min-size", "1k", "--max-size=2g", "--newer", "7d", "--older", "2000-03-01"]).unwrap().limits;
+        let expected = Limits {
+            min_size: Some(1024),
+            max_size: Some(2 << 30),
+            newer_s: Some(1_000_000 - 7 * 86_400),
+            older_s: Some(951_868_800),
+        };
+        assert_eq!(limits, expected);
+    }
+
+    #[test]
+    fn points_in_time_are_those_of_the_calendar() {
+        for (text, seconds) in [
+            ("1970-01-01", Some(0)),
+            ("2026-11-22T03:04:05Z", Some(1_795_316_645)),
+            ("2024-02-29T12:00", Some(1_709_208_000)),
+            ("2100-03-01", Some(4_107_542_400)),
+            ("2023-02-29", None),
+            ("2100-02-29", None),
+            ("2026-13-01", None),
+            ("2026-00-01", None),
+            ("2026-1-01", None),
+            ("2026-01-01T24:00", None),
+            ("2026-01-01T1:00", None),
+            ("1969-12-31", None),
+            ("yesterday", None),
+        ] {
+            assert_eq!(point(text), seconds, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_can_only_be_a_mistake_is_refused() {
+        for (words, said) in [
+            (&["--exclude", "*"][..], "leaves out everything"),
+            (&["--exclude", "*", "--include", "*.c"], "put --include before it"),
+            (&["--exclude", "!a"], "--include 'a'"),
+            (&["--exclude="], "empty"),
+            (&["--filter-files", "a/b"], "without a slash"),
+            (&["--exclude-from", "/nowhere/rules"], "No such file"),
+            (&["--newer", "soon"], "UTC"),
+        ] {
+            let error = resolved(words).unwrap_err();
+            assert!(error.contains(said), "{words:?}: {error}");
+        }
+        assert!(resolved(&["--include", "*.c", "--exclude", "*"]).is_ok());
+    }
+}

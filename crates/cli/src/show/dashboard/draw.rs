@@ -1,0 +1,213 @@
+//! Draws a board: lines of text, and the rate as a graph.
+
+use ratatui_core::buffer::Buffer;
+use ratatui_core::layout::Rect;
+use ratatui_core::style::{Color, Modifier, Style};
+use ratatui_core::symbols::bar;
+
+use super::board::{Board, Phase};
+use super::layout::{Panel, arrange};
+use super::words;
+
+/// What a terminal can show.
+#[derive(Debug, Clone, Copy)]
+pub struct Look {
+    /// Whether there are colours.
+    pub colour: bool,
+    /// Whether there are more characters than ASCII's.
+    pub unicode: bool,
+}
+
+/// Nothing, and eighths of a character's height.
+const BARS: [&str; 9] = [
+    " ",
+    bar::ONE_EIGHTH,
+    bar::ONE_QUARTER,
+    bar::THREE_EIGHTHS,
+    bar::HALF,
+    bar::FIVE_EIGHTHS,
+    bar::THREE_QUARTERS,
+    bar::SEVEN_EIGHTHS,
+    bar::FULL,
+];
+/// The same as far as ASCII has them.
+const ASCII_BARS: [&str; 9] = [" ", ".", "_", "-", "=", "+", "+", "#", "#"];
+/// Widths of the columns of streams; the last one has the rest.
+const COLUMNS: [u16; 4] = [7, 11, 9, 13];
+
+impl Look {
+    fn tinted(self, colour: Color, modifier: Modifier) -> Style {
+        let style = Style::new().add_modifier(modifier);
+        if self.colour { style.fg(colour) } else { style }
+    }
+
+    fn title(self) -> Style {
+        self.tinted(Color::Cyan, Modifier::BOLD)
+    }
+
+    fn error(self) -> Style {
+        self.tinted(Color::Red, Modifier::empty())
+    }
+
+    fn warning(self) -> Style {
+        self.tinted(Color::Yellow, Modifier::BOLD)
+    }
+
+    fn aside(self) -> Style {
+        Style::new().add_modifier(Modifier::DIM)
+    }
+
+    fn help(self) -> Style {
+        Style::new().add_modifier(Modifier::REVERSED)
+    }
+}
+
+/// A part of the screen, written line by line from the top down.
+struct Page<'b> {
+    buffer: &'b mut Buffer,
+    left: Rect,
+}
+
+impl Page<'_> {
+    /// Writes a line, as much of it as there is room for.
+    fn line(&mut self, text: &str, style: Style) {
+        let Rect { x, y, width, height } = self.left;
+        if width > 0 && height > 0 {
+            self.buffer.set_stringn(x, y, text, width.into(), style);
+            self.left = Rect { y: y + 1, height: height - 1, ..self.left };
+        }
+    }
+
+    /// Writes words on as many lines as they take.
+    fn paragraph(&mut self, text: &str, style: Style) {
+        let room = usize::from(self.left.width);
+        let mut line = String::new();
+        for word in text.split(' ') {
+            if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > room {
+                self.line(&line, style);
+                line.clear();
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        self.line(&line, style);
+    }
+}
+
+/// Draws all of it on an empty buffer.
+pub fn draw(buffer: &mut Buffer, board: &Board, look: Look) {
+    let screen = buffer.area;
+    let layout = arrange(screen, board.lanes.rows().len(), board.wants_slowest);
+    header(buffer, layout.header, board, look);
+    for (panel, left) in layout.panels {
+        let mut page = Page { buffer, left };
+        rule(&mut page, &words::title(panel, board), look);
+        match panel {
+            Panel::Graph => graph(&mut page, board, look),
+            Panel::Streams => streams(&mut page, board, look),
+            Panel::Verdict => words::verdict(board).iter().for_each(|text| page.paragraph(text, Style::new())),
+            Panel::Queue => words::queue(&board.progress).iter().for_each(|text| page.paragraph(text, Style::new())),
+            Panel::Slowest => {
+                board.progress.slowest.iter().for_each(|file| page.line(&words::slow_file(file), Style::new()));
+            }
+            Panel::Said => said(&mut page, board, look),
+        }
+    }
+    Page { buffer, left: layout.footer }.line(words::KEYS, look.aside());
+    if board.helps {
+        help(buffer, look);
+    }
+}
+
+fn header(buffer: &mut Buffer, area: Rect, board: &Board, look: Look) {
+    let phase = match (board.phase, board.is_paused) {
+        (Phase::Connecting, _) => "connecting",
+        (Phase::Stopping, _) => "stopping",
+        (Phase::Running, true) => "PAUSED",
+        (Phase::Running, false) => "",
+    };
+    let mut page = Page { buffer, left: area };
+    page.line(&board.title, look.title());
+    page.line(&words::progress(board, area.width.into()), Style::new());
+    page.line(&words::settings(board), look.aside());
+    // In the corner, with a space before it where a long title ends.
+    let shown = if phase.is_empty() { String::new() } else { format!(" {phase}") };
+    let width = u16::try_from(shown.len()).unwrap_or(u16::MAX).min(area.width);
+    let corner = Rect { x: area.right() - width, width, ..area };
+    Page { buffer, left: corner }.line(&shown, look.warning());
+}
+
+/// A line across, with a title in it.
+fn rule(page: &mut Page<'_>, title: &str, look: Look) {
+    let Rect { x, y, width, .. } = page.left;
+    let dash = if look.unicode { "\u{2500}" } else { "-" };
+    page.line(&dash.repeat(width.into()), look.aside());
+    page.buffer.set_stringn(x, y, format!("{title} "), width.into(), look.title());
+}
+
+fn graph(page: &mut Page<'_>, board: &Board, look: Look) {
+    let Rect { x, y, width, height } = page.left;
+    let points = board.points(width.into());
+    let most = points.iter().copied().max().unwrap_or(0).max(1);
+    let style = look.tinted(Color::Green, Modifier::empty());
+    let bars = if look.unicode { BARS } else { ASCII_BARS };
+    for (column, point) in (x..).zip(points) {
+        let eighths = u128::from(point) * u128::from(height) * 8 / u128::from(most);
+        for row in 0..height {
+            // From below: what of the bar is in this row.
+            let below = u128::from(height - 1 - row) * 8;
+            let part = usize::try_from(eighths.saturating_sub(below).min(8)).unwrap_or(8);
+            page.buffer.set_string(column, y + row, bars[part], style);
+        }
+    }
+}
+
+fn streams(page: &mut Page<'_>, board: &Board, look: Look) {
+    let rows = board.lanes.rows();
+    if rows.is_empty() {
+        return page.paragraph(&words::no_streams(board), look.aside());
+    }
+    let room = usize::from(page.left.height.saturating_sub(1));
+    let shown = if rows.len() > room { room.saturating_sub(1) } else { rows.len() };
+    page.line(&in_columns(&words::STREAM_HEAD.map(str::to_owned)), look.aside());
+    for row in &rows[..shown] {
+        page.line(&in_columns(&words::stream(row)), if row.in_use { Style::new() } else { look.aside() });
+    }
+    if rows.len() > shown {
+        page.line(&format!("{} more", rows.len() - shown), look.aside());
+    }
+}
+
+fn in_columns(cells: &[String; 5]) -> String {
+    let widths = COLUMNS.into_iter().map(usize::from).chain([0]);
+    let line: String = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+    line.trim_end().to_owned()
+}
+
+fn said(page: &mut Page<'_>, board: &Board, look: Look) {
+    let end = board.said.len().saturating_sub(board.scrolled);
+    let start = end.saturating_sub(page.left.height.into());
+    for said in board.said.range(start..end) {
+        page.line(&said.text, if said.is_error { look.error() } else { Style::new() });
+    }
+}
+
+/// In the middle, over everything else.
+fn help(buffer: &mut Buffer, look: Look) {
+    let screen = buffer.area;
+    let width = words::HELP.iter().map(|line| line.len()).max().unwrap_or(0) + 2;
+    let width = u16::try_from(width).unwrap_or(u16::MAX).min(screen.width);
+    let height = u16::try_from(words::HELP.len() + 2).unwrap_or(u16::MAX).min(screen.height);
+    let area = Rect { x: (screen.width - width) / 2, y: (screen.height - height) / 2, width, height };
+    let mut page = Page { buffer, left: area };
+    let lines = std::iter::once("").chain(words::HELP).chain([""]);
+    for line in lines {
+        page.line(&format!("{:<width$}", format!(" {line}"), width = usize::from(width)), look.help());
+    }
+}
+
+#[cfg(test)]
+#[path = "draw_tests.rs"]
+mod tests;

@@ -1,0 +1,71 @@
+//! What is typed, as a terminal sends it, and what it is called.
+
+/// A key that means something here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Key {
+    /// One that is a character.
+    Char(char),
+    /// An arrow.
+    Up,
+    /// An arrow.
+    Down,
+    /// A screenful back.
+    PageUp,
+    /// A screenful on.
+    PageDown,
+    /// The escape key itself.
+    Escape,
+}
+
+/// The keys in what was read at once; what begins with an escape and is none of them is left out. (A terminal sends the
+/// sequence of one key in one piece.)
+pub fn keys(mut bytes: &[u8]) -> Vec<Key> {
+    let mut keys = Vec::new();
+    while let Some((first, rest)) = bytes.split_first() {
+        bytes = rest;
+        match (first, rest.first()) {
+            (0x1b, Some(b'[' | b'O')) => {
+                let end = rest.iter().skip(1).position(|byte| (0x40..0x7f).contains(byte));
+                let sequence = &rest[1..end.map_or(rest.len(), |end| end + 2)];
+                keys.extend(named(sequence));
+                bytes = &rest[1 + sequence.len()..];
+            }
+            (0x1b, None) => keys.push(Key::Escape),
+            // With the Alt key: it is left out.
+            (0x1b, Some(_)) => bytes = &rest[1..],
+            _ => keys.push(Key::Char(char::from(*first))),
+        }
+    }
+    keys
+}
+
+/// What stands behind the beginning of a sequence.
+fn named(sequence: &[u8]) -> Option<Key> {
+    match sequence {
+        b"A" => Some(Key::Up),
+        b"B" => Some(Key::Down),
+        b"5~" => Some(Key::PageUp),
+        b"6~" => Some(Key::PageDown),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_told_apart_in_what_comes_at_once() {
+        let typed = keys(b"+\x1b[A\x1bOB-\x1b[6~\x1b[1;5C\x1bx\x1b[5~q");
+        let chars = [Key::Char('+'), Key::Up, Key::Down, Key::Char('-'), Key::PageDown, Key::PageUp, Key::Char('q')];
+        assert_eq!(typed, chars);
+        assert_eq!((keys(b"\x1b"), keys(b"\t")), (vec![Key::Escape], vec![Key::Char('\t')]));
+    }
+
+    #[test]
+    fn nothing_that_is_typed_makes_it_stumble() {
+        for bytes in [&b"\x1b["[..], b"\x1bO", b"\x1b[5", b"\x1b[;;;", b"\xff\x1b\x1b[", b""] {
+            assert!(keys(bytes).len() <= bytes.len());
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The streams of a job, each with its present rate: figures that count from a stream's begin come now and then, and the
+//! rate is what was added between two of them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use haul_engine::event::{Progress, StreamFigures};
+
+/// The streams as they are now.
+#[derive(Debug, Default)]
+pub struct Lanes {
+    /// What was told last.
+    told: Vec<StreamFigures>,
+    at: Duration,
+    rates: BTreeMap<u64, f64>,
+    rows: Vec<Row>,
+}
+
+/// A stream.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// Its number.
+    pub stream: u64,
+    /// Bytes a second.
+    pub rate: f64,
+    /// In milliseconds.
+    pub round_trip_ms: f64,
+    /// Segments sent again.
+    pub sent_again: u64,
+    /// Segments sent.
+    pub segments: u64,
+    /// Both ends' addresses; empty where they are not known.
+    pub path: (String, String),
+    /// Whether it gets work.
+    pub in_use: bool,
+}
+
+impl Lanes {
+    /// Another attempt begins, with streams of its own.
+    pub fn begin_again(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Takes what is known at this time.
+    pub fn take(&mut self, now: Duration, progress: &Progress) {
+        if progress.per_stream != self.told {
+            let elapsed = now.saturating_sub(self.at).as_secs_f64().max(1e-3);
+            let before = |stream| self.told.iter().find(|figures| figures.stream == stream);
+            self.rates = progress
+                .per_stream
+                .iter()
+                .map(|figures| {
+                    let before = before(figures.stream).map_or(0, |before| before.acknowledged_bytes);
+                    (figures.stream, figures.acknowledged_bytes.saturating_sub(before) as f64 / elapsed)
+                })
+                .collect();
+            (self.told, self.at) = (progress.per_stream.clone(), now);
+        }
+        let way = |way: &haul_engine::event::StreamWay| {
+            let figures = self.told.iter().find(|figures| figures.stream == u64::from(way.stream))?;
+            Some(Row {
+                stream: figures.stream,
+                rate: self.rates.get(&figures.stream).copied().unwrap_or(0.0),
+                round_trip_ms: figures.rtt_us as f64 / 1000.0,
+                sent_again: figures.retransmitted,
+                segments: figures.segments,
+                path: progress.work.paths.get(usize::from(way.path)).cloned().unwrap_or_default(),
+                in_use: way.in_use,
+            })
+        };
+        self.rows = progress.work.streams.iter().filter_map(way).collect();
+    }
+
+    /// Those that there are now.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use haul_engine::event::{StreamWay, Work};
+
+    fn progress(megabytes: u64, streams: &[u16]) -> Progress {
+        let of = |stream: u64| StreamFigures {
+            stream,
+            acknowledged_bytes: megabytes * 1_000_000 * (stream + 1),
+            rtt_us: 50_400,
+            ..StreamFigures::default()
+        };
+        let way = |stream: &u16| StreamWay { stream: *stream, path: 0, in_use: *stream < 2 };
+        let work = Work {
+            files_under_way: 1,
+            paths: vec![("a:1".into(), "b:2".into())],
+            streams: streams.iter().map(way).collect(),
+        };
+        Progress { per_stream: (0..3).map(of).collect(), work, ..Progress::default() }
+    }
+
+    #[test]
+    fn a_rate_is_what_was_added_since_the_last_figures() {
+        let mut lanes = Lanes::default();
+        let ms = Duration::from_millis;
+        lanes.take(ms(500), &progress(1, &[0, 1, 2]));
+        lanes.take(ms(700), &progress(1, &[0, 1, 2]));
+        lanes.take(ms(1000), &progress(4, &[0, 2]));
+        // The same figures once more are no standstill.
+        lanes.take(ms(1200), &progress(4, &[0, 2]));
+        let rows: Vec<_> = lanes.rows().iter().map(|row| (row.stream, row.rate.round(), row.in_use)).collect();
+        assert_eq!(rows, [(0, 6e6, true), (2, 18e6, false)], "the one that was given up is not shown");
+        assert_eq!(lanes.rows()[0].path.1, "b:2");
+    }
+}

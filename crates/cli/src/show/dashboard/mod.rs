@@ -1,0 +1,207 @@
+//! `--tui`: a job on the whole terminal, and keys that steer it. Before and after it, what is shown is what is shown
+//! without it. It is there from the first connection on, since before ssh may ask for a password.
+//!
+//! What is known and what is to be drawn has no terminal in it (`board`, `draw`, `layout`, `words`); `screen` is the
+//! terminal.
+
+mod ansi;
+mod board;
+mod draw;
+mod keys;
+mod lanes;
+mod layout;
+pub mod screen;
+mod steps;
+mod words;
+
+use std::cell::RefCell;
+use std::io::{self, Write};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use haul_engine::error::Outcome;
+use haul_engine::event::{Event, Observer};
+use haul_engine::steering::Steering;
+use ratatui_core::terminal::Terminal;
+use rustix::process::{Signal, getpid, kill_process};
+
+use self::ansi::Ansi;
+use self::board::{Board, Wish};
+use self::draw::{Look, draw};
+use super::Show;
+use super::human::{Human, Level};
+use super::text::Text;
+use crate::terminal;
+
+/// How long a key is waited for before the screen is looked at.
+const TICK: Duration = Duration::from_millis(100);
+
+/// A dashboard.
+pub struct Dashboard {
+    human: Human,
+    /// Says the same into the dashboard.
+    inner: Human,
+    slip: Slip,
+    shared: Arc<Shared>,
+    begun: Instant,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread that draws has, too.
+struct Shared {
+    board: Mutex<Board>,
+    steering: Steering,
+    look: Look,
+    has_ended: AtomicBool,
+}
+
+/// Where words wait that are said in the dashboard.
+#[derive(Clone, Default)]
+struct Slip(Rc<RefCell<Vec<u8>>>);
+
+/// Standard error, unless a dashboard is there.
+pub struct Words;
+
+impl Write for Words {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        screen::say(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Write for Slip {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Dashboard {
+    /// Over a job that `steering` steers and `title` names. `human` says what is said, of which words go to [`Words`].
+    pub fn new(human: Human, level: Level, title: &str, steering: &Steering) -> anyhow::Result<Self> {
+        screen::open().context("--tui: the terminal cannot be opened")?;
+        let slip = Slip::default();
+        let inner = Human::new(Text::new(Box::new(slip.clone()), false), level);
+        let look = Look { colour: terminal::stderr_takes_colour(), unicode: terminal::takes_unicode() };
+        let shared = Arc::new(Shared {
+            board: Mutex::new(Board::new(title)),
+            steering: steering.clone(),
+            look,
+            has_ended: AtomicBool::new(false),
+        });
+        let drawing = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("haul-tui".to_owned()).spawn(move || run(&drawing))?;
+        Ok(Self { human, inner, slip, shared, begun: Instant::now(), thread: Some(thread) })
+    }
+
+    /// Has words in the dashboard, too.
+    fn say(&mut self, is_error: bool, words: impl Fn(&mut Human)) {
+        words(&mut self.human);
+        words(&mut self.inner);
+        let said = std::mem::take(&mut *self.slip.0.borrow_mut());
+        if !said.is_empty() {
+            let said = String::from_utf8_lossy(&said);
+            let lines: Vec<_> = said.lines().map(|line| line.strip_prefix("haul: ").unwrap_or(line)).collect();
+            self.shared.board().say(&lines.join("\n"), is_error);
+        }
+    }
+
+    /// The terminal as it was, and nobody who draws.
+    fn end(&mut self) {
+        self.shared.has_ended.store(true, Ordering::Release);
+        screen::give_back_for_good();
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Observer for Dashboard {
+    fn event(&mut self, event: &Event) {
+        let is_error = matches!(event, Event::FileFailed { .. } | Event::Differs { .. });
+        self.say(is_error, |human| human.event(event));
+        self.shared.board().event(self.begun.elapsed(), event);
+        match event {
+            Event::Connected { .. } | Event::Progress(_) => screen::take(),
+            // ssh is started anew, and may ask for a password.
+            Event::Again { .. } => screen::give_back(),
+            _ => {}
+        }
+    }
+}
+
+impl Show for Dashboard {
+    fn complain(&mut self, message: &str) {
+        self.say(true, |human| human.complain(message));
+    }
+
+    fn finish(&mut self, outcome: &Outcome) -> io::Result<()> {
+        self.end();
+        self.human.finish(outcome)
+    }
+}
+
+impl Drop for Dashboard {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Shared {
+    fn board(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn carry_out(&self, wish: Wish) {
+        match wish {
+            Wish::Rate(limit) => self.steering.rate().set(limit),
+            Wish::Streams(streams) => self.steering.fix_streams(streams),
+            Wish::Pause(is_paused) => self.steering.pause(is_paused),
+            // What answers a Ctrl-C answers this.
+            Wish::End => drop(kill_process(getpid(), Signal::TERM)),
+        }
+    }
+}
+
+/// Draws, and takes keys, until the job has ended.
+fn run(shared: &Shared) {
+    let mut canvas: Option<(u64, Terminal<Ansi>)> = None;
+    while !shared.has_ended.load(Ordering::Acquire) {
+        let Some(taken) = screen::taken() else {
+            canvas = None;
+            std::thread::park_timeout(TICK);
+            continue;
+        };
+        if canvas.as_ref().is_none_or(|(of, terminal)| *of != taken || terminal.backend().is_torn()) {
+            canvas = Terminal::new(Ansi::default()).ok().map(|mut terminal| {
+                let _ = terminal.clear();
+                (taken, terminal)
+            });
+        }
+        if let Some((_, terminal)) = &mut canvas {
+            // What cannot be written is drawn anew.
+            let _ = terminal.draw(|frame| draw(frame.buffer_mut(), &shared.board(), shared.look));
+        }
+        let before = Instant::now();
+        let keys = keys::keys(&screen::typed(TICK));
+        let wishes: Vec<_> = keys.into_iter().filter_map(|key| shared.board().key(key)).collect();
+        wishes.into_iter().for_each(|wish| shared.carry_out(wish));
+        // A terminal that is gone is always ready.
+        if before.elapsed() < TICK / 10 {
+            std::thread::park_timeout(TICK / 10);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! The terminal of standard error: taken for a dashboard, and given back as it was, however the job ends.
+//!
+//! There is one, so that whoever ends the process can give it back: the end of a job, a panic, a signal. What is said
+//! while it is taken is held, and said when it is given back. Interrupts still come from the terminal as signals.
+//!
+//! It is opened once more, since writing to it must not block: a terminal that takes nothing keeps nobody from ending.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::termios::{
+    InputModes, LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr, tcsetattr,
+};
+
+use crate::terminal::in_foreground;
+
+/// The other screen, without a cursor, cleared.
+const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[0m\x1b[2J";
+/// The cursor, and the screen as it was.
+const LEAVE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
+/// How long a terminal may take to have taken something.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// Most of what was said that is held, in bytes.
+const HELD_MAX: usize = 1 << 20;
+
+static SCREEN: Mutex<Screen> =
+    Mutex::new(Screen { terminal: None, before: None, taken: 0, is_over: false, held: Vec::new() });
+
+struct Screen {
+    /// Open as long as a dashboard may be shown.
+    terminal: Option<File>,
+    /// How it was set; there while it is taken.
+    before: Option<Termios>,
+    /// How many times it was taken.
+    taken: u64,
+    /// It is not to be taken any more.
+    is_over: bool,
+    /// What is to be said when it is given back.
+    held: Vec<u8>,
+}
+
+/// Opens standard error's terminal, to be taken when there is something to be shown.
+pub fn open() -> io::Result<()> {
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
+    let terminal = OpenOptions::new().read(true).write(true).custom_flags(flags).open("/proc/self/fd/2")?;
+    tcgetattr(&terminal)?;
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        give_back_anyhow();
+        before(panic);
+    }));
+    let mut screen = lock();
+    (screen.terminal, screen.is_over) = (Some(terminal), false);
+    Ok(())
+}
+
+/// Takes it, if it is not taken, and this job is in the foreground.
+pub fn take() {
+    let mut screen = lock();
+    if screen.before.is_some() || screen.is_over || !in_foreground() {
+        return;
+    }
+    let Some(terminal) = &screen.terminal else { return };
+    let Ok(before) = tcgetattr(terminal) else { return };
+    let mut now = before.clone();
+    now.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::IEXTEN);
+    now.input_modes.remove(InputModes::IXON);
+    // A process that is stopped, or ends with a core, would leave the terminal as it is.
+    now.special_codes[SpecialCodeIndex::VSUSP] = 0;
+    now.special_codes[SpecialCodeIndex::VQUIT] = 0;
+    if tcsetattr(terminal, OptionalActions::Now, &now).is_ok() {
+        write_to(terminal, ENTER);
+        screen.before = Some(before);
+        screen.taken += 1;
+    }
+}
+
+/// Gives it back, if it is taken, and says what was held.
+pub fn give_back() {
+    lock().give_back();
+}
+
+/// The same, and it is not taken again.
+pub fn give_back_for_good() {
+    let mut screen = lock();
+    screen.is_over = true;
+    screen.give_back();
+}
+
+/// The same in a panic, whoever holds what.
+fn give_back_anyhow() {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match SCREEN.try_lock() {
+            Ok(mut screen) => {
+                screen.is_over = true;
+                return screen.give_back();
+            }
+            Err(TryLockError::Poisoned(screen)) => return screen.into_inner().give_back(),
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => std::thread::sleep(PATIENCE / 20),
+            Err(TryLockError::WouldBlock) => return,
+        }
+    }
+}
+
+/// While it is taken, how many times it has been: another number stands for another empty screen.
+pub fn taken() -> Option<u64> {
+    let screen = lock();
+    screen.before.as_ref().filter(|_| in_foreground()).map(|_| screen.taken)
+}
+
+/// Draws; `false` where not all of it was taken.
+pub fn draw(bytes: &[u8]) -> bool {
+    let screen = lock();
+    match (&screen.terminal, &screen.before) {
+        (Some(terminal), Some(_)) => write_to(terminal, bytes),
+        _ => false,
+    }
+}
+
+/// Says something: now, or when it is given back.
+pub fn say(words: &[u8]) {
+    let mut screen = lock();
+    match screen.before {
+        Some(_) if screen.held.len() + words.len() > HELD_MAX => {}
+        Some(_) => screen.held.extend_from_slice(words),
+        None => {
+            let _ = io::stderr().write_all(words);
+        }
+    }
+}
+
+/// What was typed within this time.
+pub fn typed(time: Duration) -> Vec<u8> {
+    let terminal = lock().terminal.as_ref().and_then(|terminal| terminal.try_clone().ok());
+    let mut bytes = [0; 256];
+    if let Some(terminal) = terminal
+        && ready(&terminal, PollFlags::IN, time)
+        && let Ok(count) = rustix::io::read(&terminal, &mut bytes)
+        && count > 0
+    {
+        return bytes[..count].to_vec();
+    }
+    Vec::new()
+}
+
+impl Screen {
+    fn give_back(&mut self) {
+        if let (Some(terminal), Some(before)) = (&self.terminal, self.before.take()) {
+            // Who is in the background would be stopped by that; whoever is in the foreground has set it as it likes.
+            if in_foreground() {
+                let _ = tcflush(terminal, QueueSelector::IFlush);
+                let _ = tcsetattr(terminal, OptionalActions::Now, &before);
+            }
+            write_to(terminal, LEAVE);
+        }
+        let _ = io::stderr().write_all(&std::mem::take(&mut self.held));
+    }
+}
+
+fn lock() -> MutexGuard<'static, Screen> {
+    SCREEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether it is ready for this within that time.
+fn ready(terminal: &File, flags: PollFlags, time: Duration) -> bool {
+    let time = Timespec::try_from(time).ok();
+    poll(&mut [PollFd::new(terminal, flags)], time.as_ref()).is_ok_and(|count| count > 0)
+}
+
+/// Whether all of it was taken.
+fn write_to(terminal: &File, mut bytes: &[u8]) -> bool {
+    let deadline = Instant::now() + PATIENCE;
+    while !bytes.is_empty() {
+        match rustix::io::write(terminal, bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() || !ready(terminal, PollFlags::OUT, left) {
+                    return false;
+                }
+            }
+            Err(_) => return false,
+        }
+    }
+    true
+}

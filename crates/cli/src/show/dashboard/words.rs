@@ -1,0 +1,148 @@
+//! What the dashboard says, as text. What quotes another machine is made harmless here.
+
+use haul_engine::event::{Limit, Progress, SlowFile, Way};
+use haul_proto::path::escape;
+use std::time::Duration;
+
+use super::board::{Board, Phase};
+use super::lanes::Row;
+use super::layout::Panel;
+use crate::show::text::{harmless, within};
+use crate::show::units::{count, counted, duration, limit, rate, size};
+use crate::show::{bar, paths, verdict};
+
+/// The last line.
+pub const KEYS: &str = "q end  space pause  - + rate  0 no limit  < > streams  tab files  ? help";
+
+/// What `?` shows.
+pub const HELP: [&str; 12] = [
+    "space, p  pause, and go on",
+    "+  -      limit the rate: higher, lower",
+    "0         no limit",
+    ">  <      one stream more, one fewer;",
+    "          their number stays as it is then",
+    "up, down  what was said earlier, later",
+    "tab       slow files, or what was said",
+    "?, h      this",
+    "q         end now, as Ctrl-C does: the same",
+    "          command goes on later",
+    "",
+    "? closes this",
+];
+
+/// Above the streams.
+pub const STREAM_HEAD: [&str; 5] = ["stream", "rate", "rtt", "sent again", "path"];
+
+/// What stands above a panel.
+pub fn title(panel: Panel, board: &Board) -> String {
+    match panel {
+        Panel::Graph => format!("rate, now {}", rate(board.rate)),
+        Panel::Streams => "streams".to_owned(),
+        Panel::Verdict => "limited by".to_owned(),
+        Panel::Queue => "files".to_owned(),
+        Panel::Slowest => "slowest files".to_owned(),
+        Panel::Said if board.scrolled > 0 => format!("said, {} below", counted(board.scrolled as u64, "line", "lines")),
+        Panel::Said => "said".to_owned(),
+    }
+}
+
+/// How far it is: a bar and figures, on one line.
+pub fn progress(board: &Board, columns: usize) -> String {
+    if board.phase == Phase::Connecting && board.progress.files_found == 0 {
+        return String::new();
+    }
+    bar::whole_line(&board.progress, board.rate, board.elapsed, columns)
+}
+
+/// What was set, and by whom.
+pub fn settings(board: &Board) -> String {
+    let Progress { streams, streams_max, .. } = board.progress;
+    let mut parts = vec![match board.limit {
+        Some(bytes_per_s) => format!("rate limit {}", limit(bytes_per_s)),
+        None => "no rate limit".to_owned(),
+    }];
+    if streams > 0 {
+        let in_use = counted(streams.into(), "stream", "streams");
+        parts.push(match board.streams {
+            Some(wanted) if wanted == streams => format!("{in_use}, as wanted (at most {streams_max})"),
+            Some(wanted) => format!("{in_use}, {wanted} wanted (at most {streams_max})"),
+            None if streams_max > streams => format!("{in_use} (at most {streams_max})"),
+            None => in_use,
+        });
+    }
+    parts.extend(way(&board.way));
+    parts.join("   ")
+}
+
+fn way(way: &Way) -> Option<String> {
+    match way {
+        Way::None => None,
+        Way::Local { host } => Some(within(host.as_deref())),
+        Way::Tcp { path, .. } => Some(paths::without_ports(path)),
+        Way::Ssh { .. } => Some("through ssh".to_owned()),
+    }
+}
+
+/// In place of the streams.
+pub fn no_streams(board: &Board) -> String {
+    match &board.way {
+        Way::Tcp { .. } => "nothing is known of them yet".to_owned(),
+        other => match way(other) {
+            Some(way) => format!("no TCP streams: {way}"),
+            None => "none yet".to_owned(),
+        },
+    }
+}
+
+/// The cells of a stream's line.
+pub fn stream(row: &Row) -> [String; 5] {
+    let (own, other) = &row.path;
+    [
+        format!("{:>6}", row.stream),
+        if row.in_use { rate(row.rate) } else { "rests".to_owned() },
+        format!("{:.1} ms", row.round_trip_ms),
+        format!("{} ({})", count(row.sent_again), verdict::percent(row.sent_again as f64 / row.segments.max(1) as f64)),
+        format!("{} -> {}", harmless(paths::without_port(own)), harmless(paths::without_port(other))),
+    ]
+}
+
+/// What limits, what that rests on, and what else is used.
+pub fn verdict(board: &Board) -> Vec<String> {
+    if board.is_paused {
+        return vec!["paused: nothing is sent until space is pressed".to_owned()];
+    }
+    let Some(found) = &board.progress.verdict else { return vec!["it is too early to tell".to_owned()] };
+    if found.limit == Limit::None {
+        return vec![verdict::line(found)];
+    }
+    let next =
+        found.next.map(|next| format!("; next: {} at {}", verdict::words(next.limit), verdict::percent(next.share)));
+    let first =
+        format!("{}, {} of the time{}", verdict::named(found), verdict::percent(found.share), next.unwrap_or_default());
+    let facts: Vec<_> = found.facts.iter().map(verdict::said).collect();
+    vec![first, facts.join("; ")]
+}
+
+/// Where files are on their way.
+pub fn queue(progress: &Progress) -> Vec<String> {
+    let Progress { files_found, files_settled, .. } = *progress;
+    let under_way = progress.work.files_under_way.min(files_found.saturating_sub(files_settled));
+    let waiting = files_found.saturating_sub(files_settled).saturating_sub(under_way);
+    let looking = if progress.walk_complete { "" } else { ", more to come" };
+    vec![
+        format!(
+            "{} found{looking}   {} waiting   {} under way   {} settled",
+            count(files_found),
+            count(waiting),
+            count(under_way),
+            count(files_settled)
+        ),
+        format!("{} found, {} there already", size(progress.bytes_found), size(progress.bytes_skipped)),
+    ]
+}
+
+/// A line for a file that took long.
+pub fn slow_file(file: &SlowFile) -> String {
+    let took = duration(Duration::from_micros(file.took_us));
+    format!("{took:>11}  {:>9}  {}", size(file.size), escape(&file.path))
+}

@@ -1,0 +1,148 @@
+//! Which rule decides of a path on this machine: the way to it is walked as a source would walk it.
+
+use haul_proto::filter::{By, Decision, Limit};
+use haul_proto::path::Name;
+use rustix::fs::FileType;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use crate::fs::{Dir, Filter, Links, Look, Patterns};
+use crate::spec::Filters;
+
+/// What becomes of a path, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explained {
+    /// What was decided of: the path, or a directory above it that is left out. Relative to the operand.
+    pub path: PathBuf,
+    /// Whether it is left out.
+    pub is_left_out: bool,
+    /// Why.
+    pub reason: Reason,
+    /// Nothing of that name is there: it was taken for a file.
+    pub is_missing: bool,
+}
+
+/// Why something is left out, or taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// No rule speaks of it.
+    Unspoken,
+    /// The rule in this line of the list with that number.
+    List(usize, u32),
+    /// A rule in a file with patterns.
+    File {
+        /// Where it is, relative to the operand.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u32,
+        /// What it says.
+        text: Vec<u8>,
+    },
+    /// It does not keep to a limit.
+    Limit(Limit),
+}
+
+/// Explains `below`, a path relative to the directory `operand`, of names alone.
+pub fn explain(filters: &Filters, operand: &Path, below: &Path) -> io::Result<Explained> {
+    let none = Explained { path: below.into(), is_left_out: false, reason: Reason::Unspoken, is_missing: false };
+    let Some(filter) = Filter::new(filters).map_err(io::Error::other)? else { return Ok(none) };
+    let names = names(below)?;
+    let mut dir = Dir::open_root(operand)?;
+    let mut found: Vec<Vec<Patterns>> = Vec::new();
+    let (mut above, mut path) = (None, PathBuf::new());
+    for (at, name) in names.iter().enumerate() {
+        let patterns = filter.patterns_in(&dir)?;
+        let scope = filter.scope(&dir, above.as_ref(), &patterns, 0)?;
+        found.push(patterns);
+        let look = match dir.fd().and_then(|fd| Look::at_name(&*fd, name, Links::Itself)) {
+            Ok(look) => Some(look),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        let is_last = at + 1 == names.len();
+        let is_directory = look.as_ref().map_or(!is_last, |look| look.kind == FileType::Directory);
+        let decision = filter.matcher().decide(&scope, name.as_bytes(), is_directory);
+        let reason = decision.map_or(Reason::Unspoken, |decision| reason(decision, filters, &path, &found));
+        path.push(std::ffi::OsStr::from_bytes(name.as_bytes()));
+        let is_missing = look.is_none();
+        let explained = Explained { path: path.clone(), is_left_out: false, reason, is_missing };
+        if decision.is_some_and(|decision| !decision.includes) {
+            return Ok(Explained { is_left_out: true, ..explained });
+        }
+        let file = look.filter(|look| look.kind == FileType::RegularFile);
+        if let Some(limit) = file.and_then(|look| filter.matcher().limit(look.size, look.meta.modified)) {
+            return Ok(Explained { is_left_out: true, reason: Reason::Limit(limit), ..explained });
+        }
+        if is_last || !is_directory || is_missing {
+            return Ok(explained);
+        }
+        dir = dir.child(name)?;
+        above = Some(Arc::clone(&scope));
+    }
+    Ok(none)
+}
+
+fn names(below: &Path) -> io::Result<Vec<Name>> {
+    let name = |component| match component {
+        Component::Normal(name) => Name::new(name.as_bytes()).map_err(io::Error::other),
+        _ => Err(io::Error::other("it is not below the source")),
+    };
+    below.components().map(name).collect()
+}
+
+/// `parent` is where the name is, and `found` has the files with patterns from the operand down to that.
+fn reason(decision: Decision, filters: &Filters, parent: &Path, found: &[Vec<Patterns>]) -> Reason {
+    let (above, number) = match decision.by {
+        By::List(list) => return Reason::List(list, decision.line),
+        By::File { above, number } => (above, number),
+    };
+    let patterns = found.iter().rev().nth(above).into_iter().flatten();
+    let text = patterns.clone().find(|(file, _)| usize::from(*file) == number).map(|(_, text)| text);
+    let line = (decision.line as usize).saturating_sub(1);
+    let line_text = text.and_then(|text| text.split(|byte| *byte == b'\n').nth(line)).unwrap_or_default();
+    let directory = parent.ancestors().nth(above).unwrap_or(Path::new(""));
+    let name = filters.files.get(number).map_or(&[][..], Name::as_bytes);
+    Reason::File {
+        path: directory.join(std::ffi::OsStr::from_bytes(name)),
+        line: decision.line,
+        text: line_text.to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{FilterList, Limits};
+
+    #[test]
+    fn the_rule_that_decides_is_named_with_its_place() {
+        let temp = tempfile::tempdir().unwrap();
+        let at = |path: &str| temp.path().join(path);
+        std::fs::create_dir_all(at("a/b/c")).unwrap();
+        std::fs::write(at(".f"), "# first\n*.o\n").unwrap();
+        std::fs::write(at("a/b/.f"), "!keep.o\nc/\n").unwrap();
+        for file in ["a/x.o", "a/b/keep.o", "a/b/c/y", "a/large"] {
+            std::fs::write(at(file), [0; 100]).unwrap();
+        }
+        std::fs::write(at("a/large"), [0; 5000]).unwrap();
+        let list = FilterList { text: b"*.tmp".to_vec(), is_file: false, includes: false };
+        let limits = Limits { max_size: Some(4096), ..Limits::default() };
+        let filters = Filters { lists: vec![list], files: vec![Name::new(b".f").unwrap()], limits };
+        let file = |path: &str, line, text: &str| Reason::File { path: path.into(), line, text: text.into() };
+        for (path, decided, is_left_out, reason) in [
+            ("a/x.o", "a/x.o", true, file(".f", 2, "*.o")),
+            ("a/b/keep.o", "a/b/keep.o", false, file("a/b/.f", 1, "!keep.o")),
+            ("a/b/c/y", "a/b/c", true, file("a/b/.f", 2, "c/")),
+            ("a/large", "a/large", true, Reason::Limit(Limit::MaxSize)),
+            ("a/z.tmp", "a/z.tmp", true, Reason::List(0, 1)),
+            ("a/b", "a/b", false, Reason::Unspoken),
+        ] {
+            let explained = explain(&filters, temp.path(), Path::new(path)).unwrap();
+            let expected = Explained { path: decided.into(), is_left_out, reason, is_missing: path == "a/z.tmp" };
+            assert_eq!(explained, expected, "{path}");
+        }
+        assert!(explain(&filters, temp.path(), Path::new("../x")).is_err());
+    }
+}

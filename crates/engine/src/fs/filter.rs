@@ -1,0 +1,123 @@
+//! What a walk leaves out by filters: asks the rules, and reads the files with patterns that lie in directories.
+
+use std::io;
+use std::sync::Arc;
+
+use haul_proto::filter::{Matcher, Rules, Scope, TooLong};
+use haul_proto::path::Name;
+use haul_proto::wire::filters::Filters;
+use haul_proto::wire::limits::{DIRECTORY_FILTER_MAX, OPEN_RULES_MAX};
+use rustix::fs::FileType;
+
+use super::Dir;
+use super::listing::Piece;
+use super::meta::{Links, Look};
+use crate::spec::Symlinks;
+
+/// The filters of a walk.
+#[derive(Debug)]
+pub struct Filter {
+    matcher: Matcher,
+    files: Vec<Name>,
+}
+
+/// A file with patterns, as it lies in a directory: which of the names it has, and what is in it.
+pub type Patterns = (u8, Vec<u8>);
+
+impl Filter {
+    /// `None` where nothing is left out.
+    pub fn new(filters: &Filters) -> Result<Option<Self>, TooLong> {
+        if filters.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Self { matcher: Matcher::new(filters)?, files: filters.files.clone() }))
+    }
+
+    /// What asks of a name in a directory.
+    pub fn matcher(&self) -> &Matcher {
+        &self.matcher
+    }
+
+    /// The files with patterns that lie in `dir`.
+    pub fn patterns_in(&self, dir: &Dir) -> io::Result<Vec<Patterns>> {
+        let mut found = Vec::new();
+        for (name, number) in self.files.iter().zip(0..) {
+            let text = read(dir, name).map_err(|error| {
+                io::Error::new(error.kind(), format!("its filters cannot be read: {name}: {}", super::describe(&error)))
+            })?;
+            found.extend(text.map(|text| (number, text)));
+        }
+        Ok(found)
+    }
+
+    /// The directory `dir`, in that of `above`, with its files with patterns; `open_rules` are those of all that are open.
+    pub fn scope(
+        &self,
+        dir: &Dir,
+        above: Option<&Arc<Scope>>,
+        patterns: &[Patterns],
+        open_rules: usize,
+    ) -> io::Result<Arc<Scope>> {
+        let files =
+            rules_of(patterns).map_err(|error| io::Error::other(format!("its filters cannot be used: {error}")))?;
+        let scope = match (above, dir.name()) {
+            (Some(above), Some(name)) => Scope::below(Arc::clone(above), name.clone(), files),
+            _ => Scope::operand(files),
+        };
+        if scope.own_rules() + open_rules > OPEN_RULES_MAX {
+            let text =
+                format!("its filters cannot be used: with those above they are more than {OPEN_RULES_MAX} rules");
+            return Err(io::Error::other(text));
+        }
+        Ok(Arc::new(scope))
+    }
+
+    /// Takes out of a piece of a listing what is left out, as far as its kind is known, and hands the names over.
+    pub(super) fn leave_out(&self, scope: &Scope, piece: &mut Piece, symlinks: Symlinks) -> Vec<Name> {
+        let mut left_out = Vec::new();
+        piece.retain(|name, kind| {
+            let leads_elsewhere = kind == FileType::Symlink && symlinks == Symlinks::Follow;
+            if kind == FileType::Unknown || leads_elsewhere {
+                return true;
+            }
+            let is_left_out = self.matcher.leaves_out(scope, name, kind == FileType::Directory);
+            // What is no name at all is complained of later.
+            match Name::new(name) {
+                Ok(name) if is_left_out => left_out.push(name),
+                _ => return true,
+            }
+            false
+        });
+        left_out.reverse();
+        left_out
+    }
+
+    /// Whether what a look found is left out: what could not be told by its listing, and files by their limits.
+    pub(super) fn leaves_out(&self, scope: &Scope, name: &Name, look: &Look) -> bool {
+        let is_directory = look.kind == FileType::Directory;
+        let is_over =
+            || look.kind == FileType::RegularFile && self.matcher.limit(look.size, look.meta.modified).is_some();
+        self.matcher.leaves_out(scope, name.as_bytes(), is_directory) || is_over()
+    }
+}
+
+/// The rules of files with patterns, by the numbers of their names.
+pub fn rules_of(patterns: &[Patterns]) -> Result<Vec<(usize, Rules)>, TooLong> {
+    patterns.iter().map(|(number, text)| Ok((usize::from(*number), Rules::of_file(text, false)?))).collect()
+}
+
+/// What is in a file with patterns; `None` where there is no such file.
+fn read(dir: &Dir, name: &Name) -> io::Result<Option<Vec<u8>>> {
+    use std::io::Read;
+    let file = match dir.open_file(name, Links::Itself) {
+        Ok((file, _)) => std::fs::File::from(file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut text = Vec::new();
+    file.take(DIRECTORY_FILTER_MAX as u64 + 1).read_to_end(&mut text)?;
+    if text.len() > DIRECTORY_FILTER_MAX {
+        return Err(io::Error::other(format!("it has more than {} KiB", DIRECTORY_FILTER_MAX >> 10)));
+    }
+    Ok(Some(text))
+}

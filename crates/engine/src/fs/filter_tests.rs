@@ -1,0 +1,144 @@
+//! Tests of the walk with filters: what it leaves out, with helpers and without, and what it does not open for that.
+
+use haul_proto::path::Name;
+use haul_proto::wire::filters::{Filters, Limits, List};
+use haul_proto::wire::limits::DIRECTORY_FILTER_MAX;
+use std::os::unix::fs::symlink;
+
+use super::testing::{KEEP, in_time, make_dir, write_file};
+use super::{Ahead, Dir, Filter, Found, WalkOptions, Walker};
+use crate::cancel::Cancel;
+use crate::spec::Symlinks;
+
+const OPTIONS: WalkOptions = WalkOptions { is_filtered: true, ..KEEP };
+
+fn excluding(patterns: &[&str]) -> Filters {
+    let list = |pattern: &&str| List { text: pattern.as_bytes().to_vec(), is_file: false, includes: false };
+    Filters { lists: patterns.iter().map(list).collect(), ..Filters::default() }
+}
+
+/// What a walk finds, in its order: `+` is taken, `-` left out by filters, `!` failed; an incomplete directory has a `?`.
+fn walked(root: &Dir, options: WalkOptions, filters: &Filters) -> Vec<String> {
+    let (root, filter) = (root.clone(), Filter::new(filters).unwrap());
+    in_time(move || {
+        let alone = told(Walker::new(root.clone(), options).filtered(filter.as_ref()));
+        let ahead = Ahead::always(options, Cancel::new());
+        let helped = told(Walker::helped(root.clone(), &ahead).filtered(filter.as_ref()));
+        assert_eq!(alone, helped);
+        alone
+    })
+}
+
+fn told(walker: Walker<'_>) -> Vec<String> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let mut within = Vec::new();
+    let mut all = Vec::new();
+    for found in walker {
+        let line = match &found {
+            Found::EnterDir { dir, .. } => {
+                within.push(dir.path_bytes());
+                continue;
+            }
+            Found::LeaveDir { dir, complete } => {
+                within.pop();
+                if *complete {
+                    continue;
+                }
+                format!("?{}", text(&dir.path_bytes()))
+            }
+            Found::File { parent, name, .. } | Found::Symlink { parent, name, .. } => {
+                format!("+{}", text(&parent.path_of(name.as_bytes())))
+            }
+            Found::Filtered { name } => {
+                let parent = text(within.last().unwrap());
+                format!("-{}{name}", if parent.is_empty() { parent } else { parent + "/" })
+            }
+            Found::LeftOut { name, reason, .. } => format!("{name} {reason}"),
+            Found::Failed { path, error } => format!("!{} {error}", text(path)),
+        };
+        all.push(line);
+    }
+    all.sort();
+    all
+}
+
+fn tree() -> (tempfile::TempDir, Dir) {
+    let temp = tempfile::tempdir().unwrap();
+    let root = Dir::open_root(temp.path()).unwrap();
+    let src = make_dir(&root, "src");
+    for (dir, names) in [(&root, ["a.c", "a.o"]), (&src, ["b.c", "b.o"]), (&make_dir(&src, "build"), ["x", "y"])] {
+        names.iter().for_each(|name| write_file(dir, name, name.as_bytes()));
+    }
+    (temp, root)
+}
+
+#[test]
+fn what_filters_leave_out_is_told_once_and_not_entered() {
+    let (_temp, root) = tree();
+    let found = walked(&root, OPTIONS, &excluding(&["*.o", "/src/build/"]));
+    assert_eq!(found, ["+a.c", "+src/b.c", "-a.o", "-src/b.o", "-src/build"]);
+    assert_eq!(walked(&root, OPTIONS, &excluding(&["src"])), ["+a.c", "+a.o", "-src"]);
+}
+
+#[test]
+fn files_with_patterns_hold_where_they_are_and_below() {
+    let (temp, root) = tree();
+    std::fs::write(temp.path().join("src/.f"), "/x\n*.c\nbuild/y\n").unwrap();
+    let files = vec![Name::new(b".f").unwrap()];
+    let found = walked(&root, OPTIONS, &Filters { files, ..Filters::default() });
+    assert_eq!(found, ["+a.c", "+a.o", "+src/.f", "+src/b.o", "+src/build/x", "-src/b.c", "-src/build/y"]);
+}
+
+#[test]
+fn limits_are_about_files_alone() {
+    let (temp, root) = tree();
+    symlink("a long target of a link", temp.path().join("link")).unwrap();
+    std::fs::write(temp.path().join("large"), [0; 100]).unwrap();
+    let limits = Limits { max_size: Some(10), ..Limits::default() };
+    let found = walked(&root, OPTIONS, &Filters { limits, ..Filters::default() });
+    let left_out: Vec<_> = found.iter().filter(|line| line.starts_with('-')).collect();
+    assert_eq!(left_out, ["-large"]);
+    assert!(found.contains(&"+link".to_owned()));
+}
+
+#[test]
+fn a_link_that_is_followed_is_what_it_leads_to() {
+    let (temp, root) = tree();
+    symlink("src/build", temp.path().join("link")).unwrap();
+    let directories = excluding(&["link/", "/src"]);
+    assert!(walked(&root, OPTIONS, &directories).contains(&"+link".to_owned()));
+    let follow = WalkOptions { symlinks: Symlinks::Follow, ..OPTIONS };
+    assert_eq!(walked(&root, follow, &directories), ["+a.c", "+a.o", "-link", "-src"]);
+}
+
+#[test]
+fn a_directory_whose_patterns_cannot_be_used_is_not_walked() {
+    let files = || Filters { files: vec![Name::new(b".f").unwrap()], ..Filters::default() };
+    for (make, why) in [
+        (Box::new(|at: &std::path::Path| symlink("a", at).unwrap()) as Box<dyn Fn(&std::path::Path)>, ".f: "),
+        (Box::new(|at: &std::path::Path| std::fs::create_dir(at).unwrap()), ".f: "),
+        (Box::new(|at: &std::path::Path| std::fs::write(at, vec![b'\n'; DIRECTORY_FILTER_MAX + 1]).unwrap()), "64 KiB"),
+        (Box::new(|at: &std::path::Path| std::fs::write(at, vec![b'a'; 5000]).unwrap()), "line 1"),
+    ] {
+        let (temp, root) = tree();
+        make(&temp.path().join("src/.f"));
+        let found = walked(&root, OPTIONS, &files());
+        assert!(found.contains(&"?".to_owned()), "{found:?}");
+        assert!(
+            found.iter().any(|line| line.starts_with("!src its filters cannot") && line.contains(why)),
+            "{found:?}"
+        );
+        assert!(!found.iter().any(|line| line.contains("b.c")), "{found:?}");
+    }
+}
+
+#[test]
+fn many_names_in_one_directory_are_all_judged() {
+    let temp = tempfile::tempdir().unwrap();
+    let root = Dir::open_root(temp.path()).unwrap();
+    (0..2000)
+        .for_each(|number| write_file(&root, format!("{number}.{}", if number % 2 == 0 { "o" } else { "c" }), b""));
+    let found = walked(&root, OPTIONS, &excluding(&["*.o"]));
+    let count = |sign| found.iter().filter(|line| line.starts_with(sign)).count();
+    assert_eq!((found.len(), count('+'), count('-')), (2000, 1000, 1000));
+}

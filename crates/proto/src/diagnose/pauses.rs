@@ -1,0 +1,141 @@
+//! Times in which a job was paused are taken out of what is judged: what threads waited for then says nothing of what is
+//! slow. Both ends tell their load a few times a second; a pause is taken to last from the report before it to the first
+//! one of each end after it, so that what is left was not paused at all.
+
+use super::Case;
+use crate::wire::load::Load;
+
+/// The pauses of a job.
+#[derive(Debug, Default)]
+pub struct Pauses {
+    /// What happened in those that are over.
+    over: Span,
+    /// How it was when the present one began; it is there until both ends have told of a time after it.
+    open: Option<Span>,
+    /// Whether the job is paused now.
+    is_paused: bool,
+    /// The ends that have told their load since it goes on.
+    told: [bool; 2],
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Span {
+    loads: [Load; 2],
+    bytes: u64,
+    files: u64,
+}
+
+impl Span {
+    /// From the job's begin on.
+    fn of(case: &Case) -> Self {
+        Self { loads: [case.source, case.target], bytes: case.bytes, files: case.files }
+    }
+
+    fn since(&self, earlier: &Self) -> Self {
+        let [source, target] = &self.loads;
+        Self {
+            loads: [source.since(&earlier.loads[0]), target.since(&earlier.loads[1])],
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+            files: self.files.saturating_sub(earlier.files),
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.loads.iter_mut().zip(&other.loads).for_each(|(load, other)| load.add(other));
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.files = self.files.saturating_add(other.files);
+    }
+}
+
+impl Pauses {
+    /// The job is paused, or goes on. `case` is how it is since its begin.
+    pub fn set(&mut self, is_paused: bool, case: &Case) {
+        if is_paused {
+            self.open.get_or_insert_with(|| Span::of(case));
+        }
+        (self.is_paused, self.told) = (is_paused, [false; 2]);
+    }
+
+    /// These ends have told their load; `case` is how it is since the job's begin.
+    pub fn told(&mut self, ends: impl IntoIterator<Item = usize>, case: &Case) {
+        ends.into_iter().filter_map(|end| self.told.get_mut(end).map(|told| *told = true)).for_each(drop);
+        if !self.is_paused
+            && self.told == [true; 2]
+            && let Some(open) = self.open.take()
+        {
+            self.over.add(&Span::of(case).since(&open));
+        }
+    }
+
+    /// Whether what happens now is a pause's, or partly.
+    pub fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// What happened since the job's begin, without its pauses.
+    pub fn without(&self, case: &Case) -> Case {
+        let mut out = self.over;
+        if let Some(open) = &self.open {
+            out.add(&Span::of(case).since(open));
+        }
+        let Span { loads: [source, target], bytes, files } = Span::of(case).since(&out);
+        Case { source, target, bytes, files, ..*case }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnose::{Limit, diagnose};
+    use crate::wire::load::Stage;
+
+    /// So many seconds into a job with one stream, of which it read and was paused for so long.
+    fn case(read: u64, paused: u64) -> Case {
+        let mut load = Load { elapsed_us: (read + paused) * 1_000_000, ..Load::default() };
+        load.stages[Stage::Read as usize].wall_us = read * 1_000_000;
+        load.stages[Stage::Pace as usize].wall_us = paused * 1_000_000;
+        Case { source: load, target: load, is_one_worker: true, bytes: read << 20, files: read, ..Case::default() }
+    }
+
+    #[test]
+    fn a_pause_however_long_does_not_change_the_verdict() {
+        let mut pauses = Pauses::default();
+        assert_eq!(diagnose(&case(4, 60)).limit, Limit::RateLimit, "a verdict on the pause");
+        pauses.set(true, &case(4, 0));
+        pauses.told([0, 1], &case(4, 30));
+        assert!(pauses.is_open());
+        assert_eq!(diagnose(&pauses.without(&case(4, 30))).limit, Limit::SourceDisk);
+        pauses.set(false, &case(4, 60));
+        pauses.told([0], &case(5, 60));
+        assert!(pauses.is_open(), "the target may not have told of a time after it");
+        pauses.told([1], &case(5, 60));
+        assert!(!pauses.is_open());
+        let judged = pauses.without(&case(9, 60));
+        assert_eq!((judged.source.elapsed_us, judged.bytes, judged.files), (8_000_000, 8 << 20, 8));
+        assert_eq!(diagnose(&judged).limit, Limit::SourceDisk);
+    }
+
+    #[test]
+    fn pauses_add_up() {
+        let mut pauses = Pauses::default();
+        for at in 1..=3 {
+            pauses.set(true, &case(at, 10 * (at - 1)));
+            // Twice: it is one pause.
+            pauses.set(true, &case(at, 10 * at - 5));
+            pauses.set(false, &case(at, 10 * at));
+            pauses.told([0, 1], &case(at, 10 * at));
+        }
+        assert_eq!(pauses.without(&case(5, 30)).source, case(5, 0).source);
+    }
+
+    #[test]
+    fn what_a_peer_makes_up_does_not_overflow() {
+        let mut pauses = Pauses::default();
+        let huge = case(u64::MAX / 2_000_000, u64::MAX / 2_000_000);
+        pauses.set(true, &huge);
+        pauses.told([0, 1, 7], &case(0, 0));
+        pauses.set(false, &case(0, 0));
+        pauses.told([0, 1], &huge);
+        assert_eq!(pauses.without(&case(1, 1)).bytes, 1 << 20);
+    }
+}

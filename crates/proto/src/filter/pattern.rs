@@ -1,0 +1,275 @@
+//! One pattern of gitignore(5), over bytes: `*` and `?` are anything but a slash, `[...]` one of a set, `**` between
+//! slashes any directories, and a backslash makes what follows an ordinary byte.
+//!
+//! How long matching takes is bounded by the length of the pattern times that of the name: all places where the pattern
+//! may have come to are followed at once, and nothing is tried again.
+
+use super::class::{self, Set};
+
+/// Longest pattern, in bytes.
+pub const PATTERN_MAX: usize = 4096;
+/// A pattern of that length can be at one more place than it has bytes.
+const WORDS: usize = PATTERN_MAX / 64 + 1;
+
+/// A pattern.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pattern {
+    /// These bytes, and nothing else.
+    Exactly(Box<[u8]>),
+    /// What ends with these bytes and has no slash before them.
+    EndsWith(Box<[u8]>),
+    /// Anything else.
+    Tokens(Box<[Token]>),
+    /// What cannot match: a set that does not end, a backslash with nothing behind it.
+    Nothing,
+}
+
+/// A part of a pattern.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Token {
+    /// This byte.
+    Byte(u8),
+    /// Any byte but a slash.
+    One,
+    /// One of these.
+    Of(Box<Set>),
+    /// Any number of bytes, and no slash.
+    Run,
+    /// Any number of bytes.
+    Rest,
+    /// Nothing, or any number of bytes and a slash.
+    Directories,
+}
+
+impl Pattern {
+    /// Reads one: at most [`PATTERN_MAX`] bytes, without what a line has around it.
+    ///
+    /// # Panics
+    /// If it is longer: a programmer's error.
+    pub fn new(text: &[u8]) -> Self {
+        assert!(text.len() <= PATTERN_MAX, "a pattern of {} bytes", text.len());
+        match tokens(text) {
+            None => Self::Nothing,
+            Some(tokens) => match tokens.split_first() {
+                Some((Token::Run, rest)) if let Some(bytes) = ordinary(rest) => Self::EndsWith(bytes),
+                _ => ordinary(&tokens).map_or_else(|| Self::Tokens(tokens.into()), Self::Exactly),
+            },
+        }
+    }
+
+    /// Whether it matches all of `text`.
+    pub fn matches(&self, text: &[u8]) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Exactly(bytes) => **bytes == *text,
+            Self::EndsWith(bytes) => text.strip_suffix(&**bytes).is_some_and(|before| !before.contains(&b'/')),
+            Self::Tokens(tokens) if tokens.len() < 64 => run::<1>(tokens, text),
+            Self::Tokens(tokens) => run::<WORDS>(tokens, text),
+        }
+    }
+
+    /// Whether it matches any name at all.
+    pub fn matches_everything(&self) -> bool {
+        match self {
+            Self::Nothing | Self::Exactly(_) => false,
+            Self::EndsWith(bytes) => bytes.is_empty(),
+            Self::Tokens(tokens) => {
+                tokens.iter().all(|token| matches!(token, Token::Run | Token::Rest | Token::Directories))
+            }
+        }
+    }
+}
+
+/// The bytes of tokens that are nothing else.
+fn ordinary(tokens: &[Token]) -> Option<Box<[u8]>> {
+    tokens.iter().map(|token| if let Token::Byte(byte) = token { Some(*byte) } else { None }).collect()
+}
+
+/// The parts of a pattern; `None` where it matches nothing.
+fn tokens(text: &[u8]) -> Option<Vec<Token>> {
+    let (mut tokens, mut rest) = (Vec::new(), text);
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        tokens.push(match byte {
+            b'?' => Token::One,
+            b'\\' => {
+                let (&escaped, after) = rest.split_first()?;
+                rest = after;
+                Token::Byte(escaped)
+            }
+            b'[' => {
+                let (set, after) = class::read(rest)?;
+                rest = after;
+                Token::Of(Box::new(set))
+            }
+            b'*' => {
+                let stars = rest.iter().take_while(|byte| **byte == b'*').count();
+                rest = &rest[stars..];
+                let begins_a_name = matches!(tokens.last(), None | Some(Token::Byte(b'/') | Token::Directories));
+                match rest {
+                    [b'/', after @ ..] if stars > 0 && begins_a_name => {
+                        rest = after;
+                        Token::Directories
+                    }
+                    [] | [b'\\', b'/', ..] if stars > 0 && begins_a_name => Token::Rest,
+                    _ => Token::Run,
+                }
+            }
+            byte => Token::Byte(byte),
+        });
+    }
+    Some(tokens)
+}
+
+/// The places of a pattern that have been come to: before each of its tokens, and behind the last.
+struct Places<const WORDS: usize>([u64; WORDS]);
+
+impl<const WORDS: usize> Places<WORDS> {
+    fn none() -> Self {
+        Self([0; WORDS])
+    }
+
+    fn has(&self, place: usize) -> bool {
+        self.0[place / 64] >> (place % 64) & 1 == 1
+    }
+
+    fn add(&mut self, place: usize) {
+        self.0[place / 64] |= 1 << (place % 64);
+    }
+
+    /// Comes to a place, and to those behind it that take nothing to come to.
+    fn enter(&mut self, tokens: &[Token], mut place: usize) {
+        self.add(place);
+        while let Some(Token::Run | Token::Rest | Token::Directories) = tokens.get(place) {
+            place += 1;
+            self.add(place);
+        }
+    }
+
+    /// All of them, in ascending order.
+    fn each(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().enumerate().flat_map(|(at, &word)| {
+            let next = |bits: &u64| Some(bits & (bits - 1)).filter(|bits| *bits != 0);
+            let bits = std::iter::successors(Some(word).filter(|word| *word != 0), next);
+            bits.map(move |bits| at * 64 + bits.trailing_zeros() as usize)
+        })
+    }
+}
+
+fn run<const WORDS: usize>(tokens: &[Token], text: &[u8]) -> bool {
+    let mut places = Places::<WORDS>::none();
+    places.enter(tokens, 0);
+    for &byte in text {
+        let mut next = Places::none();
+        let mut is_anywhere = false;
+        for place in places.each() {
+            let Some(token) = tokens.get(place) else { continue };
+            let (stays, goes_on) = match token {
+                Token::Byte(wanted) => (false, *wanted == byte),
+                Token::One => (false, byte != b'/'),
+                Token::Of(set) => (false, set.has(byte)),
+                Token::Run => (byte != b'/', false),
+                Token::Rest => (true, false),
+                Token::Directories => (true, byte == b'/'),
+            };
+            match token {
+                // What is behind it begins only where a directory ends.
+                Token::Directories => next.add(place),
+                _ if stays => next.enter(tokens, place),
+                _ => {}
+            }
+            if goes_on {
+                next.enter(tokens, place + 1);
+            }
+            is_anywhere |= stays || goes_on;
+        }
+        if !is_anywhere {
+            return false;
+        }
+        places = next;
+    }
+    places.has(tokens.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_what_gits_would() {
+        for (pattern, yes, no) in [
+            ("", &[""][..], &["a"][..]),
+            ("a", &["a"], &["b", "aa", "", "A"]),
+            ("*", &["a", "abc", "", ".a"], &["a/b", "/"]),
+            ("*.o", &["x.o", ".o", "a.b.o"], &["x.oo", "x/y.o", "o"]),
+            ("a*b", &["ab", "axxb", "abb"], &["axx", "a/b", "xab"]),
+            ("?", &["a", "/"][..1], &["", "/", "ab"]),
+            ("a?c", &["abc"], &["a/c", "ac"]),
+            ("[a-c]x", &["ax", "cx"], &["dx", "x", "axx"]),
+            ("[!a]x", &["bx"], &["ax", "/x"]),
+            ("a/b", &["a/b"], &["a", "b", "a/b/c", "x/a/b"]),
+            ("**/b", &["b", "a/b", "x/y/b"], &["ab", "x/ab", "b/c"]),
+            ("a/**", &["a/b", "a/b/c"], &["a", "b/a/c"]),
+            ("a/**/b", &["a/b", "a/x/b", "a/x/y/b"], &["ab", "a/xb", "a/b/c"]),
+            ("**", &["a", "a/b"], &[]),
+            ("***/b", &["b", "x/y/b"], &["ab"]),
+            ("**/**/b", &["b", "x/b", "x/y/z/b"], &["xb"]),
+            ("a**b", &["ab", "axb"], &["a/b"]),
+            ("a/**b", &["a/b", "a/xb"], &["a/x/b"]),
+            ("**a", &["a", "xa"], &["x/a"]),
+            ("*/b", &["a/b"], &["b", "a/x/b"]),
+            ("\\*", &["*"], &["a"]),
+            ("a\\?", &["a?"], &["ab"]),
+            ("\\[a]", &["[a]"], &["a"]),
+            ("a\\\\b", &["a\\b"], &["ab"]),
+        ] {
+            let compiled = Pattern::new(pattern.as_bytes());
+            for (texts, is_match) in [(yes, true), (no, false)] {
+                for text in texts {
+                    assert_eq!(compiled.matches(text.as_bytes()), is_match, "{pattern:?} {text:?} {compiled:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_need_not_be_text() {
+        assert!(Pattern::new(b"\xff*\xfe").matches(b"\xff\x80\xfe"));
+        assert!(Pattern::new(b"[\x80-\xff]").matches(b"\xc3") && !Pattern::new(b"?").matches("\u{e4}".as_bytes()));
+    }
+
+    #[test]
+    fn what_cannot_be_read_matches_nothing() {
+        for pattern in ["[", "[a", "a\\", "x[[:nothing:]]"] {
+            let compiled = Pattern::new(pattern.as_bytes());
+            assert_eq!(compiled, Pattern::Nothing, "{pattern}");
+            assert!(!compiled.matches(pattern.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn what_matches_everything_is_known() {
+        for (pattern, is_all) in [
+            ("*", true),
+            ("**", true),
+            ("**/*", true),
+            ("***", true),
+            ("*a", false),
+            ("?*", false),
+            ("[", false),
+            ("", false),
+        ] {
+            assert_eq!(Pattern::new(pattern.as_bytes()).matches_everything(), is_all, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_made_to_take_long_does_not() {
+        let (pattern, text) = ("*a".repeat(PATTERN_MAX / 2), "a".repeat(PATTERN_MAX / 2 - 1));
+        let compiled = Pattern::new(pattern.as_bytes());
+        assert!(!compiled.matches(text.as_bytes()));
+        assert!(compiled.matches(format!("{text}a").as_bytes()));
+        let wide = Pattern::new("**/a*/".repeat(PATTERN_MAX / 6).as_bytes());
+        assert!(!wide.matches("a/".repeat(600).as_bytes()));
+    }
+}

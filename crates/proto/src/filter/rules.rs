@@ -1,0 +1,230 @@
+//! The rules of one list: patterns, and what they say of what matches.
+
+use super::pattern::{PATTERN_MAX, Pattern};
+use crate::wire::filters::List;
+
+/// Rules, in their order.
+#[derive(Debug, Clone, Default)]
+pub struct Rules {
+    rules: Vec<Rule>,
+    /// One of them looks at more than the name.
+    needs_path: bool,
+}
+
+/// A pattern, and what it says.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    pattern: Pattern,
+    /// It is matched with the path from where its list holds, and not with the name alone.
+    is_of_path: bool,
+    /// It is about directories alone.
+    is_of_directories: bool,
+    /// What matches is taken; else it is left out.
+    pub includes: bool,
+    /// Its line, from 1.
+    pub line: u32,
+}
+
+/// A pattern has more than [`PATTERN_MAX`] bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: a pattern has at most {PATTERN_MAX} bytes")]
+pub struct TooLong {
+    /// Its line, from 1.
+    pub line: u32,
+}
+
+impl Rules {
+    /// Those of a list.
+    pub fn of(list: &List) -> Result<Self, TooLong> {
+        if list.is_file {
+            Self::of_file(&list.text, list.includes)
+        } else {
+            Self::of_pattern(&list.text, list.includes)
+        }
+    }
+
+    /// Those of a file, of which lines with `!` say the contrary of the others.
+    pub fn of_file(text: &[u8], includes: bool) -> Result<Self, TooLong> {
+        let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
+        let mut rules = Self::default();
+        for (line, number) in text.split(|byte| *byte == b'\n').zip(1..) {
+            let line = without_trailing_spaces(line.strip_suffix(b"\r").unwrap_or(line));
+            match line {
+                [] | [b'#', ..] => {}
+                [b'!', pattern @ ..] => rules.add(pattern, !includes, number)?,
+                pattern => rules.add(pattern, includes, number)?,
+            }
+        }
+        Ok(rules)
+    }
+
+    /// The one that a pattern is: `!`, `#` and spaces are what they are.
+    pub fn of_pattern(pattern: &[u8], includes: bool) -> Result<Self, TooLong> {
+        let mut rules = Self::default();
+        rules.add(pattern, includes, 1)?;
+        Ok(rules)
+    }
+
+    fn add(&mut self, pattern: &[u8], includes: bool, line: u32) -> Result<(), TooLong> {
+        if pattern.len() > PATTERN_MAX {
+            return Err(TooLong { line });
+        }
+        let (pattern, is_of_directories) = match pattern {
+            [pattern @ .., b'/'] => (pattern, true),
+            _ => (pattern, false),
+        };
+        let is_of_path = pattern.contains(&b'/');
+        let pattern = Pattern::new(pattern.strip_prefix(b"/").unwrap_or(pattern));
+        self.needs_path |= is_of_path;
+        self.rules.push(Rule { pattern, is_of_path, is_of_directories, includes, line });
+        Ok(())
+    }
+
+    /// The last one that matches `name`; `path` is where that is, from where the list holds.
+    pub fn decide<'p>(&self, path: impl Fn() -> &'p [u8], name: &[u8], is_directory: bool) -> Option<&Rule> {
+        let path = if self.needs_path { path() } else { name };
+        self.rules.iter().rev().find(|rule| {
+            let text = if rule.is_of_path { path } else { name };
+            (is_directory || !rule.is_of_directories) && rule.pattern.matches(text)
+        })
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Whether one of them takes something.
+    pub fn may_include(&self) -> bool {
+        self.rules.iter().any(|rule| rule.includes)
+    }
+
+    /// Whether one of them leaves out whatever the ones behind it do not speak of, and those take nothing.
+    pub fn leaves_out_everything(&self) -> bool {
+        let last = self.rules.iter().rev().take_while(|rule| !rule.includes);
+        last.into_iter().any(|rule| !rule.is_of_directories && rule.pattern.matches_everything())
+    }
+}
+
+/// Spaces at the end do not count, unless a backslash stands before them.
+fn without_trailing_spaces(line: &[u8]) -> &[u8] {
+    let (mut end, mut at) = (0, 0);
+    while at < line.len() {
+        match line[at] {
+            b' ' => at += 1,
+            b'\\' => {
+                at = (at + 2).min(line.len());
+                end = at;
+            }
+            _ => {
+                at += 1;
+                end = at;
+            }
+        }
+    }
+    &line[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(text: &str, path: &str, is_directory: bool) -> Option<(bool, u32)> {
+        let rules = Rules::of_file(text.as_bytes(), false).unwrap();
+        let name = path.rsplit('/').next().unwrap();
+        rules.decide(|| path.as_bytes(), name.as_bytes(), is_directory).map(|rule| (rule.includes, rule.line))
+    }
+
+    #[test]
+    fn the_last_line_that_matches_decides() {
+        let text = "*.o\n!keep.o\n# a comment\n\nsecret*\n";
+        for (path, expected) in [
+            ("x.o", Some((false, 1))),
+            ("d/x.o", Some((false, 1))),
+            ("keep.o", Some((true, 2))),
+            ("secret.o", Some((false, 5))),
+            ("# a comment", None),
+            ("x.c", None),
+        ] {
+            assert_eq!(verdict(text, path, false), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_slash_anchors_and_one_at_the_end_means_directories() {
+        for (pattern, path, is_directory, matches) in [
+            ("/a", "a", false, true),
+            ("/a", "d/a", false, false),
+            ("a", "d/a", false, true),
+            ("d/a", "d/a", false, true),
+            ("d/a", "x/d/a", false, false),
+            ("a/", "a", true, true),
+            ("a/", "d/a", true, true),
+            ("a/", "a", false, false),
+            ("/a/", "d/a", true, false),
+            ("**/d/a", "x/d/a", false, true),
+            ("d/*", "d/a", false, true),
+            ("a//", "a", true, false),
+            ("/", "a", true, false),
+        ] {
+            assert_eq!(verdict(pattern, path, is_directory).is_some(), matches, "{pattern} {path}");
+        }
+    }
+
+    #[test]
+    fn lines_are_read_as_git_reads_them() {
+        for (text, path) in [
+            ("\u{feff}a", "a"),
+            ("a\r\n", "a"),
+            ("a  \n", "a"),
+            ("a\\ \n", "a "),
+            ("a\\  \n", "a "),
+            ("\\#a", "#a"),
+            ("\\!a", "!a"),
+            (" a", " a"),
+            ("a\tb", "a\tb"),
+        ] {
+            assert!(verdict(text, path, false).is_some(), "{text:?} {path:?}");
+        }
+        for (text, path) in [("a\\ \n", "a"), ("   ", ""), ("#a", "#a"), ("a\\", "a"), ("a\\", "a\\")] {
+            assert_eq!(verdict(text, path, false), None, "{text:?} {path:?}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_was_typed_has_no_comments_and_no_spaces_to_strip() {
+        for pattern in ["#a", "!a", "a "] {
+            let rules = Rules::of_pattern(pattern.as_bytes(), false).unwrap();
+            assert!(rules.decide(|| b"", pattern.as_bytes(), false).is_some(), "{pattern:?}");
+        }
+    }
+
+    #[test]
+    fn in_a_file_of_what_is_taken_a_mark_means_left_out() {
+        let rules = Rules::of_file(b"a\n!b", true).unwrap();
+        let includes = |name: &'static str| rules.decide(|| b"", name.as_bytes(), false).map(|rule| rule.includes);
+        assert_eq!((includes("a"), includes("b"), includes("c")), (Some(true), Some(false), None));
+    }
+
+    #[test]
+    fn what_leaves_out_everything_is_known() {
+        for (text, leaves) in [
+            ("*", true),
+            ("a\n*\n", true),
+            ("*\n!*.c\n", false),
+            ("!*.c\n*\n", true),
+            ("/**", true),
+            ("*/", false),
+            ("*\na\n", true),
+            ("a", false),
+        ] {
+            assert_eq!(Rules::of_file(text.as_bytes(), false).unwrap().leaves_out_everything(), leaves, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_is_too_long_is_named_by_its_line() {
+        let text = format!("a\n{}\n", "x".repeat(PATTERN_MAX + 1));
+        assert_eq!(Rules::of_file(text.as_bytes(), false).unwrap_err(), TooLong { line: 2 });
+    }
+}
