@@ -12,17 +12,19 @@ use haul_proto::delta::rolling::Sum;
 use haul_proto::ids::{EntryId, JobId, PathId, StreamId};
 use haul_proto::integrity::FrameLen;
 use haul_proto::journal::{HEADER_BYTES, Header, Record, encode_slot};
-use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp, Version};
+use haul_proto::manifest::{Device, Entry, Kind, Meta, Node, Place, Stamp, Version};
+use haul_proto::more::{Attribute, More};
 use haul_proto::need::InTheWay;
 use haul_proto::path::Name;
 use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::checksum::{Against, Checksum};
-use haul_proto::wire::compressed::{Codec, Compressed, encode_trailer};
+use haul_proto::wire::compressed::{Codec, Compressed};
 use haul_proto::wire::delta::{Delta, DeltaFigures, DeltaRules};
 use haul_proto::wire::feature::Features;
 use haul_proto::wire::filters::{Filters, Limits, List};
 use haul_proto::wire::frame::{DataFrame, DeltaFrame, PackFrame, PackedFile, Prefix, Trailer};
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
+use haul_proto::wire::kept::{Holes, Kept};
 use haul_proto::wire::link::{Channel, encode_header};
 use haul_proto::wire::listed::{self, Listed, ListedKinds, Paths, Places};
 use haul_proto::wire::load::{Load, StreamFigures};
@@ -38,6 +40,7 @@ use haul_proto::wire::rules::{LeaveOut, Modes, Rules};
 use haul_proto::wire::sandbox::{Confinement, Sandbox};
 use haul_proto::wire::serve::{ClientProof, TAG_LEN};
 use haul_proto::wire::slow::SlowFile;
+use haul_proto::wire::sparse::{BLOCK, Map, Shape, Sparse, encode_trailer};
 use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
 use haul_proto::wire::work::{StreamWay, Work};
 
@@ -87,16 +90,31 @@ fn source_messages() -> Vec<SourceMessage> {
     let meta =
         Meta { mode: 0o4755, uid: 1000, gid: u32::MAX, modified: Stamp { seconds: -1, nanoseconds: 999_999_999 } };
     let child = |name: &[u8]| Place::Child { parent: EntryId(300), name: Name::new(name).expect("a name") };
+    let other = |kind| Entry { place: child(b"other"), kind, meta, version: None, more: None };
     let entries = vec![
-        Entry { place: Place::Operand(2), kind: Kind::Directory, meta, version: None },
+        Entry { place: Place::Operand(2), kind: Kind::Directory, meta, version: None, more: None },
         Entry {
             place: child(b"file\xff\n"),
             kind: Kind::File { size: 1 << 40 },
             meta,
             version: Some(Version::default()),
+            more: Some(Box::new(More {
+                data_bytes: Some(7),
+                names: Some(3),
+                attributes: Some(vec![Attribute { name: (*b"user.a").into(), value: (*b"\0").into() }]),
+            })),
         },
-        Entry { place: Place::Operand(3), kind: Kind::Stream, meta, version: None },
-        Entry { place: child(b"link"), kind: Kind::Symlink { points_to: (*b"../x").into() }, meta, version: None },
+        other(Kind::HardLink { to: EntryId(5), size: 9 }),
+        other(Kind::Node(Node::Character(Device { major: 1, minor: u32::MAX }))),
+        other(Kind::Node(Node::Socket)),
+        Entry { place: Place::Operand(3), kind: Kind::Stream, meta, version: None, more: None },
+        Entry {
+            place: child(b"link"),
+            kind: Kind::Symlink { points_to: (*b"../x").into() },
+            meta,
+            version: None,
+            more: None,
+        },
     ];
     vec![
         SourceMessage::Offer { first: EntryId(1 << 33), entries },
@@ -197,6 +215,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             recursive: true,
             links: Links::Follow,
             leave_out: LeaveOut { unreadable: true, empty_directories: true },
+            kept: Kept { holes: Holes::Make, hard_links: true, ..Kept::default() },
             filters: filters(),
             tell_left_out: true,
             rate_bytes_per_s: 1 << 20,
@@ -216,6 +235,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             own_tree: false,
             make_directory: false,
             preserve: false,
+            kept: Kept { attributes: true, acls: true, devices: true, ..Kept::default() },
             verify: Verify::Disk,
             digest_existing: false,
             filters: filters(),
@@ -372,17 +392,25 @@ fn trailers() -> Vec<(usize, Trailer)> {
     ]
 }
 
-/// A record as it is, and where it has a payload, as if that had been compressed by half.
+/// A record as it is, and where it has a payload, as if that had been compressed by half, had a hole, or was one.
 fn records(payload: usize, trailer: &Trailer) -> Vec<Vec<u8>> {
-    let codecs = [Codec::Lz4, Codec::Zstd].map(|codec| (payload / 2, Some(Compressed { codec, plain: payload })));
-    let record = |(payload, compressed)| {
+    let compressed = |codec| Some(Compressed { codec, plain: payload });
+    let codecs =
+        [Codec::Lz4, Codec::Zstd].map(|codec| (payload / 2, Shape { sparse: None, compressed: compressed(codec) }));
+    let record = |(payload, shape): (usize, Shape)| {
         let mut out = Writer::new();
-        encode_trailer(compressed, trailer, &mut out);
+        encode_trailer(&shape, trailer, &mut out);
         let trailer = out.into_bytes();
         [Prefix { payload, trailer: trailer.len() }.encode().to_vec(), trailer].concat()
     };
-    let compressed = codecs.into_iter().filter(|_| payload > 0);
-    [(payload, None)].into_iter().chain(compressed).map(record).collect()
+    let mut map = Map::HOLE;
+    map.add(BLOCK..payload.max(BLOCK));
+    let sparse = |map, compressed| Shape { sparse: Some(Sparse { map, plain: payload }), compressed };
+    let data = payload.saturating_sub(BLOCK);
+    let half = Some(Compressed { codec: Codec::Lz4, plain: data });
+    let holes = [(0, sparse(Map::HOLE, None)), (data, sparse(map, None)), (data / 2, sparse(map, half))];
+    let shaped = codecs.into_iter().chain(holes).filter(|_| payload > 0);
+    [(payload, Shape::default())].into_iter().chain(shaped).map(record).collect()
 }
 
 /// Of a file of one frame and of a file of many, with a slot each.

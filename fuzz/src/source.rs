@@ -93,7 +93,9 @@ impl Session {
             None => Place::Operand(0),
         };
         let directory = kind == Kind::Directory;
-        let id = self.source.offer(Entry { place, kind, meta: Meta::default(), version: None }, Arc::new(self.offered));
+        let id = self
+            .source
+            .offer(Entry { place, kind, meta: Meta::default(), version: None, more: None }, Arc::new(self.offered));
         assert_eq!(id.0, self.offered);
         self.offered += 1;
         if directory {

@@ -355,8 +355,9 @@ fn entry(kind: u8, parent: u8) -> Entry {
         2 => Kind::Symlink { points_to: (*b"x").into() },
         3 | 4 => Kind::File { size: kind.into() },
         5 if kind >= 128 => Kind::Stream,
+        5 if kind >= 64 => Kind::HardLink { to: EntryId(u64::from(parent % 16)), size: 3 },
         5 => Kind::File { size: u64::MAX },
         n => Kind::File { size: u64::from(FRAME) * u64::from(n - 5) + u64::from(kind >> 3) },
     };
-    Entry { place, kind, meta: Meta::default(), version: None }
+    Entry { place, kind, meta: Meta::default(), version: None, more: None }
 }

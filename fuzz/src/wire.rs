@@ -10,7 +10,7 @@ use haul_proto::codec::Writer;
 use haul_proto::ids::JobNumber;
 use haul_proto::integrity::frame_crc;
 use haul_proto::journal::{HEADER_BYTES, Header, Kinship, decode_slot, encode_slot, slot_offset};
-use haul_proto::wire::compressed::{Codec, decode_trailer, encode_trailer};
+use haul_proto::wire::compressed::Codec;
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::frame::{PREFIX_LEN, Prefix, lengths_check};
 use haul_proto::wire::handshake::{ANSWER_LEN, Answer, GREETING_LEN, Greeting, Suite, transcript};
@@ -20,6 +20,7 @@ use haul_proto::wire::message::{SourceMessage, TargetMessage};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::ControllerMessage;
 use haul_proto::wire::serve::{ClientProof, DIRECTORY_MAX, decode_directory};
+use haul_proto::wire::sparse::{decode_trailer, encode_trailer};
 
 /// The job in messages of the corpus.
 pub const JOB: JobNumber = JobNumber(1);
@@ -75,9 +76,9 @@ pub fn trailer(data: &[u8]) {
     comes_back(
         rest,
         |bytes| decode_trailer(bytes, prefix.payload),
-        |(compressed, trailer)| {
+        |(shape, trailer)| {
             let mut out = Writer::new();
-            encode_trailer(*compressed, trailer, &mut out);
+            encode_trailer(shape, trailer, &mut out);
             out.into_bytes()
         },
     );

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use haul_proto::manifest::Stamp;
+use haul_proto::manifest::{Node, Stamp};
 use haul_proto::need::Existing;
 
 use crate::content::Content;
@@ -35,7 +35,7 @@ pub fn existing(disk: &Disk, path: &[u8]) -> Existing {
         Some(Standing::Directory) => Existing::Directory,
         Some(Standing::File(content, stamp)) => Existing::File { size: content.size(), modified: *stamp },
         Some(Standing::Link(points_to)) => Existing::Symlink(points_to.clone()),
-        Some(Standing::Special | Standing::Device) => Existing::Special,
+        Some(Standing::Special | Standing::Device) => Existing::Special(Node::Fifo),
     }
 }
 

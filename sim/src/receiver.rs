@@ -318,6 +318,7 @@ impl Receiver {
                 }
             }
             (Kind::Stream, _) => Answer::Needed(self.begin(&path, &entry.kind, false)),
+            (Kind::HardLink { .. } | Kind::Node(_), _) => unreachable!("the model's trees have neither"),
         })
     }
 

@@ -368,7 +368,7 @@ impl Sender {
 /// What is offered of an entry, as it is now.
 fn described(node: &Node, place: Place) -> Entry {
     let meta = Meta { modified: node.stamp, ..Meta::default() };
-    Entry { place, kind: node.offered_kind(), meta, version: node.offered_version() }
+    Entry { place, kind: node.offered_kind(), meta, version: node.offered_version(), more: None }
 }
 
 fn id(stream: usize) -> StreamId {

@@ -8,6 +8,7 @@ mod delta;
 mod details;
 mod digests;
 mod filters;
+mod metadata;
 mod probe;
 mod sweep;
 mod verify;
@@ -210,7 +211,8 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, U
     let options = Options {
         recursive: values.flag("recursive") || values.flag("archive"),
         in_the_way: in_the_way(values),
-        preserve: values.flag("preserve") || values.flag("archive"),
+        preserve: metadata::preserves(values),
+        kept: metadata::kept(values)?,
         modes: modes(values)?,
         symlinks: symlinks(values)?.unwrap_or(if is_bbcps { Symlinks::Ignore } else { defaults.symlinks }),
         leave_out: LeaveOut { unreadable: values.flag("readable"), empty_directories: values.flag("no-empty-dirs") },

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::fs::{Dir, Found, WalkOptions, Walker, describe};
+use crate::fs::{Dir, Found, Nodes, WalkOptions, Walker, describe};
 use crate::shown::below;
 use crate::spec::Symlinks;
 use crate::storage::Access;
@@ -99,7 +99,13 @@ pub fn find(path: &Path, journals: Option<&Path>) -> io::Result<Box<dyn Iterator
     let finder = Finder::new(path, journals)?;
     match rustix::fs::stat(path).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
         Ok(FileType::Directory) => {
-            let options = WalkOptions { recursive: true, symlinks: Symlinks::Ignore, skip: None, is_filtered: false };
+            let options = WalkOptions {
+                recursive: true,
+                symlinks: Symlinks::Ignore,
+                skip: None,
+                is_filtered: false,
+                nodes: Nodes { devices: false, specials: false },
+            };
             let walker = Walker::new(Dir::open_root(path)?, options);
             Ok(Box::new(walker.filter_map(move |found| finder.take(found))))
         }
@@ -121,7 +127,13 @@ impl Finder {
         let mut final_names = HashMap::new();
         if let Some(directory) = journals {
             let dir = Dir::open_root(directory)?;
-            let options = WalkOptions { recursive: false, symlinks: Symlinks::Ignore, skip: None, is_filtered: false };
+            let options = WalkOptions {
+                recursive: false,
+                symlinks: Symlinks::Ignore,
+                skip: None,
+                is_filtered: false,
+                nodes: Nodes { devices: false, specials: false },
+            };
             for found in Walker::new(dir, options) {
                 let Found::File { parent, name, .. } = found else { continue };
                 if let Some((_, "journal")) = name.reserved_parts()

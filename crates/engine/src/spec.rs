@@ -18,6 +18,7 @@ pub use haul_proto::expected::Expected;
 pub use haul_proto::need::InTheWay;
 pub use haul_proto::wire::delta::{Delta, DeltaFigures, DeltaRules};
 pub use haul_proto::wire::filters::{Filters, Limits, List as FilterList};
+pub use haul_proto::wire::kept::{Holes, Kept};
 pub use haul_proto::wire::rules::{LeaveOut, Modes};
 pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, Verify};
 
@@ -207,6 +208,8 @@ pub struct Options {
     pub symlinks: Symlinks,
     /// `-+`, `-^`: what the walk leaves out.
     pub leave_out: LeaveOut,
+    /// What is kept besides bytes, times, modes and owners.
+    pub kept: Kept,
     /// `--include`, `--exclude` and the like: what else it leaves out.
     pub filters: Filters,
     /// `-m`: permission bits of what is made, unless [`Self::preserve`] says whose they are.
@@ -347,6 +350,7 @@ impl Default for Options {
             preserve: false,
             symlinks: Symlinks::Keep,
             leave_out: LeaveOut::default(),
+            kept: Kept::default(),
             filters: Filters::default(),
             modes: Modes::default(),
             base: None,

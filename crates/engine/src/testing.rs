@@ -52,6 +52,7 @@ pub fn target_request(path: &Path, operands: Vec<Operand>) -> TargetRequest {
         own_tree: false,
         make_directory: false,
         preserve: false,
+        kept: Default::default(),
         verify: Verify::Wire,
         digest_existing: false,
         filters: Default::default(),

@@ -22,6 +22,7 @@ pub mod integrity;
 pub mod journal;
 pub mod manifest;
 pub mod mend;
+pub mod more;
 pub mod need;
 pub mod pacing;
 pub mod path;

@@ -1,5 +1,7 @@
 //! Entries: what the source offers, as far as it can be known without a system call.
 
+use crate::ids::EntryId;
+use crate::more::More;
 use crate::path::Name;
 
 /// A point in time as file systems keep it: seconds since 1970 (may be negative) and nanoseconds.
@@ -53,6 +55,37 @@ pub enum Kind {
         /// Where it points: never followed by haul, only recreated.
         points_to: Box<[u8]>,
     },
+    /// Another name of a file that was offered before.
+    HardLink {
+        /// That file.
+        to: EntryId,
+        /// Its bytes.
+        size: u64,
+    },
+    /// What is made and has no bytes.
+    Node(Node),
+}
+
+/// A device, FIFO or socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Node {
+    /// A character device.
+    Character(Device),
+    /// A block device.
+    Block(Device),
+    /// A FIFO.
+    Fifo,
+    /// A socket that nobody listens at.
+    Socket,
+}
+
+/// The number of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Device {
+    /// Which driver.
+    pub major: u32,
+    /// Which of its devices.
+    pub minor: u32,
 }
 
 /// Where an entry stands.
@@ -63,12 +96,12 @@ pub enum Place {
     /// A name in a directory that was offered before.
     Child {
         /// The directory.
-        parent: crate::ids::EntryId,
+        parent: EntryId,
         /// The name in it.
         name: Name,
     },
     /// Where this file was to stand, which has changed while it was being read, and is offered anew.
-    Again(crate::ids::EntryId),
+    Again(EntryId),
 }
 
 /// One line of the manifest.
@@ -82,4 +115,6 @@ pub struct Entry {
     pub meta: Meta,
     /// Of a large file that has one.
     pub version: Option<Version>,
+    /// What few entries have besides.
+    pub more: Option<Box<More>>,
 }

@@ -1,6 +1,6 @@
 //! What becomes of an offered entry, given what stands at its place: one table, no system call.
 
-use crate::manifest::{Kind, Stamp};
+use crate::manifest::{Kind, Node, Stamp};
 
 /// What stands at an entry's place at the target.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,8 +18,10 @@ pub enum Existing {
     Directory,
     /// A symbolic link, and what it holds.
     Symlink(Box<[u8]>),
+    /// The very file that the entry is to be another name of.
+    SameFile,
     /// A device, FIFO or socket.
-    Special,
+    Special(Node),
 }
 
 /// What becomes of something that stands in an entry's place.
@@ -96,22 +98,32 @@ impl Refusal {
 
 /// Decides about an entry of this kind and time of modification. Directories are shared, and never replaced.
 pub fn decide(offered: &Kind, modified: Stamp, existing: &Existing, rule: InTheWay) -> Decision {
-    use Existing::{Absent, Directory, File, Special, Symlink};
+    use Existing::{Absent, Directory, File, SameFile, Special, Symlink};
     match (offered, existing) {
         (_, Absent) => Decision::Create,
         (Kind::Directory, Directory) => Decision::Keep,
         (Kind::Directory, Symlink(_)) => Decision::Refuse(Refusal::LinkForDirectory),
-        (Kind::Directory, File { .. } | Special) => Decision::Refuse(Refusal::NotDirectory),
+        (Kind::Directory, File { .. } | SameFile | Special(_)) => Decision::Refuse(Refusal::NotDirectory),
         (_, Directory) => Decision::Refuse(Refusal::IsDirectory),
-        (_, Special) => Decision::Refuse(Refusal::IsSpecial),
-        (_, File { .. } | Symlink(_)) if rule == InTheWay::Omit => Decision::Omit,
-        (_, File { .. } | Symlink(_)) if rule == InTheWay::ReportEqual => Decision::Refuse(Refusal::ExistsAtAll),
+        (Kind::Node(node), Special(there)) if node == there => Decision::Keep,
+        (_, Special(_)) => Decision::Refuse(Refusal::IsSpecial),
+        (Kind::HardLink { .. }, SameFile) => Decision::Keep,
+        (_, File { .. } | SameFile | Symlink(_)) if rule == InTheWay::Omit => Decision::Omit,
+        (_, File { .. } | SameFile | Symlink(_)) if rule == InTheWay::ReportEqual => {
+            Decision::Refuse(Refusal::ExistsAtAll)
+        }
         (Kind::File { size }, File { size: there, modified: since }) if size == there && *since == modified => {
             Decision::Keep
         }
+        // A file of its own that is the same: made a name of the other one where files may be replaced.
+        (Kind::HardLink { size, .. }, File { size: there, modified: since })
+            if size == there && *since == modified && rule == InTheWay::Report =>
+        {
+            Decision::Keep
+        }
         (Kind::Symlink { points_to }, Symlink(there)) if points_to == there => Decision::Keep,
-        (_, File { .. } | Symlink(_)) if rule == InTheWay::Replace => Decision::Replace,
-        (_, File { .. } | Symlink(_)) => Decision::Refuse(Refusal::Exists),
+        (_, File { .. } | SameFile | Symlink(_)) if rule == InTheWay::Replace => Decision::Replace,
+        (_, File { .. } | SameFile | Symlink(_)) => Decision::Refuse(Refusal::Exists),
     }
 }
 
@@ -135,23 +147,34 @@ mod tests {
         let same = Existing::File { size: 3, modified: NOW };
         let touched = Existing::File { size: 3, modified: Stamp { nanoseconds: 8, ..NOW } };
         let a_link = Existing::Symlink((*b"x").into());
-        let rows: [(Kind, &Existing, Decision, Decision); 16] = [
+        let fifo = Existing::Special(Node::Fifo);
+        let name = |size| Kind::HardLink { to: crate::ids::EntryId(0), size };
+        let rows: [(Kind, &Existing, Decision, Decision); 25] = [
             (file(3), &Existing::Absent, Create, Create),
             (file(3), &same, Keep, Keep),
             (file(4), &same, Refuse(Refusal::Exists), Replace),
             (file(3), &touched, Refuse(Refusal::Exists), Replace),
             (file(3), &Existing::Directory, Refuse(Refusal::IsDirectory), Refuse(Refusal::IsDirectory)),
             (file(3), &a_link, Refuse(Refusal::Exists), Replace),
-            (file(3), &Existing::Special, Refuse(Refusal::IsSpecial), Refuse(Refusal::IsSpecial)),
+            (file(3), &fifo, Refuse(Refusal::IsSpecial), Refuse(Refusal::IsSpecial)),
             (Kind::Directory, &Existing::Absent, Create, Create),
             (Kind::Directory, &Existing::Directory, Keep, Keep),
             (Kind::Directory, &same, Refuse(Refusal::NotDirectory), Refuse(Refusal::NotDirectory)),
             (Kind::Directory, &a_link, Refuse(Refusal::LinkForDirectory), Refuse(Refusal::LinkForDirectory)),
-            (Kind::Directory, &Existing::Special, Refuse(Refusal::NotDirectory), Refuse(Refusal::NotDirectory)),
+            (Kind::Directory, &fifo, Refuse(Refusal::NotDirectory), Refuse(Refusal::NotDirectory)),
             (link(b"x"), &a_link, Keep, Keep),
             (link(b"y"), &a_link, Refuse(Refusal::Exists), Replace),
             (link(b"y"), &same, Refuse(Refusal::Exists), Replace),
             (link(b"y"), &Existing::Directory, Refuse(Refusal::IsDirectory), Refuse(Refusal::IsDirectory)),
+            (Kind::Node(Node::Fifo), &Existing::Absent, Create, Create),
+            (Kind::Node(Node::Fifo), &fifo, Keep, Keep),
+            (Kind::Node(Node::Socket), &fifo, Refuse(Refusal::IsSpecial), Refuse(Refusal::IsSpecial)),
+            (Kind::Node(Node::Fifo), &same, Refuse(Refusal::Exists), Replace),
+            (name(3), &Existing::Absent, Create, Create),
+            (name(3), &Existing::SameFile, Keep, Keep),
+            (name(3), &same, Keep, Replace),
+            (name(4), &same, Refuse(Refusal::Exists), Replace),
+            (name(3), &fifo, Refuse(Refusal::IsSpecial), Refuse(Refusal::IsSpecial)),
         ];
         for (offered, existing, plain, forced) in rows {
             let decide = |rule| decide(&offered, NOW, existing, rule);
@@ -159,9 +182,10 @@ mod tests {
             assert_eq!(decide(InTheWay::Replace), forced, "{offered:?} onto {existing:?} with -f");
             // Where a file or a link is in the place of one, it stays; all else is as without these rules.
             let (omitted, equal) = match (&offered, existing) {
-                (Kind::File { .. } | Kind::Symlink { .. }, Existing::File { .. } | Existing::Symlink(_)) => {
-                    (Decision::Omit, Refuse(Refusal::ExistsAtAll))
-                }
+                (
+                    Kind::File { .. } | Kind::Symlink { .. } | Kind::Node(_) | Kind::HardLink { .. },
+                    Existing::File { .. } | Existing::Symlink(_),
+                ) => (Decision::Omit, Refuse(Refusal::ExistsAtAll)),
                 _ => (plain, plain),
             };
             assert_eq!(decide(InTheWay::Omit), omitted, "{offered:?} onto {existing:?} with -O");

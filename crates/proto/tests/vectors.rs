@@ -13,17 +13,19 @@ use haul_proto::delta::rolling::Sum;
 use haul_proto::expected::Expected;
 use haul_proto::ids::{EntryId, JobId, JobNumber, PathId, StreamId};
 use haul_proto::integrity::{FrameLen, FrameTree, frame_crc};
-use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp, Version};
+use haul_proto::manifest::{Device, Entry, Kind, Meta, Node, Place, Stamp, Version};
+use haul_proto::more::{Attribute, More};
 use haul_proto::need::InTheWay;
 use haul_proto::path::Name;
 use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::checksum::{Against, Checksum};
-use haul_proto::wire::compressed::{Codec, Compressed, decode_trailer, encode_trailer};
+use haul_proto::wire::compressed::{Codec, Compressed};
 use haul_proto::wire::delta::{Delta, DeltaRules};
 use haul_proto::wire::feature::Features;
 use haul_proto::wire::filters::{Filters, Limits, List};
 use haul_proto::wire::frame::{DataFrame, DeltaFrame, PackFrame, PackedFile, Prefix, Trailer};
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
+use haul_proto::wire::kept::{Holes, Kept};
 use haul_proto::wire::limits;
 use haul_proto::wire::link::{BEAT, Channel, encode_header};
 use haul_proto::wire::listed::{self, Listed, ListedKinds, Paths, Places};
@@ -34,6 +36,7 @@ use haul_proto::wire::report::{Hello, Windows, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
 use haul_proto::wire::route::Route;
 use haul_proto::wire::rules::{LeaveOut, Modes, Rules};
+use haul_proto::wire::sparse::{BLOCK, Map, Shape, Sparse, decode_trailer, encode_trailer};
 use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, StorageRequest, Verify};
 
 const TEXT: &str = include_str!("../../../docs/PROTOCOL.md");
@@ -85,17 +88,31 @@ fn source_messages() -> Vec<(&'static str, SourceMessage)> {
     let meta = |mode| Meta { mode, uid: 1000, gid: 100, modified: NOON };
     let version = Version { device: 2049, inode: 300, changed: NOON };
     let child = |text| Place::Child { parent: EntryId(0), name: name(text) };
+    let other = |text, kind| Entry { place: child(text), kind, meta: meta(0o644), version: None, more: None };
+    let attribute = Attribute { name: (*b"user.a").into(), value: (*b"1").into() };
+    let more = More { data_bytes: Some(4096), names: Some(2), attributes: Some(vec![attribute]) };
     let entries = vec![
-        Entry { place: Place::Operand(0), kind: Kind::Directory, meta: meta(0o755), version: None },
-        Entry { place: child("a"), kind: Kind::File { size: 3 }, meta: meta(0o644), version: None },
-        Entry { place: child("b"), kind: Kind::File { size: 1 << 30 }, meta: meta(0o644), version: Some(version) },
+        Entry { place: Place::Operand(0), kind: Kind::Directory, meta: meta(0o755), version: None, more: None },
+        Entry { place: child("a"), kind: Kind::File { size: 3 }, meta: meta(0o644), version: None, more: None },
+        Entry {
+            place: child("b"),
+            kind: Kind::File { size: 1 << 30 },
+            meta: meta(0o644),
+            version: Some(version),
+            more: None,
+        },
         Entry {
             place: child("l"),
             kind: Kind::Symlink { points_to: (*b"a").into() },
             meta: meta(0o777),
             version: None,
+            more: None,
         },
-        Entry { place: Place::Operand(1), kind: Kind::Stream, meta: meta(0o644), version: None },
+        Entry { place: Place::Operand(1), kind: Kind::Stream, meta: meta(0o644), version: None, more: None },
+        other("h", Kind::HardLink { to: EntryId(2), size: 1 << 30 }),
+        other("n", Kind::Node(Node::Block(Device { major: 8, minor: 300 }))),
+        other("f", Kind::Node(Node::Fifo)),
+        Entry { version: Some(version), more: Some(Box::new(more)), ..other("s", Kind::File { size: 1 << 30 }) },
     ];
     vec![
         ("Offer", SourceMessage::Offer { first: EntryId(0), entries }),
@@ -191,6 +208,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         recursive: true,
         links: Links::Keep,
         leave_out: LeaveOut { unreadable: true, empty_directories: false },
+        kept: Kept::default(),
         filters: filters(),
         tell_left_out: false,
         storage: StorageRequest { direct: DirectIo::Always, cache: CacheUse::Auto, under_way: 16 },
@@ -213,6 +231,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         own_tree: false,
         make_directory: false,
         preserve: false,
+        kept: Kept { holes: Holes::Keep, hard_links: true, attributes: true, ..Kept::default() },
         verify: Verify::Wire,
         digest_existing: false,
         filters: Filters::default(),
@@ -348,15 +367,25 @@ fn trailers() -> Vec<(&'static str, usize, Trailer)> {
 }
 
 /// The length on the wire, what it was, and the trailer that it would have had.
-fn compressed_trailers() -> Vec<(&'static str, usize, Compressed, Trailer)> {
+fn shaped_trailers() -> Vec<(&'static str, usize, Shape, Trailer)> {
     let plain = |name| trailers().into_iter().find(|(other, ..)| *other == name).expect("one of them");
     let compressed = |name, original, codec, wire| {
         let (_, plain, trailer) = plain(original);
-        (name, wire, Compressed { codec, plain }, trailer)
+        (name, wire, Shape { sparse: None, compressed: Some(Compressed { codec, plain }) }, trailer)
     };
+    let sparse = |name, map: Map, wire, compressed| {
+        let (_, plain, trailer) = plain("Data");
+        (name, wire, Shape { sparse: Some(Sparse { map, plain }), compressed }, trailer)
+    };
+    let mut map = Map::HOLE;
+    map.add(BLOCK..3 * BLOCK);
+    map.add(127 * BLOCK..128 * BLOCK);
     vec![
         compressed("Data, compressed", "Data", Codec::Zstd, 100_000),
         compressed("Pack, compressed", "Pack", Codec::Lz4, 2),
+        sparse("Data, a hole", Map::HOLE, 0, None),
+        sparse("Data, with holes", map, 3 * BLOCK, None),
+        sparse("Data, with holes, compressed", map, 500, Some(Compressed { codec: Codec::Lz4, plain: 3 * BLOCK })),
     ]
 }
 
@@ -369,14 +398,14 @@ fn records_before_they_are_sealed() {
         trailer.encode(&mut out);
         vectors.push((name, out.into_bytes()));
     }
-    for (name, _, compressed, trailer) in compressed_trailers() {
+    for (name, _, shape, trailer) in shaped_trailers() {
         let mut out = Writer::new();
-        encode_trailer(Some(compressed), &trailer, &mut out);
+        encode_trailer(&shape, &trailer, &mut out);
         vectors.push((name, out.into_bytes()));
     }
     check("trailers", &vectors);
-    for (name, payload, compressed, trailer) in compressed_trailers() {
-        assert_eq!(decode_trailer(&documented("trailers", name), payload), Ok((Some(compressed), trailer)));
+    for (name, payload, shape, trailer) in shaped_trailers() {
+        assert_eq!(decode_trailer(&documented("trailers", name), payload), Ok((shape, trailer)));
     }
     for (name, payload, trailer) in trailers() {
         assert_eq!(Trailer::decode(&documented("trailers", name), payload), Ok(trailer));
@@ -432,7 +461,7 @@ macro_rules! check_limits {
 #[test]
 fn limits_are_in_the_table() {
     let checked = check_limits!(
-        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX FRAME_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX COMPARES_MAX MARKS_MAX MARKED_FRAMES_MAX SUMS_MAX ROLLING_BLOCK_MIN ROLLING_BLOCK_MAX ROLLING_BLOCKS_MAX SUMS_BYTES_MAX DELTA_STEPS_MAX LARGE_IN_FLIGHT_MAX FLOW_AHEAD SYMLINK_MAX DIFFERENCES_MAX DIFFERING_RANGES_MAX TEXT_MAX PATH_MAX OPERANDS_MAX LISTED_BATCH_MAX LISTED_BATCH_BYTES LISTED_BATCHES_AHEAD FILTER_LISTS_MAX FILTER_FILE_MAX FILTERS_BYTES_MAX FILTER_NAMES_MAX DIRECTORY_FILTER_MAX OPEN_RULES_MAX LEFT_OUT_NAMES_MAX CHECKSUM_MAX EXPECTED_LINES_MAX EXPECTED_PIECE_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX BEAT_MS SILENCE_MS MEASURE_MS_MAX CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX UNDER_WAY_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX SLOWEST_MAX STREAM_FIGURES_MAX
+        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX FRAME_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX COMPARES_MAX MARKS_MAX MARKED_FRAMES_MAX SUMS_MAX ROLLING_BLOCK_MIN ROLLING_BLOCK_MAX ROLLING_BLOCKS_MAX SUMS_BYTES_MAX DELTA_STEPS_MAX LARGE_IN_FLIGHT_MAX FLOW_AHEAD SYMLINK_MAX ATTRIBUTES_MAX ATTRIBUTE_NAME_MAX ATTRIBUTES_BYTES_MAX MORE_BYTES_MAX LINKED_FILES_MAX DIFFERENCES_MAX DIFFERING_RANGES_MAX TEXT_MAX PATH_MAX OPERANDS_MAX LISTED_BATCH_MAX LISTED_BATCH_BYTES LISTED_BATCHES_AHEAD FILTER_LISTS_MAX FILTER_FILE_MAX FILTERS_BYTES_MAX FILTER_NAMES_MAX DIRECTORY_FILTER_MAX OPEN_RULES_MAX LEFT_OUT_NAMES_MAX CHECKSUM_MAX EXPECTED_LINES_MAX EXPECTED_PIECE_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX BEAT_MS SILENCE_MS MEASURE_MS_MAX CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX UNDER_WAY_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX SLOWEST_MAX STREAM_FIGURES_MAX
     );
     let there = LIMITS.lines().filter_map(|line| line.strip_prefix("pub const ")?.split(':').next());
     assert_eq!(there.collect::<Vec<_>>(), checked);

@@ -19,6 +19,8 @@ const BLOCK_BYTES: u64 = 512;
 pub struct Memory {
     nodes: HashMap<u64, Node>,
     next: u64,
+    /// Names that differ only in the case of ASCII letters are one.
+    folds: bool,
 }
 
 #[derive(Debug)]
@@ -59,15 +61,22 @@ pub struct Change {
 
 impl Memory {
     /// An empty root directory.
-    pub fn new() -> Self {
+    pub fn new(folds: bool) -> Self {
         let owner = Owner { uid: 0, gid: 0, mode: 0o755 };
         let root = Node::new(FUSE_ROOT_ID, Content::Directory(BTreeMap::new()), owner);
-        Self { nodes: HashMap::from([(FUSE_ROOT_ID, root)]), next: FUSE_ROOT_ID + 1 }
+        Self { nodes: HashMap::from([(FUSE_ROOT_ID, root)]), next: FUSE_ROOT_ID + 1, folds }
     }
 
     pub fn lookup(&self, parent: u64, name: &OsStr) -> Result<FileAttr, Errno> {
-        let id = self.names(parent)?.get(name).ok_or(Errno::NOENT)?;
+        let spelled = self.spelled(parent, name)?;
+        let id = self.names(parent)?.get(&spelled).ok_or(Errno::NOENT)?;
         self.attr(*id)
+    }
+
+    /// A name as it is spelled in the directory, or as it is given where it is not there.
+    fn spelled(&self, parent: u64, name: &OsStr) -> Result<OsString, Errno> {
+        let is_it = |other: &&OsString| self.folds && other.eq_ignore_ascii_case(name);
+        Ok(self.names(parent)?.keys().find(is_it).map_or_else(|| name.to_owned(), OsString::clone))
     }
 
     pub fn attr(&self, id: u64) -> Result<FileAttr, Errno> {
@@ -115,7 +124,8 @@ impl Memory {
         {
             return Err(Errno::NOTEMPTY);
         }
-        self.names_mut(parent)?.remove(name);
+        let spelled = self.spelled(parent, name)?;
+        self.names_mut(parent)?.remove(&spelled);
         self.node_mut(id)?.attr.nlink -= 1;
         Ok(())
     }
@@ -128,7 +138,8 @@ impl Memory {
             Err(_) => {}
         }
         self.insert(to.0, to.1, id)?;
-        self.names_mut(from.0)?.remove(from.1);
+        let spelled = self.spelled(from.0, from.1)?;
+        self.names_mut(from.0)?.remove(&spelled);
         Ok(())
     }
 
@@ -165,8 +176,9 @@ impl Memory {
     }
 
     fn insert(&mut self, parent: u64, name: &OsStr, id: u64) -> Result<(), Errno> {
+        let spelled = self.spelled(parent, name)?;
         let names = self.names_mut(parent)?;
-        if names.contains_key(name) {
+        if names.contains_key(&spelled) {
             return Err(Errno::EXIST);
         }
         names.insert(name.to_owned(), id);

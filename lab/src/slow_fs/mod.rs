@@ -38,10 +38,19 @@ pub struct SlowFs {
 impl SlowFs {
     /// Mounts an empty one, which is not slow yet, on an empty directory.
     pub fn mount(place: impl Into<PathBuf>) -> Result<Self> {
+        Self::mount_as(place, false)
+    }
+
+    /// The same, where names that differ only in the case of ASCII letters are one.
+    pub fn mount_folding(place: impl Into<PathBuf>) -> Result<Self> {
+        Self::mount_as(place, true)
+    }
+
+    fn mount_as(place: impl Into<PathBuf>, folds: bool) -> Result<Self> {
         let place = place.into();
         let slowness = Arc::new(Mutex::new(Slowness::default()));
         let options = [MountOption::FSName("haul-slow".to_owned()), MountOption::DefaultPermissions];
-        let serving = serve::Serving::start(slowness.clone())?;
+        let serving = serve::Serving::start(slowness.clone(), folds)?;
         let session = fuser::spawn_mount2(serving, &place, &options)
             .with_context(|| format!("mounting a FUSE file system on {place:?} (needs root and /dev/fuse)"))?;
         Ok(Self { place, slowness, session: Some(session) })

@@ -38,8 +38,8 @@ pub struct Serving {
 
 impl Serving {
     /// An empty one.
-    pub fn start(slowness: Arc<Mutex<Slowness>>) -> io::Result<Self> {
-        Ok(Self { memory: Memory::new(), slowness, later: Later::start()?, free_at: Instant::now() })
+    pub fn start(slowness: Arc<Mutex<Slowness>>, folds: bool) -> io::Result<Self> {
+        Ok(Self { memory: Memory::new(folds), slowness, later: Later::start()?, free_at: Instant::now() })
     }
 
     fn slowness(&self) -> Slowness {

@@ -14,7 +14,7 @@ use super::values::Values;
 const FOREIGN: &[(&str, &str)] = &[
     ("-J", "scp's -J GATE is --ssh-option ProxyJump=GATE"),
     ("-3", "scp's -3 is what haul does where the two hosts cannot reach each other: leave it out"),
-    ("-X", "scp's -X is for sftp; rsync's extended attributes are not kept by haul"),
+    ("-X", "scp's -X is for sftp; rsync's is --xattrs"),
     ("--delete", "haul removes nothing at the target"),
     ("--files-from", "-I FILE -d BASE names what is below BASE in a list; rsync's --files-from FILE BASE"),
     ("--update", "haul compares size and time: what is there and the same is not copied, and -f replaces what differs"),
@@ -173,9 +173,9 @@ fn sshs_option(typed: &str, option: &str) -> UsageError {
     )
 }
 
-/// rsync's -z and -n behind its -a: bbcp's would be another direction, and a copy.
+/// rsync's -z, -n and -X behind its -a: bbcp's would be another direction, a copy, and nothing at all.
 fn is_rsyncs(letters: &str) -> bool {
-    letters.contains(['z', 'n']) && letters.bytes().all(|byte| byte.is_ascii_alphabetic())
+    letters.contains(['z', 'n', 'X']) && letters.bytes().all(|byte| byte.is_ascii_alphabetic())
 }
 
 /// `BatchMode=yes`, as ssh_config(5) has its words.

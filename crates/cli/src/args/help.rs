@@ -431,7 +431,14 @@ mod tests {
                                         goes on
               -C, --config FILE         options from FILE, and not from the configuration of
                                         user and system (haul help config)
-                  --archive             rsync's word for -r -p
+                  --archive             -r, -p, --hard-links, --xattrs and --acls
+                  --hard-links          names of one file are names of one file there, too
+                  --xattrs              keep extended attributes
+                  --acls                keep access control lists, and all that -p does
+                  --sparse [WHAT]       holes in files: keep (default), fill them, or make
+                                        them, too, where there are only zeros
+                  --devices             make devices, as root
+                  --specials            make FIFOs and sockets
 
             Leaving out:
                   --include PATTERN     take what matches; the first of these options that

@@ -125,6 +125,9 @@ const COMPRESS: Takes = Takes::Word {
 /// bbcp's `-y d` (the file) and `-y dd` (its directory, too), and words for the same.
 const FSYNC: Takes = Takes::Word { name: "HOW", known: &["none", "data", "full", "d", "dd"], absent: "full" };
 
+/// Alone, it is rsync's.
+const SPARSE: Takes = Takes::Word { name: "WHAT", known: &["keep", "make", "fill"], absent: "make" };
+
 /// bbcp's places at which only one kind of addresses is used: c for ssh, s and t for the data.
 const PLACES: Takes = Takes::Word {
     name: "WHERE",
@@ -178,7 +181,13 @@ pub const COPY: &[Row] = &[
     row("nofschk", Some('F'), Takes::Nothing, Section::Copying, "begin files for which there is no room, too").bbcp(4),
     row("timelimit", Some('t'), Takes::One("TIME"), Section::Copying, "give up after TIME (90, 10m, 2h); the same command\ngoes on").bbcp(1),
     CONFIG.bbcp(6),
-    row("archive", None, Takes::Nothing, Section::Copying, "rsync's word for -r -p"),
+    row("archive", None, Takes::Nothing, Section::Copying, "-r, -p, --hard-links, --xattrs and --acls"),
+    row("hard-links", None, Takes::Nothing, Section::Copying, "names of one file are names of one file there, too"),
+    row("xattrs", None, Takes::Nothing, Section::Copying, "keep extended attributes"),
+    row("acls", None, Takes::Nothing, Section::Copying, "keep access control lists, and all that -p does"),
+    row("sparse", None, SPARSE, Section::Copying, "holes in files: keep (default), fill them, or make\nthem, too, where there are only zeros"),
+    row("devices", None, Takes::Nothing, Section::Copying, "make devices, as root"),
+    row("specials", None, Takes::Nothing, Section::Copying, "make FIFOs and sockets"),
     row("streams", Some('s'), Takes::One("N"), Section::Moving, "parallel streams, 1 to 256 (default: automatic)").bbcp(1).essential(),
     row("congestion", None, Takes::One("NAME"), Section::Moving, "congestion control (default: by the path)"),
     row("windowsz", Some('w'), Takes::One("[=]SIZE"), Section::Moving, "most that a socket's buffers hold (default: the\nkernel's tuning); with = exactly that").or_letter('W').bbcp(1),

@@ -27,6 +27,7 @@ pub fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
         ("xfrrate", "bwlimit", true),
         ("preserve", "mode", is_hauls),
         ("archive", "mode", is_hauls),
+        ("acls", "mode", is_hauls),
     ];
     match pairs.into_iter().find(|(a, b, holds)| *holds && values.flag(a) && values.flag(b)) {
         Some((a, b, _)) => Err(contradiction(a, b)),

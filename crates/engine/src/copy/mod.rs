@@ -230,6 +230,7 @@ impl Copy<'_> {
             recursive: self.job.options.recursive,
             links: links(self.job.options.symlinks),
             leave_out: self.job.options.leave_out,
+            kept: self.job.options.kept,
             filters: self.job.options.filters.clone(),
             tell_left_out: self.job.options.compare,
             storage: StorageRequest {
@@ -271,6 +272,7 @@ impl Copy<'_> {
             own_tree: self.earlier.own_tree,
             make_directory: options.make_directory,
             preserve: options.preserve,
+            kept: options.kept,
             verify: options.verify,
             digest_existing: options.digest_existing,
             filters: options.filters.clone(),

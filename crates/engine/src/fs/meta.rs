@@ -2,13 +2,13 @@
 //! and put on what was copied. Does not decide what is to be kept.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 
-use haul_proto::manifest::{Meta, Stamp, Version};
+use haul_proto::manifest::{Device, Meta, Node, Stamp, Version};
 use haul_proto::path::Name;
 use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, chownat, fchmod, fchown, fstat,
-    futimens, statat, utimensat,
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat, fchmod,
+    fchown, fstat, futimens, major, minor, openat, statat, utimensat,
 };
 use rustix::io::Errno;
 
@@ -64,7 +64,16 @@ pub struct Look {
     pub identity: Identity,
     /// When anything of it changed last.
     pub changed: Stamp,
+    /// Bytes that it takes where it lies.
+    pub room: u64,
+    /// How many names it has.
+    pub names: u64,
+    /// Of a device: which one.
+    pub device: u64,
 }
+
+/// What `st_blocks` counts (stat(2)).
+pub const STAT_BLOCK: u64 = 512;
 
 impl Look {
     /// At an open file or directory.
@@ -75,6 +84,23 @@ impl Look {
     /// At `name` in the directory `dir`.
     pub fn at_name(dir: impl AsFd, name: &Name, links: Links) -> io::Result<Self> {
         Ok(Self::from(&statat(dir, name.as_bytes(), links.at_flags())?))
+    }
+
+    /// Whether it takes less room than it has bytes.
+    pub fn may_have_holes(&self) -> bool {
+        self.kind == FileType::RegularFile && self.room < self.size
+    }
+
+    /// Which device, FIFO or socket it is, if it is one.
+    pub fn node(&self) -> Option<Node> {
+        let device = || Device { major: major(self.device), minor: minor(self.device) };
+        Some(match self.kind {
+            FileType::CharacterDevice => Node::Character(device()),
+            FileType::BlockDevice => Node::Block(device()),
+            FileType::Fifo => Node::Fifo,
+            FileType::Socket => Node::Socket,
+            _ => return None,
+        })
     }
 
     /// Whether it is a device, FIFO or socket.
@@ -92,6 +118,7 @@ impl Look {
 }
 
 impl From<&Stat> for Look {
+    #[allow(clippy::unnecessary_cast)]
     fn from(stat: &Stat) -> Self {
         // The widths differ between architectures, and nanoseconds and mode bits always fit.
         #[allow(clippy::unnecessary_cast, clippy::cast_possible_truncation)]
@@ -108,6 +135,9 @@ impl From<&Stat> for Look {
             meta: Meta { mode, uid: stat.st_uid, gid: stat.st_gid, modified },
             identity,
             changed,
+            room: u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(STAT_BLOCK),
+            names: stat.st_nlink as u64,
+            device: stat.st_rdev as u64,
         }
     }
 }
@@ -147,9 +177,15 @@ pub fn mode_without_preserve(source_mode: u16, umask: u16) -> u16 {
 /// Not being allowed to set an owner is no error ([`Applied`] says so);
 /// everything else is. `InvalidInput` when `meta` holds an impossible time.
 pub fn apply(fd: impl AsFd, meta: &Meta, keep: Keep) -> io::Result<Applied> {
+    apply_with(fd, meta, keep, || ())
+}
+
+/// The same with what may be lost by a change of owner, and not be allowed after one of mode: done `in_between`.
+pub fn apply_with(fd: impl AsFd, meta: &Meta, keep: Keep, in_between: impl FnOnce()) -> io::Result<Applied> {
     let fd = fd.as_fd();
     let times = timestamps(meta)?;
     let applied = set_owner(meta, keep, |uid, gid| fchown(fd, uid, gid))?;
+    in_between();
     if let Some(mode) = keep.mode {
         fchmod(fd, Mode::from_raw_mode(u32::from(allowed_mode(mode, applied))))?;
     }
@@ -165,6 +201,27 @@ pub fn apply_to_symlink(dir: impl AsFd, name: &Name, meta: &Meta, keep: Keep) ->
     let (dir, name) = (dir.as_fd(), name.as_bytes());
     let times = timestamps(meta)?;
     let applied = set_owner(meta, keep, |uid, gid| chownat(dir, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW))?;
+    if keep.times {
+        utimensat(dir, name, &times, AtFlags::SYMLINK_NOFOLLOW)?;
+    }
+    Ok(applied)
+}
+
+/// Puts owner and group, then mode, then the time on the device, FIFO or socket `name` in `dir`, without opening it or
+/// following a link. Errors as in [`apply`].
+pub fn apply_to_node(dir: impl AsFd, name: &Name, meta: &Meta, keep: Keep) -> io::Result<Applied> {
+    let (dir, name) = (dir.as_fd(), name.as_bytes());
+    let times = timestamps(meta)?;
+    let node = openat(dir, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    if !Look::at_fd(&node)?.is_special() {
+        return Err(io::Error::other("something else has taken its place"));
+    }
+    let applied = set_owner(meta, keep, |uid, gid| chownat(&node, c"", uid, gid, AtFlags::EMPTY_PATH))?;
+    if let Some(mode) = keep.mode {
+        // What is open by its path alone can be changed through proc(5) only.
+        let path = format!("/proc/self/fd/{}", node.as_raw_fd());
+        chmodat(CWD, path, Mode::from_raw_mode(u32::from(allowed_mode(mode, applied))), AtFlags::empty())?;
+    }
     if keep.times {
         utimensat(dir, name, &times, AtFlags::SYMLINK_NOFOLLOW)?;
     }

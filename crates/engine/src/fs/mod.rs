@@ -6,6 +6,7 @@
 //! temporary names and renames are not dealt with here.
 
 mod ahead;
+pub mod attributes;
 mod describe;
 mod dir;
 mod errand;
@@ -36,4 +37,4 @@ pub use fd_cache::{FdCache, MAX_OPEN_DIRECTORIES};
 pub use filter::{Filter, Patterns, rules_of};
 pub use meta::{Applied, Identity, Keep, Links, Look, mode_without_preserve};
 pub use names::each_name;
-pub use walk::{Found, WalkOptions, Walker};
+pub use walk::{Found, Nodes, WalkOptions, Walker};

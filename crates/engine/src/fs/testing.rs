@@ -8,12 +8,18 @@ use haul_proto::path::Name;
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
-use super::{Ahead, Dir, Found, WalkOptions, Walker};
+use super::{Ahead, Dir, Found, Nodes, WalkOptions, Walker};
 use crate::cancel::Cancel;
 use crate::spec::Symlinks;
 
 /// Everything, links as links.
-pub const KEEP: WalkOptions = WalkOptions { recursive: true, symlinks: Symlinks::Keep, skip: None, is_filtered: false };
+pub const KEEP: WalkOptions = WalkOptions {
+    recursive: true,
+    symlinks: Symlinks::Keep,
+    skip: None,
+    is_filtered: false,
+    nodes: Nodes { devices: false, specials: false },
+};
 
 /// Helpers that are asked however quick lookups are.
 pub fn eager(options: WalkOptions) -> Ahead {

@@ -12,7 +12,7 @@ use std::io;
 use std::sync::Arc;
 
 use haul_proto::filter::Scope;
-use haul_proto::manifest::{Meta, Version};
+use haul_proto::manifest::{Meta, Node};
 use haul_proto::path::Name;
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -38,6 +38,27 @@ pub struct WalkOptions {
     pub skip: Option<Identity>,
     /// Whether filters leave something out: see [`Walker::filtered`].
     pub is_filtered: bool,
+    /// Which devices, FIFOs and sockets are found; the others are left out.
+    pub nodes: Nodes,
+}
+
+/// Which of what is no file, directory or link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Nodes {
+    /// Devices.
+    pub devices: bool,
+    /// FIFOs and sockets.
+    pub specials: bool,
+}
+
+impl Nodes {
+    fn takes(self, kind: FileType) -> bool {
+        match kind {
+            FileType::CharacterDevice | FileType::BlockDevice => self.devices,
+            FileType::Fifo | FileType::Socket => self.specials,
+            _ => false,
+        }
+    }
 }
 
 /// One thing that a walk came across. Whatever stands between an
@@ -61,12 +82,8 @@ pub enum Found {
         name: Name,
         /// Whether `name` has to be followed as a link to get at the file (only with [`Symlinks::Follow`]).
         links: Links,
-        /// Bytes.
-        size: u64,
-        /// Its metadata.
-        meta: Meta,
-        /// Which file it is, and since when it is unchanged.
-        version: Version,
+        /// What was found.
+        look: Look,
     },
     /// A symbolic link (only with [`Symlinks::Keep`]).
     Symlink {
@@ -77,6 +94,17 @@ pub enum Found {
         /// What it holds.
         points_to: Box<[u8]>,
         /// Its own metadata.
+        meta: Meta,
+    },
+    /// A device, FIFO or socket (only where [`Nodes`] says so).
+    Node {
+        /// Where it is.
+        parent: Dir,
+        /// Its name there.
+        name: Name,
+        /// What it is.
+        node: Node,
+        /// Its metadata.
         meta: Meta,
     },
     /// A directory, after everything in it.
@@ -153,8 +181,7 @@ pub(super) struct Waiting {
 
 impl Level {
     fn found_file(&self, name: Name, Seen { look, links, .. }: &Seen) -> Found {
-        let (links, version) = (*links, look.version());
-        Found::File { parent: self.dir.clone(), name, links, size: look.size, meta: look.meta, version }
+        Found::File { parent: self.dir.clone(), name, links: *links, look: *look }
     }
 
     fn left_out(&self, name: Name, reason: &'static str) -> Found {
@@ -280,6 +307,10 @@ impl<'a> Walker<'a> {
                 let seen = timed(&mut self.help, || Seen::at(&level.dir, &name, links, symlinks));
                 self.tell(name, seen)
             }
+            (Known::Nothing, Step::LeaveOut) if self.options.nodes.takes(entry.kind) => {
+                let seen = Seen::at(&level.dir, &name, Links::Itself, symlinks);
+                self.tell(name, seen)
+            }
             (Known::Nothing, Step::LeaveOut) => Some(level.left_out(name, special(entry.kind))),
         }
     }
@@ -313,7 +344,10 @@ impl<'a> Walker<'a> {
             (FileType::Symlink, Some(points_to)) => {
                 Some(Found::Symlink { parent: level.dir.clone(), name, points_to, meta: seen.look.meta })
             }
-            (other, _) => Some(level.left_out(name, special(other))),
+            (other, _) => match seen.look.node().filter(|_| self.options.nodes.takes(other)) {
+                Some(node) => Some(Found::Node { parent: level.dir.clone(), name, node, meta: seen.look.meta }),
+                None => Some(level.left_out(name, special(other))),
+            },
         }
     }
 

@@ -15,7 +15,13 @@ use super::*;
 use crate::cancel::Cancel;
 use crate::spec::Symlinks;
 
-const FOLLOW: WalkOptions = WalkOptions { recursive: true, symlinks: Symlinks::Follow, skip: None, is_filtered: false };
+const FOLLOW: WalkOptions = WalkOptions {
+    recursive: true,
+    symlinks: Symlinks::Follow,
+    skip: None,
+    is_filtered: false,
+    nodes: Nodes { devices: false, specials: false },
+};
 
 /// Everything a walk found, by path; directories by a `/` at the end. Both kinds of walk find the same, in the same order.
 fn walk(root: &Dir, options: WalkOptions) -> BTreeMap<String, String> {
@@ -36,10 +42,13 @@ fn tell(item: Found) -> (Vec<u8>, String) {
         Found::EnterDir { dir, .. } => (dir.path_of(b""), "enter".into()),
         Found::LeaveDir { dir, complete: true } => (dir.path_of(b"."), "complete".into()),
         Found::LeaveDir { dir, complete: false } => (dir.path_of(b"."), "incomplete".into()),
-        Found::File { parent, name, size, links, .. } => (parent.path_of(name.as_bytes()), format!("{size} {links:?}")),
+        Found::File { parent, name, look, links } => {
+            (parent.path_of(name.as_bytes()), format!("{} {links:?}", look.size))
+        }
         Found::Symlink { parent, name, points_to, .. } => {
             (parent.path_of(name.as_bytes()), format!("-> {}", haul_proto::path::escape(&points_to)))
         }
+        Found::Node { parent, name, node, .. } => (parent.path_of(name.as_bytes()), format!("{node:?}")),
         Found::Filtered { name } => (name.as_bytes().to_vec(), "filtered".into()),
         Found::LeftOut { parent, name, reason } => (parent.path_of(name.as_bytes()), reason.into()),
         Found::Failed { path, error } => (path, format!("failed: {error}")),
@@ -144,7 +153,13 @@ fn leaves_out_what_it_was_told_to() {
     write_file(&make_dir(&root, "target"), "file", b"");
     symlink("target", temp.path().join("link")).unwrap();
     let target = root.child(&name("target")).unwrap().identity();
-    let options = WalkOptions { recursive: true, symlinks: Symlinks::Ignore, skip: Some(target), is_filtered: false };
+    let options = WalkOptions {
+        recursive: true,
+        symlinks: Symlinks::Ignore,
+        skip: Some(target),
+        is_filtered: false,
+        nodes: Nodes { devices: false, specials: false },
+    };
     expect(
         &walk(&root, options),
         &[("", "enter"), (".", "complete"), ("link", "is a symbolic link"), ("target", "is the target of this copy")],

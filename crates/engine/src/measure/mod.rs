@@ -41,7 +41,7 @@ impl Bench {
         };
         let mut bounds = Bounds::new(Network::None);
         if let Some(dir) = scratch.as_ref().and_then(|scratch| scratch.parent().fd().ok()) {
-            bounds.allow(&*dir, Rights::Land);
+            bounds.allow(&*dir, Rights::Land(Default::default()));
         }
         // A kernel that cannot is no reason not to measure: nothing comes from another end here.
         let _ = bounds.enforce();

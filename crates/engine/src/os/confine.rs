@@ -3,6 +3,7 @@
 //! Whatever goes wrong in this program afterwards, the kernel refuses the rest with EACCES: to open, make, remove or
 //! rename anything elsewhere, to take a port, to signal others. What Landlock does not see is listed in SECURITY.md.
 
+use haul_proto::wire::kept::Kept;
 use haul_proto::wire::sandbox::{Confinement, Sandbox};
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr,
@@ -26,8 +27,9 @@ pub enum Rights {
     WriteSpecial,
     /// Making, replacing, removing, reading and writing files.
     OwnFiles,
-    /// All that a target does where its data lands. It makes no devices, FIFOs or sockets.
-    Land,
+    /// All that a target does where its data lands, whatever is kept: devices, FIFOs and sockets among it only where
+    /// that was asked for.
+    Land(Kept),
 }
 
 /// What stays allowed with TCP.
@@ -54,7 +56,15 @@ impl Rights {
             Self::WriteSpecial => AccessFs::WriteFile.into(),
             Self::OwnFiles => make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate | RemoveFile | MakeReg}),
             // A directory that gets its name once it is remembered is removed from its old one.
-            Self::Land => Self::OwnFiles.access() | make_bitflags!(AccessFs::{ReadDir | MakeDir | RemoveDir | MakeSym}),
+            Self::Land(kept) => {
+                let also = |wanted: bool, access: BitFlags<AccessFs>| if wanted { access } else { BitFlags::EMPTY };
+                Self::OwnFiles.access()
+                    | make_bitflags!(AccessFs::{ReadDir | MakeDir | RemoveDir | MakeSym})
+                    // A name in another directory is a link from one into the other.
+                    | also(kept.hard_links, AccessFs::Refer.into())
+                    | also(kept.devices, make_bitflags!(AccessFs::{MakeChar | MakeBlock}))
+                    | also(kept.specials, make_bitflags!(AccessFs::{MakeFifo | MakeSock}))
+            }
         }
     }
 }
@@ -172,7 +182,7 @@ pub(crate) mod tests {
         for place in [&inside, &outside] {
             fs::write(place.path().join("old"), "old").unwrap();
         }
-        let allow = |bounds: &mut Bounds| bounds.allow(place(inside.path()), Rights::Land);
+        let allow = |bounds: &mut Bounds| bounds.allow(place(inside.path()), Rights::Land(Kept::default()));
         confined(Network::None, allow, || {
             let there = inside.path();
             fs::write(there.join("new"), "new").unwrap();

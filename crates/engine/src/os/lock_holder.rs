@@ -102,7 +102,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let (file, dir) = (File::create(place.path().join("f")).unwrap(), File::open(place.path()).unwrap());
         let table = LockTable::open();
-        let allow = |bounds: &mut crate::os::confine::Bounds| bounds.allow(&dir, Rights::Land);
+        let allow = |bounds: &mut crate::os::confine::Bounds| bounds.allow(&dir, Rights::Land(Default::default()));
         for held in [&file, &dir] {
             assert_eq!(table.holder(held), None);
             flock(held, FlockOperation::NonBlockingLockExclusive).unwrap();

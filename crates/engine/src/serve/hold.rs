@@ -7,6 +7,7 @@
 
 use haul_proto::path::escape;
 use haul_proto::wire::delta::{Delta, DeltaRules};
+use haul_proto::wire::kept::Kept;
 use haul_proto::wire::listed::Listed;
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::request::{ControllerMessage, Links, SessionSettings, SourceRequest, TargetRequest};
@@ -57,6 +58,8 @@ impl Terms {
             recursive: _,
             links,
             leave_out: _,
+            // What it has is what may be read; what is made of it is for its target to decide.
+            kept: _,
             // Names and patterns: files with them are read below an operand, as the others are.
             filters: _,
             tell_left_out: _,
@@ -97,6 +100,7 @@ impl Terms {
             filters: _,
             rules: Rules { in_the_way: _, modes, check_space: _, below: _ },
             preserve,
+            kept,
             verify: _,
             digest_existing,
             storage: _,
@@ -130,6 +134,7 @@ impl Terms {
         if *preserve && compare.is_none() {
             return Err("a server's files have its owner, and no mode that a client says\nleave out -p".into());
         }
+        hold_kept(kept)?;
         if !journal_dir.is_empty() {
             return Err("a server keeps its records of unfinished files beside them\nleave out -a's directory".into());
         }
@@ -208,6 +213,20 @@ fn hold_modes(Modes { file, directory, less_umask }: &mut Modes) -> Result<(), S
     *less_umask = true;
     if [file, directory].into_iter().flatten().any(|mode| *mode & !0o777 != 0) {
         return Err("a server sets no set-id and no sticky bits\ngive -m three digits".into());
+    }
+    Ok(())
+}
+
+/// What says who may do what with a server's files, and what is no file, is not a client's to say.
+fn hold_kept(kept: &Kept) -> Result<(), String> {
+    let Kept { holes: _, hard_links: _, attributes, acls, devices, specials } = *kept;
+    if attributes || acls {
+        return Err(
+            "a server sets no extended attributes and no access control lists\nleave out --xattrs and --acls".into()
+        );
+    }
+    if devices || specials {
+        return Err("a server makes no devices, FIFOs and sockets\nleave out -D, --devices and --specials".into());
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! What a served worker is held to: what a server tells it, and what the kernel is told of that. Which Requests that allows
 //! is in `hold`.
 
+use haul_proto::wire::kept::Kept;
 use haul_proto::wire::sandbox::{Confinement, Sandbox};
 use std::fs::File;
 use std::io;
@@ -92,7 +93,11 @@ impl Terms {
     pub fn enter(&self, directory: &Path, state_dir: Option<&Path>) -> io::Result<Sandbox> {
         std::env::set_current_dir(directory)?;
         let mut bounds = Bounds::new(Network::Streams(self.ports));
-        let rights = if self.access == Access::ReadOnly { Rights::ReadTree } else { Rights::Land };
+        let rights = if self.access == Access::ReadOnly {
+            Rights::ReadTree
+        } else {
+            Rights::Land(Kept { hard_links: true, ..Kept::default() })
+        };
         bounds.allow(File::open(".")?, rights);
         for system in ["/proc", "/sys"] {
             bounds.allow(File::open(system)?, Rights::ReadTree);

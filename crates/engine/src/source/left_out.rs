@@ -60,7 +60,7 @@ fn wait_for_outbox(source: &Source) -> Option<MutexGuard<'_, State>> {
 pub(super) fn judge(is_all: &mut Option<bool>, found: &Found) {
     match found {
         Found::Filtered { .. } => *is_all = is_all.or(Some(true)),
-        Found::File { .. } | Found::Symlink { .. } => *is_all = Some(false),
+        Found::File { .. } | Found::Symlink { .. } | Found::Node { .. } => *is_all = Some(false),
         Found::EnterDir { .. } | Found::LeaveDir { .. } | Found::LeftOut { .. } | Found::Failed { .. } => {}
     }
 }

@@ -3,11 +3,13 @@
 //! [`Source`] holds the protocol's machine behind a lock and the threads that wait on it: one walks
 //! ([`offer`]), one sends what the machine has to say, and one for each stream reads and sends frames ([`send`]).
 
+mod attributes;
 mod delta;
 mod feed;
 mod flow;
 mod item;
 mod left_out;
+mod linked;
 mod listed;
 mod offer;
 mod operand;
@@ -19,11 +21,13 @@ mod tests;
 
 use haul_proto::ids::{EntryId, PathId, StreamId};
 use haul_proto::manifest::{Entry, Kind, Place};
+use haul_proto::more::More;
 use haul_proto::path::escape;
 use haul_proto::plan::Work;
 use haul_proto::ranges::RangeSet;
 use haul_proto::session::source::Source as Machine;
 use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::wire::kept::Holes;
 use haul_proto::wire::listed::{self as list, Paths};
 use haul_proto::wire::load::Stage;
 use haul_proto::wire::message::TargetMessage;
@@ -38,6 +42,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use self::attributes::Flagged;
 use self::item::{Item, Trouble};
 use self::listed::Listed;
 use self::operand::Root;
@@ -81,6 +86,8 @@ pub struct Source {
     outbox: Signal,
     /// How fast streams may send.
     pace: Pace,
+    /// What has flags that are not kept.
+    flagged: Flagged,
     /// Reports to the controller.
     pub reporter: Reporter,
 }
@@ -137,7 +144,23 @@ impl Source {
         let landing = OnceLock::new();
         // The request was decoded, and so its patterns have no line that is too long.
         let filter = Filter::new(&request.filters).unwrap_or_else(|error| panic!("{error}"));
-        Self { request, filter, roots, listed, landing, state, walking, policy, work, window, outbox, pace, reporter }
+        let flagged = Flagged::default();
+        Self {
+            request,
+            filter,
+            roots,
+            listed,
+            landing,
+            state,
+            walking,
+            policy,
+            work,
+            window,
+            outbox,
+            pace,
+            flagged,
+            reporter,
+        }
     }
 
     /// The operands as the target needs to know them.
@@ -444,14 +467,26 @@ impl Source {
 
     fn offer_again(&self, entry: EntryId, item: Item, look: &Look) {
         let path = item.path();
-        let kind = Kind::File { size: look.size };
-        let version = (look.size > self.request.settings.frame.pack_file_max()).then(|| look.version());
-        let now = Entry { place: Place::Again(entry), kind, meta: look.meta, version };
+        let mut now = self.file_entry(Place::Again(entry), look);
+        self.add_attributes(&mut now, &item);
         if self.lock().machine.offer_again(entry, now, Arc::new(item)).is_some() {
             let text = format!("{}: it changed while it was being read: it is begun anew", escape(&path));
             self.reporter.send(&WorkerMessage::Notice { text });
         }
         self.notify();
+    }
+
+    /// A file as it is offered.
+    fn file_entry(&self, place: Place, look: &Look) -> Entry {
+        let is_large = look.size > self.request.settings.frame.pack_file_max();
+        let data_bytes = match self.request.kept.holes {
+            Holes::Keep => look.may_have_holes().then_some(look.room),
+            Holes::Make => Some(look.size),
+            Holes::Fill => None,
+        };
+        let more = More { data_bytes: data_bytes.filter(|_| is_large), ..More::default() };
+        let (kind, version) = (Kind::File { size: look.size }, is_large.then(|| look.version()));
+        Entry { place, kind, meta: look.meta, version, more: (!more.is_empty()).then(|| Box::new(more)) }
     }
 
     fn count_found(&self, size: u64) {

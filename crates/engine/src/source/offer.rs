@@ -1,7 +1,8 @@
 //! The source's walk: what is found becomes entries, as fast as the window of unsettled entries allows.
 
 use haul_proto::ids::EntryId;
-use haul_proto::manifest::{Entry, Kind, Meta, Place as EntryPlace, Stamp, Version};
+use haul_proto::manifest::{Entry, Kind, Meta, Place as EntryPlace, Stamp};
+use haul_proto::more::More;
 use haul_proto::path::Name;
 use std::io;
 use std::sync::atomic::Ordering;
@@ -11,10 +12,11 @@ use std::time::{Duration, Instant};
 use super::feed::Spring;
 use super::item::{Item, Place};
 use super::left_out::{self, Untold};
+use super::linked::Linked;
 use super::listed::Listed;
 use super::operand::{Looker, OPERAND_LINKS, Root, RootKind};
 use super::{Source, State};
-use crate::fs::{Ahead, Dir, Found, Links, Patterns, WalkOptions, Walker, describe};
+use crate::fs::{Ahead, Dir, Found, Links, Look, Nodes, Patterns, WalkOptions, Walker, describe};
 use crate::shown::below;
 use crate::spec::Symlinks;
 use crate::stages::during;
@@ -39,8 +41,14 @@ pub(super) fn walk(source: &Source) {
         LinkRule::Follow => Symlinks::Follow,
         LinkRule::Ignore => Symlinks::Ignore,
     };
+    let kept = source.request.kept;
+    // What is only compared has bytes, or is a link.
+    let nodes = match source.compares() {
+        true => Nodes::default(),
+        false => Nodes { devices: kept.devices, specials: kept.specials },
+    };
     let is_filtered = source.filter.is_some();
-    let options = WalkOptions { recursive: true, symlinks, skip: source.landing.get().copied(), is_filtered };
+    let options = WalkOptions { recursive: true, symlinks, skip: source.landing.get().copied(), is_filtered, nodes };
     let ahead = Ahead::new(options, source.walking.clone());
     let mut offers = Offers {
         source,
@@ -50,11 +58,13 @@ pub(super) fn walk(source: &Source) {
         open: Vec::new(),
         empty: Vec::new(),
         skipping: 0,
+        linked: Linked::default(),
         untold: Untold::default(),
     };
     if offers.all(&ahead).is_none() {
         return;
     }
+    source.tell_flagged();
     let is_pipe = source.request.pipe != Pipe::No;
     source.reporter.tally.walk_complete.store(!is_pipe, Ordering::Relaxed);
     source.lock().machine.end_offers();
@@ -74,12 +84,14 @@ struct Offers<'s> {
     skipping: usize,
     /// Names of the innermost one of `open` that are left out.
     untold: Untold,
+    linked: Linked,
 }
 
 /// A directory that was entered.
 struct Entered {
     name: Option<Name>,
     meta: Meta,
+    more: Option<Box<More>>,
     patterns: Vec<Patterns>,
     /// Something in it is left out, and the target was not told what.
     hides: bool,
@@ -149,7 +161,7 @@ impl Offers<'_> {
                 let place =
                     Place { parent: parent.clone(), name: name.clone(), links: OPERAND_LINKS, is_operand: true };
                 let at = EntryPlace::Operand(operand.number);
-                self.file(operand, at, place, look.size, look.meta, look.version())
+                self.file(operand, at, place, look)
             }
             RootKind::Null(size) => self.null(operand, *size),
             RootKind::Pipe(pipe) => self.pipe(operand, Arc::clone(pipe)),
@@ -185,7 +197,8 @@ impl Offers<'_> {
                 self.skipping = 1;
             }
             Found::EnterDir { dir, meta, patterns } => {
-                let entered = Entered { name: dir.name().cloned(), meta, patterns, hides: false };
+                let more = self.source.more_of_directory(&dir);
+                let entered = Entered { name: dir.name().cloned(), meta, more, patterns, hides: false };
                 match dir.name() {
                     Some(_) if self.source.request.leave_out.empty_directories => self.empty.push(entered),
                     _ => self.directory(operand, entered)?,
@@ -217,11 +230,14 @@ impl Offers<'_> {
                 reporter.left_out(below(typed(), &parent.path_of(name.as_bytes())), UNREADABLE);
                 self.leave_out(name)?;
             }
-            Found::File { parent, name, links, size, meta, version } => {
+            Found::File { parent, name, links, look } => {
                 self.directories_of_what_is_found(operand)?;
                 let entry_place = self.place_of(operand, Some(&name));
                 let place = Place { parent, name, links, is_operand: false };
-                self.file(operand, entry_place, place, size, meta, version)?;
+                if self.is_other_name(operand, &entry_place, &place, &look)? {
+                    return Some(());
+                }
+                self.file(operand, entry_place, place, &look)?;
             }
             Found::Symlink { parent, name, points_to, meta } => {
                 self.directories_of_what_is_found(operand)?;
@@ -229,7 +245,15 @@ impl Offers<'_> {
                 let place = Place { parent, name, links: Links::Itself, is_operand: false };
                 let item = Item::new(Arc::clone(&operand.path), place, 0, meta.modified);
                 let kind = Kind::Symlink { points_to };
-                self.offer(Entry { place: entry_place, kind, meta, version: None }, item)?;
+                self.offer(Entry { place: entry_place, kind, meta, version: None, more: None }, item)?;
+            }
+            Found::Node { parent, name, node, meta } => {
+                self.directories_of_what_is_found(operand)?;
+                let entry_place = self.place_of(operand, Some(&name));
+                let place = Place { parent, name, links: Links::Itself, is_operand: false };
+                let item = Item::new(Arc::clone(&operand.path), place, 0, meta.modified);
+                let entry = Entry { place: entry_place, kind: Kind::Node(node), meta, version: None, more: None };
+                self.offer(entry, item)?;
             }
             Found::LeftOut { parent, name, reason } => {
                 reporter.left_out(below(typed(), &parent.path_of(name.as_bytes())), reason);
@@ -245,10 +269,10 @@ impl Offers<'_> {
         Some(())
     }
 
-    fn directory(&mut self, operand: &Operand, Entered { name, meta, patterns, hides }: Entered) -> Option<()> {
+    fn directory(&mut self, operand: &Operand, Entered { name, meta, more, patterns, hides }: Entered) -> Option<()> {
         self.tell_left_out()?;
         let place = self.place_of(operand, name.as_ref());
-        let entry = Entry { place, kind: Kind::Directory, meta, version: None };
+        let entry = Entry { place, kind: Kind::Directory, meta, version: None, more };
         let id = self.offer(entry, Item::directory(Arc::clone(&operand.path)))?;
         self.open.push(Open { id, hides });
         if !self.source.request.tell_left_out {
@@ -300,19 +324,37 @@ impl Offers<'_> {
         refused
     }
 
-    fn file(
-        &mut self,
-        operand: &Operand,
-        entry_place: EntryPlace,
-        place: Place,
-        size: u64,
-        meta: Meta,
-        version: Version,
-    ) -> Option<()> {
-        self.source.count_found(size);
-        let item = Item::new(Arc::clone(&operand.path), place, size, meta.modified);
-        let version = (size > self.source.request.settings.frame.pack_file_max()).then_some(version);
-        self.offer(Entry { place: entry_place, kind: Kind::File { size }, meta, version }, item).map(|_| ())
+    fn file(&mut self, operand: &Operand, entry_place: EntryPlace, place: Place, look: &Look) -> Option<()> {
+        self.source.count_found(look.size);
+        let item = Item::new(Arc::clone(&operand.path), place, look.size, look.meta.modified);
+        let mut entry = self.source.file_entry(entry_place, look);
+        self.source.add_attributes(&mut entry, &item);
+        let may_have_others = self.may_have_other_names(&entry.place, look);
+        if may_have_others {
+            entry.more.get_or_insert_default().names = Some(look.names);
+        }
+        let id = self.offer(entry, item)?;
+        if may_have_others {
+            self.linked.add(look, id);
+        }
+        Some(())
+    }
+
+    /// Whether other names of a file are to be made names of what becomes of it.
+    fn may_have_other_names(&self, place: &EntryPlace, look: &Look) -> bool {
+        let is_asked_for = self.source.request.kept.hard_links && !self.source.compares();
+        let is_child = matches!(place, EntryPlace::Child { .. });
+        is_asked_for && is_child && look.names > 1 && self.linked.has_room(&self.source.reporter)
+    }
+
+    /// Offers a file as another name of one that was offered before, if it is.
+    fn is_other_name(&mut self, operand: &Operand, at: &EntryPlace, place: &Place, look: &Look) -> Option<bool> {
+        let EntryPlace::Child { .. } = at else { return Some(false) };
+        let Some(to) = self.linked.take(look) else { return Some(false) };
+        let kind = Kind::HardLink { to, size: look.size };
+        let entry = Entry { place: at.clone(), kind, meta: look.meta, version: None, more: None };
+        let item = Item::new(Arc::clone(&operand.path), place.clone(), 0, look.meta.modified);
+        self.offer(entry, item).map(|_| true)
     }
 
     /// Zeros have the mode of an ordinary file, this process's owner, and no time.
@@ -321,14 +363,15 @@ impl Offers<'_> {
         let meta = own_meta();
         let item = Item::null(Arc::clone(&operand.path), size, meta.modified);
         let place = EntryPlace::Operand(operand.number);
-        self.offer(Entry { place, kind: Kind::File { size }, meta, version: None }, item).map(|_| ())
+        self.offer(Entry { place, kind: Kind::File { size }, meta, version: None, more: None }, item).map(|_| ())
     }
 
     /// What comes out of a pipe has the mode of an ordinary file, and this process's owner.
     fn pipe(&mut self, operand: &Operand, pipe: Arc<Spring>) -> Option<()> {
         self.source.count_found(0);
         let meta = own_meta();
-        let entry = Entry { place: EntryPlace::Operand(operand.number), kind: Kind::Stream, meta, version: None };
+        let entry =
+            Entry { place: EntryPlace::Operand(operand.number), kind: Kind::Stream, meta, version: None, more: None };
         self.offer(entry, Item::pipe(Arc::clone(&operand.path), pipe)).map(|_| ())
     }
 

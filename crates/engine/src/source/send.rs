@@ -8,6 +8,7 @@ use haul_proto::plan::{Basis, FlowFrame, Piece, SmallFile, Stride, Work};
 use haul_proto::ranges::RangeSet;
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::frame::{DataFrame, DeltaFrame, Trailer};
+use haul_proto::wire::kept::Holes;
 use haul_proto::wire::load::Stage;
 use haul_proto::wire::report::WorkerMessage;
 use std::ops::Range;
@@ -23,6 +24,7 @@ use crate::report::add;
 use crate::stages::during;
 use crate::storage::Method;
 use crate::storage::file::Opened;
+use crate::storage::holes::map_of_zeros;
 use crate::storage::read::Reader;
 use crate::stream::StreamError;
 use crate::stream::record::Record;
@@ -77,7 +79,8 @@ pub type SendError = StreamError;
 /// Carries one stream until everything is settled. One that breaks leaves its work to others.
 pub(super) fn run(source: &Source, id: StreamId, outlet: &mut impl Outlet) -> Result<(), SendError> {
     let frame_bytes = source.request.settings.frame.bytes();
-    let reader = Reader::new(frame_bytes, source.policy.depth(frame_bytes));
+    let fills_holes = source.request.kept.holes == Holes::Fill;
+    let reader = Reader::new(frame_bytes, source.policy.depth(frame_bytes)).filling_holes(fills_holes);
     let (stride, ahead, compared) = (Stride::default(), None, Vec::new());
     let mut sender = Sender { source, id, outlet, reader, stride, ahead, compared };
     let mut now = None;
@@ -276,7 +279,7 @@ impl<O: Outlet> Sender<'_, O> {
         for index in piece.frames.clone() {
             self.look_ahead()?;
             let len = frame_len(source, piece.size, index);
-            let record = match self.reader.next() {
+            let mut record = match self.reader.next() {
                 Some(Ok(record)) if record.payload().len() == len => record,
                 Some(Ok(_)) | None => return Ok(Err(Trouble::Changed)),
                 Some(Err(error)) => return Ok(Err(error.into())),
@@ -310,6 +313,9 @@ impl<O: Outlet> Sender<'_, O> {
             if is_same || source.compares() {
                 self.reader.give_back(record);
                 continue;
+            }
+            if source.request.kept.holes == Holes::Make {
+                record.set_map(map_of_zeros(record.payload()));
             }
             let trailer = Trailer::Data(DataFrame { job, entry, offset, crc, value });
             self.reader.give_back(self.outlet.put(record, &trailer, &source.pace)?);

@@ -56,6 +56,7 @@ fn request(operands: &[PathBuf], listed: list::Listed, links: Links) -> SourceRe
         recursive: true,
         links,
         leave_out: LeaveOut::default(),
+        kept: Default::default(),
         filters: Filters::default(),
         tell_left_out: false,
         rate_bytes_per_s: 0,
@@ -268,8 +269,13 @@ fn the_walk_goes_on_when_streams_find_that_nobody_wants_what_waits() {
     in_time(|| {
         let source = Arc::new(source(&[], Links::Keep));
         for at in 0..ENTRY_WINDOW {
-            let entry =
-                Entry { place: Place::Operand(0), kind: Kind::File { size: 0 }, meta: Meta::default(), version: None };
+            let entry = Entry {
+                place: Place::Operand(0),
+                kind: Kind::File { size: 0 },
+                meta: Meta::default(),
+                version: None,
+                more: None,
+            };
             source.lock().machine.offer(entry, Arc::new(Item::directory(Arc::default())));
             assert_eq!(source.lock().machine.window(), ENTRY_WINDOW - 1 - at);
         }

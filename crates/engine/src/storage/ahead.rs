@@ -4,6 +4,7 @@
 //! Past the page cache some frames are under way at a time. Through it a frame is read when it is needed, and the
 //! kernel is advised of what comes next.
 
+use haul_proto::wire::sparse::Map;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -35,6 +36,8 @@ pub struct Piece {
     advised: u64,
     /// Frames that were asked for, by the tags of their requests, in order; with what came of them.
     frames: VecDeque<(u64, Option<Finished<u64>>)>,
+    /// What lies in holes is read as if it were data.
+    fills_holes: bool,
 }
 
 /// The pieces that a stream reads, one after the other.
@@ -44,12 +47,14 @@ pub struct Ahead {
     free: Vec<Record>,
     pieces: VecDeque<Piece>,
     tags: u64,
+    /// That of all pieces that are added.
+    pub fills_holes: bool,
 }
 
 impl Piece {
     /// From `start` to `end`.
     pub fn new(file: Arc<Opened>, way: Way, start: u64, end: u64) -> Self {
-        Self { file, way, start, end, next: start, advised: start, frames: VecDeque::new() }
+        Self { file, way, start, end, next: start, advised: start, frames: VecDeque::new(), fills_holes: false }
     }
 
     /// Bytes of it that were not asked for.
@@ -69,9 +74,11 @@ impl Piece {
 
     /// Asks for its next frame.
     fn ask(&mut self, engines: &mut Engines<u64>, free: &mut Vec<Record>, frame_bytes: usize, tags: &mut u64) {
-        let record = free.pop().unwrap_or_else(|| Record::with_capacity(frame_bytes));
+        let mut record = free.pop().unwrap_or_else(|| Record::with_capacity(frame_bytes));
         let offset = self.next;
         let frame_len = self.frame_len(offset, frame_bytes);
+        let map = self.file.map_of(offset, frame_len).filter(|_| !self.fills_holes);
+        record.set_map(map);
         // It is opened for direct I/O only where that is used.
         let direct = if self.way.method == Method::Direct { self.file.direct() } else { None };
         let (file, len) = match direct {
@@ -81,16 +88,24 @@ impl Piece {
         };
         let tag = *tags;
         *tags += 1;
-        let request = Request { access: Access::Read, file: Arc::clone(file), record, len, offset, tag };
-        engines.submit(self.way.method, request);
-        self.frames.push_back((tag, None));
+        let mut request = Request { access: Access::Read, file: Arc::clone(file), record, len, offset, tag };
+        if map == Some(Map::HOLE) {
+            // What is read in a hole is known.
+            request.record.room_mut()[..frame_len].fill(0);
+            self.frames.push_back((tag, Some(Finished { request, result: Ok(frame_len) })));
+        } else {
+            engines.submit(self.way.method, request);
+            self.frames.push_back((tag, None));
+        }
         self.next = offset + frame_len as u64;
     }
 
     fn advise_to(&mut self, end: u64) {
         while self.advised < end {
             let len = ADVICE_BYTES.min(end - self.advised);
-            read_ahead(&**self.file.fd(), self.advised, len);
+            if !self.file.is_hole(self.advised, len) {
+                read_ahead(&**self.file.fd(), self.advised, len);
+            }
             self.advised += len;
         }
     }
@@ -100,12 +115,12 @@ impl Ahead {
     /// For frames of up to `frame_bytes`, with up to `depth` of them under way past the page cache.
     pub fn new(frame_bytes: usize, depth: usize) -> Self {
         let engines = Engines::new(depth);
-        Self { frame_bytes, engines, free: Vec::new(), pieces: VecDeque::new(), tags: 0 }
+        Self { frame_bytes, engines, free: Vec::new(), pieces: VecDeque::new(), tags: 0, fills_holes: false }
     }
 
     /// Adds a piece behind those that there are.
     pub fn add(&mut self, piece: Piece) {
-        self.pieces.push_back(piece);
+        self.pieces.push_back(Piece { fills_holes: self.fills_holes, ..piece });
         self.advise();
         self.fill();
     }
@@ -125,7 +140,7 @@ impl Ahead {
     /// The next frame of the first piece; `None` behind the last one.
     pub fn next(&mut self) -> Option<Finished<u64>> {
         self.advise();
-        let Self { frame_bytes, engines, free, pieces, tags } = self;
+        let Self { frame_bytes, engines, free, pieces, tags, .. } = self;
         let first = pieces.front_mut()?;
         if first.frames.is_empty() && first.left() > 0 {
             first.ask(engines, free, *frame_bytes, tags);
@@ -150,7 +165,9 @@ impl Ahead {
 
     /// A buffer that is free.
     pub fn buffer(&mut self) -> Record {
-        self.free.pop().unwrap_or_else(|| Record::with_capacity(self.frame_bytes))
+        let mut record = self.free.pop().unwrap_or_else(|| Record::with_capacity(self.frame_bytes));
+        record.set_map(None);
+        record
     }
 
     /// Takes a buffer back.
@@ -174,7 +191,7 @@ impl Ahead {
 
     /// Asks for frames past the page cache until as many as are worth it are under way.
     fn fill(&mut self) {
-        let Self { frame_bytes, engines, free, pieces, tags } = self;
+        let Self { frame_bytes, engines, free, pieces, tags, .. } = self;
         if pieces.iter().all(|piece| piece.way.method == Method::Buffered) {
             return;
         }

@@ -1,12 +1,14 @@
 //! A file that is open for all streams: once through the page cache and, when that is asked for, once past it.
 
+use haul_proto::wire::sparse::Map;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, fstatfs, openat};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use super::Access;
+use super::{Access, holes};
+use crate::fs::Look;
 
 /// File systems that are memory, with nothing behind it (linux/magic.h): tmpfs, ramfs, hugetlbfs, proc, sysfs.
 const MEMORY_MAGICS: [u64; 5] = [0x0102_1994, 0x8584_58f6, 0x9584_58f6, 0x9fa0, 0x6265_6572];
@@ -40,6 +42,8 @@ pub struct Opened {
     in_memory: bool,
     /// A regular file or a block device. To a pipe, O_DIRECT means something else.
     has_blocks: bool,
+    /// It takes less room than it has bytes.
+    may_have_holes: bool,
     direct: OnceLock<Option<Arc<OwnedFd>>>,
     since: Instant,
 }
@@ -52,8 +56,19 @@ impl Opened {
         let is_file = kind == FileType::RegularFile;
         let has_blocks = is_file || kind == FileType::BlockDevice;
         let in_memory = !is_file || is_memory(magic_of(&fd)?);
-        let (direct, since) = (OnceLock::new(), Instant::now());
-        Ok(Self { fd: Arc::new(fd), access, device: stat.st_dev, in_memory, has_blocks, direct, since })
+        let may_have_holes = Look::from(&stat).may_have_holes();
+        let (direct, since, device) = (OnceLock::new(), Instant::now(), stat.st_dev);
+        Ok(Self { fd: Arc::new(fd), access, device, in_memory, has_blocks, may_have_holes, direct, since })
+    }
+
+    /// Which blocks of these bytes are data, where some are holes.
+    pub fn map_of(&self, offset: u64, len: usize) -> Option<Map> {
+        if self.may_have_holes { holes::map_of(&*self.fd, offset, len) } else { None }
+    }
+
+    /// Whether nothing would be read in these bytes but a hole's zeros.
+    pub fn is_hole(&self, offset: u64, len: u64) -> bool {
+        self.may_have_holes && holes::is_hole(&*self.fd, offset, len)
     }
 
     /// For how long it has been open.

@@ -12,6 +12,7 @@ pub mod choice;
 #[cfg(test)]
 mod conformance_tests;
 pub mod file;
+pub mod holes;
 pub mod meter;
 pub mod null;
 pub mod policy;

@@ -33,6 +33,12 @@ impl Reader {
         Self { frame_bytes, ahead: Ahead::new(frame_bytes, depth), meter: Meter::default(), direct_bytes: 0 }
     }
 
+    /// The same, which tells nobody of holes if `fills_holes`.
+    pub fn filling_holes(mut self, fills_holes: bool) -> Self {
+        self.ahead.fills_holes = fills_holes;
+        self
+    }
+
     /// Adds a piece of a file, from `start` to `end`. It is read when those before it were.
     pub fn add(&mut self, file: Arc<Opened>, way: Way, start: u64, end: u64) {
         let Self { ahead, meter, .. } = self;

@@ -8,6 +8,7 @@ use haul_proto::compression::sample::is_promising;
 use haul_proto::compression::{Method, Policy};
 use haul_proto::wire::compressed::Compressed;
 use haul_proto::wire::frame::Trailer;
+use haul_proto::wire::sparse::{Shape, Sparse};
 use std::time::{Duration, Instant};
 
 use super::record::Record;
@@ -56,9 +57,11 @@ impl<'s> Compressing<'s> {
         }
     }
 
-    /// Sends the one of the two buffers that `attempt` left the payload in. Gives its length, too.
+    /// Sends the one of the two buffers that `attempt` left the payload in, which may have lost its holes before. Gives
+    /// its length, too.
     fn send(
         &mut self,
+        sparse: Option<Sparse>,
         attempt: Attempt,
         record: &mut Record,
         trailer: &Trailer,
@@ -69,7 +72,7 @@ impl<'s> Compressing<'s> {
             (Attempt::Done(method), Some(packed)) => (packed, Some(Compressed { codec: method.codec(), plain })),
             _ => (record, None),
         };
-        let sent = self.stream.send_packed(record, compressed, trailer, Some(pace))?;
+        let sent = self.stream.send_packed(record, &Shape { sparse, compressed }, trailer, Some(pace))?;
         Ok((record.payload().len(), sent))
     }
 
@@ -92,10 +95,18 @@ impl Outlet for Compressing<'_> {
     fn put(&mut self, mut record: Record, trailer: &Trailer, pace: &Pace) -> Result<Record, SendError> {
         let begun = Instant::now();
         let prepare = begun.duration_since(self.idle_since);
+        let sparse = record.squeeze();
         let plain = record.payload().len();
+        if plain == 0 {
+            // Nothing is to be learnt from it, and no payload gets shorter.
+            let (_, sent) = self.send(sparse, Attempt::None, &mut record, trailer, pace)?;
+            self.count(Attempt::None, 0, &sent);
+            self.idle_since = Instant::now();
+            return Ok(record);
+        }
         let attempt = self.pack(&record);
         let compress = begun.elapsed();
-        let (wire, sent) = self.send(attempt, &mut record, trailer, pace)?;
+        let (wire, sent) = self.send(sparse, attempt, &mut record, trailer, pace)?;
         self.count(attempt, plain, &sent);
         self.chooser.sent(
             attempt,
@@ -119,7 +130,7 @@ impl Outlet for Compressing<'_> {
     fn end(&mut self, mut record: Record) -> Result<(), SendError> {
         record.set_payload_len(0);
         let records = self.stream.sent() - 1;
-        let sent = self.stream.send_packed(&mut record, None, &Trailer::End { records }, None)?;
+        let sent = self.stream.send_packed(&mut record, &Shape::default(), &Trailer::End { records }, None)?;
         self.count(Attempt::None, 0, &sent);
         Ok(())
     }

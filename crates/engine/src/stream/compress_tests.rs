@@ -7,6 +7,7 @@ use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::frame::DataFrame;
 use haul_proto::wire::handshake::Suite;
 use haul_proto::wire::limits::FRAME_MAX;
+use haul_proto::wire::sparse::{BLOCK, Map, Shape};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -82,6 +83,36 @@ fn what_was_compressed_arrives_in_plain_and_aligned() {
 }
 
 #[test]
+fn holes_do_not_travel_and_come_back_as_zeros() {
+    for policy in [Policy::Off, Policy::Always(Method::Lz4)] {
+        let (mut source, mut target) = pair(Suite::Aes256Gcm);
+        let tally = Tally::default();
+        let mut outlet = Compressing::new(&mut source, policy, &tally);
+        let mut map = Map::HOLE;
+        map.add(BLOCK..3 * BLOCK);
+        map.add(10 * BLOCK..10 * BLOCK + 5);
+        let mut frame = vec![0; 10 * BLOCK + 5];
+        frame[BLOCK..3 * BLOCK].copy_from_slice(&text(2 * BLOCK, 1));
+        frame[10 * BLOCK..].fill(9);
+        let hole = vec![0; 20 * BLOCK];
+        for (payload, map, offset) in [(&frame, Some(map), 0), (&hole, Some(Map::HOLE), 1), (&frame, None, 2)] {
+            let mut record = Record::new(FrameLen::DEFAULT);
+            fill(&mut record, payload);
+            record.set_map(map);
+            outlet.put(record, &trailer(offset), &Pace::new(0)).unwrap();
+            let mut received = Record::new(FrameLen::DEFAULT);
+            received.room_mut().fill(77);
+            assert_eq!(target.receive(&mut received).unwrap(), trailer(offset));
+            assert!(received.payload() == payload, "{policy:?}, record {offset}");
+            assert_eq!(received.map(), map.as_ref());
+        }
+        let carried = tally.bytes_carried.load(Ordering::Relaxed);
+        assert_eq!(carried, (2 * BLOCK + 5 + frame.len()) as u64);
+        assert!(tally.bytes_on_wire.load(Ordering::Relaxed) < carried + 1000);
+    }
+}
+
+#[test]
 fn a_payload_that_becomes_something_else_than_was_said_is_a_fault() {
     let plain = text(10_000, 1);
     for (codec, method) in [(Codec::Lz4, Method::Lz4), (Codec::Zstd, Method::Zstd(3))] {
@@ -100,7 +131,8 @@ fn a_payload_that_becomes_something_else_than_was_said_is_a_fault() {
             let (mut source, mut target) = pair(Suite::Aes256Gcm);
             let mut record = Record::new(FrameLen::DEFAULT);
             fill(&mut record, payload);
-            source.send_packed(&mut record, Some(Compressed { codec, plain: said }), &trailer(0), None).unwrap();
+            let compressed = Some(Compressed { codec, plain: said });
+            source.send_packed(&mut record, &Shape { sparse: None, compressed }, &trailer(0), None).unwrap();
             let received = target.receive(&mut Record::new(FrameLen::DEFAULT));
             let is_fault = matches!(received, Err(StreamError::Protocol(ProtocolFault::Invalid(_))));
             assert!(is_fault, "{codec:?}, {said} bytes: {received:?}");

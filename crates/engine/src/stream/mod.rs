@@ -20,9 +20,10 @@ mod damage_tests;
 #[cfg(test)]
 mod middle_tests;
 
-use haul_proto::wire::compressed::{Compressed, decode_trailer};
+use haul_proto::wire::compressed::Compressed;
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::frame::{PREFIX_LEN, Prefix, Trailer};
+use haul_proto::wire::sparse::{Shape, decode_trailer};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -80,20 +81,20 @@ impl Stream {
 
     /// Seals and sends what `record` holds, with this trailer. The record's payload is unusable afterwards.
     pub fn send(&mut self, record: &mut Record, trailer: &Trailer) -> Result<Sent, StreamError> {
-        self.send_packed(record, None, trailer, None)
+        self.send_packed(record, &Shape::default(), trailer, None)
     }
 
-    /// The same for a payload that was `compressed`, at the pace that is set, in as many pieces as that takes. Waiting for
-    /// its turn counts as sending.
+    /// The same for a payload that became what `shape` says, at the pace that is set, in as many pieces as that takes.
+    /// Waiting for its turn counts as sending.
     pub fn send_packed(
         &mut self,
         record: &mut Record,
-        compressed: Option<Compressed>,
+        shape: &Shape,
         trailer: &Trailer,
         pace: Option<&Pace>,
     ) -> Result<Sent, StreamError> {
         let begun = Instant::now();
-        record.set_trailer(compressed, trailer);
+        record.set_trailer(shape, trailer);
         self.sealer.seal(record)?;
         let sealed = Instant::now();
         let turn = pace.map(Pace::record);
@@ -121,9 +122,12 @@ impl Stream {
         socket::receive_exact(&self.socket, record.behind_prefix_mut())?;
         self.opener.open(record)?;
         self.received += 1;
-        let (compressed, trailer) = decode_trailer(record.trailer(), record.payload().len())?;
-        if let Some(compressed) = compressed {
+        let (shape, trailer) = decode_trailer(record.trailer(), record.payload().len())?;
+        if let Some(compressed) = shape.compressed {
             self.unpack(record, compressed)?;
+        }
+        if let Some(sparse) = shape.sparse {
+            record.spread(sparse);
         }
         Ok(trailer)
     }
@@ -137,6 +141,7 @@ impl Stream {
             *room = Record::with_capacity(plain);
         }
         room.set_payload_len(plain);
+        room.set_map(None);
         unpacker.unpack(codec, record.payload(), room.payload_mut())?;
         std::mem::swap(record, room);
         Ok(())

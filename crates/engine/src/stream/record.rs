@@ -5,9 +5,9 @@
 
 use haul_proto::codec::Writer;
 use haul_proto::integrity::FrameLen;
-use haul_proto::wire::compressed::{Compressed, encode_trailer};
 use haul_proto::wire::frame::{PREFIX_LEN, Prefix, TAG_LEN, Trailer};
 use haul_proto::wire::limits::TRAILER_MAX;
+use haul_proto::wire::sparse::{Map, Shape, Sparse, encode_trailer};
 
 /// Alignment of the payload in memory: a page, as direct I/O wants it.
 const ALIGNMENT: usize = 4096;
@@ -21,6 +21,8 @@ pub struct Record {
     payload: usize,
     trailer: usize,
     capacity: usize,
+    /// Which of its blocks are data, where some are holes.
+    map: Option<Map>,
 }
 
 impl Record {
@@ -38,7 +40,7 @@ impl Record {
     pub fn with_capacity(capacity: usize) -> Self {
         let bytes = vec![0; 2 * ALIGNMENT + capacity + TRAILER_MAX + TAG_LEN];
         let base = ALIGNMENT + bytes[ALIGNMENT..].as_ptr().align_offset(ALIGNMENT);
-        Self { bytes, base, payload: 0, trailer: 0, capacity }
+        Self { bytes, base, payload: 0, trailer: 0, capacity, map: None }
     }
 
     /// All the room that there is for a payload.
@@ -89,11 +91,39 @@ impl Record {
         &self.bytes[self.base + self.payload..][..self.trailer]
     }
 
-    /// Puts a trailer behind the payload and the prefix before it. `compressed` says what the payload was, if it was
-    /// another.
-    pub fn set_trailer(&mut self, compressed: Option<Compressed>, trailer: &Trailer) {
+    /// Which blocks of the payload are data; `None`: all of them.
+    pub fn map(&self) -> Option<&Map> {
+        self.map.as_ref()
+    }
+
+    /// Says which blocks of the payload are data. What is in the others is zeros.
+    pub fn set_map(&mut self, map: Option<Map>) {
+        self.map = map;
+    }
+
+    /// Takes the holes out of the payload; `None` where it has none.
+    pub fn squeeze(&mut self) -> Option<Sparse> {
+        let map = self.map.take()?;
+        let plain = self.payload;
+        self.payload = map.squeeze(self.payload_mut());
+        Some(Sparse { map, plain })
+    }
+
+    /// The reverse, at the other end.
+    pub fn spread(&mut self, Sparse { map, plain }: Sparse) {
+        if plain > self.capacity {
+            let squeezed = std::mem::replace(self, Self::with_capacity(plain));
+            self.room_mut()[..squeezed.payload].copy_from_slice(squeezed.payload());
+        }
+        self.payload = plain;
+        map.spread(self.payload_mut());
+        self.map = Some(map);
+    }
+
+    /// Puts a trailer behind the payload and the prefix before it. `shape` says what the payload was, if it was another.
+    pub fn set_trailer(&mut self, shape: &Shape, trailer: &Trailer) {
         let mut out = Writer::new();
-        encode_trailer(compressed, trailer, &mut out);
+        encode_trailer(shape, trailer, &mut out);
         let encoded = out.into_bytes();
         self.trailer = encoded.len();
         let prefix = Prefix { payload: self.payload, trailer: self.trailer }.encode();
@@ -108,6 +138,7 @@ impl Record {
         }
         self.payload = prefix.payload;
         self.trailer = prefix.trailer;
+        self.map = None;
         self.bytes[self.base - PREFIX_LEN..self.base].copy_from_slice(&prefix.encode());
     }
 
@@ -151,7 +182,7 @@ mod tests {
         assert_eq!(record.room_mut().as_ptr().align_offset(ALIGNMENT), 0);
         record.room_mut()[..3].copy_from_slice(b"abc");
         record.set_payload_len(3);
-        record.set_trailer(None, &Trailer::Finished);
+        record.set_trailer(&Shape::default(), &Trailer::Finished);
         assert_eq!((record.payload(), record.trailer()), (&b"abc"[..], &[0u8][..]));
         assert_eq!(record.wire().len(), PREFIX_LEN + 3 + 1 + TAG_LEN);
         assert_eq!(record.wire()[PREFIX_LEN..PREFIX_LEN + 3], *b"abc");

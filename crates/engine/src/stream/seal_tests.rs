@@ -3,6 +3,7 @@
 use super::*;
 use haul_proto::integrity::FrameLen;
 use haul_proto::wire::frame::{Prefix, Trailer};
+use haul_proto::wire::sparse::Shape;
 
 fn schedule(transcript: &[u8], suite: Suite, rekey_bytes: u64) -> KeySchedule {
     KeySchedule::new(&[7; 32], transcript, suite, rekey_bytes)
@@ -12,7 +13,7 @@ fn sealed(sealer: &mut Sealer, payload: &[u8]) -> Vec<u8> {
     let mut record = Record::new(FrameLen::DEFAULT);
     record.room_mut()[..payload.len()].copy_from_slice(payload);
     record.set_payload_len(payload.len());
-    record.set_trailer(None, &Trailer::End { records: 9 });
+    record.set_trailer(&Shape::default(), &Trailer::End { records: 9 });
     sealer.seal(&mut record).unwrap();
     record.wire().to_vec()
 }

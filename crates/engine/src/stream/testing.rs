@@ -9,6 +9,7 @@ use haul_proto::manifest::Stamp;
 use haul_proto::wire::compressed::{Codec, Compressed};
 use haul_proto::wire::frame::{DataFrame, PREFIX_LEN, PackFrame, PackedFile, Prefix, TAG_LEN, Trailer};
 use haul_proto::wire::handshake::{Direction, Suite};
+use haul_proto::wire::sparse::Shape;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -81,7 +82,7 @@ pub fn sealed(keys: &KeySchedule, sends: Direction, said: &[Said]) -> Vec<Vec<u8
     let seal = |(Said { payload, trailer }, method): (&Said, _)| {
         let mut record = Record::with_capacity(payload.len());
         let compressed = fill(&mut record, payload, method);
-        record.set_trailer(compressed, trailer);
+        record.set_trailer(&Shape { sparse: None, compressed }, trailer);
         sealer.seal(&mut record).unwrap();
         record.wire().to_vec()
     };

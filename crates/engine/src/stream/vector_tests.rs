@@ -8,6 +8,7 @@ use haul_proto::integrity::{FrameLen, frame_crc};
 use haul_proto::wire::frame::{DataFrame, Prefix, Trailer};
 use haul_proto::wire::handshake::{Answer, Greeting, transcript};
 use haul_proto::wire::limits::REKEY_BYTES;
+use haul_proto::wire::sparse::Shape;
 
 const TEXT: &str = include_str!("../../../../docs/PROTOCOL.md");
 const PAYLOAD: &[u8] = b"eleven byte";
@@ -64,7 +65,7 @@ fn sealed(sealer: &mut Sealer, payload: &[u8], trailer: &Trailer) -> Vec<u8> {
     let mut record = Record::new(FrameLen::DEFAULT);
     record.room_mut()[..payload.len()].copy_from_slice(payload);
     record.set_payload_len(payload.len());
-    record.set_trailer(None, trailer);
+    record.set_trailer(&Shape::default(), trailer);
     sealer.seal(&mut record).expect("sealed");
     record.wire().to_vec()
 }

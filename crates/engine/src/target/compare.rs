@@ -240,7 +240,7 @@ impl Target {
                 // There is no need to read it.
                 add(&self.reporter.tally.bytes_skipped, size);
             }
-            Kind::Directory | Kind::Stream => {}
+            Kind::Directory | Kind::Stream | Kind::HardLink { .. } | Kind::Node(_) => {}
         }
         if self.tell_differences(relative, differences) { Answer::Refused } else { Answer::Settled }
     }

@@ -53,7 +53,7 @@ fn bytes_are_those_of_whole_frames_and_of_a_shorter_last_one() {
     let frame = u64::from(FrameLen::DEFAULT.get());
     let size = 3 * frame + 10;
     let kind = Kind::File { size };
-    let entry = Entry { place: Place::Operand(0), kind, meta: Meta::default(), version: None };
+    let entry = Entry { place: Place::Operand(0), kind, meta: Meta::default(), version: None, more: None };
     let offer = SourceMessage::Offer { first: EntryId(0), entries: vec![entry] };
     assert!(matches!(machine.handle(offer), Ok(Step::Examine(..))));
     machine.answer(EntryId(0), Answer::Compare(Arc::new(())));

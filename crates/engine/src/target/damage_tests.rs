@@ -45,6 +45,7 @@ impl Site {
             kind: Kind::File { size: file.len() as u64 },
             meta: Meta { mode: 0o644, ..Meta::default() },
             version: None,
+            more: None,
         };
         site.tell(&SourceMessage::Offer { first: EntryId(0), entries: (0..).zip(&site.files).map(entry).collect() });
         assert!(matches!(site.messages()[..], [TargetMessage::Needs { .. }]));

@@ -204,6 +204,7 @@ impl Target {
             }
             self.finish(next);
             self.outbox.notify_all();
+            self.settle_links(entry, false);
         }
     }
 

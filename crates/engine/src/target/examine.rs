@@ -5,6 +5,7 @@ use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
 use haul_proto::journal::Header;
 use haul_proto::manifest::{Entry, Kind, Meta, Place};
+use haul_proto::more::Attribute;
 use haul_proto::need::{Decision, Existing, Refusal, decide};
 use haul_proto::path::Name;
 use haul_proto::plan::Piece;
@@ -20,6 +21,7 @@ use super::landing::{LandingKind, cannot_remember};
 use super::memory::Memory;
 use super::proof::Claim;
 use super::sink::Sink;
+use super::spelling::OTHER_SPELLING;
 use super::temporary::{rename_new, temporary_name};
 use super::{Item, Target};
 use crate::fs::meta::{SETGID, SETUID, apply, apply_to_symlink};
@@ -28,9 +30,11 @@ use crate::report::add;
 use crate::source::CHANGED;
 
 /// Where an entry is to stand.
-struct Position {
-    dir: Dir,
-    name: Name,
+pub(super) struct Position {
+    /// The directory.
+    pub dir: Dir,
+    /// The name in it.
+    pub name: Name,
     /// Nothing can be there: the directory was made in this run.
     fresh: bool,
     /// It is the one operand, under the name that the target was given.
@@ -40,9 +44,20 @@ struct Position {
 impl Target {
     /// Answers a whole Offer.
     pub(super) fn examine(&self, first: EntryId, entries: &[Entry]) {
-        let (mut claims, mut pieces, mut deltas) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut claims, mut pieces, mut deltas, mut links) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (id, entry) in (first.0..).map(EntryId).zip(entries) {
-            let answer = self.answer(entry);
+            let answer = match &entry.kind {
+                Kind::HardLink { .. } => {
+                    let (answer, other) = self.answer_link(id, entry);
+                    links.extend(other);
+                    answer
+                }
+                _ => {
+                    self.expect_links(id, entry);
+                    self.answer(entry)
+                }
+            };
+            let (is_there, is_refused) = (matches!(answer, Answer::Settled), matches!(answer, Answer::Refused));
             match (&answer, &entry.kind) {
                 (Answer::Partial(item), _) => claims.push(Claim::Part(id, Arc::clone(item))),
                 (Answer::Delta(item), Kind::File { size }) => {
@@ -57,7 +72,11 @@ impl Target {
             }
             let next = self.lock().machine.answer(id, answer);
             self.finish(next);
+            if is_there || is_refused {
+                self.settle_links(id, is_there);
+            }
         }
+        links.into_iter().for_each(|other| self.link(other));
         // What is there of a file can be told once all answers were.
         self.claims.add(claims);
         self.rereads.add(pieces);
@@ -75,7 +94,7 @@ impl Target {
             (Parent::Open(parent), Place::Child { name, .. }) => match &*parent {
                 Item::Directory { dir, fresh, .. } => self
                     .answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: *fresh, renamed: false }, entry),
-                Item::File(_) | Item::Compared(_) => Answer::Refused,
+                Item::File(_) | Item::HardLink | Item::Compared(_) => Answer::Refused,
             },
             (Parent::Again(item), Place::Again(_)) => self.answer_again(&item, entry),
             (Parent::Open(_) | Parent::Again(_), _) => Answer::Refused,
@@ -91,7 +110,7 @@ impl Target {
             (is_directory == operand.directory).then(|| OperandPlace { below, name: operand.name.clone() })
         };
         match (&entry.kind, self.request.listed) {
-            (Kind::Symlink { .. }, _) => None,
+            (Kind::Symlink { .. } | Kind::HardLink { .. } | Kind::Node(_), _) => None,
             (_, ListedKinds::No) => fixed(),
             (Kind::Directory, ListedKinds::Files) | (Kind::Stream, _) => None,
             (_, ListedKinds::Files | ListedKinds::Trees) => self.listed.take(number),
@@ -103,7 +122,10 @@ impl Target {
             return self.refuse_operand(Refusal::NotAsked);
         };
         let is_directory = entry.kind == Kind::Directory;
-        let directory = |dir: Dir| Answer::Needed(Arc::new(Item::Directory { dir, fresh: false, meta: entry.meta }));
+        let directory = |dir: Dir| {
+            let attributes = attributes(entry).map(Into::into);
+            Answer::Needed(Arc::new(Item::Directory { dir, fresh: false, meta: entry.meta, attributes }))
+        };
         let answer = match &self.landing.kind {
             LandingKind::Contents(dir) if is_directory => directory(dir.clone()),
             LandingKind::Into(dir) => match (self.directory_below(dir, &operand.below), &operand.name) {
@@ -200,7 +222,10 @@ impl Target {
         if position.name.is_reserved() {
             return Ok(self.refuse(position, Refusal::Reserved.text()));
         }
-        let existing = if position.fresh { Existing::Absent } else { existing(position)? };
+        let existing = if position.fresh { Existing::Absent } else { existing(&position.dir, &position.name)? };
+        if existing != Existing::Absent && self.is_spelled_otherwise(&position.dir, &position.name) {
+            return Ok(self.refuse(position, OTHER_SPELLING));
+        }
         let decision = decide(&entry.kind, entry.meta.modified, &existing, self.request.rules.in_the_way);
         if let Decision::Refuse(refusal) = decision {
             return Ok(self.refuse(position, refusal.text()));
@@ -209,7 +234,7 @@ impl Target {
             return self.omit(position, entry);
         }
         match &entry.kind {
-            Kind::Directory => self.directory(position, entry.meta, decision == Decision::Create),
+            Kind::Directory => self.directory(position, entry, decision == Decision::Create),
             Kind::Symlink { points_to } => {
                 if decision != Decision::Keep {
                     make_link(&position.dir, &position.name, points_to, decision == Decision::Replace)?;
@@ -225,6 +250,8 @@ impl Target {
             }
             Kind::File { size } => self.file(position, entry, *size, decision),
             Kind::Stream => Ok(self.stream(position, entry.meta, decision)),
+            Kind::Node(node) => self.node(position, *node, &entry.meta, decision),
+            Kind::HardLink { .. } => Ok(self.refuse(position, Refusal::NotAsked.text())),
         }
     }
 
@@ -252,7 +279,7 @@ impl Target {
         let spot =
             Spot { dir: position.dir.clone(), name: position.name.clone(), replaces: decision == Decision::Replace };
         if decision == Decision::Keep {
-            self.refresh(position, &meta)?;
+            self.refresh(position, entry)?;
             self.file_stays(position, size)?;
             return Ok(Answer::Settled);
         }
@@ -264,31 +291,33 @@ impl Target {
         }
         let basis = self.find_basis(&spot, size)?;
         let answer = if basis.is_some() { Answer::Delta } else { Answer::Needed };
+        let data_bytes = entry.more.as_ref().and_then(|more| more.data_bytes);
+        let item = |incoming: Incoming, basis| Arc::new(Item::File(incoming.with(entry.more.clone()).of(basis)));
         if basis.as_ref().is_some_and(|basis| basis.in_place.is_some()) {
-            return Ok(answer(Arc::new(Item::File(Incoming::new(spot, size, meta).of(basis)))));
+            return Ok(answer(item(Incoming::new(spot, size, meta), basis)));
         }
         let Some((leaf, version)) = self.journals.place(&spot, size).zip(entry.version) else {
-            if let Some(text) = self.too_large(&spot.dir, size)? {
+            if let Some(text) = self.too_large(&spot.dir, size, data_bytes)? {
                 return Ok(self.refuse(position, text));
             }
-            return Ok(answer(Arc::new(Item::File(Incoming::new(spot, size, meta).of(basis)))));
+            return Ok(answer(item(Incoming::new(spot, size, meta), basis)));
         };
         let frame = self.request.settings.frame;
         let header = Header { name: spot.name.clone(), size, modified: meta.modified, version, frame };
         match self.find_part(&spot, &leaf, &header) {
             Ok(Some(part)) => {
-                let incoming = Incoming::resumed(spot, meta, leaf, header, part).of(basis);
-                Ok(Answer::Partial(Arc::new(Item::File(incoming))))
+                let incoming = Incoming::resumed(spot, meta, leaf, header, part);
+                Ok(Answer::Partial(item(incoming, basis)))
             }
             // Another run had a part of it, and has just given it its name.
             Ok(None) if decision == Decision::Create && self.is_there_by_now(position)? => {
                 self.try_answer(position, entry)
             }
             Ok(None) => {
-                if let Some(text) = self.too_large(&spot.dir, size)? {
+                if let Some(text) = self.too_large(&spot.dir, size, data_bytes)? {
                     return Ok(self.refuse(position, text));
                 }
-                Ok(answer(Arc::new(Item::File(Incoming::recorded(spot, meta, leaf, header).of(basis)))))
+                Ok(answer(item(Incoming::recorded(spot, meta, leaf, header), basis)))
             }
             Err(text) => Ok(self.refuse(position, text)),
         }
@@ -302,11 +331,19 @@ impl Target {
     }
 
     fn is_there_by_now(&self, position: &Position) -> io::Result<bool> {
-        Ok(!position.fresh && existing(position)? != Existing::Absent)
+        Ok(!position.fresh && existing(&position.dir, &position.name)? != Existing::Absent)
     }
 
-    /// With `-p`, a file that is there already gets owner and mode all the same.
-    fn refresh(&self, position: &Position, meta: &Meta) -> io::Result<()> {
+    /// With `-p`, a file that is there already gets owner and mode all the same, and attributes where these are kept.
+    fn refresh(&self, position: &Position, entry: &Entry) -> io::Result<()> {
+        let meta = &entry.meta;
+        if self.keeps_attributes() {
+            let (file, look) = position.dir.open_file(&position.name, Links::Itself)?;
+            if has_capability(entry) && !is_trusted(meta, &look) {
+                return Err(io::Error::other(OTHERS_RIGHTS));
+            }
+            self.put_attributes(&file, attributes(entry), || position.dir.path_of(position.name.as_bytes()));
+        }
         if !self.request.preserve {
             return Ok(());
         }
@@ -322,20 +359,25 @@ impl Target {
     }
 
     /// Says so at once when a large file cannot fit, instead of after hours.
-    fn too_large(&self, dir: &Dir, size: u64) -> io::Result<Option<String>> {
+    fn too_large(&self, dir: &Dir, size: u64, data_bytes: Option<u64>) -> io::Result<Option<String>> {
         if size <= self.request.settings.frame.pack_file_max() || !self.request.rules.check_space {
             return Ok(None);
         }
         let space = rustix::fs::fstatvfs(&*dir.fd()?)?;
         let free = space.f_bavail.saturating_mul(space.f_frsize);
         // One that has no blocks at all (ramfs) does not tell.
-        Ok((space.f_blocks > 0 && size > free).then(|| {
-            format!("no space: the file has {size} bytes, and {free} are free there\nfree space there, or copy to another file system")
+        let needed = data_bytes.map_or(size, |data_bytes| data_bytes.min(size));
+        Ok((space.f_blocks > 0 && needed > free).then(|| {
+            format!("no space: the file has {needed} bytes, and {free} are free there\nfree space there, or copy to another file system")
         }))
     }
 
-    fn directory(&self, position: &Position, meta: Meta, create: bool) -> io::Result<Answer<Item>> {
+    fn directory(&self, position: &Position, entry: &Entry, create: bool) -> io::Result<Answer<Item>> {
+        let meta = entry.meta;
         let fresh = create && self.create_directory(position, meta)?;
+        if create && !fresh && self.is_spelled_otherwise(&position.dir, &position.name) {
+            return Ok(self.refuse(position, OTHER_SPELLING));
+        }
         let child = position.dir.child(&position.name)?;
         let dir = if position.renamed {
             // The tree's own root from here on: what is shown begins below it.
@@ -343,7 +385,8 @@ impl Target {
         } else {
             child
         };
-        Ok(Answer::Needed(Arc::new(Item::Directory { dir, fresh, meta })))
+        let attributes = attributes(entry).map(Into::into);
+        Ok(Answer::Needed(Arc::new(Item::Directory { dir, fresh, meta, attributes })))
     }
 
     /// `false` where another run was faster: whose the directory is shows when it is entered.
@@ -393,7 +436,7 @@ impl Target {
         }
     }
 
-    fn refuse(&self, position: &Position, text: impl Into<String>) -> Answer<Item> {
+    pub(super) fn refuse(&self, position: &Position, text: impl Into<String>) -> Answer<Item> {
         // A tree that gets the target's own name is what everything is shown below.
         let is_label = position.renamed && self.landing.memory.is_some();
         let relative = if is_label { Vec::new() } else { position.dir.path_of(position.name.as_bytes()) };
@@ -402,24 +445,36 @@ impl Target {
     }
 }
 
+/// Extended attributes of what is offered, where they are kept.
+fn attributes(entry: &Entry) -> Option<&[Attribute]> {
+    entry.more.as_ref()?.attributes.as_deref()
+}
+
 /// The size of what is no directory and no link.
 fn size_of(kind: &Kind) -> Option<u64> {
     match kind {
         Kind::File { size } => Some(*size),
         Kind::Stream => Some(UNKNOWN_SIZE),
-        Kind::Directory | Kind::Symlink { .. } => None,
+        Kind::Directory | Kind::Symlink { .. } | Kind::HardLink { .. } | Kind::Node(_) => None,
     }
 }
 
 /// Said of a file that somebody else put there.
-const OTHERS_RIGHTS: &str =
-    "it is there already, belongs to another user, and would be set-user-id\nremove it, and run the same command again";
+const OTHERS_RIGHTS: &str = "it is there already, belongs to another user, and would be set-user-id or have capabilities\nremove it, and run the same command again";
 
 /// Whether a file that is there may get the source's mode. Its size and time are the source's, but anybody can set
 /// those: set-id bits would run what its owner wrote, as somebody else.
 fn may_have_rights(meta: &Meta, there: &Look) -> bool {
-    let is_trusted = [meta.uid, rustix::process::geteuid().as_raw()].contains(&there.meta.uid);
-    is_trusted || meta.mode & (SETUID | SETGID) == 0
+    is_trusted(meta, there) || meta.mode & (SETUID | SETGID) == 0
+}
+
+fn is_trusted(meta: &Meta, there: &Look) -> bool {
+    [meta.uid, rustix::process::geteuid().as_raw()].contains(&there.meta.uid)
+}
+
+/// Whether a file is to have a capability, which is what a set-id bit is.
+fn has_capability(entry: &Entry) -> bool {
+    attributes(entry).is_some_and(|attributes| attributes.iter().any(|other| *other.name == *b"security.capability"))
 }
 
 /// BLAKE3 of a file that is there already.
@@ -438,9 +493,10 @@ pub(super) fn is_not_ours(error: &io::Error) -> bool {
     )
 }
 
-fn existing(position: &Position) -> io::Result<Existing> {
-    let dir = position.dir.fd()?;
-    let look = match Look::at_name(&*dir, &position.name, Links::Itself) {
+/// What has this name.
+pub(super) fn existing(dir: &Dir, name: &Name) -> io::Result<Existing> {
+    let dir = dir.fd()?;
+    let look = match Look::at_name(&*dir, name, Links::Itself) {
         Ok(look) => look,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Existing::Absent),
         Err(error) => return Err(error),
@@ -449,10 +505,10 @@ fn existing(position: &Position) -> io::Result<Existing> {
         FileType::RegularFile => Existing::File { size: look.size, modified: look.meta.modified },
         FileType::Directory => Existing::Directory,
         FileType::Symlink => {
-            let text = readlinkat(&*dir, position.name.as_bytes(), Vec::new())?;
+            let text = readlinkat(&*dir, name.as_bytes(), Vec::new())?;
             Existing::Symlink(text.into_bytes().into())
         }
-        _ => Existing::Special,
+        _ => look.node().map_or(Existing::Absent, Existing::Special),
     })
 }
 

@@ -2,9 +2,11 @@
 
 use haul_proto::journal::{Header, Record};
 use haul_proto::manifest::Meta;
+use haul_proto::more::{Attribute, More};
 use haul_proto::path::Name;
 use haul_proto::wire::load::Stage;
-use rustix::fs::{CWD, FallocateFlags, FileType, Mode, OFlags, SeekFrom, fallocate, openat, seek};
+use haul_proto::wire::sparse::Map;
+use rustix::fs::{CWD, FallocateFlags, FileType, Mode, OFlags, SeekFrom, fallocate, ftruncate, openat, seek};
 use rustix::io::Errno;
 use std::io;
 use std::ops::Range;
@@ -32,6 +34,7 @@ use crate::storage::Access;
 use crate::storage::cache::{self, DropBehind, WRITE_BACK_FILE_MIN};
 use crate::storage::calls::{write_at, write_on};
 use crate::storage::file::Opened;
+use crate::storage::holes::punch;
 use crate::storage::policy::Way;
 use crate::worker::lock;
 
@@ -44,7 +47,7 @@ pub struct Incoming {
     size: u64,
     meta: Meta,
     opened: OnceLock<Result<Arc<Opened>, String>>,
-    /// Its space is allocated, as far as that can be: see [`Incoming::make_room`].
+    /// Its space is allocated, as far as that can be, or it has its length: see [`Incoming::make_room`].
     room: OnceLock<Result<(), Errno>>,
     /// Held while a frame is written: see [`Incoming::write_frame`].
     writing: Mutex<DropBehind>,
@@ -61,6 +64,10 @@ pub struct Incoming {
     sink: Option<Arc<Sink>>,
     /// The old file in its place, where something can be made of that.
     basis: Option<Box<Basis>>,
+    /// What few files have.
+    more: Option<Box<More>>,
+    /// An earlier run has left something in it: where there is a hole now, data may be.
+    may_hold_data: bool,
 }
 
 /// What is recorded of a file while it grows.
@@ -122,7 +129,11 @@ impl Incoming {
         let journal = OnceLock::from(Some(part.journal));
         let recording = Recording { journal, compare: part.compare, ..Recording::new(leaf, header) };
         let opened = OnceLock::from(Ok(part.file));
-        Self { recording: Some(Box::new(recording)), ..Self::at(Place::Spot(spot), size, meta, opened) }
+        Self {
+            recording: Some(Box::new(recording)),
+            may_hold_data: true,
+            ..Self::at(Place::Spot(spot), size, meta, opened)
+        }
     }
 
     /// A device, FIFO or socket. Says whether frames may be written to it in any order, unless that is not wanted.
@@ -167,6 +178,8 @@ impl Incoming {
             sum: Checking::default(),
             sink: None,
             basis: None,
+            more: None,
+            may_hold_data: false,
         }
     }
 
@@ -212,8 +225,8 @@ impl Incoming {
     pub fn afresh(&self) -> Self {
         let again = |recording: &Recording| Box::new(Recording::new(recording.leaf.clone(), recording.header.clone()));
         let recording = self.recording.as_deref().map(again);
-        let sum = self.sum.again();
-        Self { recording, sum, ..Self::at(self.place.clone(), self.size, self.meta, OnceLock::new()) }
+        let (sum, more) = (self.sum.again(), self.more.clone());
+        Self { recording, sum, more, ..Self::at(self.place.clone(), self.size, self.meta, OnceLock::new()) }
     }
 
     /// These frames come again, into what there is of it. Once.
@@ -295,13 +308,20 @@ impl Incoming {
     }
 
     /// Allocates the whole file before its first write past the page cache: writes that extend a file take turns in the
-    /// kernel, and wait for each other there. Where the file system cannot, they do.
+    /// kernel, and wait for each other there. Where the file system cannot, they do. Where holes are to stay, the file gets
+    /// its length and nothing else.
     pub fn make_room(&self, file: &Opened) -> io::Result<()> {
-        let made = self.room.get_or_init(|| match fallocate(&**file.fd(), FallocateFlags::empty(), 0, self.size) {
+        let fd = &**file.fd();
+        let allocate = || match fallocate(fd, FallocateFlags::empty(), 0, self.size) {
             Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => Err(error),
             _ => Ok(()),
-        });
+        };
+        let made = self.room.get_or_init(|| if self.has_holes() { ftruncate(fd, self.size) } else { allocate() });
         Ok((*made)?)
+    }
+
+    fn has_holes(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| more.data_bytes.is_some())
     }
 
     /// Writes a frame at its offset, through the page cache.
@@ -328,6 +348,39 @@ impl Incoming {
             cache::drop_pages(fd, offset, len);
         }
         Ok(())
+    }
+
+    /// Whether holes are left in it: the source said that it has some, and it is a file whose length is known.
+    pub fn keeps_holes(&self) -> bool {
+        self.has_holes() && !self.is_special() && !self.is_open_ended()
+    }
+
+    /// Writes what is data of a frame, and leaves holes where it has them.
+    pub fn write_sparse(&self, file: &Opened, bytes: &[u8], offset: u64, map: &Map) -> io::Result<()> {
+        let fd = &**file.fd();
+        let _turn = during(Stage::Turn, || lock(&self.writing));
+        // A hole at the end is part of the file, too.
+        self.make_room(file)?;
+        for (is_data, range) in map.runs(bytes.len()) {
+            let at = offset + range.start as u64;
+            match is_data {
+                true => write_at(fd, &bytes[range], at)?,
+                // What an earlier run left may lie there.
+                false if self.may_hold_data || self.sent_again().is_some() => punch(fd, at, range.len() as u64)?,
+                false => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The same with what few files have.
+    pub fn with(self, more: Option<Box<More>>) -> Self {
+        Self { more, ..self }
+    }
+
+    /// Its extended attributes, where they are kept.
+    pub fn attributes(&self) -> Option<&[Attribute]> {
+        self.more.as_ref()?.attributes.as_deref()
     }
 
     /// Whether it is worth trying to share blocks with it.

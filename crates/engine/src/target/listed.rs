@@ -132,6 +132,7 @@ mod tests {
             kind: kind.clone(),
             meta: Meta { mode: 0o644, ..Meta::default() },
             version: None,
+            more: None,
         });
         let offer = SourceMessage::Offer { first: EntryId(first), entries: entries.collect() };
         target.handle_peer(&offer.encode(target.request.settings.number)).unwrap();

@@ -38,6 +38,7 @@ impl Target {
         let spare = writer.spare.take().filter(|spare| spare.capacity() >= frame.plain);
         let mut made = spare.unwrap_or_else(|| Record::with_capacity(frame.plain.max(record.capacity())));
         made.set_payload_len(frame.plain);
+        made.set_map(None);
         let is_made = during(Stage::Read, || basis.make(&steps, made.payload_mut()));
         let len = self.request.settings.frame;
         let index = frame.offset / u64::from(len.get());

@@ -6,6 +6,7 @@
 //! are read instead ([`reread`]).
 
 mod again;
+mod attributes;
 mod basis;
 mod below;
 mod checkpoint;
@@ -18,11 +19,13 @@ mod filtered;
 mod in_place;
 pub(crate) mod journal;
 mod landing;
+mod links;
 mod listed;
 mod made;
 mod memory;
 mod modes;
 mod names;
+mod nodes;
 mod order;
 mod proof;
 mod queue;
@@ -36,6 +39,7 @@ mod settle;
 mod share;
 mod sign;
 mod sink;
+mod spelling;
 mod sum;
 pub(crate) mod temporary;
 mod waiting;
@@ -63,6 +67,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use self::attributes::Without;
 use self::below::Below;
 use self::compare::Compared;
 use self::file::Incoming;
@@ -70,6 +75,7 @@ use self::filtered::Filtered;
 use self::journal::Journals;
 use self::landing::Landing;
 pub use self::landing::Refused;
+use self::links::HardLinks;
 use self::listed::Listed;
 use self::names::Kept;
 use self::proof::Claims;
@@ -78,6 +84,7 @@ use self::quota::Quota;
 use self::rivals::Rivals;
 use self::share::Sharing;
 use self::sign::Signing;
+use self::spelling::Spellings;
 use self::temporary::Unfinished;
 use self::waiting::Waiting;
 use crate::fs::{Dir, Look, describe, mode_without_preserve};
@@ -89,6 +96,7 @@ use crate::signal::Signal;
 use crate::storage::policy::Policy;
 use crate::storage::read::Reader;
 use haul_proto::manifest::Meta;
+use haul_proto::more::Attribute;
 
 /// The target's end of a job.
 pub struct Target {
@@ -126,6 +134,12 @@ pub struct Target {
     quota: Quota,
     /// Whose blocks files cannot share.
     sharing: Sharing,
+    /// Files of which more names may come.
+    hard_links: HardLinks,
+    /// What is known of names that are spelled otherwise.
+    spellings: Spellings,
+    /// What does not have all its attributes.
+    without: Without,
     /// Whole files that have to be on the disk before they get their names.
     settling: Settling,
     /// Cleared once the file system has refused to make files without a name.
@@ -167,9 +181,13 @@ pub enum Item {
         fresh: bool,
         /// What it gets when everything in it is settled.
         meta: Meta,
+        /// The same, where they are kept.
+        attributes: Option<Box<[Attribute]>>,
     },
     /// A file that is needed.
     File(Incoming),
+    /// Another name of a file.
+    HardLink,
     /// What is there, and is only compared.
     Compared(Compared),
 }
@@ -248,6 +266,9 @@ impl Target {
             pace: Pace::new(surroundings.rate.unwrap_or(0)),
             quota: Quota::new(surroundings.size),
             sharing: Sharing::default(),
+            hard_links: HardLinks::default(),
+            spellings: Spellings::default(),
+            without: Without::default(),
             settling,
             nameless_files: AtomicBool::new(true),
             expected,
@@ -258,7 +279,7 @@ impl Target {
 
     /// What it writes to, or only reads: where the data lands, where journals lie, and what remembers a tree.
     pub fn allow(&self, bounds: &mut Bounds) {
-        self.landing.allow(bounds, if self.compares() { Rights::ReadTree } else { Rights::Land });
+        self.landing.allow(bounds, if self.compares() { Rights::ReadTree } else { Rights::Land(self.request.kept) });
         self.journals.allow(bounds);
     }
 
@@ -402,6 +423,7 @@ impl Target {
                 let next = self.lock().machine.abandoned(entry);
                 self.old_files_room.notify_all();
                 self.finish(next);
+                self.settle_links(entry, false);
             }
             Step::Mismatch(entry, item) => match &*item {
                 Item::Compared(Compared::File(file)) => self.compare_failed(entry, file, MISMATCH),
@@ -410,7 +432,7 @@ impl Target {
                     self.fail(incoming.path(&self.landing), MISMATCH);
                     self.settle(entry, false);
                 }
-                Item::Directory { .. } | Item::Compared(_) => self.settle(entry, false),
+                Item::Directory { .. } | Item::HardLink | Item::Compared(_) => self.settle(entry, false),
             },
             Step::Differs(entry, item, differing) => self.content_differs(entry, &item, &differing),
         }
@@ -447,9 +469,11 @@ impl Target {
         while let Some(Finish { entry, handle, end, complete }) = next {
             let is_left_out = self.filtered.leave(entry);
             let done = match (&*handle, end) {
-                (Item::Directory { dir, fresh, meta }, _) => self.finish_directory(dir, *fresh, meta),
+                (Item::Directory { dir, fresh, meta, attributes }, _) => {
+                    self.finish_directory(dir, *fresh, meta, attributes.as_deref())
+                }
                 (Item::File(_), Some(end)) => return self.finish_file(entry, handle, end),
-                (Item::File(_), None) => false,
+                (Item::File(_) | Item::HardLink, _) => false,
                 (Item::Compared(compared), end) => {
                     self.finish_compared(compared, end.map(|end| end.digest), complete, &is_left_out)
                 }
@@ -460,13 +484,14 @@ impl Target {
         self.outbox.notify_all();
     }
 
-    fn finish_directory(&self, dir: &Dir, fresh: bool, meta: &Meta) -> bool {
+    fn finish_directory(&self, dir: &Dir, fresh: bool, meta: &Meta, attributes: Option<&[Attribute]>) -> bool {
         let made = dir.fd().and_then(|fd| {
             let wanted = self.directory_mode(meta, fresh);
             let is_wanted =
                 wanted.is_none_or(|mode| Look::at_fd(&*fd).is_ok_and(|look| look.meta.mode & 0o777 == mode));
             let mode = wanted.filter(|_| self.request.preserve || !is_wanted);
-            let applied = self.put_on_directory(&*fd, meta, mode, fresh);
+            let attributes = || self.put_attributes(&*fd, attributes, || dir.path_bytes());
+            let applied = self.put_on_directory(&*fd, meta, mode, fresh, attributes);
             // A directory that was there before may be somebody else's; what was to go into it is in it.
             let foreign = !fresh && !self.request.preserve && applied.as_ref().is_err_and(examine::is_not_ours);
             if foreign { Ok(()) } else { applied.map(|_| ()) }
@@ -499,6 +524,7 @@ impl Target {
         self.finish(next);
         self.old_files_room.notify_all();
         self.outbox.notify_all();
+        self.settle_links(entry, done);
     }
 
     fn fail(&self, path: Vec<u8>, text: impl Into<String>) {

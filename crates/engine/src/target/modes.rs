@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::AsFd;
 
 use super::Target;
-use crate::fs::meta::apply;
+use crate::fs::meta::apply_with;
 use crate::fs::{Applied, Keep, mode_without_preserve};
 
 impl Target {
@@ -26,12 +26,18 @@ impl Target {
     }
 
     /// Puts metadata on a new file. With `set_mode`, also the mode without `-p`: elsewhere the umask has been at work.
-    pub(super) fn put_on_file(&self, file: impl AsFd, meta: &Meta, set_mode: bool) -> io::Result<Applied> {
+    pub(super) fn put_on_file(
+        &self,
+        file: impl AsFd,
+        meta: &Meta,
+        set_mode: bool,
+        in_between: impl FnOnce(),
+    ) -> io::Result<Applied> {
         let mode = match self.request.preserve {
             true => Some(meta.mode),
             false => set_mode.then(|| mode_without_preserve(meta.mode, self.umask)),
         };
-        self.put(file, meta, mode, self.asked_file_mode())
+        self.put(file, meta, mode, self.asked_file_mode(), in_between)
     }
 
     /// Puts metadata on a directory; `mode` is what it is to have unless it is new and another was asked for.
@@ -41,14 +47,22 @@ impl Target {
         meta: &Meta,
         mode: Option<u16>,
         fresh: bool,
+        in_between: impl FnOnce(),
     ) -> io::Result<Applied> {
-        self.put(dir, meta, mode, self.asked_directory_mode().filter(|_| fresh))
+        self.put(dir, meta, mode, self.asked_directory_mode().filter(|_| fresh), in_between)
     }
 
     /// A mode that the user asked for is the user's own: its set-id bits give away no rights but these.
-    fn put(&self, fd: impl AsFd, meta: &Meta, mode: Option<u16>, asked: Option<u16>) -> io::Result<Applied> {
+    fn put(
+        &self,
+        fd: impl AsFd,
+        meta: &Meta,
+        mode: Option<u16>,
+        asked: Option<u16>,
+        in_between: impl FnOnce(),
+    ) -> io::Result<Applied> {
         let keep = Keep { owner: self.request.preserve, mode: mode.filter(|_| asked.is_none()), times: true };
-        let applied = apply(&fd, meta, keep)?;
+        let applied = apply_with(&fd, meta, keep, in_between)?;
         if let Some(mode) = asked {
             fchmod(&fd, Mode::from_raw_mode(mode.into()))?;
         }

@@ -58,6 +58,7 @@ impl Target {
         {
             self.fail(self.landing.path(b""), describe(&error));
         }
+        self.tell_without_attributes();
         self.settling.end();
     }
 
@@ -229,5 +230,6 @@ impl Target {
         complete.into_iter().for_each(|directory| self.finish(Some(directory)));
         self.old_files_room.notify_all();
         self.outbox.notify_all();
+        ends.settled.iter().for_each(|(entry, done)| self.settle_links(*entry, *done));
     }
 }

@@ -104,7 +104,7 @@ impl Unfinished {
             (Ok(()), None) => {}
             (Err(_), _) => claimed.remove(&temporary),
         }
-        finished.map_err(|error| describe(&error))
+        finished.map_err(|error| why_unnamed(&error))
     }
 
     /// Gives a whole patch its name: from here on it outlives this job, until it was carried out.
@@ -174,6 +174,15 @@ impl Temporary {
 fn key(dir: &Dir, name: &Name) -> (u64, u64, Name) {
     let identity = dir.identity();
     (identity.device, identity.inode, name.clone())
+}
+
+/// Why a whole file could not get its name.
+pub fn why_unnamed(error: &io::Error) -> String {
+    match Errno::from_io_error(error) {
+        Some(Errno::EXIST) => "something else has got this name meanwhile\nanother run may be at work there, or the file system takes two names of the source for one".to_owned(),
+        Some(Errno::INVAL) => "the file system there does not take this name\nrename the file, or copy to another file system".to_owned(),
+        _ => describe(error),
+    }
 }
 
 /// Only tidies up: a file that cannot be removed is taken over by the next run.

@@ -17,6 +17,7 @@ use std::sync::atomic::Ordering;
 
 use super::durable::FileSystem;
 use super::file::{Incoming, Place, Spot};
+use super::temporary::why_unnamed;
 use super::{Item, Target};
 use crate::fs::{Dir, Look, describe};
 use crate::storage::Method;
@@ -117,7 +118,7 @@ impl Whole {
                     target.nameless_files.store(false, Ordering::Relaxed);
                     Fate::Lost(describe(&error))
                 }
-                Err(error) => Fate::Failed(describe(&error)),
+                Err(error) => Fate::Failed(why_unnamed(&error)),
             },
         }
     }
@@ -141,7 +142,9 @@ impl From<Whole> for Named {
 fn incoming(item: &Item) -> &Incoming {
     match item {
         Item::File(incoming) => incoming,
-        Item::Directory { .. } | Item::Compared(_) => unreachable!("directories are never whole files"),
+        Item::Directory { .. } | Item::HardLink | Item::Compared(_) => {
+            unreachable!("directories are never whole files")
+        }
     }
 }
 
@@ -188,7 +191,10 @@ impl Incoming {
         let fd = &**file.fd();
         let flushed = if disk.is_none() { flush_where_close_tells(fd) } else { Ok(()) };
         let applied = flushed.and_then(|()| match self.place() {
-            Place::Spot(_) => target.put_on_file(fd, &Meta { modified, ..*self.meta() }, true).map(|_| ()),
+            Place::Spot(_) => {
+                let attributes = || target.put_attributes(fd, self.attributes(), || self.relative());
+                target.put_on_file(fd, &Meta { modified, ..*self.meta() }, true, attributes).map(|_| ())
+            }
             Place::Special { .. } => Ok(()),
         });
         applied.map(|()| Bytes::Open(file)).map_err(|error| describe(&error))
@@ -196,12 +202,16 @@ impl Incoming {
 
     /// A file without a name: nothing of it can be left behind.
     fn write_nameless(&self, target: &Target, dir: &Dir, bytes: &[u8], modified: Stamp) -> io::Result<OwnedFd> {
-        let mode = if target.request.preserve { 0o600 } else { u32::from(self.meta().mode & 0o777) };
+        // Its owner's alone until it has what only those who may write to it can give it.
+        let is_for_later =
+            target.request.preserve || self.attributes().is_some_and(|attributes| !attributes.is_empty());
+        let mode = if is_for_later { 0o600 } else { u32::from(self.meta().mode & 0o777) };
         // It may be read back.
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let file = openat(&*dir.fd()?, c".", flags, Mode::from_raw_mode(mode))?;
         write_at(&file, bytes, 0)?;
-        let _ = target.put_on_file(&file, &Meta { modified, ..*self.meta() }, false)?;
+        let attributes = || target.put_attributes(&file, self.attributes(), || self.relative());
+        let _ = target.put_on_file(&file, &Meta { modified, ..*self.meta() }, is_for_later, attributes)?;
         Ok(file)
     }
 }

@@ -84,6 +84,12 @@ impl Writer {
             }
         };
         let len = record.payload().len();
+        if let Some(map) = record.map().filter(|_| incoming.keeps_holes()) {
+            let write = || incoming.write_sparse(&file, record.payload(), frame.offset, map);
+            let written = during(Stage::Write, write);
+            target.frame_done(item, frame, len, written.map_err(|error| describe(&error)));
+            return record;
+        }
         let way = self.way(target, incoming, &file, frame.offset, len as u64);
         if way.method == Method::Direct && len >= ALIGNMENT {
             return self.write_direct(target, item, &file, frame, record);

@@ -23,7 +23,7 @@ fn frame_len() -> FrameLen {
 
 /// A directory and a file in it.
 fn entries(size: u64) -> Vec<Entry> {
-    let entry = |place, kind| Entry { place, kind, meta: Meta::default(), version: None };
+    let entry = |place, kind| Entry { place, kind, meta: Meta::default(), version: None, more: None };
     let child = Place::Child { parent: EntryId(0), name: Name::new(b"x").unwrap() };
     vec![entry(Place::Operand(0), Kind::Directory), entry(child, Kind::File { size })]
 }

@@ -29,7 +29,7 @@ fn child(parent: Option<u64>, kind: Kind) -> Entry {
         Some(parent) => Place::Child { parent: EntryId(parent), name: Name::new(b"x").unwrap() },
         None => Place::Operand(0),
     };
-    Entry { place, kind, meta: Meta::default(), version: None }
+    Entry { place, kind, meta: Meta::default(), version: None, more: None }
 }
 
 fn packed(entry: EntryId) -> PackedFile {

@@ -62,6 +62,8 @@ enum State {
     Offered { kind: Kind, modified: Stamp },
     /// A directory, from its Offer until it has ended and is settled.
     Directory { ended: bool, refused: bool },
+    /// Needed, and made at the target of what that has. Next: settled.
+    Awaited,
     /// Needed and packed. Next: settled.
     Small { size: u64, handed: bool },
     /// Needed, frame by frame. Next: settled.
@@ -186,6 +188,7 @@ impl<H> Source<H> {
         };
         self.entries.insert(id, Tracked { handle, state });
         self.batch_bytes += 300 + if let Kind::Symlink { points_to } = &entry.kind { points_to.len() } else { 0 };
+        self.batch_bytes += entry.more.as_ref().map_or(0, |more| more.bytes());
         self.batch.push(entry);
         if self.batch.len() == OFFER_ENTRIES_MAX || self.batch_bytes > OFFER_BYTES || self.window() == 0 {
             self.flush_offers();
@@ -338,7 +341,7 @@ impl<H> Source<H> {
             State::Small { handed, .. } => *handed,
             State::Flow(_) => true,
             // Those the plan knows.
-            State::Offered { .. } | State::Directory { .. } | State::Large(_) => false,
+            State::Offered { .. } | State::Awaited | State::Directory { .. } | State::Large(_) => false,
         };
         self.entries.values().filter(is_under_way).count() + self.plan.begun()
     }
@@ -461,6 +464,7 @@ impl<H> Source<H> {
                 (Need::Rest | Need::Delta, Kind::File { size }, _) if size <= self.frame.pack_file_max() => {
                     return Err(ProtocolFault::Invalid("a need that a small file cannot have"));
                 }
+                (Need::All, Kind::HardLink { .. }, _) => tracked.state = State::Awaited,
                 (Need::All | Need::InOrder, Kind::Stream, _) => {
                     self.begin_flow(entry);
                 }
@@ -476,7 +480,7 @@ impl<H> Source<H> {
                 }
                 _ => return Err(ProtocolFault::Invalid("a need that this cannot have")),
             },
-            State::Small { .. } | State::Large(_) | State::Flow(_) => {
+            State::Awaited | State::Small { .. } | State::Large(_) | State::Flow(_) => {
                 return Err(ProtocolFault::OutOfTurn("a second answer"));
             }
         }

@@ -19,7 +19,7 @@ fn entry(parent: Option<EntryId>, kind: Kind) -> Entry {
         Some(parent) => Place::Child { parent, name: Name::new(b"x").unwrap() },
         None => Place::Operand(0),
     };
-    Entry { place, kind, meta: Meta::default(), version: None }
+    Entry { place, kind, meta: Meta::default(), version: None, more: None }
 }
 
 fn file(size: u64) -> Entry {
@@ -48,6 +48,23 @@ fn done(first: u64, count: u64) -> TargetMessage {
 
 fn link() -> Entry {
     entry(None, Kind::Symlink { points_to: (*b"x").into() })
+}
+
+#[test]
+fn another_name_counts_until_it_is_made_and_gives_no_work() {
+    let mut source = source();
+    let dir = source.offer(entry(None, Kind::Directory), Arc::new(()));
+    let first = source.offer(entry(Some(dir), Kind::File { size: 3 }), Arc::new(()));
+    source.offer(entry(Some(dir), Kind::HardLink { to: first, size: 3 }), Arc::new(()));
+    source.flush_offers();
+    while source.poll_message().is_some() {}
+    let before = source.window();
+    source.handle(needs(0, &[Need::All, Need::Nothing, Need::All])).unwrap();
+    assert_eq!(source.window(), before + 1);
+    assert!(source.next_work(9).is_none());
+    assert!(source.handle(needs(2, &[Need::All])).is_err(), "a second answer");
+    source.handle(done(2, 1)).unwrap();
+    assert_eq!(source.window(), before + 2);
 }
 
 #[test]

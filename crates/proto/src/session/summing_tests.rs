@@ -21,7 +21,7 @@ fn frame() -> FrameLen {
 }
 
 fn offer(kind: Kind) -> Entry {
-    Entry { place: Place::Operand(0), kind, meta: Meta::default(), version: None }
+    Entry { place: Place::Operand(0), kind, meta: Meta::default(), version: None, more: None }
 }
 
 fn digest() -> [u8; 32] {

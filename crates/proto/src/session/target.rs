@@ -270,6 +270,8 @@ impl<H> Target<H> {
                 // Its source cannot read it again.
                 tracked.again = true;
             }
+            // The engine makes it when what it is a name of is there.
+            (Answer::Needed(_), State::Examining { kind: Kind::HardLink { .. } }) => tracked.state = State::Finishing,
             (Answer::Settled | Answer::Refused, State::Examining { .. }) => return self.forget(entry),
             _ => panic!("an answer that entry {} cannot have", entry.0),
         }
@@ -429,6 +431,11 @@ impl<H> Target<H> {
             return Err(ProtocolFault::OutOfTurn("an offer"));
         }
         for (id, entry) in (first.0..).map(EntryId).zip(&entries) {
+            if let Kind::HardLink { to, .. } = entry.kind
+                && to >= id
+            {
+                return Err(ProtocolFault::Unasked("another name of what was never offered"));
+            }
             let parent = match entry.place {
                 Place::Again(old) => self.replace(id, old, &entry.kind)?,
                 _ => self.adopt(&entry.place)?,

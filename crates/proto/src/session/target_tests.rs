@@ -21,7 +21,7 @@ fn child(parent: Option<u64>, kind: Kind) -> Entry {
         Some(parent) => Place::Child { parent: EntryId(parent), name: Name::new(b"x").unwrap() },
         None => Place::Operand(0),
     };
-    Entry { place, kind, meta: Meta::default(), version: None }
+    Entry { place, kind, meta: Meta::default(), version: None, more: None }
 }
 
 fn file(size: u64) -> Entry {
@@ -34,6 +34,24 @@ fn dir() -> Entry {
 
 fn link() -> Entry {
     child(None, Kind::Symlink { points_to: (*b"x").into() })
+}
+
+#[test]
+fn another_name_is_of_what_was_offered_before_and_its_directory_waits_for_it() {
+    let name = |to| child(Some(0), Kind::HardLink { to: EntryId(to), size: 3 });
+    for to in [1, 2, 7] {
+        let fault = target().handle(offer(0, vec![dir(), name(to)]));
+        assert!(matches!(fault, Err(ProtocolFault::Unasked(_))), "{to}");
+    }
+    let mut target = target();
+    let file = || child(Some(0), Kind::File { size: 0 });
+    offered(&mut target, vec![dir(), file(), name(1)]);
+    target.handle(end_of(0)).unwrap();
+    assert!(target.admit_pack(&[packed(1)]).unwrap()[0].is_some());
+    assert!(target.settle(EntryId(1), true).is_none(), "its other name is not there");
+    let frame = target.admit_frame(EntryId(2), 0, 3);
+    assert!(matches!(frame, Ok(None)), "nothing is sent of a name");
+    assert_eq!(target.settle(EntryId(2), true).unwrap().entry, EntryId(0));
 }
 
 fn offer(first: u64, entries: Vec<Entry>) -> SourceMessage {

@@ -75,8 +75,9 @@ impl From<&Kind> for What {
     fn from(kind: &Kind) -> Self {
         match kind {
             Kind::Directory => Self::Directory,
-            Kind::File { .. } | Kind::Stream => Self::File,
+            Kind::File { .. } | Kind::Stream | Kind::HardLink { .. } => Self::File,
             Kind::Symlink { .. } => Self::Symlink,
+            Kind::Node(_) => Self::Special,
         }
     }
 }

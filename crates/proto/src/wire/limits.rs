@@ -50,6 +50,16 @@ pub const LARGE_IN_FLIGHT_MAX: usize = 256;
 pub const FLOW_AHEAD: u64 = 64 << 20;
 /// Most bytes that a symbolic link holds (Linux: PATH_MAX less its NUL).
 pub const SYMLINK_MAX: usize = 4095;
+/// Most extended attributes of an entry.
+pub const ATTRIBUTES_MAX: usize = 1024;
+/// Most bytes in the name of an extended attribute (Linux: XATTR_NAME_MAX).
+pub const ATTRIBUTE_NAME_MAX: usize = 255;
+/// Most bytes in the names and values of an entry's extended attributes (Linux: XATTR_SIZE_MAX for one).
+pub const ATTRIBUTES_BYTES_MAX: usize = 64 << 10;
+/// Most bytes behind an entry: what few have.
+pub const MORE_BYTES_MAX: usize = 72 << 10;
+/// Most files with several names of which more names may come: both ends remember these.
+pub const LINKED_FILES_MAX: usize = 1 << 20;
 /// Most ways in which an entry differs that are told of it.
 pub const DIFFERENCES_MAX: usize = 8;
 /// Most ranges of bytes that are told of a file that differs.

@@ -14,7 +14,8 @@ use crate::delta::blocks::Mark;
 use crate::delta::rolling::Sum;
 use crate::ids::{EntryId, JobNumber, PathId, StreamId};
 use crate::integrity::Digest;
-use crate::manifest::{Entry, Kind, Meta, Place, Stamp, Version};
+use crate::manifest::{Device, Entry, Kind, Meta, Node, Place, Stamp, Version};
+use crate::more::More;
 use crate::path::{MAX_NAME, Name};
 use std::ops::Range;
 
@@ -240,6 +241,10 @@ mod kind {
     pub const SYMLINK: u8 = 3;
     pub const FILE_WITH_VERSION: u8 = 4;
     pub const STREAM: u8 = 5;
+    pub const HARD_LINK: u8 = 6;
+    pub const DEVICE: u8 = 7;
+    pub const SPECIAL: u8 = 8;
+    pub const MORE: u8 = 0x20;
     pub const NAMES: u8 = 0;
     pub const PATTERNS: u8 = 1;
 
@@ -550,7 +555,12 @@ fn encode_entry(out: &mut Writer, entry: &Entry) {
         Kind::File { .. } => kind::FILE,
         Kind::Stream => kind::STREAM,
         Kind::Symlink { .. } => kind::SYMLINK,
+        Kind::HardLink { .. } => kind::HARD_LINK,
+        Kind::Node(Node::Character(_) | Node::Block(_)) => kind::DEVICE,
+        Kind::Node(Node::Fifo | Node::Socket) => kind::SPECIAL,
     };
+    let more = entry.more.as_ref().filter(|more| !more.is_empty());
+    let kind = if more.is_some() { kind | kind::MORE } else { kind };
     match &entry.place {
         Place::Operand(number) => out.u8(kind | kind::OPERAND).varint(u64::from(*number)),
         Place::Child { parent, name } => out.u8(kind).varint(parent.0).bytes(name.as_bytes()),
@@ -564,6 +574,10 @@ fn encode_entry(out: &mut Writer, entry: &Entry) {
         Kind::Symlink { points_to } => {
             out.bytes(points_to);
         }
+        Kind::HardLink { to, size } => {
+            out.varint(to.0).varint(*size);
+        }
+        Kind::Node(node) => encode_node(out, *node),
     }
     out.u16(entry.meta.mode).varint(entry.meta.uid.into()).varint(entry.meta.gid.into());
     encode_stamp(out, entry.meta.modified);
@@ -571,6 +585,7 @@ fn encode_entry(out: &mut Writer, entry: &Entry) {
         out.varint(version.device).varint(version.inode);
         encode_stamp(out, version.changed);
     }
+    more.iter().for_each(|more| more.encode(out));
 }
 
 fn decode_entry(reader: &mut Reader<'_>) -> Decoded<Entry> {
@@ -585,17 +600,48 @@ fn decode_entry(reader: &mut Reader<'_>) -> Decoded<Entry> {
         let name = reader.bytes(MAX_NAME, "a name")?;
         Place::Child { parent, name: Name::new(name).map_err(|_| ProtocolFault::Invalid("a name that cannot be one"))? }
     };
-    let kind = match tag & !(kind::OPERAND | kind::AGAIN) {
+    let number = tag & !(kind::OPERAND | kind::AGAIN | kind::MORE);
+    let kind = match number {
         kind::DIRECTORY => Kind::Directory,
         kind::FILE | kind::FILE_WITH_VERSION => Kind::File { size: reader.varint()? },
         kind::STREAM => Kind::Stream,
         kind::SYMLINK => Kind::Symlink { points_to: decode_link(reader)? },
+        kind::HARD_LINK => Kind::HardLink { to: EntryId(reader.varint()?), size: reader.varint()? },
+        kind::DEVICE => Kind::Node(decode_device(reader)?),
+        kind::SPECIAL => Kind::Node(decode_special(reader)?),
         value => return Err(ProtocolFault::Unknown { what: "kind of entry", value: value.into() }),
     };
     let meta = decode_meta(reader)?;
-    let has_version = tag & !(kind::OPERAND | kind::AGAIN) == kind::FILE_WITH_VERSION;
-    let version = if has_version { Some(decode_version(reader)?) } else { None };
-    Ok(Entry { place, kind, meta, version })
+    let version = if number == kind::FILE_WITH_VERSION { Some(decode_version(reader)?) } else { None };
+    let more = if tag & kind::MORE != 0 { Some(Box::new(More::decode(reader)?)) } else { None };
+    Ok(Entry { place, kind, meta, version, more })
+}
+
+fn encode_node(out: &mut Writer, node: Node) {
+    match node {
+        Node::Character(device) => encode_device(out.u8(0), device),
+        Node::Block(device) => encode_device(out.u8(1), device),
+        Node::Fifo => {
+            out.u8(0);
+        }
+        Node::Socket => {
+            out.u8(1);
+        }
+    }
+}
+
+fn encode_device(out: &mut Writer, Device { major, minor }: Device) {
+    out.varint(major.into()).varint(minor.into());
+}
+
+fn decode_device(reader: &mut Reader<'_>) -> Decoded<Node> {
+    let node = if reader.bool()? { Node::Block } else { Node::Character };
+    let mut number = || u32::try_from(reader.varint()?).map_err(|_| ProtocolFault::Invalid("the number of a device"));
+    Ok(node(Device { major: number()?, minor: number()? }))
+}
+
+fn decode_special(reader: &mut Reader<'_>) -> Decoded<Node> {
+    Ok(if reader.bool()? { Node::Socket } else { Node::Fifo })
 }
 
 fn decode_version(reader: &mut Reader<'_>) -> Decoded<Version> {

@@ -1,6 +1,7 @@
 //! Every message comes back as it was written, and no bytes make decoding panic.
 
 use super::*;
+use crate::more::Attribute;
 use proptest::prelude::*;
 
 const JOB: JobNumber = JobNumber(1);
@@ -24,6 +25,12 @@ fn entry() -> impl Strategy<Value = Entry> {
         Just(Kind::Stream),
         any::<u64>().prop_map(|size| Kind::File { size }),
         proptest::collection::vec(1u8.., 1..4096).prop_map(|bytes| Kind::Symlink { points_to: bytes.into() }),
+        (any::<u64>(), any::<u64>()).prop_map(|(to, size)| Kind::HardLink { to: EntryId(to), size }),
+        (any::<bool>(), any::<u32>(), any::<u32>()).prop_map(|(block, major, minor)| {
+            let device = Device { major, minor };
+            Kind::Node(if block { Node::Block(device) } else { Node::Character(device) })
+        }),
+        any::<bool>().prop_map(|socket| Kind::Node(if socket { Node::Socket } else { Node::Fifo })),
     ];
     let meta = (0u16..=0o7777, any::<u32>(), any::<u32>(), stamp()).prop_map(|(mode, uid, gid, modified)| Meta {
         mode,
@@ -33,9 +40,14 @@ fn entry() -> impl Strategy<Value = Entry> {
     });
     let version =
         (any::<u64>(), any::<u64>(), stamp()).prop_map(|(device, inode, changed)| Version { device, inode, changed });
-    (place, kind, meta, proptest::option::of(version)).prop_map(|(place, kind, meta, version)| {
+    let more = (any::<u64>(), proptest::collection::vec(any::<u8>(), 0..300)).prop_map(|(names, value)| {
+        let attributes = Some(vec![Attribute { name: (*b"user.a").into(), value: value.into() }]);
+        Box::new(More { names: Some(names), attributes, ..More::default() })
+    });
+    let more = proptest::option::of(more);
+    (place, kind, meta, proptest::option::of(version), more).prop_map(|(place, kind, meta, version, more)| {
         let version = version.filter(|_| matches!(kind, Kind::File { .. }));
-        Entry { place, kind, meta, version }
+        Entry { place, kind, meta, version, more }
     })
 }
 
@@ -129,7 +141,7 @@ fn a_name_that_climbs_is_a_fault() {
     let place = Place::Child { parent: EntryId(0), name: Name::new(b"ab").unwrap() };
     let offer = SourceMessage::Offer {
         first: EntryId(1),
-        entries: vec![Entry { place, kind: Kind::Directory, meta: Meta::default(), version: None }],
+        entries: vec![Entry { place, kind: Kind::Directory, meta: Meta::default(), version: None, more: None }],
     };
     let mut bytes = offer.encode(JOB);
     let at = bytes.windows(2).position(|pair| pair == b"ab").unwrap();

@@ -9,6 +9,7 @@ use super::delta::DeltaRules;
 use super::fault::ProtocolFault;
 use super::filters::Filters;
 use super::handshake::Suite;
+use super::kept::Kept;
 use super::limits::{CONGESTION_MAX, EXPECTED_PIECE_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX};
 use super::listed::{Listed, ListedKinds, Paths, Places};
 use super::measure::MeasureRequest;
@@ -130,6 +131,8 @@ pub struct SourceRequest {
     pub links: Links,
     /// What the walk leaves out.
     pub leave_out: LeaveOut,
+    /// What is kept besides.
+    pub kept: Kept,
     /// What else it leaves out, by patterns and limits.
     pub filters: Filters,
     /// Whether the target is told the names of what is left out, and the patterns that are found.
@@ -184,6 +187,8 @@ pub struct TargetRequest {
     pub filters: Filters,
     /// Keep modes, owners and groups.
     pub preserve: bool,
+    /// What is kept besides.
+    pub kept: Kept,
     /// What is proven beyond what has travelled.
     pub verify: Verify,
     /// Read files that are there already, to report their digests.
@@ -251,6 +256,7 @@ impl ControllerMessage {
                 request.listed.encode(&mut out);
                 out.bool(request.recursive).u8(request.links.number());
                 request.leave_out.encode(&mut out);
+                request.kept.encode(&mut out);
                 request.filters.encode(&mut out);
                 out.bool(request.tell_left_out);
                 out.u64(request.rate_bytes_per_s);
@@ -338,6 +344,7 @@ fn decode_source(reader: &mut Reader<'_>) -> Decoded<SourceRequest> {
         recursive: reader.bool()?,
         links: Links::from_number(reader.u8()?)?,
         leave_out: LeaveOut::decode(reader)?,
+        kept: Kept::decode(reader)?,
         filters: Filters::decode(reader)?,
         tell_left_out: reader.bool()?,
         rate_bytes_per_s: reader.u64()?,
@@ -375,6 +382,7 @@ impl TargetRequest {
         self.listed.encode(out);
         out.raw(&self.source_boot).raw(&self.origin);
         out.bool(self.again).bool(self.own_tree).bool(self.make_directory).bool(self.preserve);
+        self.kept.encode(out);
         self.verify.encode(out);
         out.bool(self.digest_existing);
         self.rules.encode(out);
@@ -406,6 +414,7 @@ impl TargetRequest {
             own_tree: reader.bool()?,
             make_directory: reader.bool()?,
             preserve: reader.bool()?,
+            kept: Kept::decode(reader)?,
             verify: Verify::decode(reader)?,
             digest_existing: reader.bool()?,
             rules: Rules::decode(reader)?,
@@ -548,6 +557,7 @@ mod tests {
                 recursive: true,
                 links: Links::Ignore,
                 leave_out: LeaveOut { unreadable: true, empty_directories: false },
+                kept: Kept::default(),
                 filters: Filters { files: operand.name.iter().cloned().collect(), ..Filters::default() },
                 tell_left_out: true,
                 storage: StorageRequest::default(),
@@ -567,6 +577,7 @@ mod tests {
                 own_tree: true,
                 make_directory: false,
                 preserve: false,
+                kept: Kept::default(),
                 verify: Verify::Memory,
                 digest_existing: false,
                 rules: Rules::default(),

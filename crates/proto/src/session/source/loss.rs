@@ -82,7 +82,7 @@ impl<H> Source<H> {
             State::Small { handed, .. } => *handed,
             State::Large(large) => !large.handed.is_empty(),
             State::Flow(flow) => !flow.handed.is_empty(),
-            State::Offered { .. } | State::Directory { .. } => false,
+            State::Offered { .. } | State::Directory { .. } | State::Awaited => false,
         };
         let mut out = RangeSet::new();
         out.extend(self.entries.iter().filter(|(_, tracked)| is_out(&tracked.state)).map(|(entry, _)| entry.0));

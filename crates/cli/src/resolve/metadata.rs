@@ -1,0 +1,58 @@
+//! What is kept of files besides bytes and times: each by its option, or all of it.
+
+use haul_engine::spec::{Holes, Kept};
+
+use crate::args::UsageError;
+use crate::args::values::Values;
+
+/// What the options of a copy say.
+pub fn kept(values: &Values) -> Result<Kept, UsageError> {
+    let holes = values.choice("sparse", &[("keep", Holes::Keep), ("make", Holes::Make), ("fill", Holes::Fill)])?;
+    let archive = if values.flag("archive") { ALL } else { Kept::default() };
+    Ok(Kept {
+        holes: holes.unwrap_or_default(),
+        hard_links: archive.hard_links || values.flag("hard-links"),
+        attributes: archive.attributes || values.flag("xattrs"),
+        acls: archive.acls || values.flag("acls"),
+        devices: values.flag("devices"),
+        specials: values.flag("specials"),
+    })
+}
+
+/// Modes, owners and groups: `-p`, and what makes no sense without.
+pub fn preserves(values: &Values) -> bool {
+    ["preserve", "archive", "acls"].into_iter().any(|option| values.flag(option))
+}
+
+/// All that can be kept by anybody. Devices take root, and mean something on their own machine only.
+pub const ALL: Kept =
+    Kept { holes: Holes::Keep, hard_links: true, attributes: true, acls: true, devices: false, specials: false };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Dialect;
+    use crate::args::parse::{Command, parse};
+
+    fn of(line: &str) -> (Kept, bool) {
+        let words = line.split(' ').chain(["a", "b"]).filter(|word| !word.is_empty()).map(Into::into).collect();
+        match parse(Dialect::Haul, words, &|_| false) {
+            Ok(Command::Copy(values, _)) => (kept(&values).unwrap(), preserves(&values)),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_option_keeps_one_thing_and_archive_what_anybody_can() {
+        let none = Kept::default();
+        assert_eq!(of(""), (none, false));
+        assert_eq!(of("--hard-links"), (Kept { hard_links: true, ..none }, false));
+        assert_eq!(of("--xattrs"), (Kept { attributes: true, ..none }, false));
+        assert_eq!(of("--acls"), (Kept { acls: true, ..none }, true));
+        assert_eq!(of("--devices"), (Kept { devices: true, ..none }, false));
+        assert_eq!(of("--specials"), (Kept { specials: true, ..none }, false));
+        assert_eq!(of("--archive"), (ALL, true));
+        assert_eq!(of("--sparse=fill").0.holes, Holes::Fill);
+        assert_eq!(of("--sparse").0.holes, Holes::Make);
+    }
+}

@@ -1,0 +1,153 @@
+//! Extended attributes and POSIX access control lists (xattr(7), acl(5)), which are attributes, too: read from what is
+//! open, and put on it.
+
+use haul_proto::more::Attribute;
+use haul_proto::wire::kept::Kept;
+use haul_proto::wire::limits::{ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX};
+use rustix::buffer::spare_capacity;
+use rustix::fs::{XattrFlags, fgetxattr, fgetxattr_query, flistxattr, flistxattr_query, fremovexattr, fsetxattr};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::AsFd;
+
+/// Said where there are more than can be sent.
+const TOO_MANY: &str = "its extended attributes take more than 64 KiB";
+
+/// One that could not be put.
+#[derive(Debug)]
+pub struct Refused {
+    /// Its name.
+    pub name: Box<[u8]>,
+    /// Why.
+    pub error: io::Error,
+}
+
+/// Whether any are asked for.
+pub fn is_wanted(kept: Kept) -> bool {
+    kept.attributes || kept.acls
+}
+
+/// Those of an open file or directory that are to be kept. None where there are no such things.
+pub fn read(file: impl AsFd, kept: Kept) -> io::Result<Vec<Attribute>> {
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    for name in names(&file)?.split(|byte| *byte == 0).filter(|name| is_kept(name, kept)) {
+        let Some(value) = value(&file, name)? else { continue };
+        bytes += name.len() + value.len();
+        if bytes > ATTRIBUTES_BYTES_MAX || found.len() == ATTRIBUTES_MAX {
+            return Err(io::Error::other(TOO_MANY));
+        }
+        found.push(Attribute { name: name.into(), value: value.into() });
+    }
+    Ok(found)
+}
+
+/// Makes those of an open file or directory that are to be kept these, and no others. Says which could not be put first,
+/// if there is one; the others are put all the same.
+pub fn put(file: impl AsFd, wanted: &[Attribute], kept: Kept) -> Option<Refused> {
+    let there = read(&file, kept).unwrap_or_default();
+    let is_in = |attributes: &[Attribute], name: &[u8]| attributes.iter().any(|other| *other.name == *name);
+    let mut refused = None;
+    let mut note = |name: &[u8], done: Result<(), Errno>| {
+        if let Err(error) = done {
+            refused.get_or_insert_with(|| Refused { name: name.into(), error: error.into() });
+        }
+    };
+    for Attribute { name, .. } in there.iter().filter(|attribute| !is_in(wanted, &attribute.name)) {
+        note(name, fremovexattr(&file, &**name));
+    }
+    for attribute in wanted.iter().filter(|attribute| is_kept(&attribute.name, kept) && !there.contains(attribute)) {
+        note(&attribute.name, fsetxattr(&file, &*attribute.name, &attribute.value, XattrFlags::empty()));
+    }
+    refused
+}
+
+/// Whether one of that name is kept: what a user has set, capabilities, and what is root's alone. Labels of security
+/// modules belong to the machine, and what other file systems keep of theirs, to these.
+fn is_kept(name: &[u8], kept: Kept) -> bool {
+    match name {
+        b"system.posix_acl_access" | b"system.posix_acl_default" => kept.acls,
+        b"security.capability" => kept.attributes,
+        name => kept.attributes && (name.starts_with(b"user.") || name.starts_with(b"trusted.")),
+    }
+}
+
+fn names(file: impl AsFd) -> io::Result<Vec<u8>> {
+    let mut names = Vec::new();
+    let listed = flistxattr_query(&file).and_then(|len| {
+        names.reserve(len);
+        if len > 0 { flistxattr(&file, spare_capacity(&mut names)).map(drop) } else { Ok(()) }
+    });
+    match listed {
+        Ok(()) => Ok(names),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(Vec::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// `None` where it has just gone.
+fn value(file: impl AsFd, name: &[u8]) -> io::Result<Option<Vec<u8>>> {
+    let mut value = Vec::new();
+    let read = fgetxattr_query(&file, name).and_then(|len| {
+        value.reserve(len);
+        if len > 0 { fgetxattr(&file, name, spare_capacity(&mut value)).map(drop) } else { Ok(()) }
+    });
+    match read {
+        Ok(()) => Ok(Some(value)),
+        Err(Errno::NODATA) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ATTRIBUTES: Kept = Kept { attributes: true, ..NOTHING };
+    const NOTHING: Kept = Kept {
+        holes: haul_proto::wire::kept::Holes::Keep,
+        hard_links: false,
+        attributes: false,
+        acls: false,
+        devices: false,
+        specials: false,
+    };
+
+    fn attribute(name: &str, value: &[u8]) -> Attribute {
+        Attribute { name: name.as_bytes().into(), value: value.into() }
+    }
+
+    #[test]
+    fn what_is_put_is_there_and_nothing_else() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let first = [attribute("user.a", b"1"), attribute("user.empty", b"")];
+        if let Some(Refused { error, .. }) = put(&file, &first, ATTRIBUTES) {
+            println!("SKIPPED: no extended attributes here: {error}");
+            return;
+        }
+        let sorted = |file: &tempfile::NamedTempFile| {
+            let mut found = read(file, ATTRIBUTES).unwrap();
+            found.sort_by(|a, b| a.name.cmp(&b.name));
+            found
+        };
+        assert_eq!(sorted(&file), first);
+        let second = [attribute("user.a", b"2"), attribute("user.b", &[0, 255])];
+        assert!(put(&file, &second, ATTRIBUTES).is_none());
+        assert_eq!(sorted(&file), second);
+        assert_eq!(read(&file, NOTHING).unwrap(), []);
+        // What a peer says, and is not to be kept, is not put; what cannot be is said.
+        assert!(put(&file, &[attribute("security.selinux", b"x")], NOTHING).is_none());
+        let refused = put(&file, &[attribute("user.", b"x"), attribute("user.c", b"x")], ATTRIBUTES);
+        assert_eq!(*refused.unwrap().name, *b"user.");
+        assert_eq!(sorted(&file), [attribute("user.c", b"x")]);
+    }
+
+    #[test]
+    fn labels_and_strangers_are_left_alone() {
+        let all = Kept { acls: true, ..ATTRIBUTES };
+        for name in ["security.selinux", "security.ima", "system.nfs4_acl", "btrfs.compression", "", "user"] {
+            assert!(!is_kept(name.as_bytes(), all), "{name}");
+        }
+        assert!(is_kept(b"system.posix_acl_access", all) && !is_kept(b"system.posix_acl_access", ATTRIBUTES));
+        assert!(is_kept(b"trusted.x", ATTRIBUTES) && !is_kept(b"user.x", Kept { acls: true, ..NOTHING }));
+    }
+}

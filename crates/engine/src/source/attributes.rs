@@ -1,0 +1,83 @@
+//! Extended attributes and access control lists of what is offered, where they are to be kept. Flags that no copy can have
+//! (append-only, immutable) are told of there, too.
+
+use haul_proto::manifest::Entry;
+use haul_proto::more::{Attribute, More};
+use haul_proto::path::escape;
+use haul_proto::wire::report::WorkerMessage;
+use rustix::fs::{IFlags, ioctl_getflags};
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Source;
+use super::item::Item;
+use crate::fs::attributes::{is_wanted, read};
+use crate::fs::{Dir, describe};
+
+/// What has flags that are not kept.
+#[derive(Default)]
+pub struct Flagged(AtomicU64);
+
+impl Source {
+    /// What a directory has besides.
+    pub(super) fn more_of_directory(&self, dir: &Dir) -> Option<Box<More>> {
+        let attributes = self.attributes(|| dir.fd(), || dir.path_bytes())?;
+        Some(Box::new(More { attributes: Some(attributes), ..More::default() }))
+    }
+
+    /// Adds those of a file.
+    pub(super) fn add_attributes(&self, entry: &mut Entry, item: &Item) {
+        if let Some(attributes) = self.attributes(|| item.open(), || item.path()) {
+            entry.more.get_or_insert_default().attributes = Some(attributes);
+        }
+    }
+
+    /// Says how much has flags, where the first one was not the only one.
+    pub(super) fn tell_flagged(&self) {
+        let flagged = self.flagged.0.load(Ordering::Relaxed);
+        if flagged > 1 {
+            let text =
+                format!("{flagged} files and directories are append-only or immutable, and their copies are not");
+            self.reporter.send(&WorkerMessage::Notice { text });
+        }
+    }
+
+    /// `None` where they are not kept, or cannot be read: then a target leaves alone what it has.
+    fn attributes<F: AsFd>(
+        &self,
+        open: impl FnOnce() -> io::Result<F>,
+        path: impl Fn() -> Vec<u8>,
+    ) -> Option<Vec<Attribute>> {
+        if !is_wanted(self.request.kept) || self.compares() {
+            return None;
+        }
+        let found = open().and_then(|file| {
+            self.note_flags(&file, &path);
+            read(&file, self.request.kept)
+        });
+        match found {
+            Ok(attributes) => Some(attributes),
+            // That is told of the file itself, when it is read.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
+            Err(error) => {
+                let text = format!("{}: {}: it is copied without them", escape(&path()), describe(&error));
+                self.reporter.send(&WorkerMessage::Notice { text });
+                None
+            }
+        }
+    }
+
+    fn note_flags(&self, file: impl AsFd, path: impl Fn() -> Vec<u8>) {
+        let flags = ioctl_getflags(file).unwrap_or(IFlags::empty());
+        let word = match (flags.contains(IFlags::IMMUTABLE), flags.contains(IFlags::APPEND)) {
+            (true, _) => "immutable",
+            (false, true) => "append-only",
+            (false, false) => return,
+        };
+        if self.flagged.0.fetch_add(1, Ordering::Relaxed) == 0 {
+            let text = format!("{} is {word} (lsattr), and its copy is not", escape(&path()));
+            self.reporter.send(&WorkerMessage::Notice { text });
+        }
+    }
+}

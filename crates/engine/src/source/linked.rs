@@ -1,0 +1,80 @@
+//! Files with several names, as the walk meets them: the first name stands for the file, the others are offered as names
+//! of it. A file is remembered until all its names were met.
+
+use haul_proto::ids::EntryId;
+use haul_proto::wire::limits::LINKED_FILES_MAX;
+use haul_proto::wire::report::WorkerMessage;
+use std::cell::Cell;
+use std::collections::HashMap;
+
+use crate::fs::{Identity, Look};
+use crate::report::Reporter;
+
+/// Said once, where there are more such files than can be remembered.
+const TOO_MANY: &str = "there are more files with several names than can be remembered: names of further ones are copied as files of their own";
+
+/// Files of which more names may come.
+#[derive(Default)]
+pub struct Linked {
+    files: HashMap<Identity, First>,
+    has_told: Cell<bool>,
+}
+
+struct First {
+    entry: EntryId,
+    /// Names that were not met yet.
+    left: u64,
+}
+
+impl Linked {
+    /// Whether one more can be remembered; tells once if not.
+    pub fn has_room(&self, reporter: &Reporter) -> bool {
+        let has_room = self.files.len() < LINKED_FILES_MAX;
+        if !has_room && !self.has_told.replace(true) {
+            reporter.send(&WorkerMessage::Notice { text: TOO_MANY.into() });
+        }
+        has_room
+    }
+
+    /// A file was offered.
+    pub fn add(&mut self, look: &Look, entry: EntryId) {
+        self.files.insert(look.identity, First { entry, left: look.names.saturating_sub(1) });
+    }
+
+    /// What a file was offered as under another name.
+    pub fn take(&mut self, look: &Look) -> Option<EntryId> {
+        let first = self.files.get_mut(&look.identity)?;
+        let entry = first.entry;
+        first.left = first.left.saturating_sub(1);
+        if first.left == 0 {
+            self.files.remove(&look.identity);
+        }
+        Some(entry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::testing::{name, write_file};
+    use crate::fs::{Dir, Links};
+
+    #[test]
+    fn a_file_is_remembered_until_its_last_name() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = Dir::open_root(temp.path()).unwrap();
+        write_file(&dir, "a", b"x");
+        for other in ["b", "c"] {
+            std::fs::hard_link(temp.path().join("a"), temp.path().join(other)).unwrap();
+        }
+        let look = Look::at_name(&*dir.fd().unwrap(), &name("a"), Links::Itself).unwrap();
+        assert_eq!(look.names, 3);
+        let mut linked = Linked::default();
+        assert_eq!(linked.take(&look), None);
+        linked.add(&look, EntryId(7));
+        assert_eq!(
+            [linked.take(&look), linked.take(&look), linked.take(&look)],
+            [Some(EntryId(7)), Some(EntryId(7)), None]
+        );
+    }
+}

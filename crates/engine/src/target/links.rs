@@ -1,0 +1,290 @@
+//! Files with several names: the first name that is offered stands for the file, and the others are made when it has
+//! it. Of each such file it is remembered where it is, until all its names have come.
+
+use haul_proto::ids::EntryId;
+use haul_proto::manifest::{Entry, Kind, Place, Stamp};
+use haul_proto::need::{Decision, Existing, decide};
+use haul_proto::path::Name;
+use haul_proto::session::target::{Answer, Parent};
+use haul_proto::wire::limits::LINKED_FILES_MAX;
+use rustix::fs::{AtFlags, linkat, renameat, unlinkat};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+
+use super::examine::existing;
+use super::spelling::OTHER_SPELLING;
+use super::temporary::temporary_name;
+use super::{Item, Target};
+use crate::fs::{Dir, Links, Look, describe};
+use crate::worker::lock;
+
+/// Said of another name of a file that is not there.
+const NOT_THERE: &str = "the file that it is another name of was not copied";
+/// Said where a kernel confines this process without knowing of links.
+const NOT_ALLOWED: &str = "a hard link into another directory is not allowed here\nrun the same command without --hard-links, or on Linux 5.19 or later";
+
+/// Files of which more names may come.
+#[derive(Default)]
+pub struct HardLinks(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    files: HashMap<EntryId, Linked>,
+    /// Files that were offered anew: what they are called now, and were at first.
+    again: HashMap<EntryId, EntryId>,
+}
+
+/// A file with several names.
+struct Linked {
+    dir: Dir,
+    name: Name,
+    /// Names that may still come.
+    left: u64,
+    state: State,
+}
+
+enum State {
+    /// It is on its way, and these names wait for it.
+    Growing(Vec<Other>),
+    /// It has its name.
+    There,
+    /// It will not be there.
+    Failed,
+}
+
+/// Another name of a file.
+pub struct Other {
+    entry: EntryId,
+    dir: Dir,
+    name: Name,
+    /// Nothing can be there.
+    fresh: bool,
+    kind: Kind,
+    modified: Stamp,
+}
+
+/// What is to be done about another name.
+enum Next {
+    /// It waits.
+    Nothing,
+    Make(Other, Dir, Name),
+    Fail(Other),
+}
+
+impl Table {
+    /// Another name of the file that was offered as `to`.
+    fn add(&mut self, to: EntryId, other: Other) -> Next {
+        let Some(linked) = self.files.get_mut(&to) else { return Next::Fail(other) };
+        linked.left = linked.left.saturating_sub(1);
+        let is_last = linked.left == 0;
+        let next = match &mut linked.state {
+            State::Growing(waiting) => {
+                waiting.push(other);
+                return Next::Nothing;
+            }
+            State::There => Next::Make(other, linked.dir.clone(), linked.name.clone()),
+            State::Failed => Next::Fail(other),
+        };
+        if is_last {
+            self.files.remove(&to);
+        }
+        next
+    }
+
+    /// An entry is settled. What waited for it is to be seen to.
+    fn settled(&mut self, entry: EntryId, done: bool) -> Vec<Next> {
+        let key = self.again.remove(&entry).unwrap_or(entry);
+        let Some(linked) = self.files.get_mut(&key) else { return Vec::new() };
+        let State::Growing(waiting) = &mut linked.state else { return Vec::new() };
+        let waiting = std::mem::take(waiting);
+        linked.state = if done { State::There } else { State::Failed };
+        let (dir, name) = (linked.dir.clone(), linked.name.clone());
+        if linked.left == 0 {
+            self.files.remove(&key);
+        }
+        let next = |other| if done { Next::Make(other, dir.clone(), name.clone()) } else { Next::Fail(other) };
+        waiting.into_iter().map(next).collect()
+    }
+}
+
+impl Target {
+    /// Remembers a file of which more names may come. To be called before it is answered.
+    pub(super) fn expect_links(&self, entry: EntryId, offered: &Entry) {
+        if let Place::Again(old) = offered.place {
+            let mut table = lock(&self.hard_links.0);
+            let first = table.again.remove(&old).unwrap_or(old);
+            if table.files.contains_key(&first) {
+                table.again.insert(entry, first);
+            }
+            return;
+        }
+        let Some(names) = offered.more.as_ref().and_then(|more| more.names).filter(|names| *names > 1) else { return };
+        let Some((dir, name, _)) = self.place_of_child(&offered.place) else { return };
+        let mut table = lock(&self.hard_links.0);
+        // A source that keeps to the limit offers no more: what it may offer besides has no other names here.
+        if table.files.len() < LINKED_FILES_MAX {
+            let state = State::Growing(Vec::new());
+            table.files.insert(entry, Linked { dir, name, left: names - 1, state });
+        }
+    }
+
+    /// Where a child goes, and whether nothing can be there.
+    fn place_of_child(&self, place: &Place) -> Option<(Dir, Name, bool)> {
+        let Place::Child { name, .. } = place else { return None };
+        match self.lock().machine.parent(place) {
+            Parent::Open(parent) => match &*parent {
+                Item::Directory { dir, fresh, .. } => Some((dir.clone(), name.clone(), *fresh)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Answers another name of a file; with what is to be made, once that is answered.
+    pub(super) fn answer_link(&self, entry: EntryId, offered: &Entry) -> (Answer<Item>, Option<Other>) {
+        match self.place_of_child(&offered.place) {
+            Some((_, name, _)) if name.is_reserved() => (Answer::Refused, None),
+            Some((dir, name, fresh)) => {
+                let (kind, modified) = (offered.kind.clone(), offered.meta.modified);
+                let other = Other { entry, dir, name, fresh, kind, modified };
+                (Answer::Needed(Arc::new(Item::HardLink)), Some(other))
+            }
+            None => (Answer::Refused, None),
+        }
+    }
+
+    /// Makes another name of a file, now or when the file is there.
+    pub(super) fn link(&self, other: Other) {
+        let Kind::HardLink { to, .. } = other.kind else { return };
+        let next = lock(&self.hard_links.0).add(to, other);
+        self.make_links(vec![next]);
+    }
+
+    /// An entry is settled: names that waited for it are made.
+    pub(super) fn settle_links(&self, entry: EntryId, done: bool) {
+        if !self.request.kept.hard_links {
+            return;
+        }
+        let next = lock(&self.hard_links.0).settled(entry, done);
+        self.make_links(next);
+    }
+
+    fn make_links(&self, links: Vec<Next>) {
+        for next in links {
+            let (other, made) = match next {
+                Next::Nothing => continue,
+                Next::Make(other, dir, name) => {
+                    let made = self.make_hard_link(&other, &dir, &name);
+                    (other, made)
+                }
+                Next::Fail(other) => (other, Err(NOT_THERE.to_owned())),
+            };
+            if let Err(text) = &made {
+                self.fail(self.landing.path(&other.dir.path_of(other.name.as_bytes())), text.clone());
+            }
+            self.settle(other.entry, made.is_ok());
+        }
+    }
+
+    fn make_hard_link(&self, other: &Other, dir: &Dir, name: &Name) -> Result<(), String> {
+        let io = |error: io::Error| match Errno::from_io_error(&error) {
+            Some(Errno::XDEV) if dir.identity().device == other.dir.identity().device => NOT_ALLOWED.to_owned(),
+            _ => describe(&error),
+        };
+        let (from, into) = (dir.fd().map_err(io)?, other.dir.fd().map_err(io)?);
+        let existing =
+            if other.fresh { Existing::Absent } else { self.existing_name(other, &from, &into, name).map_err(io)? };
+        if existing != Existing::Absent && self.is_spelled_otherwise(&other.dir, &other.name) {
+            return Err(OTHER_SPELLING.to_owned());
+        }
+        match decide(&other.kind, other.modified, &existing, self.request.rules.in_the_way) {
+            Decision::Keep | Decision::Omit => Ok(()),
+            Decision::Refuse(refusal) => Err(refusal.text().to_owned()),
+            Decision::Create => linkat(&*from, name.as_bytes(), &*into, other.name.as_bytes(), AtFlags::empty())
+                .map_err(|error| io(error.into())),
+            Decision::Replace => replace(&from, name, &into, &other.name).map_err(|error| io(error.into())),
+        }
+    }
+
+    /// What stands where another name goes.
+    fn existing_name(&self, other: &Other, from: &OwnedFd, into: &OwnedFd, name: &Name) -> io::Result<Existing> {
+        let there = existing(&other.dir, &other.name)?;
+        if !matches!(there, Existing::File { .. }) {
+            return Ok(there);
+        }
+        let first = Look::at_name(from, name, Links::Itself)?;
+        let other = Look::at_name(into, &other.name, Links::Itself)?;
+        Ok(if first.identity == other.identity { Existing::SameFile } else { there })
+    }
+}
+
+/// Makes a link beside what is there, and puts it in its place.
+fn replace(from: &OwnedFd, name: &Name, into: &OwnedFd, other: &Name) -> Result<(), Errno> {
+    let temporary = temporary_name(other, b"name");
+    match unlinkat(into, temporary.as_bytes(), AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(error) => return Err(error),
+    }
+    linkat(from, name.as_bytes(), into, temporary.as_bytes(), AtFlags::empty())?;
+    let renamed = renameat(into, temporary.as_bytes(), into, other.as_bytes());
+    // Between two names of one file, renaming does nothing.
+    let _ = unlinkat(into, temporary.as_bytes(), AtFlags::empty());
+    renamed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::testing::name;
+
+    fn other(entry: u64, dir: &Dir) -> Other {
+        let kind = Kind::HardLink { to: EntryId(1), size: 3 };
+        Other {
+            entry: EntryId(entry),
+            dir: dir.clone(),
+            name: name("b"),
+            fresh: true,
+            kind,
+            modified: Stamp::default(),
+        }
+    }
+
+    fn table(dir: &Dir, left: u64) -> Table {
+        let mut table = Table::default();
+        let state = State::Growing(Vec::new());
+        table.files.insert(EntryId(1), Linked { dir: dir.clone(), name: name("a"), left, state });
+        table
+    }
+
+    #[test]
+    fn names_wait_for_their_file_and_no_longer() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = Dir::open_root(temp.path()).unwrap();
+        let mut table = table(&dir, 3);
+        assert!(matches!(table.add(EntryId(1), other(2, &dir)), Next::Nothing));
+        assert!(table.settled(EntryId(9), true).is_empty());
+        let next = table.settled(EntryId(1), true);
+        assert!(matches!(&next[..], [Next::Make(Other { entry: EntryId(2), .. }, ..)]));
+        assert!(table.settled(EntryId(1), false).is_empty());
+        assert!(matches!(table.add(EntryId(1), other(3, &dir)), Next::Make(..)));
+        assert_eq!(table.files.len(), 1);
+        assert!(matches!(table.add(EntryId(1), other(4, &dir)), Next::Make(..)));
+        assert!(table.files.is_empty());
+        assert!(matches!(table.add(EntryId(1), other(5, &dir)), Next::Fail(_)));
+    }
+
+    #[test]
+    fn names_of_a_file_that_fails_fail() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = Dir::open_root(temp.path()).unwrap();
+        let mut table = table(&dir, 2);
+        assert!(matches!(table.add(EntryId(1), other(2, &dir)), Next::Nothing));
+        table.again.insert(EntryId(7), EntryId(1));
+        assert!(matches!(&table.settled(EntryId(7), false)[..], [Next::Fail(_)]));
+        assert!(matches!(table.add(EntryId(1), other(3, &dir)), Next::Fail(_)));
+        assert!(table.files.is_empty() && table.again.is_empty());
+    }
+}

@@ -1,0 +1,80 @@
+//! Devices, FIFOs and sockets: made where that was asked for, and never opened.
+
+use haul_proto::manifest::{Device, Meta, Node};
+use haul_proto::need::Decision;
+use haul_proto::path::Name;
+use haul_proto::session::target::Answer;
+use rustix::fs::{AtFlags, FileType, Mode, makedev, mknodat, renameat, unlinkat};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use super::examine::Position;
+use super::temporary::{rename_new, temporary_name};
+use super::{Item, Target};
+use crate::fs::meta::{apply_to_node, mode_without_preserve};
+use crate::fs::{Keep, describe};
+
+/// Said where the source offers what was not asked for, and where making it takes rights.
+const NOT_ASKED: &str = "it is a device, FIFO or socket, and none was asked for";
+/// Of a device.
+const NOT_ROOT: &str = "only root makes devices\nuse an account that may, or leave --devices out";
+
+impl Target {
+    /// Makes a device, FIFO or socket under a temporary name, gives it its metadata, then its own name.
+    pub(super) fn node(
+        &self,
+        position: &Position,
+        node: Node,
+        meta: &Meta,
+        decision: Decision,
+    ) -> io::Result<Answer<Item>> {
+        let kept = self.request.kept;
+        let is_device = matches!(node, Node::Character(_) | Node::Block(_));
+        if !(if is_device { kept.devices } else { kept.specials }) {
+            return Ok(self.refuse(position, NOT_ASKED));
+        }
+        let dir = position.dir.fd()?;
+        if decision == Decision::Keep {
+            self.put_on_node(&dir, &position.name, meta)?;
+            return Ok(Answer::Settled);
+        }
+        let temporary = temporary_name(&position.name, b"node");
+        if let Err(error) = make(&dir, &temporary, node) {
+            let is_denied = is_device && error == Errno::PERM;
+            return Ok(self.refuse(position, if is_denied { NOT_ROOT.to_owned() } else { describe(&error.into()) }));
+        }
+        let made = self.put_on_node(&dir, &temporary, meta).and_then(|()| {
+            Ok(match decision {
+                Decision::Replace => renameat(&*dir, temporary.as_bytes(), &*dir, position.name.as_bytes()),
+                _ => rename_new(&dir, &temporary, &position.name),
+            }?)
+        });
+        if made.is_err() {
+            let _ = unlinkat(&*dir, temporary.as_bytes(), AtFlags::empty());
+        }
+        made.map(|()| Answer::Settled)
+    }
+
+    fn put_on_node(&self, dir: &OwnedFd, name: &Name, meta: &Meta) -> io::Result<()> {
+        let preserve = self.request.preserve;
+        let mode = if preserve { meta.mode } else { mode_without_preserve(meta.mode, self.umask) };
+        apply_to_node(dir, name, meta, Keep { owner: preserve, mode: Some(mode), times: true }).map(|_| ())
+    }
+}
+
+/// Makes it, for its owner alone, in the place of what an earlier run may have left.
+fn make(dir: &OwnedFd, name: &Name, node: Node) -> Result<(), Errno> {
+    match unlinkat(dir, name.as_bytes(), AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(error) => return Err(error),
+    }
+    let number = |Device { major, minor }| makedev(major, minor);
+    let (kind, device) = match node {
+        Node::Character(device) => (FileType::CharacterDevice, number(device)),
+        Node::Block(device) => (FileType::BlockDevice, number(device)),
+        Node::Fifo => (FileType::Fifo, 0),
+        Node::Socket => (FileType::Socket, 0),
+    };
+    mknodat(dir, name.as_bytes(), kind, Mode::from_raw_mode(0o600), device)
+}

@@ -1,0 +1,134 @@
+//! What few entries have besides: it stands behind them in an Offer, where there is any.
+
+use crate::codec::{Decoded, Reader, Writer};
+use crate::wire::fault::ProtocolFault;
+use crate::wire::limits::{ATTRIBUTE_NAME_MAX, ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX, MORE_BYTES_MAX};
+
+/// What few entries have.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct More {
+    /// Of a large file with holes: how many bytes of it are data, at most.
+    pub data_bytes: Option<u64>,
+    /// Of a file with several names: how many it has.
+    pub names: Option<u64>,
+    /// Extended attributes, access control lists among them. `None`: the source does not keep any.
+    pub attributes: Option<Vec<Attribute>>,
+}
+
+/// An extended attribute (xattr(7)).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attribute {
+    /// Its name with its namespace: `user.color`.
+    pub name: Box<[u8]>,
+    /// Its value.
+    pub value: Box<[u8]>,
+}
+
+const DATA_BYTES: u8 = 1;
+const NAMES: u8 = 2;
+const ATTRIBUTES: u8 = 4;
+const ALL: u8 = DATA_BYTES | NAMES | ATTRIBUTES;
+
+impl More {
+    /// Whether there is anything.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// How many bytes it takes, about.
+    pub fn bytes(&self) -> usize {
+        let of_one = |attribute: &Attribute| attribute.name.len() + attribute.value.len() + 8;
+        32 + self.attributes.iter().flatten().map(of_one).sum::<usize>()
+    }
+
+    /// Writes it, with its length.
+    pub fn encode(&self, out: &mut Writer) {
+        let mut block = Writer::new();
+        let flag = |has: bool, flag: u8| if has { flag } else { 0 };
+        let flags = flag(self.data_bytes.is_some(), DATA_BYTES) | flag(self.names.is_some(), NAMES);
+        block.u8(flags | flag(self.attributes.is_some(), ATTRIBUTES));
+        self.data_bytes.iter().chain(&self.names).for_each(|number| {
+            block.varint(*number);
+        });
+        if let Some(attributes) = &self.attributes {
+            block.count(attributes.len());
+            attributes.iter().for_each(|Attribute { name, value }| {
+                block.bytes(name).bytes(value);
+            });
+        }
+        out.bytes(&block.into_bytes());
+    }
+
+    /// Reads it.
+    pub fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        let mut block = Reader::new(reader.bytes(MORE_BYTES_MAX, "what else there is of an entry")?);
+        let flags = block.u8()?;
+        if flags & !ALL != 0 || flags == 0 {
+            return Err(ProtocolFault::Unknown { what: "metadata", value: flags.into() });
+        }
+        let mut number = |flag| if flags & flag != 0 { block.varint().map(Some) } else { Ok(None) };
+        let (data_bytes, names) = (number(DATA_BYTES)?, number(NAMES)?);
+        let attributes = if flags & ATTRIBUTES != 0 { Some(decode_attributes(&mut block)?) } else { None };
+        block.finish()?;
+        Ok(Self { data_bytes, names, attributes })
+    }
+}
+
+fn decode_attributes(reader: &mut Reader<'_>) -> Decoded<Vec<Attribute>> {
+    let count = reader.count(ATTRIBUTES_MAX, "attributes of an entry")?;
+    (0..count).map(|_| decode_attribute(reader)).collect()
+}
+
+fn decode_attribute(reader: &mut Reader<'_>) -> Decoded<Attribute> {
+    let name = reader.bytes(ATTRIBUTE_NAME_MAX, "the name of an attribute")?;
+    if name.is_empty() || name.contains(&0) {
+        return Err(ProtocolFault::Invalid("the name of an attribute"));
+    }
+    let value = reader.bytes(ATTRIBUTES_BYTES_MAX, "the value of an attribute")?;
+    Ok(Attribute { name: name.into(), value: value.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute(name: &[u8], value: &[u8]) -> Attribute {
+        Attribute { name: name.into(), value: value.into() }
+    }
+
+    fn encoded(more: &More) -> Vec<u8> {
+        let mut out = Writer::new();
+        more.encode(&mut out);
+        out.into_bytes()
+    }
+
+    #[test]
+    fn everything_comes_back() {
+        let attributes = vec![attribute(b"user.a", b""), attribute(b"system.posix_acl_access", &[0; 300])];
+        for more in [
+            More { data_bytes: Some(0), ..More::default() },
+            More { names: Some(u64::MAX), ..More::default() },
+            More { attributes: Some(Vec::new()), ..More::default() },
+            More { data_bytes: Some(1 << 40), names: Some(2), attributes: Some(attributes) },
+        ] {
+            let bytes = encoded(&more);
+            assert_eq!(More::decode(&mut Reader::new(&bytes)), Ok(more));
+            assert!((0..bytes.len()).all(|cut| More::decode(&mut Reader::new(&bytes[..cut])).is_err()));
+        }
+    }
+
+    #[test]
+    fn what_is_none_or_cannot_be_is_a_fault() {
+        let bad = [
+            encoded(&More::default()),
+            vec![1, 8],
+            vec![3, 1, 0, 0],
+            encoded(&More { attributes: Some(vec![attribute(b"", b"")]), ..More::default() }),
+            encoded(&More { attributes: Some(vec![attribute(b"user.\0", b"")]), ..More::default() }),
+            encoded(&More { attributes: Some(vec![attribute(&[b'a'; 256], b"")]), ..More::default() }),
+        ];
+        for bytes in bad {
+            assert!(More::decode(&mut Reader::new(&bytes)).is_err(), "{bytes:?}");
+        }
+    }
+}

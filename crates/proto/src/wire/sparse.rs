@@ -1,0 +1,234 @@
+//! Records of frames with holes: only what is data travels, and a map in front of the trailer says where it belongs.
+//!
+//! All that is said of a frame (its length, its CRC, its BLAKE3 value) is said of it with zeros in its holes. Where
+//! holes are found, and what becomes of them, is the engine's.
+
+use super::compressed::{self, Compressed};
+use super::fault::ProtocolFault;
+use super::frame::Trailer;
+use super::limits::FRAME_MAX;
+use crate::codec::{Decoded, Reader, Writer};
+use std::ops::Range;
+
+/// Bytes that one bit of a map stands for.
+pub const BLOCK: usize = 4096;
+/// Blocks of the largest frame.
+const BLOCKS_MAX: usize = FRAME_MAX as usize / BLOCK;
+/// Bytes of a map on the wire.
+const MAP_BYTES: usize = BLOCKS_MAX / 8;
+
+/// Which blocks of a frame are data. The others are holes, and read as zeros.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Map([u8; MAP_BYTES]);
+
+/// What a payload was before its holes were taken out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sparse {
+    /// Which of its blocks it consists of.
+    pub map: Map,
+    /// Its length in bytes before that: 1 to [`FRAME_MAX`].
+    pub plain: usize,
+}
+
+/// What became of a payload before it was sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Shape {
+    /// Its holes were taken out, first.
+    pub sparse: Option<Sparse>,
+    /// Then what was left was compressed.
+    pub compressed: Option<Compressed>,
+}
+
+/// Kind of a trailer with a [`Sparse`] in front; the others are those of [`Trailer`] and of [`compressed`].
+const SPARSE: u8 = 6;
+
+impl Map {
+    /// All of it is a hole.
+    pub const HOLE: Self = Self([0; MAP_BYTES]);
+
+    /// What touches these bytes of the frame is data.
+    pub fn add(&mut self, bytes: Range<usize>) {
+        for block in bytes.start / BLOCK..bytes.end.div_ceil(BLOCK).min(BLOCKS_MAX) {
+            self.0[block / 8] |= 1 << (block % 8);
+        }
+    }
+
+    /// Whether all blocks of a frame of `len` bytes are data.
+    pub fn is_full(&self, len: usize) -> bool {
+        (0..len.div_ceil(BLOCK)).all(|block| self.is_data(block))
+    }
+
+    /// The runs of blocks of a frame of `len` bytes that are data, or holes: each as `true` or `false` and its bytes.
+    pub fn runs(&self, len: usize) -> Vec<(bool, Range<usize>)> {
+        let mut runs: Vec<(bool, Range<usize>)> = Vec::new();
+        for block in 0..len.div_ceil(BLOCK) {
+            let (is_data, end) = (self.is_data(block), ((block + 1) * BLOCK).min(len));
+            match runs.last_mut() {
+                Some((last, bytes)) if *last == is_data => bytes.end = end,
+                _ => runs.push((is_data, block * BLOCK..end)),
+            }
+        }
+        runs
+    }
+
+    /// Moves the data of a frame together at its beginning; returns how much it is.
+    pub fn squeeze(&self, frame: &mut [u8]) -> usize {
+        let mut used = 0;
+        for (_, bytes) in self.runs(frame.len()).into_iter().filter(|(is_data, _)| *is_data) {
+            let len = bytes.len();
+            frame.copy_within(bytes, used);
+            used += len;
+        }
+        used
+    }
+
+    /// The reverse: moves data that was squeezed to where it belongs in `frame`, and puts zeros in its holes.
+    ///
+    /// # Panics
+    /// If the frame is not as long as the map says, which [`decode_trailer`] makes sure of.
+    pub fn spread(&self, frame: &mut [u8]) {
+        let runs = self.runs(frame.len());
+        let mut left = self.data_len(frame.len());
+        for (is_data, bytes) in runs.into_iter().rev() {
+            if is_data {
+                left -= bytes.len();
+                frame.copy_within(left..left + bytes.len(), bytes.start);
+            } else {
+                // What is to be moved lies before it: as much as the runs before it hold.
+                frame[bytes].fill(0);
+            }
+        }
+    }
+
+    fn is_data(&self, block: usize) -> bool {
+        self.0.get(block / 8).is_some_and(|bits| bits & 1 << (block % 8) != 0)
+    }
+
+    fn data_len(&self, len: usize) -> usize {
+        self.runs(len).iter().filter(|(is_data, _)| *is_data).map(|(_, bytes)| bytes.len()).sum()
+    }
+}
+
+/// Appends the bytes of a trailer on the wire.
+pub fn encode_trailer(shape: &Shape, trailer: &Trailer, out: &mut Writer) {
+    if let Some(Sparse { map, plain }) = &shape.sparse {
+        out.u8(SPARSE).count(*plain).raw(&map.0);
+    }
+    compressed::encode_trailer(shape.compressed, trailer, out);
+}
+
+/// Reads a trailer; `payload` is the length of the payload as it travelled.
+pub fn decode_trailer(bytes: &[u8], payload: usize) -> Decoded<(Shape, Trailer)> {
+    if bytes.first() != Some(&SPARSE) {
+        let (compressed, trailer) = compressed::decode_trailer(bytes, payload)?;
+        return Ok((Shape { sparse: None, compressed }, trailer));
+    }
+    let mut reader = Reader::new(bytes);
+    reader.u8()?;
+    let plain = reader.count(FRAME_MAX as usize, "a payload with its holes")?;
+    let map = Map(reader.array()?);
+    let (compressed, trailer) = compressed::decode_trailer(reader.take(reader.remaining())?, payload)?;
+    if !matches!(trailer, Trailer::Data(_)) {
+        return Err(ProtocolFault::Invalid("holes in what is no frame"));
+    }
+    let data = compressed.map_or(payload, |compressed| compressed.plain);
+    let is_beyond = (plain.div_ceil(BLOCK)..BLOCKS_MAX).any(|block| map.is_data(block));
+    if is_beyond || data != map.data_len(plain) || data == plain {
+        return Err(ProtocolFault::Invalid("holes that do not make up the frame"));
+    }
+    Ok((Shape { sparse: Some(Sparse { map, plain }), compressed }, trailer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{EntryId, JobNumber};
+    use crate::wire::compressed::Codec;
+    use crate::wire::frame::DataFrame;
+    use proptest::prelude::*;
+
+    fn data() -> Trailer {
+        Trailer::Data(DataFrame { job: JobNumber(1), entry: EntryId(7), offset: 0, crc: 5, value: [9; 32] })
+    }
+
+    fn encoded(shape: &Shape, trailer: &Trailer) -> Vec<u8> {
+        let mut out = Writer::new();
+        encode_trailer(shape, trailer, &mut out);
+        out.into_bytes()
+    }
+
+    fn sparse(map: Map, plain: usize) -> Shape {
+        Shape { sparse: Some(Sparse { map, plain }), compressed: None }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_squeezed_and_spread_is_as_it_was(len in 1usize..=FRAME_MAX as usize, bits: [u8; MAP_BYTES]) {
+            let map = Map(bits);
+            let mut frame: Vec<u8> = (1..=251).cycle().take(len).collect();
+            for (_, hole) in map.runs(len).into_iter().filter(|(is_data, _)| !is_data) {
+                frame[hole].fill(0);
+            }
+            let mut squeezed = frame.clone();
+            let used = map.squeeze(&mut squeezed);
+            prop_assert_eq!(used, frame.iter().filter(|byte| **byte != 0).count());
+            squeezed[used..].fill(77);
+            map.spread(&mut squeezed);
+            prop_assert_eq!(squeezed, frame);
+        }
+    }
+
+    #[test]
+    fn a_map_says_what_was_added() {
+        let mut map = Map::HOLE;
+        assert_eq!(map.runs(BLOCK + 1), [(false, 0..BLOCK + 1)]);
+        map.add(BLOCK + 5..BLOCK + 6);
+        assert_eq!(map.runs(3 * BLOCK), [(false, 0..BLOCK), (true, BLOCK..2 * BLOCK), (false, 2 * BLOCK..3 * BLOCK)]);
+        assert!(!map.is_full(2 * BLOCK));
+        map.add(0..1);
+        assert!(map.is_full(2 * BLOCK) && map.is_full(BLOCK + 1) && !map.is_full(2 * BLOCK + 1));
+        map.add(0..usize::MAX);
+        assert!(map.is_full(FRAME_MAX as usize));
+    }
+
+    #[test]
+    fn trailers_come_back_with_and_without() {
+        let mut map = Map::HOLE;
+        map.add(BLOCK..2 * BLOCK);
+        let compressed = Some(Compressed { codec: Codec::Lz4, plain: BLOCK });
+        let both = Shape { compressed, ..sparse(map, 3 * BLOCK) };
+        for (shape, payload) in [
+            (Shape::default(), BLOCK),
+            (Shape { sparse: None, compressed }, 9),
+            (sparse(Map::HOLE, FRAME_MAX as usize), 0),
+            (sparse(map, 3 * BLOCK), BLOCK),
+            (sparse(map, BLOCK + 1), 1),
+            (both, 9),
+        ] {
+            let bytes = encoded(&shape, &data());
+            assert_eq!(decode_trailer(&bytes, payload), Ok((shape, data())));
+            assert!((0..bytes.len()).all(|cut| decode_trailer(&bytes[..cut], payload).is_err()));
+        }
+    }
+
+    #[test]
+    fn a_map_that_is_not_the_payload_is_a_fault() {
+        let mut map = Map::HOLE;
+        map.add(BLOCK..2 * BLOCK);
+        for (shape, payload) in [
+            (sparse(map, 3 * BLOCK), BLOCK - 1),
+            (sparse(map, 3 * BLOCK), 0),
+            (sparse(map, BLOCK), 0),
+            (sparse(Map::HOLE, 0), 0),
+            (sparse(Map::HOLE, FRAME_MAX as usize + 1), 0),
+            (sparse(Map([u8::MAX; MAP_BYTES]), FRAME_MAX as usize), FRAME_MAX as usize),
+        ] {
+            assert!(decode_trailer(&encoded(&shape, &data()), payload).is_err(), "{shape:?}");
+        }
+        let end = Trailer::End { records: 0 };
+        assert!(decode_trailer(&encoded(&sparse(Map::HOLE, 5), &end), 0).is_err());
+        let nested = encoded(&sparse(Map::HOLE, 5), &data());
+        let twice = [&encoded(&sparse(Map::HOLE, 5), &Trailer::Finished)[..34], &nested].concat();
+        assert!(decode_trailer(&twice, 0).is_err());
+    }
+}

@@ -1,0 +1,198 @@
+//! Extended attributes, access control lists, and what is no file: kept where that is asked for.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+use haul_e2e::{Remote, Sandbox, compare, fifo, is_root_or_skip, listing, mode, mtime, set_mtime, stamp};
+use rustix::fs::{CWD, FileType, Mode, XattrFlags, lgetxattr, lsetxattr, makedev, mknodat};
+
+fn set(path: &Path, name: &str, value: &[u8]) {
+    lsetxattr(path, name, value, XattrFlags::empty()).unwrap_or_else(|error| panic!("{name}: {error}"));
+}
+
+fn get(path: &Path, name: &str) -> Option<Vec<u8>> {
+    let mut value = vec![0; 64 << 10];
+    let len = lgetxattr(path, name, &mut value[..]).ok()?;
+    value.truncate(len);
+    Some(value)
+}
+
+/// user:1234:r--, mask r-x, beside mode 0650 (linux/posix_acl_xattr.h).
+fn acl() -> Vec<u8> {
+    let entry =
+        |tag: u16, perm: u16, id: u32| [&tag.to_le_bytes()[..], &perm.to_le_bytes(), &id.to_le_bytes()].concat();
+    let none = u32::MAX;
+    let entries = [entry(1, 6, none), entry(2, 4, 1234), entry(4, 5, none), entry(0x10, 5, none), entry(0x20, 0, none)];
+    [2u32.to_le_bytes().to_vec(), entries.concat()].concat()
+}
+
+const ACCESS: &str = "system.posix_acl_access";
+const DEFAULT: &str = "system.posix_acl_default";
+/// cap_net_raw, effective (linux/capability.h).
+const CAPABILITY: &[u8] = &[1, 0, 0, 2, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+fn tree(sandbox: &Sandbox) {
+    for (name, len) in [("small", 10), ("large", 5_000_000)] {
+        let file = sandbox.big_file(format!("source/dir/{name}"), len);
+        set(&file, "user.color", b"blue");
+        set(&file, "user.empty", b"");
+        set(&file, ACCESS, &acl());
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o650)).unwrap();
+    }
+    let read_only = sandbox.file("source/dir/read only", "x");
+    set(&read_only, "user.color", b"grey");
+    fs::set_permissions(&read_only, fs::Permissions::from_mode(0o444)).unwrap();
+    set(&sandbox.path("source/dir"), "user.of", b"a directory");
+    set(&sandbox.path("source/dir"), DEFAULT, &acl());
+    sandbox.file("source/dir/plain", "plain");
+    // What came by inheritance is not the source's.
+    let _ = rustix::fs::lremovexattr(sandbox.path("source/dir/plain"), ACCESS);
+    fs::set_permissions(sandbox.path("source/dir/plain"), fs::Permissions::from_mode(0o604)).unwrap();
+    set_mtime(&sandbox.path("source/dir"), 1_500_000_000, 3);
+}
+
+#[track_caller]
+fn is_kept(target: &Path, acls: bool) {
+    for name in ["small", "large"] {
+        let file = target.join("dir").join(name);
+        assert_eq!(get(&file, "user.color").as_deref(), Some(&b"blue"[..]), "{name}");
+        assert_eq!(get(&file, "user.empty").as_deref(), Some(&b""[..]), "{name}");
+        assert_eq!(get(&file, ACCESS), acls.then(acl), "{name}");
+    }
+    assert_eq!(get(&target.join("dir/read only"), "user.color").as_deref(), Some(&b"grey"[..]));
+    assert_eq!(get(&target.join("dir"), "user.of").as_deref(), Some(&b"a directory"[..]));
+    assert_eq!(get(&target.join("dir"), DEFAULT), acls.then(acl));
+    assert_eq!(get(&target.join("dir/plain"), ACCESS), None);
+    assert_eq!(mtime(&target.join("dir")), (1_500_000_000, 3));
+}
+
+#[test]
+fn attributes_and_lists_are_kept_when_asked_for_and_a_rerun_changes_nothing() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    tree(&sandbox);
+    for (name, options, acls) in [("xattrs", &["--xattrs"][..], false), ("both", &["--xattrs", "--acls"], true)] {
+        let target = sandbox.path(name);
+        let push = || remote.haul(&sandbox).arg("-r").args(options).arg("source").arg(remote.at(&target)).run();
+        push().succeeds().does_not_say("attribute");
+        compare(&sandbox.path("source"), &target).unwrap();
+        is_kept(&target, acls);
+        if acls {
+            assert_eq!((mode(&target.join("dir/small")), mode(&target.join("dir/plain"))), (0o650, 0o604));
+        }
+        let before = ["small", "large", "plain"].map(|file| stamp(&target.join("dir").join(file)));
+        push().succeeds();
+        assert_eq!(["small", "large", "plain"].map(|file| stamp(&target.join("dir").join(file))), before);
+        // What has changed is put right, and what is too much goes.
+        set(&target.join("dir/small"), "user.color", b"red");
+        set(&target.join("dir/plain"), "user.color", b"red");
+        push().succeeds();
+        is_kept(&target, acls);
+        assert_eq!(get(&target.join("dir/plain"), "user.color"), None);
+    }
+    sandbox.haul(["-r", "source", "without"]).run().succeeds();
+    assert_eq!(get(&sandbox.path("without/dir/small"), "user.color"), None);
+}
+
+#[test]
+fn archive_keeps_capabilities_and_all_else() {
+    if !is_root_or_skip("setting capabilities") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    tree(&sandbox);
+    let file = sandbox.path("source/dir/small");
+    chown(&file, Some(1234), Some(2345)).unwrap();
+    set(&file, "security.capability", CAPABILITY);
+    set(&file, "trusted.mark", b"1");
+    fs::hard_link(&file, sandbox.path("source/another")).unwrap();
+    sandbox.haul(["--archive", "source", "target"]).run().succeeds();
+    is_kept(&sandbox.path("target"), true);
+    let there = sandbox.path("target/dir/small");
+    assert_eq!(get(&there, "security.capability").as_deref(), Some(CAPABILITY));
+    assert_eq!(get(&there, "trusted.mark").as_deref(), Some(&b"1"[..]));
+    let meta = fs::metadata(&there).unwrap();
+    assert_eq!((meta.uid(), meta.gid(), meta.nlink()), (1234, 2345, 2));
+}
+
+#[test]
+fn flags_that_no_copy_can_have_are_told_of() {
+    if !is_root_or_skip("setting flags") {
+        return;
+    }
+    use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
+    let sandbox = Sandbox::new();
+    let files = ["append", "fixed"].map(|name| fs::File::open(sandbox.file(format!("source/{name}"), "x")).unwrap());
+    let set = |flags: [IFlags; 2]| {
+        let mut files = files.iter().zip(flags);
+        files.all(|(file, flags)| {
+            ioctl_getflags(file).is_ok_and(|there| {
+                let others = there.difference(IFlags::APPEND | IFlags::IMMUTABLE);
+                ioctl_setflags(file, others | flags).is_ok()
+            })
+        })
+    };
+    if !set([IFlags::APPEND, IFlags::IMMUTABLE]) {
+        println!("SKIPPED: no flags on this file system");
+        return;
+    }
+    let run = sandbox.haul(["-r", "--xattrs", "source", "target"]).run();
+    assert!(set([IFlags::empty(), IFlags::empty()]));
+    run.succeeds().says([", and its copy is not", "2 files and directories are append-only or immutable"]);
+    fs::write(sandbox.path("target/fixed"), "changed").unwrap();
+}
+
+#[test]
+fn where_there_are_no_attributes_that_is_said_once_and_all_is_copied() {
+    if !is_root_or_skip("mounting a file system without extended attributes") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    tree(&sandbox);
+    let mount = sandbox.mount("ramfs", "ramfs", "mode=755");
+    let run = sandbox.haul(["-r", "--xattrs"]).arg("source").arg(mount.path().join("target")).run().succeeds();
+    let run = run.says(["is not kept here", "do not have all of their extended attributes here"]);
+    assert_eq!(run.stderr.matches("is not kept here").count(), 1, "{}", run.account());
+    assert_eq!(listing(&mount.path().join("target/dir")).len(), 4);
+}
+
+#[test]
+fn what_is_no_file_is_made_where_that_is_asked_for() {
+    if !is_root_or_skip("making devices") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    sandbox.dir("source");
+    fifo(&sandbox.path("source/fifo"));
+    fs::set_permissions(sandbox.path("source/fifo"), fs::Permissions::from_mode(0o620)).unwrap();
+    let _socket = UnixListener::bind(sandbox.path("source/socket")).unwrap();
+    for (name, kind, minor) in [("null", FileType::CharacterDevice, 3), ("disk", FileType::BlockDevice, 77)] {
+        mknodat(CWD, sandbox.path("source").join(name), kind, Mode::from_raw_mode(0o640), makedev(1, minor)).unwrap();
+    }
+    chown(sandbox.path("source/null"), Some(1234), Some(2345)).unwrap();
+    for name in ["fifo", "null"] {
+        set_mtime(&sandbox.path("source").join(name), 1_400_000_000, 9);
+    }
+    let target = sandbox.path("target");
+    let push = |options: &[&str]| remote.haul(&sandbox).args(options).arg("source").arg(remote.at(&target)).run();
+    push(&["-r"]).succeeds().says(["is a FIFO", "is a character device"]);
+    assert_eq!(listing(&target), [""; 0]);
+    for _ in 0..2 {
+        push(&["-rp", "--devices", "--specials"]).succeeds();
+        let meta = |name: &str| fs::symlink_metadata(target.join(name)).unwrap();
+        assert!(meta("fifo").file_type().is_fifo() && meta("socket").file_type().is_socket());
+        assert!(meta("disk").file_type().is_block_device() && meta("disk").rdev() == makedev(1, 77));
+        let null = meta("null");
+        assert!(null.file_type().is_char_device() && null.rdev() == makedev(1, 3));
+        assert_eq!((null.uid(), null.gid(), null.mtime()), (1234, 2345, 1_400_000_000));
+        assert_eq!((mode(&target.join("fifo")), mtime(&target.join("fifo"))), (0o620, (1_400_000_000, 9)));
+        assert_eq!(listing(&target), ["disk", "fifo", "null", "socket"]);
+    }
+    // Another device in its place is never replaced.
+    fs::remove_file(target.join("disk")).unwrap();
+    fifo(&target.join("disk"));
+    push(&["-rpf", "--devices", "--specials"]).ends(1).says(["disk", "is never replaced"]);
+}

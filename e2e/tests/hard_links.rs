@@ -1,0 +1,101 @@
+//! Files with several names: they are one file at the target, too, where that is asked for.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use haul_e2e::{Remote, Sandbox, compare, listing, set_mtime, stamp};
+
+/// Names of one file in several directories, large and small, and one that has another name outside.
+fn linked_tree(sandbox: &Sandbox) {
+    let small = sandbox.file("source/a/small", "small");
+    let large = sandbox.big_file("source/a/large", 5_000_000);
+    sandbox.dir("source/b/c");
+    fs::hard_link(&small, sandbox.path("source/a/small too")).unwrap();
+    for (file, name) in [(&small, "small"), (&large, "large")] {
+        fs::hard_link(file, sandbox.path(format!("source/b/{name}"))).unwrap();
+        fs::hard_link(file, sandbox.path(format!("source/b/c/{name}"))).unwrap();
+    }
+    let outside = sandbox.file("outside", "outside");
+    fs::hard_link(outside, sandbox.path("source/b/outside")).unwrap();
+    sandbox.file("source/alone", "small");
+}
+
+fn inode(path: &Path) -> u64 {
+    fs::metadata(path).unwrap().ino()
+}
+
+#[track_caller]
+fn are_one(root: &Path) {
+    for (name, names) in [("small", 4), ("large", 3)] {
+        let first = root.join("a").join(name);
+        assert_eq!(fs::metadata(&first).unwrap().nlink(), names, "{name}");
+        for other in ["b", "b/c"] {
+            assert_eq!(inode(&root.join(other).join(name)), inode(&first), "{other}/{name}");
+        }
+    }
+    assert_eq!(inode(&root.join("a/small too")), inode(&root.join("a/small")));
+    assert_eq!(fs::metadata(root.join("b/outside")).unwrap().nlink(), 1);
+    assert_eq!(fs::metadata(root.join("alone")).unwrap().nlink(), 1);
+}
+
+#[test]
+fn names_of_one_file_are_that_here_and_there_and_a_rerun_finds_them() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    linked_tree(&sandbox);
+    set_mtime(&sandbox.path("source/b"), 1_500_000_000, 7);
+    for options in [&["-r", "--hard-links"][..], &["-r", "--hard-links", "--fsync=none"]] {
+        let target = sandbox.path(format!("target {}", options.len()));
+        let push = || remote.haul(&sandbox).args(options).arg("source").arg(remote.at(&target));
+        push().run().succeeds();
+        compare(&sandbox.path("source"), &target).unwrap();
+        are_one(&target);
+        assert_eq!(haul_e2e::mtime(&target.join("b")), (1_500_000_000, 7));
+        let before = stamp(&target.join("b/large"));
+        push().run().succeeds();
+        assert_eq!(stamp(&target.join("b/large")), before, "it was touched");
+        are_one(&target);
+    }
+    sandbox.haul(["-r", "--hard-links", "source", "local"]).run().succeeds();
+    are_one(&sandbox.path("local"));
+    // What is sent is one file, and without the option each name is.
+    sandbox.haul(["-r", "source", "apart"]).run().succeeds();
+    compare(&sandbox.path("source"), &sandbox.path("apart")).unwrap();
+    assert_eq!(fs::metadata(sandbox.path("apart/a/large")).unwrap().nlink(), 1);
+}
+
+#[test]
+fn what_stands_in_the_way_of_a_name_is_treated_as_in_that_of_a_file() {
+    let sandbox = Sandbox::new();
+    linked_tree(&sandbox);
+    let other = sandbox.file("target/b/small", "something else");
+    fs::create_dir_all(sandbox.path("target/b/c/large")).unwrap();
+    let run = || sandbox.haul(["-r", "--hard-links", "source/.", "target"]);
+    run().run().ends(1).says(["b/small", "exists already and differs", "b/c/large", "a directory of that name"]);
+    assert_eq!(fs::read(&other).unwrap(), b"something else");
+    fs::remove_dir(sandbox.path("target/b/c/large")).unwrap();
+    run().arg("-f").run().succeeds();
+    compare(&sandbox.path("source"), &sandbox.path("target")).unwrap();
+    are_one(&sandbox.path("target"));
+    // Files of their own that are the same stay, unless files are replaced.
+    sandbox.haul(["-r", "source", "apart"]).run().succeeds();
+    let join = || sandbox.haul(["-r", "--hard-links", "source/.", "apart"]);
+    join().run().succeeds();
+    assert_eq!(fs::metadata(sandbox.path("apart/a/large")).unwrap().nlink(), 1);
+    join().arg("-f").run().succeeds();
+    are_one(&sandbox.path("apart"));
+    assert_eq!(listing(&sandbox.path("apart/b")), ["c", "large", "outside", "small"]);
+}
+
+#[test]
+fn names_of_a_file_that_is_not_copied_say_so() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.big_file("source/large", 5_000_000);
+    sandbox.dir("source/below");
+    fs::hard_link(&file, sandbox.path("source/below/too")).unwrap();
+    fs::create_dir_all(sandbox.path("target/large")).unwrap();
+    let run = sandbox.haul(["-r", "--hard-links", "source/.", "target"]).run().ends(1);
+    run.says(["below/too", "the file that it is another name of was not copied"]);
+    assert_eq!(listing(&sandbox.path("target/below")), [""; 0]);
+}

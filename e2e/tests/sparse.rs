@@ -1,0 +1,149 @@
+//! Holes: they do not travel, and are holes where the file arrives.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::time::Duration;
+
+use haul_e2e::{Haul, Remote, Sandbox, compare, hidden_or_partial, mtime, set_mtime, within};
+use rustix::process::Signal;
+use serde_json::Value;
+
+const MIB: u64 = 1 << 20;
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// A file of `len` bytes with noise in `pieces` (where, how much), and nothing else.
+fn sparse(sandbox: &Sandbox, name: &str, len: u64, pieces: impl IntoIterator<Item = (u64, u64)>) -> std::path::PathBuf {
+    let path = sandbox.file(name, "");
+    let file = File::options().write(true).open(&path).unwrap();
+    file.set_len(len).unwrap();
+    for (at, bytes) in pieces {
+        let mut noise = vec![0; usize::try_from(bytes).unwrap()];
+        blake3_noise(at, &mut noise);
+        file.write_all_at(&noise, at).unwrap();
+    }
+    path
+}
+
+/// What no compression makes shorter, another for each seed.
+fn blake3_noise(seed: u64, out: &mut [u8]) {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    for chunk in out.chunks_mut(8) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        chunk.copy_from_slice(&state.to_le_bytes()[..chunk.len()]);
+    }
+}
+
+/// Bytes on the disk.
+fn room(path: &Path) -> u64 {
+    fs::metadata(path).unwrap().blocks() * 512
+}
+
+#[track_caller]
+fn is_as_sparse(source: &Path, target: &Path) {
+    let (there, here) = (room(target), room(source));
+    assert!(there <= here + MIB, "{there} bytes of the disk for {here}");
+}
+
+fn push(sandbox: &Sandbox, remote: &Remote, options: &[&str], source: &Path, target: &Path) -> Value {
+    let haul = remote.haul(sandbox).limit(LIMIT).arg("--json").args(options).arg(source).arg(remote.at(target));
+    haul.run().succeeds().summary()
+}
+
+fn on_wire(summary: &Value) -> u64 {
+    summary["bytes_on_wire"].as_u64().unwrap()
+}
+
+#[test]
+fn holes_do_not_travel_and_are_holes_at_the_target() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    // In pieces of several frames, of a few blocks, and at the very end.
+    let large = (0..5).map(|i| (i * 100 * MIB + 7 * 4096, 4 * MIB));
+    let scattered = (0..160).map(|i| ((i * 6 + 3) * MIB / 2, 64 << 10));
+    for (name, pieces) in [("large", large.collect::<Vec<_>>()), ("scattered", scattered.collect())] {
+        let data: u64 = pieces.iter().map(|(_, bytes)| bytes).sum();
+        let source = sparse(&sandbox, name, 600 * MIB + 12_345, pieces);
+        let target = sandbox.path(format!("{name} there"));
+        let summary = push(&sandbox, &remote, &["-c", "off"], &source, &target);
+        compare(&source, &target).unwrap();
+        assert!(on_wire(&summary) < data + data / 100 + MIB / 2, "{name}: {} of {data}", on_wire(&summary));
+        is_as_sparse(&source, &target);
+    }
+}
+
+#[test]
+fn what_is_only_a_hole_arrives_as_one() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let source = sparse(&sandbox, "hole", 64 * MIB + 1, []);
+    let target = sandbox.path("hole there");
+    let summary = push(&sandbox, &remote, &["--verify=disk"], &source, &target);
+    compare(&source, &target).unwrap();
+    assert!(on_wire(&summary) < MIB / 10 && room(&target) < MIB, "{summary}");
+    // Here, too, and past the page cache.
+    for (name, options) in [("local", &["-u", "off"][..]), ("direct", &["-u", "st"])] {
+        let target = sandbox.path(name);
+        let data = sparse(&sandbox, "data", 64 * MIB, [(20 * MIB + 5, 3 * MIB), (60 * MIB, 4096)]);
+        sandbox.haul(options).arg(&data).arg(&target).limit(LIMIT).run().succeeds();
+        compare(&data, &target).unwrap();
+        is_as_sparse(&data, &target);
+    }
+}
+
+#[test]
+fn zeros_that_were_written_stay_data_unless_holes_are_made_of_them() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let zeros = sandbox.file("zeros", vec![0; 20 << 20]);
+    let copied = sandbox.path("copied");
+    push(&sandbox, &remote, &[], &zeros, &copied);
+    assert!(room(&copied) >= 20 * MIB);
+    let made = sandbox.path("made");
+    let summary = push(&sandbox, &remote, &["--sparse=make"], &zeros, &made);
+    compare(&zeros, &made).unwrap();
+    assert!(room(&made) < MIB && on_wire(&summary) < MIB / 10, "{summary}");
+    let hole = sparse(&sandbox, "hole", 20 * MIB, []);
+    let filled = sandbox.path("filled");
+    push(&sandbox, &remote, &["--sparse=fill"], &hole, &filled);
+    compare(&hole, &filled).unwrap();
+    assert!(room(&filled) >= 20 * MIB);
+}
+
+/// Starts a copy that is ended in the middle; what is left goes on.
+#[test]
+fn a_broken_copy_goes_on_and_a_hole_that_was_data_is_zeros() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let pieces: Vec<_> = (0..32).map(|i| (i * 4 * MIB, MIB)).collect();
+    let source = sparse(&sandbox, "source", 128 * MIB + 99, pieces);
+    let place = sandbox.dir("place");
+    let target = place.join("file");
+    let haul = || -> Haul<'_> { remote.haul(&sandbox).limit(LIMIT).args(["--json", "-P", "1"]) };
+    let mut running = haul().args(["-x", "4m", "-s1"]).arg(&source).arg(remote.at(&target)).start();
+    let part = || hidden_or_partial(&place, &["file"], 64 * MIB).filter(|part| room(part) > 2 * MIB);
+    assert!(within(LIMIT, || part().is_some()), "nothing arrived\n{}", running.stderr_so_far());
+    running.signal(Signal::KILL);
+    running.wait_up_to(LIMIT);
+    assert!(within(LIMIT, || remote.workers().is_empty()), "a worker is left");
+    // What was data is a hole now, and the part has it still. As far as times tell, nothing has changed.
+    let (seconds, nanoseconds) = mtime(&source);
+    let file = File::options().write(true).open(&source).unwrap();
+    rustix::fs::fallocate(
+        &file,
+        rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE,
+        0,
+        6 * MIB,
+    )
+    .unwrap();
+    drop(file);
+    set_mtime(&source, seconds, u32::try_from(nanoseconds).unwrap());
+    let run = haul().arg(&source).arg(remote.at(&target)).run().succeeds();
+    assert!(run.events().iter().any(|event| event["event"] == "resumed"), "{}", run.account());
+    compare(&source, &target).unwrap();
+    is_as_sparse(&source, &target);
+    let again = haul().arg(&source).arg(remote.at(&target)).run().succeeds();
+    assert_eq!(again.summary()["files_skipped"], 1);
+}

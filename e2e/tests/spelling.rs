@@ -1,0 +1,45 @@
+//! A target that does not tell upper and lower case apart: of two names that are one there, one is copied, and nothing is
+//! overwritten.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use haul_e2e::{Sandbox, listing};
+use haul_lab::SlowFs;
+
+#[test]
+fn of_two_names_that_are_one_at_the_target_one_fails_and_nothing_is_overwritten() {
+    if !SlowFs::available() {
+        println!("SKIPPED: a FUSE file system needs root and /dev/fuse");
+        return;
+    }
+    let sandbox = Sandbox::new();
+    for (name, content) in [("readme", "small"), ("README", "LARGE"), ("dir/a", "a"), ("DIR/b", "b"), ("other", "x")] {
+        sandbox.file(format!("source/{name}"), content);
+    }
+    symlink("a", sandbox.path("source/link")).unwrap();
+    symlink("B", sandbox.path("source/LINK")).unwrap();
+    let place = SlowFs::mount_folding(sandbox.dir("folding")).unwrap();
+    let target = place.path().join("target");
+    for options in [&["-r"][..], &["-r"], &["-rf"]] {
+        let run = sandbox.haul(options).arg("source/.").arg(&target).run().ends(1);
+        let run = run.says(["readme", "dir", "link"]);
+        let there = listing(&target);
+        let lower: Vec<_> = there.iter().map(|name| name.to_lowercase()).collect();
+        assert_eq!(lower.len(), 4, "{there:?}\n{}", run.account());
+        let spelled = |name: &str| there.iter().find(|there| there.eq_ignore_ascii_case(name)).cloned().unwrap();
+        let (readme, dir, link) = (spelled("readme"), spelled("dir"), spelled("link"));
+        assert_eq!(fs::read(target.join(&readme)).unwrap(), fs::read(sandbox.path("source").join(&readme)).unwrap());
+        assert_eq!(listing(&target.join(&dir)), listing(&sandbox.path("source").join(&dir)));
+        assert_eq!(
+            fs::read_link(target.join(&link)).unwrap(),
+            fs::read_link(sandbox.path("source").join(&link)).unwrap()
+        );
+    }
+    let again = sandbox.haul(["-rf"]).arg("source/.").arg(&target).run().ends(1);
+    again.says(["a name that is spelled in another way is there"]);
+    // What is alone is replaced as anywhere.
+    sandbox.file("source/other", "changed");
+    sandbox.haul(["-f", "source/other"]).arg(&target).run().succeeds();
+    assert_eq!(fs::read(target.join("other")).unwrap(), b"changed");
+}
