@@ -46,7 +46,9 @@ fn told(walker: Walker<'_>) -> Vec<String> {
                 }
                 format!("?{}", text(&dir.path_bytes()))
             }
-            Found::File { parent, name, .. } | Found::Symlink { parent, name, .. } => {
+            Found::File { parent, name, .. }
+            | Found::Symlink { parent, name, .. }
+            | Found::Node { parent, name, .. } => {
                 format!("+{}", text(&parent.path_of(name.as_bytes())))
             }
             Found::Filtered { name } => {

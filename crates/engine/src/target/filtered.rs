@@ -97,7 +97,7 @@ mod tests {
     }
 
     fn directory(place: Place) -> Entry {
-        Entry { place, kind: Kind::Directory, meta: Meta::default(), version: None }
+        Entry { place, kind: Kind::Directory, meta: Meta::default(), version: None, more: None }
     }
 
     fn filtered() -> Filtered {

@@ -169,7 +169,8 @@ impl Target {
                 fsync(&*spot.dir.fd()?)?;
             }
             put_into(patch, &file, &header)?;
-            let _ = self.put_on_file(&file, &Meta { modified, ..*incoming.meta() }, false)?;
+            let attributes = || self.put_attributes(&file, incoming.attributes(), || incoming.relative());
+            let _ = self.put_on_file(&file, &Meta { modified, ..*incoming.meta() }, false, attributes)?;
             if to_disk {
                 fsync(&file)?;
             }
