@@ -36,10 +36,10 @@ fn a_file_that_never_fits_does_not_take_forever() {
     }
     let sandbox = Sandbox::new();
     let small = sandbox.tmpfs("small", "size=16m");
-    // A file of a terabyte, none of which is allocated.
+    // A file of a terabyte, none of which is allocated, and which is to become one without holes.
     let huge = File::create(sandbox.file("source/huge", "")).unwrap();
     huge.set_len(1 << 40).unwrap();
-    let run = sandbox.haul(["-r", "source", "small/copy"]).run().ends(1).says(["huge", "no space"]);
+    let run = sandbox.haul(["-r", "--sparse=fill", "source", "small/copy"]).run().ends(1).says(["huge", "no space"]);
     assert!(!small.path().join("copy/huge").exists());
     assert!(run.elapsed.as_secs() < 20, "{}", run.account());
 }

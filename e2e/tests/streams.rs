@@ -59,7 +59,7 @@ fn streams_are_added_while_a_job_runs_in_either_direction() {
         let path = &run.summary()["path"];
         // The kernel may have measured it a tick or two too short.
         assert!(
-            path["round_trip_ms"].as_f64().unwrap() >= 25.0 && path["retransmitted"].as_u64().unwrap() > 0,
+            path["round_trip_ms"].as_f64().unwrap() >= 20.0 && path["retransmitted"].as_u64().unwrap() > 0,
             "{path}"
         );
         let most = streams(run).into_iter().max().unwrap_or(0);

@@ -5,7 +5,6 @@ use haul_proto::delta::rolling::Sum;
 use haul_proto::delta::{Method, method};
 use haul_proto::manifest::Stamp;
 use haul_proto::path::Name;
-use haul_proto::wire::delta::Delta;
 use haul_proto::wire::fault::ProtocolFault;
 use rustix::fs::{FileType, Mode, OFlags, openat};
 use std::collections::BTreeMap;
@@ -55,7 +54,7 @@ impl Target {
     /// What stands in the place of a file of `size` bytes, if something is to be made of it.
     pub(super) fn find_basis(&self, spot: &Spot, size: u64) -> io::Result<Option<Basis>> {
         let rules = self.request.delta;
-        let is_near = self.is_both_ends.load(Ordering::Relaxed) && rules.delta == Delta::Auto && !rules.in_place;
+        let is_near = self.is_both_ends.load(Ordering::Relaxed) && !rules.looks_everywhere();
         let is_large = size > self.request.settings.frame.pack_file_max();
         if !spot.replaces || is_near || !is_large || rules == Default::default() {
             return Ok(None);

@@ -66,8 +66,6 @@ pub struct Incoming {
     basis: Option<Box<Basis>>,
     /// What few files have.
     more: Option<Box<More>>,
-    /// An earlier run has left something in it: where there is a hole now, data may be.
-    may_hold_data: bool,
 }
 
 /// What is recorded of a file while it grows.
@@ -78,11 +76,14 @@ struct Recording {
     /// What an earlier run left is to be compared with the source.
     compare: bool,
     saving: Saving,
+    /// An earlier run has left something in it: where there is a hole now, data may be.
+    may_hold_data: bool,
 }
 
 impl Recording {
     fn new(leaf: Leaf, header: Header) -> Self {
-        Self { leaf, header, journal: OnceLock::new(), compare: false, saving: Saving::default() }
+        let (journal, saving) = (OnceLock::new(), Saving::default());
+        Self { leaf, header, journal, compare: false, saving, may_hold_data: false }
     }
 }
 
@@ -127,13 +128,10 @@ impl Incoming {
     pub fn resumed(spot: Spot, meta: Meta, leaf: Leaf, header: Header, part: Part) -> Self {
         let size = header.size;
         let journal = OnceLock::from(Some(part.journal));
-        let recording = Recording { journal, compare: part.compare, ..Recording::new(leaf, header) };
+        let recording =
+            Recording { journal, compare: part.compare, may_hold_data: true, ..Recording::new(leaf, header) };
         let opened = OnceLock::from(Ok(part.file));
-        Self {
-            recording: Some(Box::new(recording)),
-            may_hold_data: true,
-            ..Self::at(Place::Spot(spot), size, meta, opened)
-        }
+        Self { recording: Some(Box::new(recording)), ..Self::at(Place::Spot(spot), size, meta, opened) }
     }
 
     /// A device, FIFO or socket. Says whether frames may be written to it in any order, unless that is not wanted.
@@ -179,7 +177,6 @@ impl Incoming {
             sink: None,
             basis: None,
             more: None,
-            may_hold_data: false,
         }
     }
 
@@ -355,6 +352,10 @@ impl Incoming {
         self.has_holes() && !self.is_special() && !self.is_open_ended()
     }
 
+    fn may_hold_data(&self) -> bool {
+        self.recording.as_ref().is_some_and(|recording| recording.may_hold_data)
+    }
+
     /// Writes what is data of a frame, and leaves holes where it has them.
     pub fn write_sparse(&self, file: &Opened, bytes: &[u8], offset: u64, map: &Map) -> io::Result<()> {
         let fd = &**file.fd();
@@ -366,7 +367,7 @@ impl Incoming {
             match is_data {
                 true => write_at(fd, &bytes[range], at)?,
                 // What an earlier run left may lie there.
-                false if self.may_hold_data || self.sent_again().is_some() => punch(fd, at, range.len() as u64)?,
+                false if self.may_hold_data() || self.sent_again().is_some() => punch(fd, at, range.len() as u64)?,
                 false => {}
             }
         }

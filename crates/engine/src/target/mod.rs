@@ -172,6 +172,7 @@ struct State {
 }
 
 /// What the target knows an entry by.
+#[allow(clippy::large_enum_variant, reason = "each lies in an Arc of its own, and most of them are files")]
 pub enum Item {
     /// A directory.
     Directory {
@@ -357,7 +358,7 @@ impl Target {
         !self.is_both_ends.load(Ordering::Relaxed)
             || self.request.verify != Verify::Wire
             || self.request.settings.report_files
-            || self.request.delta != Default::default()
+            || self.request.delta.looks_everywhere()
             || self.is_asked_for(Algorithm::Blake3)
     }
 

@@ -27,6 +27,11 @@ pub enum Delta {
 }
 
 impl DeltaRules {
+    /// Whether old files are used also within one host, where nothing has to travel.
+    pub fn looks_everywhere(self) -> bool {
+        self.in_place || matches!(self.delta, Delta::Blocks | Delta::Rolling)
+    }
+
     /// Writes them.
     pub(super) fn encode(self, out: &mut Writer) {
         let delta = match self.delta {
