@@ -214,6 +214,6 @@ pub mod tests {
         assert_eq!(of(Figure::Window, 1_048_576.0), "1.05 MB may be under way");
         assert_eq!(of(Figure::QuotaCores, 0.25), "the quota is 0.25 processors");
         assert_eq!(of(Figure::FilesPerS, 12_345.6), "12,345 files a second");
-        assert_eq!(of(Figure::Streams, f64::INFINITY), format!("{} streams", super::super::units::count(u64::MAX)));
+        assert_eq!(of(Figure::Streams, f64::INFINITY), format!("streams: {}", super::super::units::count(u64::MAX)));
     }
 }
