@@ -100,6 +100,7 @@ impl Show for Bar {
 }
 
 /// Bar and figures, for whoever shows a title elsewhere.
+#[cfg(feature = "tui")]
 pub fn whole_line(progress: &Progress, bytes_per_s: f64, elapsed: Duration, columns: usize) -> String {
     line("", progress, &figures(progress, bytes_per_s, elapsed), columns).trim_start().to_owned()
 }
