@@ -26,7 +26,7 @@ const GRACE: Duration = Duration::from_millis(5);
 pub struct Pace {
     /// Without a limit, and not paused, streams do not even look at the rest.
     limited: AtomicBool,
-    /// How many times it was paused, or went on after that: odd while it is.
+    /// How many times it was paused, or went on after that: odd while it is. Changed under the lock.
     pauses: AtomicU64,
     /// The pacer's times are counted from here.
     epoch: Instant,
@@ -38,7 +38,6 @@ pub struct Pace {
 #[derive(Debug)]
 struct State {
     pacer: Option<Pacer>,
-    is_paused: bool,
     /// Those that wait, by the numbers of their records. One for each stream at the most.
     waiting: BTreeMap<u64, Arc<Condvar>>,
 }
@@ -60,7 +59,7 @@ impl Pace {
             pauses: AtomicU64::new(0),
             epoch: Instant::now(),
             begun: AtomicU64::new(0),
-            state: Mutex::new(State { pacer, is_paused: false, waiting: BTreeMap::new() }),
+            state: Mutex::new(State { pacer, waiting: BTreeMap::new() }),
         }
     }
 
@@ -77,8 +76,8 @@ impl Pace {
 
     /// Lets nothing go any more, or goes on.
     pub fn pause(&self, is_paused: bool) {
-        let mut state = lock(&self.state);
-        if std::mem::replace(&mut state.is_paused, is_paused) != is_paused {
+        let state = lock(&self.state);
+        if self.is_paused() != is_paused {
             self.pauses.fetch_add(1, Ordering::Release);
             self.changed(&state);
         }
@@ -86,7 +85,7 @@ impl Pace {
 
     /// They look again; the pieces that they wait for may be of another size now.
     fn changed(&self, state: &State) {
-        self.limited.store(state.pacer.is_some() || state.is_paused, Ordering::Release);
+        self.limited.store(state.pacer.is_some() || self.is_paused(), Ordering::Release);
         state.waiting.values().for_each(|waiting| waiting.notify_one());
     }
 
@@ -139,7 +138,7 @@ impl Turn<'_> {
         let own = Arc::<Condvar>::default();
         state.waiting.insert(self.record, Arc::clone(&own));
         let granted = loop {
-            if state.is_paused {
+            if self.pace.is_paused() {
                 let since = Instant::now();
                 state = own.wait(state).unwrap_or_else(PoisonError::into_inner);
                 self.paused.set(self.paused.get() + since.elapsed());
@@ -211,8 +210,7 @@ mod tests {
     fn the_record_that_was_begun_first_goes_first_unless_it_is_late() {
         let ms = Duration::from_millis;
         let pacer = Some(Pacer::new(1_000_000));
-        let mut state =
-            State { pacer, is_paused: false, waiting: (3..6).map(|record| (record, Arc::default())).collect() };
+        let mut state = State { pacer, waiting: (3..6).map(|record| (record, Arc::default())).collect() };
         assert_eq!(state.ask(5, ms(0), 10_000), Some(Grant::At(ms(25))));
         assert_eq!(state.ask(4, ms(0), 10_000), Some(Grant::At(ms(15))));
         assert_eq!(state.ask(3, ms(0), 10_000), Some(Grant::At(ms(10))));

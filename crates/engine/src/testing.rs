@@ -1,13 +1,14 @@
 //! For tests: what both ends of a session are told.
 
+use haul_proto::compression::Policy;
 use haul_proto::cpus::Cpus;
 use haul_proto::ids::{JobId, JobNumber};
 use haul_proto::integrity::FrameLen;
 use haul_proto::wire::handshake::Suite;
 use haul_proto::wire::limits::REKEY_BYTES;
-use haul_proto::wire::listed::ListedKinds;
+use haul_proto::wire::listed::{Listed, ListedKinds};
 use haul_proto::wire::pipe::Pipe;
-use haul_proto::wire::request::{Operand, SessionSettings, TargetRequest};
+use haul_proto::wire::request::{Links, Operand, SessionSettings, SourceRequest, TargetRequest};
 use haul_proto::wire::rules::Rules;
 use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
 use std::os::unix::ffi::OsStrExt;
@@ -65,5 +66,25 @@ pub fn target_request(path: &Path, operands: Vec<Operand>) -> TargetRequest {
         keep_partial: false,
         journal_dir: Vec::new(),
         compare: None,
+    }
+}
+
+/// That these operands are read, with all that is in them.
+pub fn source_request(operands: Vec<Vec<u8>>) -> SourceRequest {
+    SourceRequest {
+        settings: settings(),
+        operands,
+        listed: Listed::No,
+        recursive: true,
+        links: Links::Keep,
+        leave_out: Default::default(),
+        kept: Default::default(),
+        filters: Default::default(),
+        tell_left_out: false,
+        rate_bytes_per_s: 0,
+        storage: StorageRequest::default(),
+        compression: Policy::Off,
+        pipe: Pipe::No,
+        compare: false,
     }
 }

@@ -2,13 +2,12 @@ use super::*;
 
 use haul_proto::checksum::Algorithm;
 use haul_proto::cpus::Cpus;
-use haul_proto::ids::{JobId, JobNumber};
-use haul_proto::integrity::FrameLen;
 use haul_proto::wire::checksum::{Against, Checksum};
-use haul_proto::wire::handshake::Suite;
-use haul_proto::wire::limits::REKEY_BYTES;
-use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
+use haul_proto::wire::storage::Fsync;
 use std::net::IpAddr;
+use std::path::Path;
+
+use crate::testing;
 
 fn terms(access: Access) -> Terms {
     let address = Some(IpAddr::from([10, 0, 0, 1]));
@@ -19,73 +18,29 @@ fn settings() -> SessionSettings {
     let mut cpus = Cpus::default();
     assert!(cpus.insert(0));
     SessionSettings {
-        job: JobId([1; 16]),
-        number: JobNumber(1),
-        session: JobId([2; 16]),
-        secret: [3; 32],
-        suite: Suite::Aes256Gcm,
-        frame: FrameLen::DEFAULT,
         streams: 4,
         streams_max: 256,
-        congestion: String::new(),
-        window_bytes: 0,
-        window_fixed: false,
-        traffic_class: 0,
-        rekey_bytes: REKEY_BYTES,
         report_files: true,
-        report_every_ms: 200,
         cpus,
         all_paths: true,
         ports: Some((22, 22)),
         silence_ms: u32::MAX,
-        checksum: None,
+        ..testing::settings()
     }
 }
 
 fn source() -> SourceRequest {
-    SourceRequest {
-        settings: settings(),
-        operands: vec![b"a".to_vec()],
-        listed: Listed::No,
-        recursive: true,
-        links: Links::Keep,
-        leave_out: Default::default(),
-        kept: Default::default(),
-        filters: Default::default(),
-        tell_left_out: false,
-        rate_bytes_per_s: 0,
-        storage: StorageRequest::default(),
-        compression: haul_proto::compression::Policy::Auto,
-        pipe: Pipe::No,
-        compare: false,
-    }
+    let compression = haul_proto::compression::Policy::Auto;
+    SourceRequest { settings: settings(), compression, ..testing::source_request(vec![b"a".to_vec()]) }
 }
 
 fn target() -> TargetRequest {
     TargetRequest {
         settings: settings(),
-        path: b"a".to_vec(),
-        operands: Vec::new(),
-        listed: Default::default(),
-        source_boot: [0; 16],
-        origin: [0; 32],
-        again: false,
-        own_tree: false,
-        make_directory: false,
-        filters: Default::default(),
-        rules: Rules::default(),
-        preserve: false,
-        kept: Default::default(),
-        verify: Verify::Wire,
-        digest_existing: false,
-        storage: StorageRequest::default(),
         resume: true,
         keep_partial: true,
-        journal_dir: Vec::new(),
         fsync: Fsync::Full,
-        delta: DeltaRules::default(),
-        pipe: Pipe::No,
-        compare: None,
+        ..testing::target_request(Path::new("a"), Vec::new())
     }
 }
 

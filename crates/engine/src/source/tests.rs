@@ -1,6 +1,5 @@
 //! The source without a target: what it opens, what it walks into, and whom it wakes.
 
-use haul_proto::compression::Policy;
 use haul_proto::ids::{EntryId, JobNumber, StreamId};
 use haul_proto::integrity::FrameLen;
 use haul_proto::manifest::{Entry, Kind, Meta, Place};
@@ -10,10 +9,8 @@ use haul_proto::wire::filters::{Filters, List};
 use haul_proto::wire::frame::Trailer;
 use haul_proto::wire::limits::ENTRY_WINDOW;
 use haul_proto::wire::message::{Need, SourceMessage};
-use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::request::Links;
 use haul_proto::wire::rules::LeaveOut;
-use haul_proto::wire::storage::StorageRequest;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -29,7 +26,7 @@ use crate::os::confine::tests::{confined, is_denied};
 use crate::storage::Access;
 use crate::storage::file::Opened;
 use crate::stream::record::Record;
-use crate::testing::settings;
+use crate::testing::source_request;
 
 const NUMBER: JobNumber = JobNumber(1);
 const OPERANDS: usize = 1500;
@@ -47,24 +44,7 @@ fn source_of(operands: &[PathBuf], listed: list::Listed, links: Links) -> Source
 }
 
 fn request(operands: &[PathBuf], listed: list::Listed, links: Links) -> SourceRequest {
-    let (settings, operands) = (settings(), bytes(operands));
-    let (storage, compression) = (StorageRequest::default(), Policy::Off);
-    SourceRequest {
-        settings,
-        operands,
-        listed,
-        recursive: true,
-        links,
-        leave_out: LeaveOut::default(),
-        kept: Default::default(),
-        filters: Filters::default(),
-        tell_left_out: false,
-        rate_bytes_per_s: 0,
-        storage,
-        compression,
-        pipe: Pipe::No,
-        compare: false,
-    }
+    SourceRequest { listed, links, ..source_request(bytes(operands)) }
 }
 
 /// Walks and delivers the offers.
