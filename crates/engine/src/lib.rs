@@ -45,6 +45,7 @@ mod stages;
 pub mod steering;
 mod storage;
 mod stream;
+mod sync_tally;
 mod target;
 #[cfg(test)]
 mod testing;

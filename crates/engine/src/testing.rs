@@ -61,6 +61,7 @@ pub fn target_request(path: &Path, operands: Vec<Operand>) -> TargetRequest {
         storage: StorageRequest::default(),
         fsync: Fsync::None,
         delta: haul_proto::wire::delta::DeltaRules::default(),
+        sync: Default::default(),
         pipe: Pipe::No,
         resume: false,
         keep_partial: false,
@@ -86,5 +87,7 @@ pub fn source_request(operands: Vec<Vec<u8>>) -> SourceRequest {
         compression: Policy::Off,
         pipe: Pipe::No,
         compare: false,
+        tell_digests: false,
+        remove_files: false,
     }
 }

@@ -38,6 +38,7 @@ use haul_proto::wire::route::Route;
 use haul_proto::wire::rules::{LeaveOut, Modes, Rules};
 use haul_proto::wire::sparse::{BLOCK, Map, Shape, Sparse, decode_trailer, encode_trailer};
 use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, StorageRequest, Verify};
+use haul_proto::wire::sync::{Change, Delete, Item, Reasons, SyncFigures, SyncRules};
 
 const TEXT: &str = include_str!("../../../docs/PROTOCOL.md");
 const LIMITS: &str = include_str!("../src/wire/limits.rs");
@@ -90,7 +91,7 @@ fn source_messages() -> Vec<(&'static str, SourceMessage)> {
     let child = |text| Place::Child { parent: EntryId(0), name: name(text) };
     let other = |text, kind| Entry { place: child(text), kind, meta: meta(0o644), version: None, more: None };
     let attribute = Attribute { name: (*b"user.a").into(), value: (*b"1").into() };
-    let more = More { data_bytes: Some(4096), names: Some(2), attributes: Some(vec![attribute]) };
+    let more = More { data_bytes: Some(4096), names: Some(2), attributes: Some(vec![attribute]), digest: None };
     let entries = vec![
         Entry { place: Place::Operand(0), kind: Kind::Directory, meta: meta(0o755), version: None, more: None },
         Entry { place: child("a"), kind: Kind::File { size: 3 }, meta: meta(0o644), version: None, more: None },
@@ -216,6 +217,8 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         compression: Policy::Auto,
         pipe: Pipe::No,
         compare: false,
+        tell_digests: false,
+        remove_files: true,
     };
     let place = listed::Place { below: vec![name("2026")], name: Some(name("a")) };
     let operand = Operand { name: Some(name("run7")), directory: true, device: 2049, inode: 12 };
@@ -247,6 +250,13 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         journal_dir: b"/var/j".to_vec(),
         fsync: Fsync::Full,
         delta: DeltaRules { delta: Delta::Auto, in_place: true },
+        sync: SyncRules {
+            into: true,
+            delete: Delete::After,
+            delete_max: Some(1000),
+            backup_dir: b"old".to_vec(),
+            ..SyncRules::default()
+        },
         pipe: Pipe::No,
         compare: None,
     };

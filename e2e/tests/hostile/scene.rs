@@ -248,6 +248,7 @@ fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng
         journal_dir: Vec::new(),
         fsync: Fsync::Full,
         delta: DeltaRules { delta: Delta::Auto, in_place: false },
+        sync: Default::default(),
         pipe: Pipe::No,
         compare: None,
     }

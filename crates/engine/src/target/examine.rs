@@ -226,7 +226,7 @@ impl Target {
         if existing != Existing::Absent && self.is_spelled_otherwise(&position.dir, &position.name) {
             return Ok(self.refuse(position, OTHER_SPELLING));
         }
-        let decision = decide(&entry.kind, entry.meta.modified, &existing, self.request.rules.in_the_way);
+        let decision = decide(&entry.kind, entry.meta.modified, &existing, self.conduct());
         if let Decision::Refuse(refusal) = decision {
             return Ok(self.refuse(position, refusal.text()));
         }

@@ -200,9 +200,10 @@ impl Target {
         if existing != Existing::Absent && self.is_spelled_otherwise(&other.dir, &other.name) {
             return Err(OTHER_SPELLING.to_owned());
         }
-        match decide(&other.kind, other.modified, &existing, self.request.rules.in_the_way) {
-            Decision::Keep | Decision::Omit => Ok(()),
+        match decide(&other.kind, other.modified, &existing, self.conduct()) {
+            Decision::Keep | Decision::Omit | Decision::Pass | Decision::Compare => Ok(()),
             Decision::Refuse(refusal) => Err(refusal.text().to_owned()),
+            Decision::ReplaceTree => Err(haul_proto::need::Refusal::IsDirectory.text().to_owned()),
             Decision::Create => linkat(&*from, name.as_bytes(), &*into, other.name.as_bytes(), AtFlags::empty())
                 .map_err(|error| io(error.into())),
             Decision::Replace => replace(&from, name, &into, &other.name).map_err(|error| io(error.into())),

@@ -17,6 +17,7 @@ mod examine;
 pub(crate) mod file;
 mod filtered;
 mod in_place;
+mod items;
 pub(crate) mod journal;
 mod landing;
 mod links;

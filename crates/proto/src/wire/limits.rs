@@ -92,6 +92,9 @@ pub const OPEN_RULES_MAX: usize = 1 << 17;
 /// Most names in one LeftOut.
 pub const LEFT_OUT_NAMES_MAX: usize = 512;
 
+/// Most earlier copies whose files a target may make names of.
+pub const LINK_DESTS_MAX: usize = 20;
+
 /// Most bytes of a digest that people ask for: SHA-512's.
 pub const CHECKSUM_MAX: usize = 64;
 /// Most lines of digests that files are held against: 80 bytes at most each at both the controller and the target, and 4

@@ -28,4 +28,5 @@ pub mod serve;
 pub mod slow;
 pub mod sparse;
 pub mod storage;
+pub mod sync;
 pub mod work;

@@ -17,6 +17,7 @@ use super::pipe::Pipe;
 use super::route::{self, Route};
 use super::rules::{LeaveOut, Rules};
 use super::storage::{Fsync, StorageRequest, Verify};
+use super::sync::SyncRules;
 use crate::codec::{Decoded, Reader, Writer};
 use crate::compression::Policy;
 use crate::cpus::Cpus;
@@ -147,6 +148,10 @@ pub struct SourceRequest {
     pub pipe: Pipe,
     /// Nothing is sent: what both ends have is compared.
     pub compare: bool,
+    /// The digest of each file is told in its Offer.
+    pub tell_digests: bool,
+    /// A file that was sent, and is proven at the target, is removed.
+    pub remove_files: bool,
 }
 
 /// What becomes of symbolic links below an operand.
@@ -205,6 +210,8 @@ pub struct TargetRequest {
     pub fsync: Fsync,
     /// What becomes of old files in the way.
     pub delta: DeltaRules,
+    /// What is done besides, so that what is there becomes what the source has.
+    pub sync: SyncRules,
     /// What the path stands for.
     pub pipe: Pipe,
     /// Nothing is written: what is there is compared with a source that does this with symbolic links.
@@ -263,7 +270,7 @@ impl ControllerMessage {
                 request.storage.encode(&mut out);
                 request.compression.encode(&mut out);
                 request.pipe.encode(&mut out);
-                out.bool(request.compare);
+                out.bool(request.compare).bool(request.tell_digests).bool(request.remove_files);
             }
             Self::Target(request) => {
                 out.u8(kind::TARGET);
@@ -352,6 +359,8 @@ fn decode_source(reader: &mut Reader<'_>) -> Decoded<SourceRequest> {
         compression: Policy::decode(reader)?,
         pipe: Pipe::decode(reader)?,
         compare: reader.bool()?,
+        tell_digests: reader.bool()?,
+        remove_files: reader.bool()?,
     })
 }
 
@@ -391,6 +400,7 @@ impl TargetRequest {
         out.bool(self.resume).bool(self.keep_partial).bytes(&self.journal_dir);
         self.fsync.encode(out);
         self.delta.encode(out);
+        self.sync.encode(out);
         self.pipe.encode(out);
         out.bool(self.compare.is_some());
         self.compare.iter().for_each(|links| {
@@ -425,6 +435,7 @@ impl TargetRequest {
             journal_dir: reader.bytes(PATH_MAX, "a path")?.to_vec(),
             fsync: Fsync::decode(reader)?,
             delta: DeltaRules::decode(reader)?,
+            sync: SyncRules::decode(reader)?,
             pipe: Pipe::decode(reader)?,
             compare: if reader.bool()? { Some(Links::from_number(reader.u8()?)?) } else { None },
         })
@@ -565,6 +576,8 @@ mod tests {
                 compression: Policy::Auto,
                 pipe: Pipe::Named,
                 compare: true,
+                tell_digests: true,
+                remove_files: false,
             }),
             ControllerMessage::Target(TargetRequest {
                 settings: settings(),
@@ -588,6 +601,7 @@ mod tests {
                 journal_dir: b"/j".to_vec(),
                 fsync: Fsync::Data,
                 delta: DeltaRules { delta: Delta::Rolling, in_place: true },
+                sync: SyncRules { into: true, ..SyncRules::default() },
                 pipe: Pipe::Standard,
                 compare: Some(Links::Follow),
             }),

@@ -73,6 +73,7 @@ impl Rules {
             InTheWay::Replace => 1,
             InTheWay::Omit => 2,
             InTheWay::ReportEqual => 3,
+            InTheWay::Follow => 4,
         };
         out.u8(in_the_way);
         self.modes.encode(out);
@@ -87,6 +88,7 @@ impl Rules {
             1 => InTheWay::Replace,
             2 => InTheWay::Omit,
             3 => InTheWay::ReportEqual,
+            4 => InTheWay::Follow,
             value => return Err(ProtocolFault::Unknown { what: "rule for what is in the way", value: value.into() }),
         };
         let modes = Modes::decode(reader)?;
