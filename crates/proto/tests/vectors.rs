@@ -31,6 +31,7 @@ use haul_proto::wire::link::{BEAT, Channel, encode_header};
 use haul_proto::wire::listed::{self, Listed, ListedKinds, Paths, Places};
 use haul_proto::wire::measure::{MeasureRequest, Measured, PlaceFigures};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
+use haul_proto::wire::owners::{Account, OwnerFrom, OwnerMap, OwnerRules};
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::{Hello, Windows, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
@@ -124,6 +125,7 @@ fn source_messages() -> Vec<(&'static str, SourceMessage)> {
         ("Same", SourceMessage::Same { entry: EntryId(300), frames: vec![2..3] }),
         ("Differs", SourceMessage::Differs { entry: EntryId(300), frames: vec![3..5] }),
         ("Passed", SourceMessage::Passed { before: 300 }),
+        ("Owner", SourceMessage::Owner { is_group: false, id: 1000, name: b"anna".to_vec() }),
         ("LeftOut", SourceMessage::LeftOut { entry: EntryId(1), names: vec![name("a.o"), name("b.o")] }),
         ("Patterns", SourceMessage::Patterns { entry: EntryId(1), file: 0, text: b"*.o\n".to_vec() }),
         ("Streams", SourceMessage::Streams { count: 64, path: PathId(1) }),
@@ -219,9 +221,11 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         compare: false,
         tell_digests: false,
         remove_files: true,
+        tell_owners: true,
     };
     let place = listed::Place { below: vec![name("2026")], name: Some(name("a")) };
     let operand = Operand { name: Some(name("run7")), directory: true, device: 2049, inode: 12 };
+    let owner_map = OwnerMap { from: OwnerFrom::Ids(0, 99), to: Account::Name(b"nobody".to_vec()) };
     let checksum = Some(Checksum { algorithm: Algorithm::Crc32, at_source: false, against: Against::Lines });
     let target = TargetRequest {
         settings: SessionSettings { checksum, ..settings() },
@@ -233,7 +237,8 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         again: false,
         own_tree: false,
         make_directory: false,
-        preserve: false,
+        preserve: true,
+        owners: OwnerRules { by_name: true, users: vec![owner_map], groups: Vec::new() },
         kept: Kept { holes: Holes::Keep, hard_links: true, attributes: true, ..Kept::default() },
         verify: Verify::Wire,
         digest_existing: false,

@@ -13,6 +13,7 @@ mod linked;
 mod listed;
 mod offer;
 mod operand;
+mod owners;
 mod pack;
 mod send;
 mod sum;
@@ -46,6 +47,7 @@ use self::attributes::Flagged;
 use self::item::{Item, Trouble};
 use self::listed::Listed;
 use self::operand::Root;
+use self::owners::Owners;
 use crate::cancel::Cancel;
 use crate::fs::{Filter, Identity, Look};
 use crate::os::confine::Bounds;
@@ -88,6 +90,8 @@ pub struct Source {
     pace: Pace,
     /// What has flags that are not kept.
     flagged: Flagged,
+    /// Whose names the target is told, if it is.
+    owners: Option<Owners>,
     /// Reports to the controller.
     pub reporter: Reporter,
 }
@@ -145,6 +149,7 @@ impl Source {
         // The request was decoded, and so its patterns have no line that is too long.
         let filter = Filter::new(&request.filters).unwrap_or_else(|error| panic!("{error}"));
         let flagged = Flagged::default();
+        let owners = request.tell_owners.then(Owners::new);
         Self {
             request,
             filter,
@@ -159,6 +164,7 @@ impl Source {
             outbox,
             pace,
             flagged,
+            owners,
             reporter,
         }
     }

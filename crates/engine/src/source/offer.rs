@@ -385,6 +385,7 @@ impl Offers<'_> {
     /// Offers an entry, when the window allows.
     fn offer(&mut self, entry: Entry, item: Item) -> Option<EntryId> {
         let source = self.source;
+        source.owners.iter().for_each(|owners| owners.tell(source, &entry.meta));
         let mut state = wait_for_window(source)?;
         let id = state.machine.offer(entry, Arc::new(item));
         self.batch += 1;

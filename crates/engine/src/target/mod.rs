@@ -30,6 +30,7 @@ mod modes;
 mod names;
 mod nodes;
 mod order;
+mod owners;
 mod proof;
 mod queue;
 mod quota;
@@ -61,6 +62,7 @@ use haul_proto::session::target::{Finish, Step, Target as Machine};
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::listed::{ListedKinds, Places};
 use haul_proto::wire::message::SourceMessage;
+use haul_proto::wire::owners::OwnerRules;
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::{What as Kinds, WorkerMessage};
 use haul_proto::wire::request::TargetRequest;
@@ -86,6 +88,7 @@ pub use self::landing::Refused;
 use self::links::HardLinks;
 use self::listed::Listed;
 use self::names::Kept;
+use self::owners::Owners;
 use self::proof::Claims;
 use self::queue::Settling;
 use self::quota::Quota;
@@ -146,6 +149,8 @@ pub struct Target {
     hard_links: HardLinks,
     /// The same in a dry run.
     dry_links: DryLinks,
+    /// Whose what is made becomes.
+    owners: Owners,
     /// Earlier copies, whose files this one's may be names of.
     earlier: Earlier,
     /// What is known of names that are spelled otherwise.
@@ -174,6 +179,9 @@ pub enum StreamsWish {
 
 /// Said of a file whose frames are not the file that the source says they are.
 const MISMATCH: &str = "what arrived is not what the source read\nrun the same command again";
+
+/// Where owners are not kept, there is nothing to be found out of them.
+const NUMERIC: &OwnerRules = &OwnerRules { by_name: false, users: Vec::new(), groups: Vec::new() };
 
 /// Is told what the source wants of the streams.
 type Wishes = Box<dyn Fn(StreamsWish) + Send + Sync>;
@@ -246,6 +254,7 @@ impl Target {
             }
         };
         let earlier = Earlier::open(&request.sync.link_dests, landing.root(&request), &reporter);
+        let owners = Owners::new(if request.preserve { &request.owners } else { NUMERIC })?;
         let storage = request.storage;
         let journals = journals(&request)?;
         let filtered = Filtered::new(&request.filters);
@@ -285,6 +294,7 @@ impl Target {
             hard_links: HardLinks::default(),
             dry_links: DryLinks::default(),
             earlier,
+            owners,
             spellings: Spellings::default(),
             without: Without::default(),
             settling,
@@ -337,6 +347,7 @@ impl Target {
                 self.listed.passed(before)?;
                 self.reporter.send(&WorkerMessage::Passed { before });
             }
+            Step::Owner { is_group, id, name } => self.owners.learn(is_group, id, &name)?,
             Step::Patterns(entry, file, text) => self.filtered.add(entry, file, text)?,
             step => self.take(self.without_reading(step)),
         }
@@ -432,13 +443,14 @@ impl Target {
     /// Does what follows from a message or a frame.
     fn take(&self, step: Step<Item>) {
         match step {
-            Step::None | Step::Passed(_) | Step::Patterns(..) => {}
+            Step::None | Step::Passed(_) | Step::Owner { .. } | Step::Patterns(..) => {}
             Step::LeftOut(item, names) => {
                 if let Item::Compared(compared) = &*item {
                     compared.not_offered(&names);
                 }
             }
-            Step::Examine(first, entries) => {
+            Step::Examine(first, mut entries) => {
+                self.owners.put(&mut entries);
                 self.settling.wait_for_room();
                 self.examine(first, &entries);
             }

@@ -233,6 +233,11 @@ impl<H> Source<H> {
         self.outbox.push_back(SourceMessage::Patterns { entry, file, text });
     }
 
+    /// The name of a user, or of a group, of whom nothing was offered yet.
+    pub fn tell_owner(&mut self, is_group: bool, id: u32, name: Vec<u8>) {
+        self.outbox.push_back(SourceMessage::Owner { is_group, id, name });
+    }
+
     /// Messages for the target that were not taken.
     pub fn messages_waiting(&self) -> usize {
         self.outbox.len()
