@@ -30,6 +30,8 @@ pub enum Rights {
     /// All that a target does where its data lands, whatever is kept: devices, FIFOs and sockets among it only where
     /// that was asked for.
     Land(Kept),
+    /// The same, and names go from one directory into another.
+    LandAcross(Kept),
 }
 
 /// What stays allowed with TCP.
@@ -65,6 +67,7 @@ impl Rights {
                     | also(kept.devices, make_bitflags!(AccessFs::{MakeChar | MakeBlock}))
                     | also(kept.specials, make_bitflags!(AccessFs::{MakeFifo | MakeSock}))
             }
+            Self::LandAcross(kept) => Self::Land(kept).access() | AccessFs::Refer,
         }
     }
 }

@@ -60,9 +60,11 @@ impl Target {
             return Ok(None);
         }
         let look = Look::at_name(&*spot.dir.fd()?, &spot.name, Links::Itself)?;
-        let method = method(rules.delta, rules.in_place, look.size, size);
+        // The old file has a second name by then, where it is to be kept.
+        let in_place = rules.in_place && self.backup.is_none();
+        let method = method(rules.delta, in_place, look.size, size);
         let Some(method) = method.filter(|_| look.kind == FileType::RegularFile) else { return Ok(None) };
-        if rules.in_place {
+        if in_place {
             // What cannot be written is better known before all of it was sent.
             open_to_write(&spot.dir, &spot.name)?;
         }
@@ -73,7 +75,7 @@ impl Target {
             modified: look.meta.modified,
             identity: look.identity,
             method,
-            in_place: rules.in_place.then(InPlace::default),
+            in_place: in_place.then(InPlace::default),
             opened: OnceLock::new(),
             sums: Mutex::default(),
             wanted: OnceLock::new(),

@@ -236,6 +236,9 @@ impl Target {
         match &entry.kind {
             Kind::Directory => self.directory(position, entry, decision == Decision::Create),
             Kind::Symlink { points_to } => {
+                if decision == Decision::Replace {
+                    self.back_up(&position.dir, &position.name)?;
+                }
                 if decision != Decision::Keep {
                     make_link(&position.dir, &position.name, points_to, decision == Decision::Replace)?;
                 }

@@ -206,7 +206,10 @@ impl Target {
             Decision::ReplaceTree => Err(haul_proto::need::Refusal::IsDirectory.text().to_owned()),
             Decision::Create => linkat(&*from, name.as_bytes(), &*into, other.name.as_bytes(), AtFlags::empty())
                 .map_err(|error| io(error.into())),
-            Decision::Replace => replace(&from, name, &into, &other.name).map_err(|error| io(error.into())),
+            Decision::Replace => {
+                self.back_up(&other.dir, &other.name).map_err(io)?;
+                replace(&from, name, &into, &other.name).map_err(|error| io(error.into()))
+            }
         }
     }
 

@@ -7,9 +7,11 @@
 
 mod again;
 mod attributes;
+mod backup;
 mod basis;
 mod below;
 mod checkpoint;
+mod clear;
 mod compare;
 mod deliver;
 mod durable;
@@ -34,6 +36,7 @@ mod quota;
 #[cfg(test)]
 mod race_tests;
 mod readback;
+mod removal;
 mod reread;
 pub(crate) mod rivals;
 mod settle;
@@ -51,7 +54,7 @@ pub use self::deliver::Direct;
 use haul_proto::checksum::Algorithm;
 use haul_proto::expected::Expected;
 use haul_proto::ids::{PathId, StreamId};
-use haul_proto::path::escape;
+use haul_proto::path::{Name, escape};
 use haul_proto::plan::Piece;
 use haul_proto::session::target::{Finish, Step, Target as Machine};
 use haul_proto::wire::fault::ProtocolFault;
@@ -69,6 +72,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use self::attributes::Without;
+use self::backup::Backup;
 use self::below::Below;
 use self::compare::Compared;
 use self::file::Incoming;
@@ -82,6 +86,7 @@ use self::names::Kept;
 use self::proof::Claims;
 use self::queue::Settling;
 use self::quota::Quota;
+use self::removal::Removal;
 use self::rivals::Rivals;
 use self::share::Sharing;
 use self::sign::Signing;
@@ -125,6 +130,10 @@ pub struct Target {
     names_kept: Kept,
     /// What the source leaves out.
     filtered: Filtered,
+    /// Where what is replaced or removed goes.
+    backup: Option<Backup>,
+    /// What is removed.
+    removal: Removal,
     /// The source is in this process.
     is_both_ends: AtomicBool,
     /// How files are written.
@@ -235,6 +244,8 @@ impl Target {
         let storage = request.storage;
         let journals = journals(&request)?;
         let filtered = Filtered::new(&request.filters);
+        let backup = Backup::prepare(&request, &landing)?;
+        let removal = Removal::prepare(&request, &landing, backup.as_ref().map(Backup::dir))?;
         let rivals = Rivals::new(request.again);
         let expected = sum::no_lines(&request);
         let settling = Settling::new(request.fsync, &request.settings);
@@ -263,6 +274,8 @@ impl Target {
             old_files_room: Signal::default(),
             names_kept: Kept::default(),
             filtered,
+            backup,
+            removal,
             is_both_ends: AtomicBool::new(false),
             policy: Policy::new(storage),
             pace: Pace::new(surroundings.rate.unwrap_or(0)),
@@ -281,7 +294,13 @@ impl Target {
 
     /// What it writes to, or only reads: where the data lands, where journals lie, and what remembers a tree.
     pub fn allow(&self, bounds: &mut Bounds) {
-        self.landing.allow(bounds, if self.compares() { Rights::ReadTree } else { Rights::Land(self.request.kept) });
+        let rights = match &self.backup {
+            _ if self.compares() => Rights::ReadTree,
+            Some(_) => Rights::LandAcross(self.request.kept),
+            None => Rights::Land(self.request.kept),
+        };
+        self.landing.allow(bounds, rights);
+        self.backup.iter().for_each(|backup| backup.allow(bounds, rights));
         self.journals.allow(bounds);
     }
 
@@ -397,6 +416,7 @@ impl Target {
         self.settling.stop();
         self.is_over();
         self.rivals.close();
+        self.removal.stop();
         self.landing.abandon();
         self.unfinished.close(self.request.keep_partial);
     }
@@ -469,7 +489,7 @@ impl Target {
             return;
         }
         while let Some(Finish { entry, handle, end, complete }) = next {
-            let is_left_out = self.filtered.leave(entry);
+            let scope = self.filtered.leave(entry);
             let done = match (&*handle, end) {
                 (Item::Directory { dir, fresh, meta, attributes }, _) => {
                     self.finish_directory(dir, *fresh, meta, attributes.as_deref())
@@ -477,6 +497,8 @@ impl Target {
                 (Item::File(_), Some(end)) => return self.finish_file(entry, handle, end),
                 (Item::File(_) | Item::HardLink, _) => false,
                 (Item::Compared(compared), end) => {
+                    let is_left_out =
+                        |name: &Name, is_directory| self.filtered.leaves_out(scope.as_ref(), name, is_directory);
                     self.finish_compared(compared, end.map(|end| end.digest), complete, &is_left_out)
                 }
             };
