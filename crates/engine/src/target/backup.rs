@@ -14,12 +14,12 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 
 use super::Target;
 use super::file::Spot;
-use super::landing::{Landing, LandingKind, Refused};
+use super::landing::{Landing, Refused};
 use super::temporary::temporary_name;
 use crate::fs::{Dir, Identity, Links, Look, describe};
 use crate::os::confine::{Bounds, Rights};
@@ -50,7 +50,7 @@ impl Backup {
     /// The one that is asked for, made where it is missing, but not in a dry run.
     pub fn prepare(request: &TargetRequest, landing: &Landing) -> Result<Option<Self>, Refused> {
         let Some(into) = landing.dir().filter(|_| !request.sync.backup_dir.is_empty()) else { return Ok(None) };
-        let path = from_landing(request, landing, &request.sync.backup_dir);
+        let path = landing.root(request).join(OsStr::from_bytes(&request.sync.backup_dir));
         let failed = |error: &io::Error| refused(&path, &format!(": {}", describe(error)));
         if request.sync.is_dry {
             return match Dir::open_root(&path) {
@@ -65,9 +65,9 @@ impl Backup {
         Ok(Some(Self { dir, known: Mutex::default() }))
     }
 
-    /// The directory itself.
-    pub fn dir(&self) -> &Dir {
-        &self.dir
+    /// Which directory it is.
+    pub fn identity(&self) -> Identity {
+        self.dir.identity()
     }
 
     /// Lets it be written to.
@@ -183,17 +183,6 @@ impl Target {
         add(&self.reporter.sync.backed_up, u64::from(is_there));
         Ok(is_there)
     }
-}
-
-/// A path that the user gave: a relative one begins at the directory in which the data lands.
-pub fn from_landing(request: &TargetRequest, landing: &Landing, path: &[u8]) -> PathBuf {
-    let typed = if request.path.is_empty() { &b"."[..] } else { &request.path[..] };
-    let target = Path::new(OsStr::from_bytes(typed));
-    let base = match landing.kind {
-        LandingKind::As(..) => target.parent().unwrap_or(Path::new("")),
-        _ => target,
-    };
-    base.join(OsStr::from_bytes(path))
 }
 
 /// The number of the mount that something lies on; `None` where the system does not tell (before Linux 5.8).

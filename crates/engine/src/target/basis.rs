@@ -60,8 +60,8 @@ impl Target {
             return Ok(None);
         }
         let look = Look::at_name(&*spot.dir.fd()?, &spot.name, Links::Itself)?;
-        // The old file has a second name by then, where it is to be kept.
-        let in_place = rules.in_place && self.backup.is_none();
+        // Not where the old file is to be kept under another name, or may be an earlier copy's.
+        let in_place = rules.in_place && self.backup.is_none() && self.request.sync.link_dests.is_empty();
         let method = method(rules.delta, in_place, look.size, size);
         let Some(method) = method.filter(|_| look.kind == FileType::RegularFile) else { return Ok(None) };
         if in_place {
