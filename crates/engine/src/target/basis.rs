@@ -60,13 +60,15 @@ impl Target {
             return Ok(None);
         }
         let look = Look::at_name(&*spot.dir.fd()?, &spot.name, Links::Itself)?;
-        let method = method(rules.delta, rules.in_place, look.size, size);
+        // Not where the old file is to be kept under another name, or may be an earlier copy's.
+        let in_place = rules.in_place && self.backup.is_none() && self.request.sync.link_dests.is_empty();
+        let method = method(rules.delta, in_place, look.size, size);
         let Some(method) = method.filter(|_| look.kind == FileType::RegularFile) else { return Ok(None) };
-        if rules.in_place {
+        if in_place {
             // What cannot be written is better known before all of it was sent.
             open_to_write(&spot.dir, &spot.name)?;
         }
-        let in_place = rules.in_place.then(InPlace::default);
+        let in_place = in_place.then(InPlace::default);
         Ok(Some(Basis { in_place, ..Basis::new(spot.dir.clone(), spot.name.clone(), &look, method) }))
     }
 
