@@ -398,7 +398,10 @@ impl Target {
         if let Err(text) = self.quota.take(size) {
             return Ok(self.refuse(position, text));
         }
-        let basis = self.find_basis(&spot, size)?;
+        let basis = match self.find_basis(&spot, size)? {
+            None => self.find_moved(&spot, size, meta.modified),
+            basis => basis,
+        };
         let answer = if basis.is_some() { Answer::Delta } else { Answer::Needed };
         let data_bytes = entry.more.as_ref().and_then(|more| more.data_bytes);
         let item = |incoming: Incoming, basis| Arc::new(Item::File(incoming.with(entry.more.clone()).of(basis)));

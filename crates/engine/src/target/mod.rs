@@ -40,6 +40,7 @@ mod quota;
 mod race_tests;
 mod readback;
 mod removal;
+mod renames;
 mod reread;
 pub(crate) mod rivals;
 mod settle;
@@ -97,6 +98,7 @@ use self::proof::Claims;
 use self::queue::Settling;
 use self::quota::Quota;
 use self::removal::Removal;
+use self::renames::Renames;
 use self::rivals::Rivals;
 use self::share::Sharing;
 use self::sign::Signing;
@@ -158,6 +160,8 @@ pub struct Target {
     hard_links: HardLinks,
     /// The same in a dry run.
     dry_links: DryLinks,
+    /// What it has under other names.
+    renames: Renames,
     /// Whose what is made becomes.
     owners: Owners,
     /// Earlier copies, whose files this one's may be names of.
@@ -309,6 +313,7 @@ impl Target {
             sharing: Sharing::default(),
             hard_links: HardLinks::default(),
             dry_links: DryLinks::default(),
+            renames: Renames::default(),
             earlier,
             owners,
             spellings: Spellings::default(),
