@@ -30,6 +30,7 @@ use haul_proto::wire::listed::{self, Listed, ListedKinds, Paths, Places};
 use haul_proto::wire::load::{Load, StreamFigures};
 use haul_proto::wire::measure::{MeasureRequest, Measured, PlaceFigures};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
+use haul_proto::wire::owners::{Account, OwnerFrom, OwnerMap, OwnerRules};
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::{
     Counters, Difference, Final, Hello, PathFigures, ReadBack, What, Windows, WorkerMessage,
@@ -129,6 +130,7 @@ fn source_messages() -> Vec<SourceMessage> {
         SourceMessage::Streams { count: 64, path: PathId(1) },
         SourceMessage::Ask { streams: vec![StreamId(3)], entries: vec![(EntryId(6), 2), (EntryId(9), 1)] },
         SourceMessage::Passed { before: 512 },
+        SourceMessage::Owner { is_group: true, id: 100, name: b"users".to_vec() },
         SourceMessage::LeftOut { entry: EntryId(0), names: Name::new(b"x.o").into_iter().collect() },
         SourceMessage::Patterns { entry: EntryId(0), file: 0, text: b"*.o\n!a.o\n".to_vec() },
     ]
@@ -212,6 +214,12 @@ fn replaced() -> Item {
     Item { what: What::File, change: Change::Replaced(Reasons::SIZE.and(Reasons::TIME, true)) }
 }
 
+fn owners() -> OwnerRules {
+    let users = vec![OwnerMap { from: OwnerFrom::Ids(0, 99), to: Account::Name(b"nobody".to_vec()) }];
+    let groups = vec![OwnerMap { from: OwnerFrom::Nameless, to: Account::Id(100) }];
+    OwnerRules { by_name: true, users, groups }
+}
+
 fn sync_rules() -> SyncRules {
     let (delete, link_dests) = (Delete::After, vec![b"../1".to_vec()]);
     let backup_dir = b"old".to_vec();
@@ -237,6 +245,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             compare: true,
             tell_digests: true,
             remove_files: true,
+            tell_owners: true,
         }),
         ControllerMessage::Target(TargetRequest {
             settings: settings(),
@@ -249,6 +258,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             own_tree: false,
             make_directory: false,
             preserve: false,
+            owners: owners(),
             kept: Kept { attributes: true, acls: true, devices: true, ..Kept::default() },
             verify: Verify::Disk,
             digest_existing: false,

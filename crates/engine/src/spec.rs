@@ -19,6 +19,7 @@ pub use haul_proto::need::InTheWay;
 pub use haul_proto::wire::delta::{Delta, DeltaFigures, DeltaRules};
 pub use haul_proto::wire::filters::{Filters, Limits, List as FilterList};
 pub use haul_proto::wire::kept::{Holes, Kept};
+pub use haul_proto::wire::owners::{Account, OwnerFrom, OwnerMap, OwnerRules};
 pub use haul_proto::wire::rules::{LeaveOut, Modes};
 pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, Verify};
 pub use haul_proto::wire::sync::{Delete, Equal, SyncRules};
@@ -205,6 +206,8 @@ pub struct Options {
     pub in_the_way: InTheWay,
     /// `-p`: keep mode, owner and group (the modification time is always kept).
     pub preserve: bool,
+    /// `--numeric-ids`, `--usermap`, `--groupmap`, `--chown`: which owner and group that is at the target.
+    pub owners: OwnerRules,
     /// What becomes of symbolic links below an operand.
     pub symlinks: Symlinks,
     /// `-+`, `-^`: what the walk leaves out.
@@ -355,6 +358,7 @@ impl Default for Options {
             compare: false,
             in_the_way: InTheWay::Report,
             preserve: false,
+            owners: OwnerRules { by_name: true, ..OwnerRules::default() },
             symlinks: Symlinks::Keep,
             leave_out: LeaveOut::default(),
             kept: Kept::default(),

@@ -53,6 +53,7 @@ pub fn target_request(path: &Path, operands: Vec<Operand>) -> TargetRequest {
         own_tree: false,
         make_directory: false,
         preserve: false,
+        owners: Default::default(),
         kept: Default::default(),
         verify: Verify::Wire,
         digest_existing: false,
@@ -89,5 +90,6 @@ pub fn source_request(operands: Vec<Vec<u8>>) -> SourceRequest {
         compare: false,
         tell_digests: false,
         remove_files: false,
+        tell_owners: false,
     }
 }

@@ -237,6 +237,7 @@ fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng
         own_tree: false,
         make_directory: false,
         preserve: rng.chance(500),
+        owners: Default::default(),
         kept: Default::default(),
         verify: Verify::Wire,
         digest_existing: rng.chance(500),

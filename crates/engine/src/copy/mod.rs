@@ -27,6 +27,7 @@ use haul_proto::path::Name;
 use haul_proto::wire::limits::EXPECTED_PIECE_MAX;
 use haul_proto::wire::listed::{Listed, ListedKinds};
 use haul_proto::wire::load::{Load, StreamFigures};
+use haul_proto::wire::owners::OwnerRules;
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::{Counters, Final, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Operand, SourceRequest, TargetRequest};
@@ -250,6 +251,7 @@ impl Copy<'_> {
             pipe: pipe(self.job.options.source_pipe.as_ref()),
             compare: self.job.options.compare,
             tell_digests: self.job.options.sync.equal == Equal::Digest,
+            tell_owners: self.job.options.preserve && self.job.options.owners != OwnerRules::default(),
             remove_files: self.job.options.remove_source_files && !self.job.options.sync.is_dry,
         };
         self.workers.send(Role::Source, &ControllerMessage::Source(source))?;
@@ -282,6 +284,7 @@ impl Copy<'_> {
             own_tree: self.earlier.own_tree,
             make_directory: options.make_directory,
             preserve: options.preserve,
+            owners: options.owners.clone(),
             kept: options.kept,
             verify: options.verify,
             digest_existing: options.digest_existing,

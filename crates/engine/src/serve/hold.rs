@@ -72,6 +72,7 @@ impl Terms {
             // Of what may be read.
             tell_digests: _,
             remove_files,
+            tell_owners,
         } = request;
         if self.access == Access::WriteOnly {
             return Err("this server's directory is write-only: nothing in it can be read".into());
@@ -87,6 +88,8 @@ impl Terms {
                     .into(),
             );
         }
+        // Who has an account here is nobody's business.
+        *tell_owners = false;
         refuse_following(*links)?;
         *rate_bytes_per_s = self.slower(*rate_bytes_per_s);
         match pipe {
@@ -110,6 +113,8 @@ impl Terms {
             filters: _,
             rules: Rules { in_the_way: _, modes, check_space: _, below: _ },
             preserve,
+            // Nothing is anybody else's than the server's, or what is compared with.
+            owners: _,
             kept,
             verify: _,
             digest_existing,

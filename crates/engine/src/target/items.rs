@@ -33,6 +33,12 @@ impl Target {
         }
     }
 
+    /// A file becomes a name of an earlier copy's.
+    pub(super) fn tell_linked(&self, relative: &[u8], size: u64) {
+        self.tell_item(relative, What::File, Change::Linked);
+        self.reporter.file_there(|| relative.to_vec(), size, None);
+    }
+
     /// The same of something whose metadata alone are changed, if any are.
     pub(super) fn tell_adjusted(&self, relative: &[u8], what: What, reasons: Reasons) {
         if !reasons.is_empty() {

@@ -12,7 +12,9 @@ mod below;
 mod checkpoint;
 mod compare;
 mod deliver;
+mod dry;
 mod durable;
+mod earlier;
 mod examine;
 pub(crate) mod file;
 mod filtered;
@@ -28,12 +30,14 @@ mod modes;
 mod names;
 mod nodes;
 mod order;
+mod owners;
 mod proof;
 mod queue;
 mod quota;
 #[cfg(test)]
 mod race_tests;
 mod readback;
+mod removal;
 mod reread;
 pub(crate) mod rivals;
 mod settle;
@@ -41,6 +45,7 @@ mod share;
 mod sign;
 mod sink;
 mod spelling;
+mod standing;
 mod sum;
 pub(crate) mod temporary;
 mod waiting;
@@ -57,10 +62,12 @@ use haul_proto::session::target::{Finish, Step, Target as Machine};
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::listed::{ListedKinds, Places};
 use haul_proto::wire::message::SourceMessage;
+use haul_proto::wire::owners::OwnerRules;
 use haul_proto::wire::pipe::Pipe;
-use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::report::{What as Kinds, WorkerMessage};
 use haul_proto::wire::request::TargetRequest;
 use haul_proto::wire::storage::Verify;
+use haul_proto::wire::sync::Change;
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -71,6 +78,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use self::attributes::Without;
 use self::below::Below;
 use self::compare::Compared;
+use self::dry::DryLinks;
+use self::earlier::Earlier;
 use self::file::Incoming;
 use self::filtered::Filtered;
 use self::journal::Journals;
@@ -79,6 +88,7 @@ pub use self::landing::Refused;
 use self::links::HardLinks;
 use self::listed::Listed;
 use self::names::Kept;
+use self::owners::Owners;
 use self::proof::Claims;
 use self::queue::Settling;
 use self::quota::Quota;
@@ -137,6 +147,12 @@ pub struct Target {
     sharing: Sharing,
     /// Files of which more names may come.
     hard_links: HardLinks,
+    /// The same in a dry run.
+    dry_links: DryLinks,
+    /// Whose what is made becomes.
+    owners: Owners,
+    /// Earlier copies, whose files this one's may be names of.
+    earlier: Earlier,
     /// What is known of names that are spelled otherwise.
     spellings: Spellings,
     /// What does not have all its attributes.
@@ -164,6 +180,9 @@ pub enum StreamsWish {
 /// Said of a file whose frames are not the file that the source says they are.
 const MISMATCH: &str = "what arrived is not what the source read\nrun the same command again";
 
+/// Where owners are not kept, there is nothing to be found out of them.
+const NUMERIC: &OwnerRules = &OwnerRules { by_name: false, users: Vec::new(), groups: Vec::new() };
+
 /// Is told what the source wants of the streams.
 type Wishes = Box<dyn Fn(StreamsWish) + Send + Sync>;
 
@@ -186,6 +205,8 @@ pub enum Item {
         /// The same, where they are kept.
         attributes: Option<Box<[Attribute]>>,
     },
+    /// A directory that a dry run would have made: what it would be called, from the landing down.
+    Nothing(Vec<u8>),
     /// A file that is needed.
     File(Incoming),
     /// Another name of a file.
@@ -232,6 +253,8 @@ impl Target {
                 landing::pipe(&request, standard_output, &surroundings.policy)?
             }
         };
+        let earlier = Earlier::open(&request.sync.link_dests, landing.root(&request), &reporter);
+        let owners = Owners::new(if request.preserve { &request.owners } else { NUMERIC })?;
         let storage = request.storage;
         let journals = journals(&request)?;
         let filtered = Filtered::new(&request.filters);
@@ -246,7 +269,7 @@ impl Target {
             machine.await_sums();
         }
         let state = Mutex::new(State { machine, stopped: false });
-        Ok(Self {
+        let target = Self {
             request,
             landing,
             below: Below::default(),
@@ -269,6 +292,9 @@ impl Target {
             quota: Quota::new(surroundings.size),
             sharing: Sharing::default(),
             hard_links: HardLinks::default(),
+            dry_links: DryLinks::default(),
+            earlier,
+            owners,
             spellings: Spellings::default(),
             without: Without::default(),
             settling,
@@ -276,12 +302,24 @@ impl Target {
             expected,
             wishes: OnceLock::new(),
             reporter,
-        })
+        };
+        if target.landing.is_new {
+            target.tell_item(b"", Kinds::Directory, Change::Made);
+        }
+        Ok(target)
     }
 
     /// What it writes to, or only reads: where the data lands, where journals lie, and what remembers a tree.
     pub fn allow(&self, bounds: &mut Bounds) {
-        self.landing.allow(bounds, if self.compares() { Rights::ReadTree } else { Rights::Land(self.request.kept) });
+        let kept = self.request.kept;
+        // A name of an earlier copy's file is a link from one directory into another.
+        let hard_links = kept.hard_links || !self.request.sync.link_dests.is_empty();
+        let rights = match self.compares() || self.is_dry() {
+            true => Rights::ReadTree,
+            false => Rights::Land(haul_proto::wire::kept::Kept { hard_links, ..kept }),
+        };
+        self.landing.allow(bounds, rights);
+        self.earlier.allow(bounds, rights);
         self.journals.allow(bounds);
     }
 
@@ -309,6 +347,7 @@ impl Target {
                 self.listed.passed(before)?;
                 self.reporter.send(&WorkerMessage::Passed { before });
             }
+            Step::Owner { is_group, id, name } => self.owners.learn(is_group, id, &name)?,
             Step::Patterns(entry, file, text) => self.filtered.add(entry, file, text)?,
             step => self.take(self.without_reading(step)),
         }
@@ -404,13 +443,14 @@ impl Target {
     /// Does what follows from a message or a frame.
     fn take(&self, step: Step<Item>) {
         match step {
-            Step::None | Step::Passed(_) | Step::Patterns(..) => {}
+            Step::None | Step::Passed(_) | Step::Owner { .. } | Step::Patterns(..) => {}
             Step::LeftOut(item, names) => {
                 if let Item::Compared(compared) = &*item {
                     compared.not_offered(&names);
                 }
             }
-            Step::Examine(first, entries) => {
+            Step::Examine(first, mut entries) => {
+                self.owners.put(&mut entries);
                 self.settling.wait_for_room();
                 self.examine(first, &entries);
             }
@@ -434,7 +474,9 @@ impl Target {
                     self.fail(incoming.path(&self.landing), MISMATCH);
                     self.settle(entry, false);
                 }
-                Item::Directory { .. } | Item::HardLink | Item::Compared(_) => self.settle(entry, false),
+                Item::Directory { .. } | Item::Nothing(_) | Item::HardLink | Item::Compared(_) => {
+                    self.settle(entry, false);
+                }
             },
             Step::Differs(entry, item, differing) => self.content_differs(entry, &item, &differing),
         }
@@ -475,6 +517,7 @@ impl Target {
                     self.finish_directory(dir, *fresh, meta, attributes.as_deref())
                 }
                 (Item::File(_), Some(end)) => return self.finish_file(entry, handle, end),
+                (Item::Nothing(_), _) => true,
                 (Item::File(_) | Item::HardLink, _) => false,
                 (Item::Compared(compared), end) => {
                     self.finish_compared(compared, end.map(|end| end.digest), complete, &is_left_out)
@@ -487,6 +530,9 @@ impl Target {
     }
 
     fn finish_directory(&self, dir: &Dir, fresh: bool, meta: &Meta, attributes: Option<&[Attribute]>) -> bool {
+        if self.is_dry() {
+            return true;
+        }
         let made = dir.fd().and_then(|fd| {
             let wanted = self.directory_mode(meta, fresh);
             let is_wanted =

@@ -197,6 +197,7 @@ impl<H> Target<H> {
                 Ok(Step::None)
             }
             SourceMessage::Passed { before } => Ok(Step::Passed(before)),
+            SourceMessage::Owner { is_group, id, name } => Ok(Step::Owner { is_group, id, name }),
             SourceMessage::Streams { count, path } => Ok(Step::Connect(count, path)),
             SourceMessage::Ask { streams, entries } => self.handle_ask(streams, &entries),
         }

@@ -18,6 +18,7 @@ pub mod listed;
 pub mod load;
 pub mod measure;
 pub mod message;
+pub mod owners;
 pub mod pipe;
 pub mod report;
 pub mod request;

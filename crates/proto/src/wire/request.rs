@@ -13,6 +13,7 @@ use super::kept::Kept;
 use super::limits::{CONGESTION_MAX, EXPECTED_PIECE_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX};
 use super::listed::{Listed, ListedKinds, Paths, Places};
 use super::measure::MeasureRequest;
+use super::owners::OwnerRules;
 use super::pipe::Pipe;
 use super::route::{self, Route};
 use super::rules::{LeaveOut, Rules};
@@ -152,6 +153,8 @@ pub struct SourceRequest {
     pub tell_digests: bool,
     /// A file that was sent, and is proven at the target, is removed.
     pub remove_files: bool,
+    /// The names of owners and groups are told.
+    pub tell_owners: bool,
 }
 
 /// What becomes of symbolic links below an operand.
@@ -192,6 +195,8 @@ pub struct TargetRequest {
     pub filters: Filters,
     /// Keep modes, owners and groups.
     pub preserve: bool,
+    /// Which owners and groups those are here.
+    pub owners: OwnerRules,
     /// What is kept besides.
     pub kept: Kept,
     /// What is proven beyond what has travelled.
@@ -270,7 +275,10 @@ impl ControllerMessage {
                 request.storage.encode(&mut out);
                 request.compression.encode(&mut out);
                 request.pipe.encode(&mut out);
-                out.bool(request.compare).bool(request.tell_digests).bool(request.remove_files);
+                out.bool(request.compare)
+                    .bool(request.tell_digests)
+                    .bool(request.remove_files)
+                    .bool(request.tell_owners);
             }
             Self::Target(request) => {
                 out.u8(kind::TARGET);
@@ -361,6 +369,7 @@ fn decode_source(reader: &mut Reader<'_>) -> Decoded<SourceRequest> {
         compare: reader.bool()?,
         tell_digests: reader.bool()?,
         remove_files: reader.bool()?,
+        tell_owners: reader.bool()?,
     })
 }
 
@@ -391,6 +400,7 @@ impl TargetRequest {
         self.listed.encode(out);
         out.raw(&self.source_boot).raw(&self.origin);
         out.bool(self.again).bool(self.own_tree).bool(self.make_directory).bool(self.preserve);
+        self.owners.encode(out);
         self.kept.encode(out);
         self.verify.encode(out);
         out.bool(self.digest_existing);
@@ -424,6 +434,7 @@ impl TargetRequest {
             own_tree: reader.bool()?,
             make_directory: reader.bool()?,
             preserve: reader.bool()?,
+            owners: OwnerRules::decode(reader)?,
             kept: Kept::decode(reader)?,
             verify: Verify::decode(reader)?,
             digest_existing: reader.bool()?,
@@ -578,6 +589,7 @@ mod tests {
                 compare: true,
                 tell_digests: true,
                 remove_files: false,
+                tell_owners: true,
             }),
             ControllerMessage::Target(TargetRequest {
                 settings: settings(),
@@ -590,6 +602,7 @@ mod tests {
                 own_tree: true,
                 make_directory: false,
                 preserve: false,
+                owners: OwnerRules { by_name: true, ..OwnerRules::default() },
                 kept: Kept::default(),
                 verify: Verify::Memory,
                 digest_existing: false,

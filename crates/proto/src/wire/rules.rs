@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn what_is_no_rule_mode_or_name_is_a_fault() {
         let good = encoded(&Rules { below: vec![vec![Name::new(b"a").unwrap()]], ..Rules::default() });
-        for (at, value) in [(0, 4), (1, 0x10), (good.len() - 1, b'/')] {
+        for (at, value) in [(0, 5), (1, 0x10), (good.len() - 1, b'/')] {
             let mut bad = good.clone();
             bad[at] = value;
             assert!(Rules::decode(&mut Reader::new(&bad)).is_err(), "{value} at {at}");
