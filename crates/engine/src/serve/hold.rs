@@ -239,6 +239,7 @@ fn hold_sync(rules: &SyncRules) -> Result<(), String> {
         // Files are kept that are there, as in any copy.
         update: _,
         existing_only: _,
+        detect_renames,
         delete,
         delete_max: _,
         delete_filtered: _,
@@ -251,6 +252,7 @@ fn hold_sync(rules: &SyncRules) -> Result<(), String> {
         link_dests,
     } = rules;
     if *delete != Delete::No
+        || *detect_renames
         || *replaces_trees
         || *is_dry
         || *tells_items

@@ -41,6 +41,7 @@ const DRY: SyncRules = SyncRules {
     equal: Equal::SizeAndTime,
     update: false,
     existing_only: false,
+    detect_renames: false,
     delete: haul_proto::wire::sync::Delete::No,
     delete_max: None,
     delete_filtered: false,

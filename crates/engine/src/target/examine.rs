@@ -41,12 +41,14 @@ pub(super) struct Position {
     fresh: bool,
     /// It is the one operand, under the name that the target was given.
     renamed: bool,
+    /// A directory there is one source's alone.
+    alone: bool,
 }
 
 impl Position {
     /// A name in a directory that was there.
     pub fn in_directory(dir: Dir, name: Name) -> Self {
-        Self { dir, name, fresh: false, renamed: false }
+        Self { dir, name, fresh: false, renamed: false, alone: false }
     }
 }
 
@@ -55,7 +57,9 @@ impl Target {
     pub(super) fn examine(&self, first: EntryId, entries: &[Entry]) {
         let (mut claims, mut pieces, mut deltas, mut links) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (id, entry) in (first.0..).map(EntryId).zip(entries) {
+            self.note_name(entry);
             let answer = match &entry.kind {
+                _ if self.removes_only() => self.answer_only_removal(entry),
                 Kind::HardLink { .. } if self.is_dry() => self.answer_dry_link(entry),
                 Kind::HardLink { .. } => {
                     let (answer, other) = self.answer_link(id, entry);
@@ -107,8 +111,11 @@ impl Target {
             (Parent::Refused, _) => Answer::Refused,
             (Parent::Operand(number), _) => self.answer_operand(number, entry),
             (Parent::Open(parent), Place::Child { name, .. }) => match &*parent {
-                Item::Directory { dir, fresh, .. } => self
-                    .answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: *fresh, renamed: false }, entry),
+                Item::Directory { dir, fresh, names, .. } => {
+                    let (fresh, alone) = (*fresh, names.is_some());
+                    let (dir, name) = (dir.clone(), name.clone());
+                    self.answer_at(Position { dir, name, fresh, renamed: false, alone }, entry)
+                }
                 Item::Nothing(above) => self.answer_below_nothing(above, name, entry),
                 Item::File(_) | Item::HardLink | Item::Compared(_) => Answer::Refused,
             },
@@ -138,15 +145,17 @@ impl Target {
             return self.refuse_operand(Refusal::NotAsked);
         };
         let is_directory = entry.kind == Kind::Directory;
+        let alone = self.is_one_sources(operand.name.as_ref());
         let directory = |dir: Dir| {
             let attributes = attributes(entry).map(Into::into);
-            Answer::Needed(Arc::new(Item::Directory { dir, fresh: false, meta: entry.meta, attributes }))
+            let names = self.names_for(&dir, alone);
+            Answer::Needed(Arc::new(Item::Directory { dir, fresh: false, names, meta: entry.meta, attributes }))
         };
         let answer = match &self.landing.kind {
             LandingKind::Contents(dir) if is_directory => directory(dir.clone()),
             LandingKind::Into(dir) => match (self.directory_below(dir, &operand.below), &operand.name) {
                 (Ok(dir), Some(name)) => {
-                    self.answer_at(Position { dir, name: name.clone(), fresh: false, renamed: false }, entry)
+                    self.answer_at(Position { alone, ..Position::in_directory(dir, name.clone()) }, entry)
                 }
                 (Ok(dir), None) if is_directory => directory(dir),
                 (Ok(_), None) => self.refuse_operand(Refusal::IsDirectory),
@@ -157,7 +166,8 @@ impl Target {
                 }
             },
             LandingKind::As(dir, name) => {
-                self.answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: false, renamed: true }, entry)
+                let position = Position::in_directory(dir.clone(), name.clone());
+                self.answer_at(Position { renamed: true, alone, ..position }, entry)
             }
             LandingKind::Special(path) => self.answer_special(path, entry),
             LandingKind::Pipe(pipe) => self.answer_pipe(pipe, entry),
@@ -175,7 +185,7 @@ impl Target {
     }
 
     /// Two runs do not copy into one directory as the same operand's.
-    fn unless_another_run_has_it(&self, answer: Answer<Item>, name: Option<&Name>) -> Answer<Item> {
+    pub(super) fn unless_another_run_has_it(&self, answer: Answer<Item>, name: Option<&Name>) -> Answer<Item> {
         let Answer::Needed(item) = &answer else { return answer };
         let Item::Directory { dir, .. } = &**item else { return answer };
         match self.rivals.enter(dir) {
@@ -197,7 +207,7 @@ impl Target {
         match incoming.spot() {
             Some(spot) => {
                 let (dir, name) = (spot.dir.clone(), spot.name.clone());
-                self.answer_at(Position { dir, name, fresh: false, renamed: false }, entry)
+                self.answer_at(Position::in_directory(dir, name), entry)
             }
             None => {
                 self.fail(incoming.path(&self.landing), CHANGED);
@@ -261,6 +271,9 @@ impl Target {
         match &entry.kind {
             Kind::Directory => self.directory(position, entry, decision == Decision::Create),
             Kind::Symlink { points_to } => {
+                if decision == Decision::Replace {
+                    self.back_up(&position.dir, &position.name)?;
+                }
                 if decision != Decision::Keep {
                     make_link(&position.dir, &position.name, points_to, decision == Decision::Replace)?;
                 }
@@ -385,7 +398,10 @@ impl Target {
         if let Err(text) = self.quota.take(size) {
             return Ok(self.refuse(position, text));
         }
-        let basis = self.find_basis(&spot, size)?;
+        let basis = match self.find_basis(&spot, size)? {
+            None => self.find_moved(&spot, size, meta.modified),
+            basis => basis,
+        };
         let answer = if basis.is_some() { Answer::Delta } else { Answer::Needed };
         let data_bytes = entry.more.as_ref().and_then(|more| more.data_bytes);
         let item = |incoming: Incoming, basis| Arc::new(Item::File(incoming.with(entry.more.clone()).of(basis)));
@@ -483,7 +499,8 @@ impl Target {
             child
         };
         let attributes = attributes(entry).map(Into::into);
-        Ok(Answer::Needed(Arc::new(Item::Directory { dir, fresh, meta, attributes })))
+        let names = self.names_for(&dir, position.alone && !fresh);
+        Ok(Answer::Needed(Arc::new(Item::Directory { dir, fresh, names, meta, attributes })))
     }
 
     /// `false` where another run was faster: whose the directory is shows when it is entered.

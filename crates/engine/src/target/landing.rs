@@ -68,7 +68,8 @@ pub struct Refused {
 }
 
 impl Refused {
-    fn usage(text: String) -> Self {
+    /// The user's words are at fault.
+    pub fn usage(text: String) -> Self {
         Self { usage: true, text }
     }
 

@@ -206,7 +206,10 @@ impl Target {
             Err(answer) => return Ok(matches!(answer, Answer::Settled)),
         };
         match decision {
-            Decision::Replace => replace(&from, name, &into, &other.name).map_err(|error| io(error.into()))?,
+            Decision::Replace => {
+                self.back_up(&other.dir, &other.name).map_err(io)?;
+                replace(&from, name, &into, &other.name).map_err(|error| io(error.into()))?;
+            }
             Decision::Create | Decision::ReplaceTree => {
                 if decision == Decision::ReplaceTree {
                     self.make_way(&other.dir, &other.name).map_err(io)?;

@@ -7,9 +7,11 @@
 
 mod again;
 mod attributes;
+mod backup;
 mod basis;
 mod below;
 mod checkpoint;
+mod clear;
 mod compare;
 mod deliver;
 mod dry;
@@ -38,6 +40,7 @@ mod quota;
 mod race_tests;
 mod readback;
 mod removal;
+mod renames;
 mod reread;
 pub(crate) mod rivals;
 mod settle;
@@ -56,7 +59,7 @@ pub use self::deliver::Direct;
 use haul_proto::checksum::Algorithm;
 use haul_proto::expected::Expected;
 use haul_proto::ids::{PathId, StreamId};
-use haul_proto::path::escape;
+use haul_proto::path::{Name, escape};
 use haul_proto::plan::Piece;
 use haul_proto::session::target::{Finish, Step, Target as Machine};
 use haul_proto::wire::fault::ProtocolFault;
@@ -76,6 +79,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use self::attributes::Without;
+use self::backup::Backup;
 use self::below::Below;
 use self::compare::Compared;
 use self::dry::DryLinks;
@@ -87,11 +91,13 @@ use self::landing::Landing;
 pub use self::landing::Refused;
 use self::links::HardLinks;
 use self::listed::Listed;
-use self::names::Kept;
+use self::names::{Kept, Names};
 use self::owners::Owners;
 use self::proof::Claims;
 use self::queue::Settling;
 use self::quota::Quota;
+use self::removal::Removal;
+use self::renames::Renames;
 use self::rivals::Rivals;
 use self::share::Sharing;
 use self::sign::Signing;
@@ -135,6 +141,10 @@ pub struct Target {
     names_kept: Kept,
     /// What the source leaves out.
     filtered: Filtered,
+    /// Where what is replaced or removed goes.
+    backup: Option<Backup>,
+    /// What is removed.
+    removal: Removal,
     /// The source is in this process.
     is_both_ends: AtomicBool,
     /// How files are written.
@@ -149,6 +159,8 @@ pub struct Target {
     hard_links: HardLinks,
     /// The same in a dry run.
     dry_links: DryLinks,
+    /// What it has under other names.
+    renames: Renames,
     /// Whose what is made becomes.
     owners: Owners,
     /// Earlier copies, whose files this one's may be names of.
@@ -200,6 +212,8 @@ pub enum Item {
         dir: Dir,
         /// Made in this run and by nobody else, so that nothing can be in it yet.
         fresh: bool,
+        /// What the source has in it, where everything else is removed.
+        names: Option<Names>,
         /// What it gets when everything in it is settled.
         meta: Meta,
         /// The same, where they are kept.
@@ -258,6 +272,9 @@ impl Target {
         let storage = request.storage;
         let journals = journals(&request)?;
         let filtered = Filtered::new(&request.filters);
+        let backup = Backup::prepare(&request, &landing)?;
+        let kept = earlier.roots().chain(backup.as_ref().map(Backup::identity));
+        let removal = Removal::prepare(&request, kept)?;
         let rivals = Rivals::new(request.again);
         let expected = sum::no_lines(&request);
         let settling = Settling::new(request.fsync, &request.settings);
@@ -286,6 +303,8 @@ impl Target {
             old_files_room: Signal::default(),
             names_kept: Kept::default(),
             filtered,
+            backup,
+            removal,
             is_both_ends: AtomicBool::new(false),
             policy: Policy::new(storage),
             pace: Pace::new(surroundings.rate.unwrap_or(0)),
@@ -293,6 +312,7 @@ impl Target {
             sharing: Sharing::default(),
             hard_links: HardLinks::default(),
             dry_links: DryLinks::default(),
+            renames: Renames::default(),
             earlier,
             owners,
             spellings: Spellings::default(),
@@ -312,14 +332,15 @@ impl Target {
     /// What it writes to, or only reads: where the data lands, where journals lie, and what remembers a tree.
     pub fn allow(&self, bounds: &mut Bounds) {
         let kept = self.request.kept;
-        // A name of an earlier copy's file is a link from one directory into another.
-        let hard_links = kept.hard_links || !self.request.sync.link_dests.is_empty();
+        // A name of an earlier copy's file is a link from one directory into another, and so is a backup.
+        let hard_links = kept.hard_links || !self.request.sync.link_dests.is_empty() || self.backup.is_some();
         let rights = match self.compares() || self.is_dry() {
             true => Rights::ReadTree,
             false => Rights::Land(haul_proto::wire::kept::Kept { hard_links, ..kept }),
         };
         self.landing.allow(bounds, rights);
         self.earlier.allow(bounds, rights);
+        self.backup.iter().for_each(|backup| backup.allow(bounds, rights));
         self.journals.allow(bounds);
     }
 
@@ -341,7 +362,11 @@ impl Target {
     /// Takes a message of the source. Offers are looked at here and now.
     pub fn handle_peer(&self, bytes: &[u8]) -> Result<(), ProtocolFault> {
         let message = SourceMessage::decode(bytes, self.request.settings.number)?;
+        let is_incomplete = matches!(message, SourceMessage::DirectoryEnd { complete: false, .. });
         let step = self.lock().machine.handle(message)?;
+        if is_incomplete {
+            self.hinder_removal();
+        }
         match step {
             Step::Passed(before) => {
                 self.listed.passed(before)?;
@@ -421,6 +446,7 @@ impl Target {
             }
             if state.machine.is_finished() {
                 drop(state);
+                self.remove_later();
                 self.settle_landing();
                 return None;
             }
@@ -436,6 +462,7 @@ impl Target {
         self.settling.stop();
         self.is_over();
         self.rivals.close();
+        self.removal.stop();
         self.landing.abandon();
         self.unfinished.close(self.request.keep_partial);
     }
@@ -444,11 +471,10 @@ impl Target {
     fn take(&self, step: Step<Item>) {
         match step {
             Step::None | Step::Passed(_) | Step::Owner { .. } | Step::Patterns(..) => {}
-            Step::LeftOut(item, names) => {
-                if let Item::Compared(compared) = &*item {
-                    compared.not_offered(&names);
-                }
-            }
+            Step::LeftOut(item, names) => match &*item {
+                Item::Compared(compared) => compared.not_offered(&names),
+                item => self.left_out_there(item, &names),
+            },
             Step::Examine(first, mut entries) => {
                 self.owners.put(&mut entries);
                 self.settling.wait_for_room();
@@ -511,15 +537,20 @@ impl Target {
             return;
         }
         while let Some(Finish { entry, handle, end, complete }) = next {
-            let is_left_out = self.filtered.leave(entry);
+            let scope = self.filtered.leave(entry);
             let done = match (&*handle, end) {
-                (Item::Directory { dir, fresh, meta, attributes }, _) => {
-                    self.finish_directory(dir, *fresh, meta, attributes.as_deref())
+                (Item::Directory { dir, fresh, meta, attributes, names }, _) => {
+                    if let Some(names) = names {
+                        self.sweep(&handle, dir, names, scope.as_ref());
+                    }
+                    self.removes_only() || self.finish_directory(dir, *fresh, meta, attributes.as_deref())
                 }
                 (Item::File(_), Some(end)) => return self.finish_file(entry, handle, end),
                 (Item::Nothing(_), _) => true,
                 (Item::File(_) | Item::HardLink, _) => false,
                 (Item::Compared(compared), end) => {
+                    let is_left_out =
+                        |name: &Name, is_directory| self.filtered.leaves_out(scope.as_ref(), name, is_directory);
                     self.finish_compared(compared, end.map(|end| end.digest), complete, &is_left_out)
                 }
             };
@@ -533,18 +564,7 @@ impl Target {
         if self.is_dry() {
             return true;
         }
-        let made = dir.fd().and_then(|fd| {
-            let wanted = self.directory_mode(meta, fresh);
-            let is_wanted =
-                wanted.is_none_or(|mode| Look::at_fd(&*fd).is_ok_and(|look| look.meta.mode & 0o777 == mode));
-            let mode = wanted.filter(|_| self.request.preserve || !is_wanted);
-            let attributes = || self.put_attributes(&*fd, attributes, || dir.path_bytes());
-            let applied = self.put_on_directory(&*fd, meta, mode, fresh, attributes);
-            // A directory that was there before may be somebody else's; what was to go into it is in it.
-            let foreign = !fresh && !self.request.preserve && applied.as_ref().is_err_and(examine::is_not_ours);
-            if foreign { Ok(()) } else { applied.map(|_| ()) }
-        });
-        let settled = made.and_then(|()| self.settle_directory(dir));
+        let settled = self.complete_directory(dir, fresh, meta, attributes);
         dir.keep_parent_open();
         match settled {
             Ok(()) => {
@@ -556,6 +576,28 @@ impl Target {
                 false
             }
         }
+    }
+
+    /// Everything in a directory is there: gives it its metadata, and has it put on the disk.
+    fn complete_directory(
+        &self,
+        dir: &Dir,
+        fresh: bool,
+        meta: &Meta,
+        attributes: Option<&[Attribute]>,
+    ) -> std::io::Result<()> {
+        let made = dir.fd().and_then(|fd| {
+            let wanted = self.directory_mode(meta, fresh);
+            let is_wanted =
+                wanted.is_none_or(|mode| Look::at_fd(&*fd).is_ok_and(|look| look.meta.mode & 0o777 == mode));
+            let mode = wanted.filter(|_| self.request.preserve || !is_wanted);
+            let attributes = || self.put_attributes(&*fd, attributes, || dir.path_bytes());
+            let applied = self.put_on_directory(&*fd, meta, mode, fresh, attributes);
+            // A directory that was there before may be somebody else's; what was to go into it is in it.
+            let foreign = !fresh && !self.request.preserve && applied.as_ref().is_err_and(examine::is_not_ours);
+            if foreign { Ok(()) } else { applied.map(|_| ()) }
+        });
+        made.and_then(|()| self.settle_directory(dir))
     }
 
     /// The mode that a directory is to have in the end; `None` leaves one alone that was there before.

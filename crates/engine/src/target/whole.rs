@@ -108,7 +108,7 @@ impl Whole {
         }
         match &self.bytes {
             Bytes::Gone => Fate::Named,
-            Bytes::Open(file) => match target.unfinished.finish(spot, file.fd()) {
+            Bytes::Open(file) => match target.keep_old(spot).and_then(|()| target.unfinished.finish(spot, file.fd())) {
                 Ok(()) => Fate::Named,
                 Err(text) => Fate::Failed(text),
             },

@@ -14,6 +14,7 @@ use self::flow::{Flow, Flows};
 use self::loss::Losses;
 use self::proven::Proven;
 use super::summing::Summing;
+use crate::delta::blocks::BLOCK;
 use crate::ids::{EntryId, PathId};
 use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::manifest::{Entry, Kind, Place, Stamp};
@@ -472,7 +473,10 @@ impl<H> Source<H> {
                 (need, ..) if (need == Need::Compare) != self.compares => {
                     return Err(ProtocolFault::Invalid("a need that is not this job's"));
                 }
-                (Need::Rest | Need::Delta, Kind::File { size }, _) if size <= self.frame.pack_file_max() => {
+                (Need::Rest, Kind::File { size }, _) if size <= self.frame.pack_file_max() => {
+                    return Err(ProtocolFault::Invalid("a need that a small file cannot have"));
+                }
+                (Need::Delta, Kind::File { size }, _) if size <= BLOCK as u64 => {
                     return Err(ProtocolFault::Invalid("a need that a small file cannot have"));
                 }
                 (Need::All, Kind::HardLink { .. }, _) => tracked.state = State::Awaited,
@@ -500,7 +504,7 @@ impl<H> Source<H> {
 
     fn need_file(&mut self, entry: EntryId, size: u64, modified: Stamp, need: Need) {
         let Some(tracked) = self.entries.get_mut(&entry) else { return };
-        tracked.state = if size <= self.frame.pack_file_max() && need != Need::Compare {
+        tracked.state = if size <= self.frame.pack_file_max() && !matches!(need, Need::Compare | Need::Delta) {
             State::Small { size, handed: false, begun: false }
         } else if need == Need::InOrder {
             return self.begin_flow(entry);

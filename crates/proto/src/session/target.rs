@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use self::flow::{Extent, Progress, tree_of};
 use super::summing::Summing;
+use crate::delta::blocks::BLOCK;
 use crate::ids::EntryId;
 use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::manifest::{Entry, Kind, Place, Stamp};
@@ -255,10 +256,8 @@ impl<H> Target<H> {
             (Answer::Needed(handle) | Answer::Partial(handle), State::Examining { kind: Kind::File { size } }) => {
                 tracked.state = receiving(frame, handle, *size, None, keeps);
             }
-            (Answer::Delta(handle), State::Examining { kind: Kind::File { size } })
-                if *size > frame.pack_file_max() =>
-            {
-                tracked.state = receiving(frame, handle, *size, None, keeps);
+            (Answer::Delta(handle), State::Examining { kind: Kind::File { size } }) if *size > BLOCK as u64 => {
+                tracked.state = receiving_large(frame, handle, Extent::Known(*size), None, keeps);
             }
             (Answer::Compare(handle), State::Examining { kind: Kind::File { size } }) if *size > 0 => {
                 tracked.state = comparing(frame, handle, *size);

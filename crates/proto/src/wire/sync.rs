@@ -18,6 +18,8 @@ pub struct SyncRules {
     pub update: bool,
     /// What is not there is not made.
     pub existing_only: bool,
+    /// A file that is not there is looked for under other names.
+    pub detect_renames: bool,
     /// What is there alone.
     pub delete: Delete,
     /// At most so many entries are removed.
@@ -164,7 +166,7 @@ impl SyncRules {
             Equal::Size => 1,
             Equal::Digest => 2,
         });
-        out.bool(self.update).bool(self.existing_only);
+        out.bool(self.update).bool(self.existing_only).bool(self.detect_renames);
         out.u8(match self.delete {
             Delete::No => 0,
             Delete::During => 1,
@@ -195,7 +197,7 @@ impl SyncRules {
             2 => Equal::Digest,
             value => return Err(ProtocolFault::Unknown { what: "kind of equality", value: value.into() }),
         };
-        let (update, existing_only) = (reader.bool()?, reader.bool()?);
+        let (update, existing_only, detect_renames) = (reader.bool()?, reader.bool()?, reader.bool()?);
         let delete = match reader.u8()? {
             0 => Delete::No,
             1 => Delete::During,
@@ -209,6 +211,7 @@ impl SyncRules {
             equal,
             update,
             existing_only,
+            detect_renames,
             delete,
             delete_max,
             delete_filtered: reader.bool()?,
@@ -314,7 +317,13 @@ mod tests {
         for rules in [
             SyncRules::default(),
             some.clone(),
-            SyncRules { equal: Equal::Size, delete: Delete::During, update: true, ..some.clone() },
+            SyncRules {
+                equal: Equal::Size,
+                delete: Delete::During,
+                update: true,
+                detect_renames: true,
+                ..some.clone()
+            },
             SyncRules { equal: Equal::Digest, delete: Delete::Only, existing_only: true, ..some.clone() },
             SyncRules {
                 delete: Delete::After,
@@ -345,7 +354,7 @@ mod tests {
         let mut out = Writer::new();
         SyncRules::default().encode(&mut out);
         let rules = out.into_bytes();
-        for (at, value) in [(1, 3), (4, 4)] {
+        for (at, value) in [(1, 3), (5, 4)] {
             let mut bad = rules.clone();
             bad[at] = value;
             assert!(SyncRules::decode(&mut Reader::new(&bad)).is_err());
