@@ -50,6 +50,7 @@ mod sink;
 mod spelling;
 mod standing;
 mod sum;
+mod sweep;
 pub(crate) mod temporary;
 mod waiting;
 mod whole;

@@ -1,66 +1,164 @@
 //! What is removed at the target, what goes into the directory for backups, and what stays whatever is asked for.
 
 use super::*;
-use haul_proto::wire::request::TargetRequest;
-use haul_proto::wire::sync::SyncRules;
+use haul_proto::ids::EntryId;
+use haul_proto::manifest::{Meta, Stamp};
+use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
+use haul_proto::wire::sync::{Change, Equal, SyncRules};
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use crate::fs::testing::name;
-use crate::link::LinkWriter;
+use crate::link::{LinkReader, LinkWriter};
 use crate::report::Reporter;
 use crate::target::Surroundings;
 use crate::testing::target_request;
 
+/// Collects what a worker says.
+#[derive(Clone, Default)]
+struct Said(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Said {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        lock(&self.0).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What everything has that is offered.
+pub const THEN: Stamp = Stamp { seconds: 1_600_000_000, nanoseconds: 5 };
+
 /// A place with a target in it.
-struct Site {
-    temp: tempfile::TempDir,
-    target: Target,
+pub struct Site {
+    pub temp: tempfile::TempDir,
+    pub target: Target,
+    said: Said,
+    next: u64,
 }
 
 impl Site {
     /// With these paths at the target: directories end in a slash.
-    fn new(paths: &[&str], sync: SyncRules) -> Self {
-        Self::of(paths, |request| request.sync = sync.clone())
+    pub fn new(paths: &[&str], sync: SyncRules) -> Self {
+        Self::of(paths, |request, _| request.sync = SyncRules { tells_items: true, equal: Equal::Size, ..sync })
     }
 
-    fn of(paths: &[&str], set: impl FnOnce(&mut TargetRequest)) -> Self {
+    /// Where the request is to say more; it is given the place, too.
+    pub fn of(paths: &[&str], set: impl FnOnce(&mut TargetRequest, &Path)) -> Self {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path().join("target");
         fs::create_dir(&root).unwrap();
         paths.iter().for_each(|path| make(&root.join(path)));
         let operand = Operand { name: None, directory: true, device: 0, inode: 0 };
         let mut request = target_request(&root, vec![operand]);
-        set(&mut request);
-        let target = prepare(request).unwrap();
-        Self { temp, target }
+        set(&mut request, temp.path());
+        let said = Said::default();
+        let target = prepare(request, said.clone()).unwrap();
+        Self { temp, target, said, next: 0 }
     }
 
-    fn root(&self) -> PathBuf {
+    pub fn root(&self) -> PathBuf {
         self.temp.path().join("target")
     }
 
-    fn dir(&self) -> Dir {
+    pub fn dir(&self) -> Dir {
         self.target.landing.dir().unwrap().clone()
     }
 
-    fn removed(&self) -> u64 {
+    pub fn removed(&self) -> u64 {
         self.target.reporter.sync.removed.load(Ordering::Relaxed)
     }
 
-    fn failed(&self) -> u64 {
-        self.target.reporter.tally.failed.load(Ordering::Relaxed)
+    pub fn tell(&self, message: &SourceMessage) {
+        self.target.handle_peer(&message.encode(self.target.request.settings.number)).unwrap();
+    }
+
+    /// Offers an entry; what the target wants of it.
+    pub fn offer(&mut self, place: Place, kind: Kind) -> Need {
+        let meta = Meta { mode: 0o755, modified: THEN, ..Meta::default() };
+        let entry = Entry { place, kind, meta, version: None, more: None };
+        self.tell(&SourceMessage::Offer { first: EntryId(self.next), entries: vec![entry] });
+        self.next += 1;
+        let messages = std::iter::from_fn(|| self.target.lock().machine.poll_message());
+        let needs = messages.filter_map(|message| match message {
+            TargetMessage::Needs { needs, .. } => needs.first().copied(),
+            _ => None,
+        });
+        needs.last().unwrap()
+    }
+
+    pub fn operand(&mut self) -> Need {
+        self.offer(Place::Operand(0), Kind::Directory)
+    }
+
+    pub fn child(&mut self, parent: u64, text: &str, kind: Kind) -> Need {
+        self.offer(Place::Child { parent: EntryId(parent), name: name(text) }, kind)
+    }
+
+    /// A file as [`make`] makes it.
+    pub fn file(&mut self, parent: u64, text: &str) -> Need {
+        self.child(parent, text, Kind::File { size: text.len() as u64 })
+    }
+
+    pub fn end(&self, entry: u64, complete: bool) {
+        self.tell(&SourceMessage::DirectoryEnd { entry: EntryId(entry), complete });
+    }
+
+    /// The one operand has ended, and nothing else comes.
+    pub fn finish(&self) {
+        self.end(0, true);
+        self.tell(&SourceMessage::OffersEnd);
+        while self.target.lock().machine.poll_message().is_some() {}
+        assert!(self.target.is_finished());
+        assert!(self.target.wait_for_messages().is_none());
+    }
+
+    /// What was told.
+    pub fn told(&self) -> Vec<WorkerMessage> {
+        let bytes = lock(&self.said.0).clone();
+        let mut reader = LinkReader::new(&bytes[..]);
+        let mut told = Vec::new();
+        while let Some((_, content)) = reader.next_frame().unwrap() {
+            told.push(WorkerMessage::decode(content).unwrap());
+        }
+        told
+    }
+
+    /// What was told to be removed, with its path from the target down.
+    pub fn items(&self) -> Vec<String> {
+        let root = self.root().to_str().unwrap().to_owned() + "/";
+        let removed = |message| match message {
+            WorkerMessage::Item { path, item } if item.change == Change::Removed => {
+                Some(String::from_utf8(path).unwrap().strip_prefix(&root).unwrap().to_owned())
+            }
+            _ => None,
+        };
+        self.told().into_iter().filter_map(removed).collect()
+    }
+
+    /// What failed.
+    pub fn failures(&self) -> Vec<String> {
+        let failed = |message| if let WorkerMessage::FileFailed { text, .. } = message { Some(text) } else { None };
+        self.told().into_iter().filter_map(failed).collect()
+    }
+
+    pub fn notices(&self) -> usize {
+        self.told().iter().filter(|message| matches!(message, WorkerMessage::Notice { .. })).count()
     }
 }
 
-fn prepare(request: TargetRequest) -> Result<Target, String> {
-    let reporter = Reporter::new(LinkWriter::new(std::io::sink()), false);
+fn prepare(request: TargetRequest, said: Said) -> Result<Target, String> {
+    let reporter = Reporter::new(LinkWriter::new(said), false);
     let surroundings = Surroundings { umask: 0o022, state_dir: None, policy: Vec::new(), rate: None, size: None };
     Target::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text)
 }
 
-fn make(path: &Path) {
+pub fn make(path: &Path) {
     if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
         fs::create_dir_all(path).unwrap();
     } else {
@@ -70,7 +168,7 @@ fn make(path: &Path) {
 }
 
 /// Paths of all that is below, in order.
-fn tree(root: &Path) -> Vec<String> {
+pub fn tree(root: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut left = vec![root.to_owned()];
     while let Some(dir) = left.pop() {
@@ -195,7 +293,7 @@ fn a_directory_for_backups_that_cannot_be_one_is_refused() {
     let refused = |path: &str| {
         let request = target_request(temp.path(), vec![operand()]);
         let sync = SyncRules { backup_dir: path.as_bytes().to_vec(), ..SyncRules::default() };
-        prepare(TargetRequest { sync, ..request }).err().unwrap_or_default()
+        prepare(TargetRequest { sync, ..request }, Said::default()).err().unwrap_or_default()
     };
     assert!(refused(".").contains("is the target itself"));
     fs::write(temp.path().join("file"), "").unwrap();
