@@ -165,7 +165,8 @@ pub fn notes(values: &Values, is_remote: bool) -> Vec<String> {
         notes.push("-z is bbcp's: the target connects to the source; compression (rsync's -z) is automatic".to_owned());
     }
     if values.is_typed("nodns") {
-        notes.push("-n is bbcp's: no names are looked up, and files are copied; it is not rsync's --dry-run".to_owned());
+        notes
+            .push("-n is bbcp's: no names are looked up, and files are copied; it is not rsync's --dry-run".to_owned());
     }
     notes
 }
