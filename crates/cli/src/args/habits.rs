@@ -27,6 +27,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("--ignore-non-existing", "rsync's --ignore-non-existing is --existing"),
     ("--itemize-changes", "rsync's --itemize-changes is --items"),
     ("--out-format", "--items says what is made, changed and removed, and --json the same for programs"),
+    ("--fuzzy", "rsync's --fuzzy is --detect-renames, which looks in all of the target"),
     ("--suffix", "--backup-dir DIR keeps what is replaced or removed, under its own name"),
     ("--copy-dest", "--link-dest DIR makes names of files that are the same there"),
     ("--compare-dest", "--link-dest DIR makes names of files that are the same there"),

@@ -500,6 +500,8 @@ mod tests {
                   --max-delete N        with --delete: at most N entries
                   --ignore-errors       with --delete: also where the source could not be
                                         read to its end
+                  --detect-renames      look for files that are not there under other names,
+                                        and send only what those lack
                   --backup-dir DIR      keep what is replaced or removed in DIR, which is in
                                         the target unless it begins with /
                   --link-dest DIR       files that are the same in DIR, an earlier copy, are
@@ -745,6 +747,8 @@ mod tests {
                   --max-delete N        with --delete: at most N entries
                   --ignore-errors       with --delete: also where the source could not be
                                         read to its end
+                  --detect-renames      look for files that are not there under other names,
+                                        and send only what those lack
                   --backup-dir DIR      keep what is replaced or removed in DIR, which is in
                                         the target unless it begins with /
                   --link-dest DIR       files that are the same in DIR, an earlier copy, are
@@ -792,9 +796,9 @@ mod tests {
               force omit dirbase infiles null include exclude include-from exclude-from
               filter-files min-size max-size newer older explain pipe realtime config
               compare update existing ignore-existing delete delete-excluded
-              ignore-errors backup-dir link-dest remove-source-files dry-run rsh
-              checksums checksum-alg expect checksum vverbose debug tui report version
-              license help
+              ignore-errors detect-renames backup-dir link-dest remove-source-files
+              dry-run rsh checksums checksum-alg expect checksum vverbose debug tui
+              report version license help
             "#);
     }
 

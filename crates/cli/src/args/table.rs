@@ -202,6 +202,7 @@ pub const COPY: &[Row] = &[
     row("delete-excluded", None, Takes::Nothing, Section::Syncing, "with --delete: also what filters leave out").of_one_job(),
     row("max-delete", None, Takes::One("N"), Section::Syncing, "with --delete: at most N entries"),
     row("ignore-errors", None, Takes::Nothing, Section::Syncing, "with --delete: also where the source could not be\nread to its end").of_one_job(),
+    row("detect-renames", None, Takes::Nothing, Section::Syncing, "look for files that are not there under other names,\nand send only what those lack").of_one_job(),
     row("backup-dir", None, Takes::One("DIR"), Section::Syncing, "keep what is replaced or removed in DIR, which is in\nthe target unless it begins with /").of_one_job(),
     row("link-dest", None, Takes::Each("DIR"), Section::Syncing, "files that are the same in DIR, an earlier copy, are\nmade names of those; up to 20 times; in the target\nunless it begins with /").of_one_job(),
     row("remove-source-files", None, Takes::Nothing, Section::Syncing, "remove files that were sent, once they are proven\nat the target").of_one_job(),

@@ -88,3 +88,24 @@ fn said(values: &Values, filters: &Filters, operand: &Path, below: &Path, explai
     };
     text + "\n"
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resolve::tests::good;
+
+    #[test]
+    fn what_is_in_a_source_is_named_without_the_slash_that_means_it() {
+        let temp = tempfile::tempdir().unwrap();
+        let (source, file) = (temp.path().join("run7"), temp.path().join("run7/a"));
+        std::fs::create_dir(&source).unwrap();
+        std::fs::write(&file, b"").unwrap();
+        for slash in ["", "/"] {
+            let job = good(&format!("sync {}{slash} there", source.display())).job;
+            for asked in [&file, Path::new("a")] {
+                let (operand, below) = found(&job, asked).unwrap();
+                assert_eq!((operand.as_os_str(), below.as_os_str()), (source.as_os_str(), OsStr::new("a")), "{slash}");
+            }
+        }
+    }
+}

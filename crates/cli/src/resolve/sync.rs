@@ -47,6 +47,7 @@ pub fn options(values: &Values, defaults: Options) -> Result<Options, UsageError
         equal: values.choice("compare", &COMPARE)?.flatten().unwrap_or_default(),
         update: values.flag("update"),
         existing_only: values.flag("existing"),
+        detect_renames: values.flag("detect-renames"),
         delete: match when {
             None => Delete::No,
             Some(When::During) => Delete::During,
@@ -103,6 +104,7 @@ fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
         ("existing", "hard-links"),
         ("existing", "archive"),
         ("existing", "link-dest"),
+        ("existing", "detect-renames"),
         ("update", "omit"),
         ("update", "ignore-existing"),
         ("force", "ignore-existing"),
@@ -116,6 +118,12 @@ fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
     let mut given = pairs.into_iter().filter(|(a, b)| values.flag(a) && values.flag(b));
     if let Some((a, b)) = given.find(|(a, _)| *a != "quiet" || !is_json) {
         return Err(contradiction(a, b));
+    }
+    if values.flag("detect-renames") && values.choice("delete", &DELETE)? == Some(When::Before) {
+        return Err(UsageError::new(
+            "--detect-renames and --delete=before: what was moved would be removed before it is found",
+        )
+        .remedy("write --delete, which removes when everything is there"));
     }
     let compare = values.choice("compare", &COMPARE)?;
     let denied: &[&str] = match compare {

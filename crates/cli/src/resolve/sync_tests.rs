@@ -1,7 +1,5 @@
 //! What a sync comes to, the same options in a copy, and what cannot stand together.
 
-use std::path::Path;
-
 use haul_engine::spec::Kept;
 
 use super::super::tests::{good, plan_of};
@@ -49,6 +47,7 @@ fn every_option_reaches_its_rule_in_a_sync_and_in_a_copy() {
         );
         assert_eq!(rules("--update"), SyncRules { update: true, ..none.clone() });
         assert_eq!(rules("--existing"), SyncRules { existing_only: true, ..none.clone() });
+        assert_eq!(rules("--detect-renames"), SyncRules { detect_renames: true, ..none.clone() });
         assert_eq!(rules("--items"), SyncRules { tells_items: true, ..none.clone() });
         assert_eq!(rules("--dry-run"), SyncRules { is_dry: true, tells_items: true, ..none.clone() });
         let deleting = |delete| SyncRules { delete, replaces_trees: true, ..none.clone() };
@@ -121,15 +120,6 @@ fn what_a_file_says_waits_for_a_job_that_it_is_about() {
 }
 
 #[test]
-fn explained_is_what_is_in_the_source() {
-    let temp = tempfile::tempdir().unwrap();
-    std::fs::write(temp.path().join("x.o"), b"").unwrap();
-    let path = contents(Location { host: Host::Local, path: temp.path().join("") }).path;
-    assert!(path.as_os_str().as_bytes().ends_with(b"/.") && path.components().eq(temp.path().components()));
-    assert!(Path::new(&path).is_dir());
-}
-
-#[test]
 fn what_makes_no_sense_is_refused_with_what_to_do() {
     let many = format!("sync {}a b", "--link-dest d ".repeat(21));
     let lines = [
@@ -151,6 +141,8 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
         "sync --existing --hard-links a b",
         "sync --existing --archive a b",
         "sync --existing --link-dest d a b",
+        "sync --existing --detect-renames a b",
+        "sync --delete=before --detect-renames a b",
         "sync --update --compare exists a b",
         "sync --update --ignore-existing a b",
         "sync --compare size --ignore-existing a b",
@@ -251,6 +243,14 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
         $ haul sync --existing --link-dest d a b
         --existing and --link-dest contradict each other
         leave one of them out
+
+        $ haul sync --existing --detect-renames a b
+        --existing and --detect-renames contradict each other
+        leave one of them out
+
+        $ haul sync --delete=before --detect-renames a b
+        --detect-renames and --delete=before: what was moved would be removed before it is found
+        write --delete, which removes when everything is there
 
         $ haul sync --update --compare exists a b
         --compare and --update contradict each other
@@ -371,7 +371,7 @@ fn what_makes_sense_is_not_refused() {
         "sync --existing --ignore-existing --delete a b",
         "sync --delete a b c d",
         "sync --dry-run --json --quiet a b",
-        "sync --delete --backup-dir old --link-dest 1 a b",
+        "sync --delete --backup-dir old --link-dest 1 --detect-renames a b",
         "sync -i key a db1:b",
         "sync --delete --archive -f a b",
         "--archive -f --delete a b",

@@ -61,7 +61,8 @@ pub fn facts(summary: &Summary, verbose: bool) -> Vec<(&'static str, String)> {
         let directories = counted(summary.directories, "directory", "directories");
         add("also", format!("{directories}, {}", counted(summary.symlinks, "symbolic link", "symbolic links")));
     }
-    if summary.streams > 0 {
+    // Of a dry run, how nothing travelled says nothing.
+    if summary.streams > 0 && !summary.is_dry {
         add("way", way(summary));
     }
     if summary.cloned_bytes > 0 {
@@ -76,7 +77,7 @@ pub fn facts(summary: &Summary, verbose: bool) -> Vec<(&'static str, String)> {
     if let Some(bytes_per_s) = summary.rate_limit_bytes_per_s {
         add("rate limit", limit(bytes_per_s));
     }
-    if let Some(verdict) = &summary.verdict {
+    if let Some(verdict) = summary.verdict.as_ref().filter(|_| !summary.is_dry) {
         add("limited by", verdict::line(verdict));
     }
     for advised in &summary.advice {
@@ -396,7 +397,7 @@ pub mod tests {
             "#);
         let one = summary(&Summary { sync: SyncFigures { removed: 1, ..SyncFigures::default() }, ..example() }, false);
         assert_eq!(one.lines().count(), 4, "{one}");
-        let dry = Summary { sync, is_dry: true, files_copied: 0, bytes: 0, streams: 0, ..example() };
+        let dry = Summary { sync, is_dry: true, files_copied: 0, bytes: 0, ..example() };
         insta::assert_snapshot!(summary(&dry, false), @r#"
             dry run: nothing was changed; looked through in 4 min 44 s
             cpu         source 12.3 s, target 14.1 s
