@@ -61,6 +61,7 @@ fn what_becomes_of_any_tree_is_the_source_as_rsync_makes_it() {
             });
         }
     });
+    println!("of {} pairs, rsync makes something else, or fails", others.into_inner());
     let mut failed = failed.into_inner().expect("no thread panics with it");
     failed.sort();
     for (seed, why) in failed.iter().take(SHOWN_MAX) {
@@ -68,7 +69,6 @@ fn what_becomes_of_any_tree_is_the_source_as_rsync_makes_it() {
     }
     let seeds: Vec<_> = failed.iter().map(|(seed, _)| seed).collect();
     assert!(failed.is_empty(), "{} of {pairs} pairs failed: {seeds:?}", failed.len());
-    println!("of {} pairs, rsync leaves something else", others.into_inner());
     count("sync-pairs", pairs);
 }
 
@@ -80,20 +80,22 @@ fn pair(sandbox: &Sandbox, seed: u64, has_rsync: bool) -> Result<Verdict, String
     let tree = maker.tree();
     let old = maker.target(&tree);
     let delete = ["--delete", "--delete=during", "--delete=before"][maker.below(3) as usize];
+    let compare = ["--compare=time", "--compare=digest"][usize::from(maker.below(8) == 0)];
+    let options = [delete, compare];
     let words = |error| format!("the pair cannot be made: {error}");
     for (place, tree) in [(&source, &tree), (&of_rsync, &old), (&target, &old)] {
         fs::create_dir(place).and_then(|()| make(place, tree)).map_err(words)?;
     }
     let wanted = look(&source).map_err(words)?;
     let is_looked_at = seed.is_multiple_of(LOOKED_AT_EVERY);
-    let expected = if is_looked_at { Some(dry(sandbox, &source, &target, delete)?) } else { None };
-    let run = succeeds(sync(sandbox, &source, &target, &[delete, "--items"]))?;
+    let expected = if is_looked_at { Some(dry(sandbox, &source, &target, &options)?) } else { None };
+    let run = succeeds(sync(sandbox, &source, &target, &options, "--items"))?;
     let found = look(&target).map_err(|error| format!("what has become of it cannot be looked at: {error}"))?;
     let of_haul = differences(&wanted, &found);
     let of_rsync = if has_rsync { rsync(&source, &of_rsync, &wanted) } else { Vec::new() };
     if !of_haul.is_empty() {
         let as_rsync = if of_haul == of_rsync { " (so does rsync's)" } else { "" };
-        return Err(format!("differs from the source{as_rsync}, with {delete}:\n{}", of_haul.join("\n")));
+        return Err(format!("differs from the source{as_rsync}, with {options:?}:\n{}", of_haul.join("\n")));
     }
     if let Some(expected) = expected {
         let told = items(&run);
@@ -101,14 +103,14 @@ fn pair(sandbox: &Sandbox, seed: u64, has_rsync: bool) -> Result<Verdict, String
             let only = |a: &[String], b: &[String]| a.iter().filter(|i| !b.contains(i)).cloned().collect::<Vec<_>>();
             let (dry, real) = (only(&expected, &told), only(&told, &expected));
             return Err(format!(
-                "with {delete}, only the dry run told:\n{}\nonly the run told:\n{}",
+                "with {options:?}, only the dry run told:\n{}\nonly the run told:\n{}",
                 dry.join("\n"),
                 real.join("\n")
             ));
         }
-        let again = items(&succeeds(sync(sandbox, &source, &target, &[delete, "--items"]))?);
+        let again = items(&succeeds(sync(sandbox, &source, &target, &options, "--items"))?);
         if !again.is_empty() {
-            return Err(format!("run once more, with {delete}, it does once more:\n{}", again.join("\n")));
+            return Err(format!("run once more, with {options:?}, it does once more:\n{}", again.join("\n")));
         }
     }
     if wanted != look(&source).map_err(words)? {
@@ -117,9 +119,9 @@ fn pair(sandbox: &Sandbox, seed: u64, has_rsync: bool) -> Result<Verdict, String
     Ok(if of_rsync.is_empty() { Verdict::Same } else { Verdict::RsyncDiffers })
 }
 
-fn sync(sandbox: &Sandbox, source: &Path, target: &Path, options: &[&str]) -> Run {
+fn sync(sandbox: &Sandbox, source: &Path, target: &Path, options: &[&str], how: &str) -> Run {
     let slash = |path: &Path| format!("{}/", path.display());
-    sandbox.haul(KEPT).args(options).args([slash(source), slash(target)]).run()
+    sandbox.haul(KEPT).args(options).arg(how).args([slash(source), slash(target)]).run()
 }
 
 fn succeeds(run: Run) -> Result<Run, String> {
@@ -139,9 +141,9 @@ fn items(run: &Run) -> Vec<String> {
 }
 
 /// What a dry run tells; nothing may be changed by it.
-fn dry(sandbox: &Sandbox, source: &Path, target: &Path, delete: &str) -> Result<Vec<String>, String> {
+fn dry(sandbox: &Sandbox, source: &Path, target: &Path, options: &[&str]) -> Result<Vec<String>, String> {
     let before = look(target).map_err(|error| error.to_string())?;
-    let run = succeeds(sync(sandbox, source, target, &[delete, "--dry-run"]))?;
+    let run = succeeds(sync(sandbox, source, target, options, "--dry-run"))?;
     let after = look(target).map_err(|error| error.to_string())?;
     match before == after {
         true => Ok(items(&run)),
