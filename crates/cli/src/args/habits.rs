@@ -36,7 +36,6 @@ const FOREIGN: &[(&str, &str)] = &[
     ("--port", "rsync's --port is for a daemon; ssh's port is --ssh-port"),
     ("--whole-file", "haul sends whole files, or what an interrupted copy still lacks"),
     ("--human-readable", "figures always have their units"),
-    ("--numeric-ids", "haul keeps numeric owners and groups (-p)"),
     ("--owner", "-p keeps mode, owner and group"),
     ("--group", "-p keeps mode, owner and group"),
     ("--perms", "-p keeps mode, owner and group"),
