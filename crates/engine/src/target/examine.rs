@@ -336,10 +336,10 @@ impl Target {
         there: &Standing,
         decision: Decision,
     ) -> (Decision, Reasons) {
-        let Some(mut look) = there.look else { return (decision, there.reasons(entry)) };
         if decision != Decision::Keep {
             return (decision, there.reasons(entry));
         }
+        let Some(mut look) = there.look else { return (decision, Reasons::default()) };
         let follows = self.request.rules.in_the_way == InTheWay::Follow;
         match self.other_name_of(entry, &look) {
             OtherName::Stays if follows => return (Decision::Replace, Reasons::LINK),
