@@ -77,6 +77,7 @@ use self::landing::Landing;
 pub use self::landing::Refused;
 use self::links::HardLinks;
 use self::listed::Listed;
+pub use self::memory::made_by;
 use self::names::Kept;
 use self::proof::Claims;
 use self::queue::Settling;
