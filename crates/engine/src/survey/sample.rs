@@ -275,8 +275,8 @@ mod tests {
         for (file, size) in [("a", 1 << 20), ("none", 0), ("b", 3 << 20), ("c", 6 << 20)] {
             picker.file(&root, &name(file), Links::Itself, size);
         }
-        let mut counts = [0; 4];
-        picker.picks.iter().flatten().for_each(|pick| counts[pick.file as usize - 1] += 1);
+        let of = |file| picker.picks.iter().flatten().filter(|pick| pick.file == file).count();
+        let counts = [1, 2, 3, 4].map(of);
         assert!((900..1100).contains(&counts[0]) && counts[1] == 0, "{counts:?}");
         assert!((2850..3150).contains(&counts[2]) && (5850..6150).contains(&counts[3]), "{counts:?}");
         let of_last: Vec<_> = picker.picks.iter().flatten().filter(|pick| pick.file == 4).collect();
