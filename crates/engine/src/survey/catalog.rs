@@ -222,6 +222,16 @@ impl Catalog {
         }
     }
 
+    /// Bytes of a file.
+    pub fn size(&self, file: FileId) -> u64 {
+        self.files[file].size
+    }
+
+    /// Numbers that grow in the order in which files were found.
+    pub fn order(&self, file: FileId) -> u32 {
+        self.files[file].name
+    }
+
     /// Files that there was no room for, and the size below which there is none.
     pub fn left_out(&self) -> (Sum, u64) {
         (self.left_out, self.floor)

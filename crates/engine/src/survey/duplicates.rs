@@ -3,10 +3,9 @@
 //! the time is up.
 
 use std::io;
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, Builder};
 use std::time::{Duration, Instant};
 
 use super::catalog::{Catalog, FileId, Opener};
@@ -25,8 +24,12 @@ const PIECE: usize = 1 << 20;
 const SETS: usize = 20;
 /// Paths that are named of a set.
 const PATHS: usize = 3;
-/// Most that read at a time.
-const THREADS: u16 = 8;
+/// Files that are compared before the next ones; groups of equal size stay together.
+const BATCH: usize = 1 << 16;
+/// Files that a thread takes at a time.
+const CHUNK: usize = 16;
+/// Most that read at a time: what waits for the disk, while others hash.
+const READERS: usize = 8;
 /// How often it is said how far it is.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
@@ -64,31 +67,23 @@ pub struct Set {
     pub paths: Vec<Vec<u8>>,
 }
 
-/// Files of one size.
-struct Group {
-    size: u64,
-    files: Range<FileId>,
-}
-
 /// What the threads share.
 struct Search<'c> {
     catalog: &'c Catalog,
-    groups: &'c [Group],
-    next: AtomicUsize,
     links: Links,
     deadline: Instant,
     cancel: &'c Cancel,
     read: AtomicU64,
-    found: Mutex<Found>,
+    found: Mutex<Duplicates>,
 }
 
-struct Found {
-    so_far: Duplicates,
-    biggest: Top<Set>,
+/// What was read of a file: its digest, the device and inode that it was read from, and which file of the catalog it is.
+struct Read {
+    size: u64,
+    digest: [u8; 32],
+    identity: (u64, u64),
+    file: FileId,
 }
-
-/// The digest of a file's bytes, its device and inode, and which file it is.
-type Read = ([u8; 32], u64, u64, FileId);
 
 /// Why a file has no digest.
 enum Refused {
@@ -115,35 +110,24 @@ pub fn find(
     let mut groups = Vec::new();
     catalog.groups(|size, files| {
         if files.len() > 1 {
-            groups.push(Group { size, files });
+            groups.push((size.saturating_mul(files.len() as u64 - 1), files));
         }
     });
-    groups.sort_by_key(|group| std::cmp::Reverse(group.size.saturating_mul(group.files.len() as u64 - 1)));
-    let found = Mutex::new(Found { so_far: Duplicates::default(), biggest: Top::new(SETS) });
-    let (next, read) = (AtomicUsize::new(0), AtomicU64::new(0));
-    let search = Search { catalog: &catalog, groups: &groups, next, links, deadline, cancel, read, found };
-    let waiting = thread::current();
-    thread::scope(|scope| {
-        let threads = usize::from(cores().clamp(1, THREADS)).min(groups.len());
-        let started: Vec<_> = (0..threads)
-            .map(|_| {
-                scope.spawn(|| {
-                    search.take_part();
-                    waiting.unpark();
-                })
-            })
-            .collect();
-        while started.iter().any(|thread| !thread.is_finished()) {
-            tell(search.read.load(Ordering::Relaxed));
-            thread::park_timeout(TELL_EVERY);
+    groups.sort_by_key(|(spare, _)| std::cmp::Reverse(*spare));
+    let found = Mutex::default();
+    let search = Search { catalog: &catalog, links, deadline, cancel, read: AtomicU64::new(0), found };
+    let mut biggest = Top::new(SETS);
+    let (mut batch, mut groups) = (Vec::new(), groups.into_iter().peekable());
+    while let Some((_, files)) = groups.next() {
+        batch.extend(files);
+        if batch.len() >= BATCH || groups.peek().is_none() {
+            search.compare(std::mem::take(&mut batch), &mut biggest, &mut tell);
         }
-    });
+    }
     let read = search.read.into_inner();
-    let Found { so_far, biggest } = search.found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let found = search.found.into_inner().unwrap_or_else(PoisonError::into_inner);
     let (left_out, held_from) = catalog.left_out();
-    let mut biggest = biggest.into_sorted();
-    biggest.sort_by(|a, b| (b.saves(), &a.paths).cmp(&(a.saves(), &b.paths)));
-    Duplicates { biggest, read, left_out, held_from, ..so_far }
+    Duplicates { biggest: biggest.into_sorted(), read, left_out, held_from, ..found }
 }
 
 impl Set {
@@ -154,71 +138,77 @@ impl Set {
 }
 
 impl Search<'_> {
-    fn take_part(&self) {
-        let mut opener = Opener::new(self.catalog, self.links);
-        let mut buffer = vec![0; PIECE];
-        while let Some(group) = self.groups.get(self.next.fetch_add(1, Ordering::Relaxed)) {
-            self.group(group, &mut opener, &mut buffer);
-        }
-    }
-
-    fn group(&self, group: &Group, opener: &mut Opener<'_>, buffer: &mut [u8]) {
-        let head = group.size.min(HEAD);
-        let Some(alike) = self.digests(group, group.files.clone(), head, opener, buffer) else { return };
-        for run in runs(&alike) {
-            if group.size <= HEAD {
-                self.count(group.size, run);
-                continue;
-            }
-            let files = run.iter().map(|(.., file)| *file);
-            let Some(same) = self.digests(group, files, group.size, opener, buffer) else { continue };
-            runs(&same).for_each(|run| self.count(group.size, run));
-        }
-    }
-
-    /// The first `len` bytes of each, those that are equal beside each other. `None` where there was no time.
-    fn digests(
-        &self,
-        group: &Group,
-        files: impl ExactSizeIterator<Item = FileId>,
-        len: u64,
-        opener: &mut Opener<'_>,
-        buffer: &mut [u8],
-    ) -> Option<Vec<Read>> {
-        let count = files.len() as u64;
-        let mut digests = Vec::with_capacity(files.len());
-        for file in files {
-            match self.digest(file, group.size, len, opener, buffer) {
-                Ok((digest, device, inode)) => digests.push((digest, device, inode, file)),
-                Err(Refused::Failed) => self.with_found(|found| found.so_far.failed += 1),
-                Err(Refused::Late) => {
-                    let late = Sum { files: count, bytes: group.size.saturating_mul(count) };
-                    self.with_found(|found| found.so_far.late.add_all(&late));
-                    return None;
-                }
+    /// Compares whole groups of files of equal size. Their beginnings are read in the order in which they were found, which
+    /// is how they lie on most disks.
+    fn compare(&self, mut files: Vec<FileId>, biggest: &mut Top<Set>, tell: &mut impl FnMut(u64)) {
+        files.sort_unstable_by_key(|file| self.catalog.order(*file));
+        let heads = sorted(self.read_all(&files, HEAD, READERS, tell));
+        drop(files);
+        let mut longer = Vec::new();
+        for run in runs(&heads) {
+            match run[0].size {
+                0..=HEAD => self.count(run, biggest),
+                _ => longer.extend(run.iter().map(|read| read.file)),
             }
         }
-        // Two names of one file, or one file that was named twice, are one.
-        digests.sort_unstable();
-        digests.dedup_by_key(|(digest, device, inode, _)| (*digest, *device, *inode));
-        digests.sort_unstable_by_key(|(digest, .., file)| (*digest, *file));
-        Some(digests)
+        longer.sort_by_key(|file| std::cmp::Reverse(self.catalog.size(*file)));
+        let whole = sorted(self.read_all(&longer, u64::MAX, usize::from(cores()).clamp(1, READERS), tell));
+        runs(&whole).for_each(|run| self.count(run, biggest));
+    }
+
+    /// Reads the first `most` bytes of each, or all, by so many threads.
+    fn read_all(&self, files: &[FileId], most: u64, threads: usize, tell: &mut impl FnMut(u64)) -> Vec<Read> {
+        let (next, waiting) = (AtomicUsize::new(0), thread::current());
+        let take_part = || {
+            let (mut opener, mut buffer) = (Opener::new(self.catalog, self.links), vec![0; PIECE]);
+            let mut all = Vec::new();
+            while let Some(some) = files.chunks(CHUNK).nth(next.fetch_add(1, Ordering::Relaxed)) {
+                all.extend(some.iter().filter_map(|file| self.read(*file, most, &mut opener, &mut buffer)));
+            }
+            waiting.unpark();
+            all
+        };
+        thread::scope(|scope| {
+            let threads = threads.min(files.len().div_ceil(CHUNK));
+            let begin = |number| Builder::new().name(format!("haul-same{number}")).spawn_scoped(scope, &take_part).ok();
+            let started: Vec<_> = (0..threads).map_while(begin).collect();
+            if started.is_empty() {
+                // The system permits no threads, or there is nothing to read.
+                return take_part();
+            }
+            while started.iter().any(|thread| !thread.is_finished()) {
+                tell(self.read.load(Ordering::Relaxed));
+                thread::park_timeout(TELL_EVERY);
+            }
+            // One that panicked has found a mistake in this program, which is not to be hidden.
+            started.into_iter().flat_map(|thread| thread.join().expect("a thread reads to its end")).collect()
+        })
+    }
+
+    fn read(&self, file: FileId, most: u64, opener: &mut Opener<'_>, buffer: &mut [u8]) -> Option<Read> {
+        let size = self.catalog.size(file);
+        match self.digest(file, size, most, opener, buffer) {
+            Ok((digest, identity)) => return Some(Read { size, digest, identity, file }),
+            Err(Refused::Failed) => self.with_found(|found| found.failed += 1),
+            Err(Refused::Late) => self.with_found(|found| found.late.add(size)),
+        }
+        None
     }
 
     fn digest(
         &self,
         file: FileId,
         size: u64,
-        len: u64,
+        most: u64,
         opener: &mut Opener<'_>,
         buffer: &mut [u8],
-    ) -> Result<([u8; 32], u64, u64), Refused> {
+    ) -> Result<([u8; 32], (u64, u64)), Refused> {
         self.check_time()?;
         let (fd, look) = opener.open(file)?;
         if look.size != size {
             return Err(Refused::Failed);
         }
-        let (mut hasher, mut at) = (blake3::Hasher::new(), 0);
+        let (mut hasher, mut at, len) = (blake3::Hasher::new(), 0, size.min(most));
         while at < len {
             let want = usize::try_from(len - at).map_or(PIECE, |left| left.min(PIECE));
             let got = read_at(&fd, &mut buffer[..want], at)?;
@@ -231,7 +221,7 @@ impl Search<'_> {
             self.check_time()?;
         }
         let Identity { device, inode } = look.identity;
-        Ok((*hasher.finalize().as_bytes(), device, inode))
+        Ok((*hasher.finalize().as_bytes(), (device, inode)))
     }
 
     fn check_time(&self) -> Result<(), Refused> {
@@ -239,29 +229,35 @@ impl Search<'_> {
         if is_late { Err(Refused::Late) } else { Ok(()) }
     }
 
-    fn count(&self, size: u64, run: &[Read]) {
-        let files = run.len() as u64;
-        let spare = Sum { files: files - 1, bytes: size.saturating_mul(files - 1) };
-        self.with_found(|Found { so_far, biggest }| {
-            so_far.sets += 1;
-            so_far.spare.add_all(&spare);
-            biggest.offer(spare.bytes, || Set {
-                bytes: size,
-                files,
-                digest: run[0].0,
-                paths: run.iter().take(PATHS).map(|(.., file)| self.catalog.path(*file)).collect(),
-            });
+    /// Counts files that are the same.
+    fn count(&self, run: &[Read], biggest: &mut Top<Set>) {
+        let [first, others @ ..] = run else { return };
+        let (bytes, files) = (first.size, run.len() as u64);
+        let spare = Sum { files: files - 1, bytes: bytes.saturating_mul(others.len() as u64) };
+        self.with_found(|found| {
+            found.sets += 1;
+            found.spare.add_all(&spare);
         });
+        let paths = || run.iter().take(PATHS).map(|read| self.catalog.path(read.file)).collect();
+        biggest.offer(spare.bytes, || Set { bytes, files, digest: first.digest, paths: paths() });
     }
 
-    fn with_found(&self, change: impl FnOnce(&mut Found)) {
+    fn with_found(&self, change: impl FnOnce(&mut Duplicates)) {
         change(&mut self.found.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
+/// Those that are the same beside each other. Two names of one file, or one file that was named twice, are one.
+fn sorted(mut files: Vec<Read>) -> Vec<Read> {
+    files.sort_unstable_by_key(|read| (read.size, read.digest, read.identity, read.file));
+    files.dedup_by_key(|read| (read.size, read.digest, read.identity));
+    files.sort_unstable_by_key(|read| (read.size, read.digest, read.file));
+    files
+}
+
 /// Two or more with one digest.
-fn runs(digests: &[Read]) -> impl Iterator<Item = &[Read]> {
-    digests.chunk_by(|a, b| a.0 == b.0).filter(|run| run.len() > 1)
+fn runs(files: &[Read]) -> impl Iterator<Item = &[Read]> {
+    files.chunk_by(|a, b| (a.size, a.digest) == (b.size, b.digest)).filter(|run| run.len() > 1)
 }
 
 #[cfg(test)]
