@@ -22,6 +22,10 @@ pub struct Settings {
     pub quick: bool,
     /// Measure compression, and nothing else.
     pub compression: bool,
+    /// Measure what is synced instead.
+    pub sync: bool,
+    /// Only these cases of it; empty for all.
+    pub cases: Vec<String>,
     /// Measured rounds.
     pub runs: u32,
     /// In the order given.
@@ -56,6 +60,8 @@ impl Default for Settings {
             strangers: false,
             quick: false,
             compression: false,
+            sync: false,
+            cases: Vec::new(),
             runs: 3,
             workloads: Vec::new(),
             tools: Vec::new(),
@@ -82,6 +88,11 @@ impl Settings {
     )]
     pub fn scaled(&self, bytes: u64) -> u64 {
         (bytes as f64 * self.scale) as u64
+    }
+
+    /// Whether a case of `--sync` is to be measured.
+    pub fn is_wanted(&self, case: &str) -> bool {
+        self.cases.is_empty() || self.cases.iter().any(|wanted| wanted == case)
     }
 
     /// Where a directory for data on a disk is made.
@@ -164,6 +175,14 @@ const OPTIONS: &[Row] = &[
     }),
     flag("--strangers", "instead: what strangers at the port cost a copy (needs root)", |to, _| {
         to.strangers = true;
+        Ok(())
+    }),
+    flag("--sync", "instead: what is moved where a copy is there already (needs root, 60 GB of disk)", |to, _| {
+        to.sync = true;
+        Ok(())
+    }),
+    valued("--case", "NAME", "with --sync: unchanged, added, pages, insert, renamed, sparse", |to, value| {
+        to.cases.push(known_case(value)?);
         Ok(())
     }),
     flag("--quick", "with --pacing: fewer rates and numbers of streams", |to, _| {
@@ -275,6 +294,13 @@ fn known_tool(value: &OsStr) -> Result<String> {
     bail!("there is no tool {name}; there are {}", names.join(", "))
 }
 
+fn known_case(value: &OsStr) -> Result<String> {
+    let name = value.to_string_lossy().into_owned();
+    let known = crate::sync::case_names();
+    ensure!(known.contains(&name.as_str()), "there is no case {name}; there are {}", known.join(", "));
+    Ok(name)
+}
+
 fn known_congestion(value: &OsStr) -> Result<Vec<String>> {
     let name = value.to_string_lossy().into_owned();
     if name == "both" {
@@ -304,7 +330,7 @@ mod tests {
 
     #[test]
     fn every_option_is_taken() {
-        let words = "--install --compression --runs 5 --workload null --curves --old-cpu --pacing --strangers --quick --tool gridftp --tool cp --scale 0.25 \
+        let words = "--install --compression --runs 5 --workload null --curves --old-cpu --pacing --strangers --sync --case pages --quick --tool gridftp --tool cp --scale 0.25 \
                      --dir /d --disk-dir /e --haul /h --beside /b --congestion both --timeout 7 --json j --markdown m";
         let given: Vec<&str> = words.split(' ').filter(|word| !word.is_empty()).collect();
         for row in OPTIONS {
@@ -318,6 +344,8 @@ mod tests {
             strangers: true,
             quick: true,
             compression: true,
+            sync: true,
+            cases: vec!["pages".into()],
             runs: 5,
             workloads: curves.to_vec(),
             tools: vec!["gridftp".to_owned(), "cp".to_owned()],

@@ -37,6 +37,7 @@ mod report;
 mod rounds;
 mod site;
 mod strangers;
+mod sync;
 mod text;
 mod tools;
 mod tracer;
@@ -99,6 +100,10 @@ fn run(settings: &Settings) -> Result<bool> {
     }
     if settings.pacing {
         return pacing::run(settings);
+    }
+    if settings.sync {
+        sync::check()?;
+        return sync::run(settings);
     }
     if settings.strangers {
         return strangers::run(settings);

@@ -30,6 +30,7 @@ use haul_proto::wire::listed::{self, Listed, ListedKinds, Paths, Places};
 use haul_proto::wire::load::{Load, StreamFigures};
 use haul_proto::wire::measure::{MeasureRequest, Measured, PlaceFigures};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
+use haul_proto::wire::owners::{Account, OwnerFrom, OwnerMap, OwnerRules};
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::{
     Counters, Difference, Final, Hello, PathFigures, ReadBack, What, Windows, WorkerMessage,
@@ -42,6 +43,7 @@ use haul_proto::wire::serve::{ClientProof, TAG_LEN};
 use haul_proto::wire::slow::SlowFile;
 use haul_proto::wire::sparse::{BLOCK, Map, Shape, Sparse, encode_trailer};
 use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
+use haul_proto::wire::sync::{Change, Delete, Item, Reasons, SyncFigures, SyncRules};
 use haul_proto::wire::work::{StreamWay, Work};
 
 use crate::wire::{CRC_BYTES, JOB};
@@ -102,6 +104,7 @@ fn source_messages() -> Vec<SourceMessage> {
                 data_bytes: Some(7),
                 names: Some(3),
                 attributes: Some(vec![Attribute { name: (*b"user.a").into(), value: (*b"\0").into() }]),
+                digest: Some([9; 32]),
             })),
         },
         other(Kind::HardLink { to: EntryId(5), size: 9 }),
@@ -127,6 +130,7 @@ fn source_messages() -> Vec<SourceMessage> {
         SourceMessage::Streams { count: 64, path: PathId(1) },
         SourceMessage::Ask { streams: vec![StreamId(3)], entries: vec![(EntryId(6), 2), (EntryId(9), 1)] },
         SourceMessage::Passed { before: 512 },
+        SourceMessage::Owner { is_group: true, id: 100, name: b"users".to_vec() },
         SourceMessage::LeftOut { entry: EntryId(0), names: Name::new(b"x.o").into_iter().collect() },
         SourceMessage::Patterns { entry: EntryId(0), file: 0, text: b"*.o\n!a.o\n".to_vec() },
     ]
@@ -206,6 +210,22 @@ fn rules() -> Rules {
     Rules { in_the_way: InTheWay::Replace, modes, check_space: true, below }
 }
 
+fn replaced() -> Item {
+    Item { what: What::File, change: Change::Replaced(Reasons::SIZE.and(Reasons::TIME, true)) }
+}
+
+fn owners() -> OwnerRules {
+    let users = vec![OwnerMap { from: OwnerFrom::Ids(0, 99), to: Account::Name(b"nobody".to_vec()) }];
+    let groups = vec![OwnerMap { from: OwnerFrom::Nameless, to: Account::Id(100) }];
+    OwnerRules { by_name: true, users, groups }
+}
+
+fn sync_rules() -> SyncRules {
+    let (delete, link_dests) = (Delete::After, vec![b"../1".to_vec()]);
+    let backup_dir = b"old".to_vec();
+    SyncRules { into: true, delete, delete_max: Some(9), backup_dir, link_dests, ..SyncRules::default() }
+}
+
 fn controller_messages() -> Vec<ControllerMessage> {
     vec![
         ControllerMessage::Source(SourceRequest {
@@ -223,6 +243,9 @@ fn controller_messages() -> Vec<ControllerMessage> {
             compression: Policy::Always(Method::Zstd(19)),
             pipe: Pipe::No,
             compare: true,
+            tell_digests: true,
+            remove_files: true,
+            tell_owners: true,
         }),
         ControllerMessage::Target(TargetRequest {
             settings: settings(),
@@ -235,6 +258,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             own_tree: false,
             make_directory: false,
             preserve: false,
+            owners: owners(),
             kept: Kept { attributes: true, acls: true, devices: true, ..Kept::default() },
             verify: Verify::Disk,
             digest_existing: false,
@@ -246,6 +270,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             journal_dir: b"/j".to_vec(),
             fsync: Fsync::Data,
             delta: DeltaRules { delta: Delta::Rolling, in_place: true },
+            sync: sync_rules(),
             pipe: Pipe::No,
             compare: Some(Links::Ignore),
         }),
@@ -331,6 +356,8 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::Resumed { path: b"a".to_vec(), size: 1 << 40, held: 1 << 30, damaged: 3, compared: true },
         WorkerMessage::Skipped { path: b"a".to_vec(), text: text() },
         WorkerMessage::Checksum { path: b"a".to_vec(), digest: vec![7; 64] },
+        WorkerMessage::Synced(SyncFigures { removed: 300, ..SyncFigures::default() }),
+        WorkerMessage::Item { path: b"a/b".to_vec(), item: replaced() },
         WorkerMessage::Delta(DeltaFigures { files: 1, bytes: 1 << 40, ..DeltaFigures::default() }),
         WorkerMessage::Work(Box::new(work())),
         WorkerMessage::Slowest(vec![SlowFile { path: b"a".to_vec(), size: 7, took_us: 1 << 40 }]),

@@ -150,6 +150,7 @@ impl Session {
             | Step::Connect(..)
             | Step::StreamsLost(_)
             | Step::Passed(_)
+            | Step::Owner { .. }
             | Step::LeftOut(..)
             | Step::Patterns(..) => {}
             Step::Finish(finish) => self.finish(Some(finish)),

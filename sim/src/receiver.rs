@@ -444,6 +444,7 @@ impl Receiver {
             | Step::Connect(..)
             | Step::StreamsLost(_)
             | Step::Passed(_)
+            | Step::Owner { .. }
             | Step::LeftOut(..)
             | Step::Patterns(..) => {}
             Step::Finish(finish) => self.todo.push(Todo::Finish(finish)),

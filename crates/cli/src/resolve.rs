@@ -11,6 +11,7 @@ mod filters;
 mod metadata;
 mod probe;
 mod sweep;
+mod sync;
 mod verify;
 
 use std::ffi::{OsStr, OsString};
@@ -44,6 +45,7 @@ pub use self::digests::{Digests, Told};
 pub use self::filters::{filters, typed_lists};
 pub use self::probe::probe;
 pub use self::sweep::sweep;
+pub use self::sync::sync;
 pub use self::verify::comparison;
 
 /// Progress as events, unless `-P` says otherwise.
@@ -137,14 +139,30 @@ pub enum Mode {
 
 /// The plan for a copy of `operands`, the last of which is the target.
 pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {
+    planned(values, operands, stderr_is_terminal, false)
+}
+
+/// The same for a copy or a sync.
+fn planned(
+    values: &Values,
+    operands: &[OsString],
+    stderr_is_terminal: bool,
+    is_sync: bool,
+) -> Result<Plan, UsageError> {
+    sync::refuse_what_lacks(values, is_sync)?;
     let mut settings = settings(values, stderr_is_terminal)?;
     let Ends { mut sources, mut target, base } = ends(values, operands)?;
+    if is_sync {
+        sources = sources.into_iter().map(sync::contents).collect();
+        settings.options = sync::implied(settings.options, values, &target);
+    }
     check_hosts(&sources)?;
     crate::secret::complete(values, sources.iter_mut().chain([&mut target]))?;
+    let pipes = pipes(values, operands, &sources)?;
+    sync::refuse_places(values, is_sync, &pipes, &sources.iter().chain([&target]).collect::<Vec<_>>())?;
     if is_null(&target.path) {
         target.path = NULL_TARGET.into();
     }
-    let pipes = pipes(values, operands, &sources)?;
     settings.options.filters = filters(values)?;
     if pipes.source.is_some() && !settings.options.filters.is_empty() {
         return Err(UsageError::new("what comes out of a pipe is not filtered").remedy("leave the filters out"));
@@ -155,7 +173,8 @@ pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) ->
     let options = Options { source_pipe: pipes.source, target_pipe: pipes.target, ..options };
     let job = Job { sources, list, target, options, access };
     let is_remote = [job.source_host(), &job.target.host].into_iter().any(|host| *host != Host::Local);
-    let notes = if values.dialect() == Dialect::Haul { habits::notes(values, is_remote) } else { Vec::new() };
+    let mut notes = if values.dialect() == Dialect::Haul { habits::notes(values, is_remote) } else { Vec::new() };
+    notes.extend(habits::notes_of_sync(values).filter(|_| is_sync));
     Ok(Plan { job, display, checksums, digests, report, time_limit, notes })
 }
 
@@ -244,7 +263,7 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, U
         verify: verify(values)?,
         progress_every: progress_every(values, &display)?,
         network: network(values)?,
-        ..defaults
+        ..sync::options(values, defaults)?
     };
     let time_limit = time_limit(values)?;
     let report = report(values)?;

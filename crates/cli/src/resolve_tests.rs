@@ -12,6 +12,7 @@ pub fn plan_of(line: &str, terminal: bool) -> Result<Plan, UsageError> {
 fn plan_under(dialect: Dialect, line: &str, terminal: bool) -> Result<Plan, UsageError> {
     match parse(dialect, line.split(' ').map(OsString::from).collect(), &|_| false)? {
         Command::Copy(values, operands) => plan(&values, &operands, terminal),
+        Command::Sync(values, operands) => sync(&values, &operands, terminal),
         other => panic!("{other:?}"),
     }
 }
@@ -245,7 +246,7 @@ fn bad_values_name_the_option_and_the_remedy() {
 
         $ haul -u source a b
         -u source: needs s, t, st or off, for O_DIRECT
-        rsync's -u: haul replaces nothing without -f; leave it out
+        rsync's -u is --update
 
         $ haul --cache both a b
         --cache both: not one of keep, drop

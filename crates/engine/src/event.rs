@@ -7,6 +7,7 @@ use haul_proto::wire::report::PathFigures;
 pub use haul_proto::wire::report::{Difference, ReadBack, What};
 pub use haul_proto::wire::sandbox::{Confinement, Sandbox};
 pub use haul_proto::wire::slow::SlowFile;
+pub use haul_proto::wire::sync::{Change, Item, Reasons, SyncFigures};
 pub use haul_proto::wire::work::{StreamWay, Work};
 use std::time::Duration;
 
@@ -102,6 +103,13 @@ pub enum Event {
         host: String,
         /// What happened and, after it, what to do: one line each.
         message: String,
+    },
+    /// Something is made, changed or removed at the target, or would be. Only where the job's rules ask for that.
+    Item {
+        /// Path at the target, as the user would name it. Bytes, not text.
+        path: Vec<u8>,
+        /// What.
+        item: Item,
     },
     /// Something is not the same at both ends. Only in a job that compares.
     Differs {
@@ -331,6 +339,10 @@ pub struct Summary {
     pub slowest: Vec<SlowFile>,
     /// What came of old files that stood in the way; `None` where nothing did.
     pub delta: Option<DeltaFigures>,
+    /// What was removed, linked and the like, so that the target became what the sources are.
+    pub sync: SyncFigures,
+    /// Nothing was made, changed or removed: what would have been was told.
+    pub is_dry: bool,
     /// What could be done so that the next transfer is faster.
     pub advice: Vec<Advised>,
     /// The limit on the rate that was set at the end, bytes a second.

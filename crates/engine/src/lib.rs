@@ -46,6 +46,7 @@ pub mod steering;
 mod storage;
 mod stream;
 pub mod survey;
+mod sync_tally;
 mod target;
 #[cfg(test)]
 mod testing;

@@ -10,6 +10,7 @@ use crate::delta_tally::DeltaTally;
 use crate::link::LinkWriter;
 use crate::os::usage::{self, Account};
 use crate::slowest::Slowest;
+use crate::sync_tally::SyncTally;
 
 /// Counters that every thread of a worker adds to. Relaxed: nothing is decided by them.
 #[derive(Debug, Default)]
@@ -125,6 +126,8 @@ pub struct Reporter {
     pub slowest: Slowest,
     /// What came of old files.
     pub delta: DeltaTally,
+    /// What else came of the job.
+    pub sync: SyncTally,
     report_files: bool,
     account: Account,
 }
@@ -137,6 +140,7 @@ impl Reporter {
             tally: Tally::default(),
             slowest: Slowest::default(),
             delta: DeltaTally::default(),
+            sync: SyncTally::default(),
             report_files,
             account: Account::open(),
         }
@@ -218,6 +222,7 @@ impl Reporter {
             self.send(&WorkerMessage::Slowest(slowest));
         }
         self.delta.figures().into_iter().for_each(|figures| self.send(&WorkerMessage::Delta(figures)));
+        self.sync.figures().into_iter().for_each(|figures| self.send(&WorkerMessage::Synced(figures)));
         self.send(&WorkerMessage::Finished(Box::new(Final {
             counters,
             cpu_us: usage::cpu_us(),

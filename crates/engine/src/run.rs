@@ -188,6 +188,13 @@ fn start_walk(shared: &Arc<Shared>, source: &Arc<Source>) {
         walking.walk();
         Ok(())
     });
+    if source.removes_files() {
+        let removing = Arc::clone(source);
+        shared.work("haul-remove", move |_| {
+            removing.remove_proven();
+            Ok(())
+        });
+    }
 }
 
 /// Threads that read and compare, in a job that does only that.

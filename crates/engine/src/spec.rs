@@ -19,8 +19,10 @@ pub use haul_proto::need::InTheWay;
 pub use haul_proto::wire::delta::{Delta, DeltaFigures, DeltaRules};
 pub use haul_proto::wire::filters::{Filters, Limits, List as FilterList};
 pub use haul_proto::wire::kept::{Holes, Kept};
+pub use haul_proto::wire::owners::{Account, OwnerFrom, OwnerMap, OwnerRules};
 pub use haul_proto::wire::rules::{LeaveOut, Modes};
 pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, Verify};
+pub use haul_proto::wire::sync::{Delete, Equal, SyncRules};
 
 /// One copy: sources, a target, and how. Any of them may be here or elsewhere.
 #[derive(Debug, Clone)]
@@ -204,6 +206,8 @@ pub struct Options {
     pub in_the_way: InTheWay,
     /// `-p`: keep mode, owner and group (the modification time is always kept).
     pub preserve: bool,
+    /// `--numeric-ids`, `--usermap`, `--groupmap`, `--chown`: which owner and group that is at the target.
+    pub owners: OwnerRules,
     /// What becomes of symbolic links below an operand.
     pub symlinks: Symlinks,
     /// `-+`, `-^`: what the walk leaves out.
@@ -236,6 +240,12 @@ pub struct Options {
     pub fsync: Fsync,
     /// `--delta`, `--inplace`: what becomes of old files in the way.
     pub delta: DeltaRules,
+    /// What the target does besides, so that it becomes what the sources are.
+    pub sync: SyncRules,
+    /// `--delete=before`: what is at the target alone is removed before anything is copied.
+    pub delete_first: bool,
+    /// `--remove-source-files`: a file that was sent, and is proven at the target, is removed at the source.
+    pub remove_source_files: bool,
     /// `--congestion`: congestion control of the data streams, by the kernel's name; `None` chooses by the path.
     pub congestion: Option<String>,
     /// `-w`: socket buffer size in bytes; `None` leaves it to the kernel's auto-tuning.
@@ -348,6 +358,7 @@ impl Default for Options {
             compare: false,
             in_the_way: InTheWay::Report,
             preserve: false,
+            owners: OwnerRules { by_name: true, ..OwnerRules::default() },
             symlinks: Symlinks::Keep,
             leave_out: LeaveOut::default(),
             kept: Kept::default(),
@@ -364,6 +375,9 @@ impl Default for Options {
             target_under_way: 0,
             fsync: Fsync::Full,
             delta: DeltaRules { delta: Delta::Auto, in_place: false },
+            sync: SyncRules::default(),
+            delete_first: false,
+            remove_source_files: false,
             congestion: None,
             window_bytes: None,
             window_fixed: false,

@@ -53,6 +53,7 @@ pub fn target_request(path: &Path, operands: Vec<Operand>) -> TargetRequest {
         own_tree: false,
         make_directory: false,
         preserve: false,
+        owners: Default::default(),
         kept: Default::default(),
         verify: Verify::Wire,
         digest_existing: false,
@@ -61,6 +62,7 @@ pub fn target_request(path: &Path, operands: Vec<Operand>) -> TargetRequest {
         storage: StorageRequest::default(),
         fsync: Fsync::None,
         delta: haul_proto::wire::delta::DeltaRules::default(),
+        sync: Default::default(),
         pipe: Pipe::No,
         resume: false,
         keep_partial: false,
@@ -86,5 +88,8 @@ pub fn source_request(operands: Vec<Vec<u8>>) -> SourceRequest {
         compression: Policy::Off,
         pipe: Pipe::No,
         compare: false,
+        tell_digests: false,
+        remove_files: false,
+        tell_owners: false,
     }
 }

@@ -1,6 +1,7 @@
 //! What few entries have besides: it stands behind them in an Offer, where there is any.
 
 use crate::codec::{Decoded, Reader, Writer};
+use crate::integrity::Digest;
 use crate::wire::fault::ProtocolFault;
 use crate::wire::limits::{ATTRIBUTE_NAME_MAX, ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX, MORE_BYTES_MAX};
 
@@ -13,6 +14,8 @@ pub struct More {
     pub names: Option<u64>,
     /// Extended attributes, access control lists among them. `None`: the source does not keep any.
     pub attributes: Option<Vec<Attribute>>,
+    /// BLAKE3 of a file's contents, where the source tells it beforehand.
+    pub digest: Option<Digest>,
 }
 
 /// An extended attribute (xattr(7)).
@@ -27,7 +30,8 @@ pub struct Attribute {
 const DATA_BYTES: u8 = 1;
 const NAMES: u8 = 2;
 const ATTRIBUTES: u8 = 4;
-const ALL: u8 = DATA_BYTES | NAMES | ATTRIBUTES;
+const DIGEST: u8 = 8;
+const ALL: u8 = DATA_BYTES | NAMES | ATTRIBUTES | DIGEST;
 
 impl More {
     /// Whether there is anything.
@@ -38,7 +42,7 @@ impl More {
     /// How many bytes it takes, about.
     pub fn bytes(&self) -> usize {
         let of_one = |attribute: &Attribute| attribute.name.len() + attribute.value.len() + 8;
-        32 + self.attributes.iter().flatten().map(of_one).sum::<usize>()
+        64 + self.attributes.iter().flatten().map(of_one).sum::<usize>()
     }
 
     /// Writes it, with its length.
@@ -46,7 +50,7 @@ impl More {
         let mut block = Writer::new();
         let flag = |has: bool, flag: u8| if has { flag } else { 0 };
         let flags = flag(self.data_bytes.is_some(), DATA_BYTES) | flag(self.names.is_some(), NAMES);
-        block.u8(flags | flag(self.attributes.is_some(), ATTRIBUTES));
+        block.u8(flags | flag(self.attributes.is_some(), ATTRIBUTES) | flag(self.digest.is_some(), DIGEST));
         self.data_bytes.iter().chain(&self.names).for_each(|number| {
             block.varint(*number);
         });
@@ -56,6 +60,9 @@ impl More {
                 block.bytes(name).bytes(value);
             });
         }
+        self.digest.iter().for_each(|digest| {
+            block.raw(digest);
+        });
         out.bytes(&block.into_bytes());
     }
 
@@ -69,8 +76,9 @@ impl More {
         let mut number = |flag| if flags & flag != 0 { block.varint().map(Some) } else { Ok(None) };
         let (data_bytes, names) = (number(DATA_BYTES)?, number(NAMES)?);
         let attributes = if flags & ATTRIBUTES != 0 { Some(decode_attributes(&mut block)?) } else { None };
+        let digest = if flags & DIGEST != 0 { Some(block.array()?) } else { None };
         block.finish()?;
-        Ok(Self { data_bytes, names, attributes })
+        Ok(Self { data_bytes, names, attributes, digest })
     }
 }
 
@@ -109,7 +117,8 @@ mod tests {
             More { data_bytes: Some(0), ..More::default() },
             More { names: Some(u64::MAX), ..More::default() },
             More { attributes: Some(Vec::new()), ..More::default() },
-            More { data_bytes: Some(1 << 40), names: Some(2), attributes: Some(attributes) },
+            More { digest: Some([7; 32]), ..More::default() },
+            More { data_bytes: Some(1 << 40), names: Some(2), attributes: Some(attributes), digest: Some([8; 32]) },
         ] {
             let bytes = encoded(&more);
             assert_eq!(More::decode(&mut Reader::new(&bytes)), Ok(more));
@@ -121,7 +130,7 @@ mod tests {
     fn what_is_none_or_cannot_be_is_a_fault() {
         let bad = [
             encoded(&More::default()),
-            vec![1, 8],
+            vec![1, 16],
             vec![3, 1, 0, 0],
             encoded(&More { attributes: Some(vec![attribute(b"", b"")]), ..More::default() }),
             encoded(&More { attributes: Some(vec![attribute(b"user.\0", b"")]), ..More::default() }),

@@ -1,6 +1,7 @@
 //! What becomes of an offered entry, given what stands at its place: one table, no system call.
 
 use crate::manifest::{Kind, Node, Stamp};
+use crate::wire::sync::{Equal, SyncRules};
 
 /// What stands at an entry's place at the target.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +37,42 @@ pub enum InTheWay {
     Omit,
     /// It is reported, also where it is the same.
     ReportEqual,
+    /// As Replace, and also what is something else than the source has is replaced by what that has.
+    Follow,
+}
+
+/// By what it is decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Conduct {
+    /// What becomes of what is there.
+    pub in_the_way: InTheWay,
+    /// What makes a file that is there the same.
+    pub equal: Equal,
+    /// A file that was modified later than the source's stays.
+    pub update: bool,
+    /// What is not there is not made.
+    pub existing_only: bool,
+}
+
+impl Conduct {
+    /// What a controller asks for.
+    pub fn new(in_the_way: InTheWay, sync: &SyncRules) -> Self {
+        Self { in_the_way, equal: sync.equal, update: sync.update, existing_only: sync.existing_only }
+    }
+
+    fn replaces(self) -> bool {
+        matches!(self.in_the_way, InTheWay::Replace | InTheWay::Follow)
+    }
+
+    /// Whether a file that is there is the same; `None` where only its contents tell.
+    fn is_equal(self, size: u64, modified: Stamp, there: u64, since: Stamp) -> Option<bool> {
+        match self.equal {
+            Equal::SizeAndTime => Some(size == there && modified == since),
+            Equal::Size => Some(size == there),
+            Equal::Digest if size == there && size > 0 => None,
+            Equal::Digest => Some(size == there),
+        }
+    }
 }
 
 /// What to do about it.
@@ -49,6 +86,12 @@ pub enum Decision {
     Replace,
     /// Leave what is there, whatever it is.
     Omit,
+    /// Nothing is there, and nothing is to be.
+    Pass,
+    /// Keep it if its digest is the source's, else replace it.
+    Compare,
+    /// A directory is there: remove it with all that is in it, then make this one.
+    ReplaceTree,
     /// Leave what is there and report this entry.
     Refuse(Refusal),
 }
@@ -96,24 +139,36 @@ impl Refusal {
     }
 }
 
-/// Decides about an entry of this kind and time of modification. Directories are shared, and never replaced.
-pub fn decide(offered: &Kind, modified: Stamp, existing: &Existing, rule: InTheWay) -> Decision {
+/// Decides about an entry of this kind and time of modification. Directories are shared, and replaced only where what is
+/// there is to follow the source.
+pub fn decide(offered: &Kind, modified: Stamp, existing: &Existing, conduct: Conduct) -> Decision {
     use Existing::{Absent, Directory, File, SameFile, Special, Symlink};
+    let rule = conduct.in_the_way;
     match (offered, existing) {
+        (_, Absent) if conduct.existing_only => Decision::Pass,
         (_, Absent) => Decision::Create,
         (Kind::Directory, Directory) => Decision::Keep,
+        (Kind::Directory, _) if rule == InTheWay::Follow => Decision::Replace,
         (Kind::Directory, Symlink(_)) => Decision::Refuse(Refusal::LinkForDirectory),
         (Kind::Directory, File { .. } | SameFile | Special(_)) => Decision::Refuse(Refusal::NotDirectory),
+        (_, Directory) if rule == InTheWay::Follow => Decision::ReplaceTree,
         (_, Directory) => Decision::Refuse(Refusal::IsDirectory),
         (Kind::Node(node), Special(there)) if node == there => Decision::Keep,
+        (_, Special(_)) if rule == InTheWay::Follow => Decision::Replace,
         (_, Special(_)) => Decision::Refuse(Refusal::IsSpecial),
         (Kind::HardLink { .. }, SameFile) => Decision::Keep,
         (_, File { .. } | SameFile | Symlink(_)) if rule == InTheWay::Omit => Decision::Omit,
         (_, File { .. } | SameFile | Symlink(_)) if rule == InTheWay::ReportEqual => {
             Decision::Refuse(Refusal::ExistsAtAll)
         }
-        (Kind::File { size }, File { size: there, modified: since }) if size == there && *since == modified => {
-            Decision::Keep
+        (Kind::File { .. }, File { modified: since, .. }) if conduct.update && *since > modified => Decision::Omit,
+        (Kind::File { size }, File { size: there, modified: since }) => {
+            match conduct.is_equal(*size, modified, *there, *since) {
+                Some(true) => Decision::Keep,
+                None => Decision::Compare,
+                Some(false) if conduct.replaces() => Decision::Replace,
+                Some(false) => Decision::Refuse(Refusal::Exists),
+            }
         }
         // A file of its own that is the same: made a name of the other one where files may be replaced.
         (Kind::HardLink { size, .. }, File { size: there, modified: since })
@@ -122,7 +177,7 @@ pub fn decide(offered: &Kind, modified: Stamp, existing: &Existing, rule: InTheW
             Decision::Keep
         }
         (Kind::Symlink { points_to }, Symlink(there)) if points_to == there => Decision::Keep,
-        (_, File { .. } | SameFile | Symlink(_)) if rule == InTheWay::Replace => Decision::Replace,
+        (_, File { .. } | SameFile | Symlink(_)) if conduct.replaces() => Decision::Replace,
         (_, File { .. } | SameFile | Symlink(_)) => Decision::Refuse(Refusal::Exists),
     }
 }
@@ -177,9 +232,16 @@ mod tests {
             (name(3), &fifo, Refuse(Refusal::IsSpecial), Refuse(Refusal::IsSpecial)),
         ];
         for (offered, existing, plain, forced) in rows {
-            let decide = |rule| decide(&offered, NOW, existing, rule);
+            let decide = |in_the_way| decide(&offered, NOW, existing, Conduct { in_the_way, ..Conduct::default() });
             assert_eq!(decide(InTheWay::Report), plain, "{offered:?} onto {existing:?}");
             assert_eq!(decide(InTheWay::Replace), forced, "{offered:?} onto {existing:?} with -f");
+            // What is to follow the source is never refused.
+            let followed = match (forced, existing) {
+                (Refuse(_), Existing::Directory) => Decision::ReplaceTree,
+                (Refuse(_), _) => Replace,
+                (other, _) => other,
+            };
+            assert_eq!(decide(InTheWay::Follow), followed, "{offered:?} onto {existing:?} of a sync");
             // Where a file or a link is in the place of one, it stays; all else is as without these rules.
             let (omitted, equal) = match (&offered, existing) {
                 (
@@ -191,5 +253,35 @@ mod tests {
             assert_eq!(decide(InTheWay::Omit), omitted, "{offered:?} onto {existing:?} with -O");
             assert_eq!(decide(InTheWay::ReportEqual), equal, "{offered:?} onto {existing:?} under bbcp's rule");
         }
+    }
+    #[test]
+    fn what_is_the_same_is_said_by_the_conduct() {
+        use Decision::{Compare, Create, Keep, Omit, Pass, Replace};
+        let newer = Stamp { seconds: NOW.seconds + 1, ..NOW };
+        let older = Stamp { seconds: NOW.seconds - 1, ..NOW };
+        let there = |size, modified| Existing::File { size, modified };
+        let plain = Conduct { in_the_way: InTheWay::Follow, ..Conduct::default() };
+        let size = Conduct { equal: Equal::Size, ..plain };
+        let digest = Conduct { equal: Equal::Digest, ..plain };
+        let update = Conduct { update: true, ..plain };
+        let existing_only = Conduct { existing_only: true, ..plain };
+        for (conduct, existing, decision) in [
+            (plain, there(3, newer), Replace),
+            (size, there(3, newer), Keep),
+            (size, there(4, NOW), Replace),
+            (digest, there(3, NOW), Compare),
+            (digest, there(3, newer), Compare),
+            (digest, there(4, NOW), Replace),
+            (update, there(4, newer), Omit),
+            (update, there(4, NOW), Replace),
+            (update, there(4, older), Replace),
+            (update, Existing::Absent, Create),
+            (existing_only, Existing::Absent, Pass),
+            (existing_only, there(4, NOW), Replace),
+        ] {
+            assert_eq!(decide(&file(3), NOW, &existing, conduct), decision, "{conduct:?} {existing:?}");
+        }
+        assert_eq!(decide(&file(0), NOW, &there(0, newer), digest), Keep, "there is nothing to compare");
+        assert_eq!(decide(&Kind::Directory, NOW, &Existing::Absent, existing_only), Pass);
     }
 }

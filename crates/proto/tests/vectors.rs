@@ -31,13 +31,16 @@ use haul_proto::wire::link::{BEAT, Channel, encode_header};
 use haul_proto::wire::listed::{self, Listed, ListedKinds, Paths, Places};
 use haul_proto::wire::measure::{MeasureRequest, Measured, PlaceFigures};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
+use haul_proto::wire::owners::{Account, OwnerFrom, OwnerMap, OwnerRules};
 use haul_proto::wire::pipe::Pipe;
+use haul_proto::wire::report::What;
 use haul_proto::wire::report::{Hello, Windows, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
 use haul_proto::wire::route::Route;
 use haul_proto::wire::rules::{LeaveOut, Modes, Rules};
 use haul_proto::wire::sparse::{BLOCK, Map, Shape, Sparse, decode_trailer, encode_trailer};
 use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, StorageRequest, Verify};
+use haul_proto::wire::sync::{Change, Delete, Item, Reasons, SyncFigures, SyncRules};
 
 const TEXT: &str = include_str!("../../../docs/PROTOCOL.md");
 const LIMITS: &str = include_str!("../src/wire/limits.rs");
@@ -90,7 +93,7 @@ fn source_messages() -> Vec<(&'static str, SourceMessage)> {
     let child = |text| Place::Child { parent: EntryId(0), name: name(text) };
     let other = |text, kind| Entry { place: child(text), kind, meta: meta(0o644), version: None, more: None };
     let attribute = Attribute { name: (*b"user.a").into(), value: (*b"1").into() };
-    let more = More { data_bytes: Some(4096), names: Some(2), attributes: Some(vec![attribute]) };
+    let more = More { data_bytes: Some(4096), names: Some(2), attributes: Some(vec![attribute]), digest: None };
     let entries = vec![
         Entry { place: Place::Operand(0), kind: Kind::Directory, meta: meta(0o755), version: None, more: None },
         Entry { place: child("a"), kind: Kind::File { size: 3 }, meta: meta(0o644), version: None, more: None },
@@ -123,6 +126,7 @@ fn source_messages() -> Vec<(&'static str, SourceMessage)> {
         ("Same", SourceMessage::Same { entry: EntryId(300), frames: vec![2..3] }),
         ("Differs", SourceMessage::Differs { entry: EntryId(300), frames: vec![3..5] }),
         ("Passed", SourceMessage::Passed { before: 300 }),
+        ("Owner", SourceMessage::Owner { is_group: false, id: 1000, name: b"anna".to_vec() }),
         ("LeftOut", SourceMessage::LeftOut { entry: EntryId(1), names: vec![name("a.o"), name("b.o")] }),
         ("Patterns", SourceMessage::Patterns { entry: EntryId(1), file: 0, text: b"*.o\n".to_vec() }),
         ("Streams", SourceMessage::Streams { count: 64, path: PathId(1) }),
@@ -216,9 +220,13 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         compression: Policy::Auto,
         pipe: Pipe::No,
         compare: false,
+        tell_digests: false,
+        remove_files: true,
+        tell_owners: true,
     };
     let place = listed::Place { below: vec![name("2026")], name: Some(name("a")) };
     let operand = Operand { name: Some(name("run7")), directory: true, device: 2049, inode: 12 };
+    let owner_map = OwnerMap { from: OwnerFrom::Ids(0, 99), to: Account::Name(b"nobody".to_vec()) };
     let checksum = Some(Checksum { algorithm: Algorithm::Crc32, at_source: false, against: Against::Lines });
     let target = TargetRequest {
         settings: SessionSettings { checksum, ..settings() },
@@ -230,7 +238,8 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         again: false,
         own_tree: false,
         make_directory: false,
-        preserve: false,
+        preserve: true,
+        owners: OwnerRules { by_name: true, users: vec![owner_map], groups: Vec::new() },
         kept: Kept { holes: Holes::Keep, hard_links: true, attributes: true, ..Kept::default() },
         verify: Verify::Wire,
         digest_existing: false,
@@ -247,6 +256,13 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         journal_dir: b"/var/j".to_vec(),
         fsync: Fsync::Full,
         delta: DeltaRules { delta: Delta::Auto, in_place: true },
+        sync: SyncRules {
+            into: true,
+            delete: Delete::After,
+            delete_max: Some(1000),
+            backup_dir: b"old".to_vec(),
+            ..SyncRules::default()
+        },
         pipe: Pipe::No,
         compare: None,
     };
@@ -330,6 +346,15 @@ fn target_ready() -> WorkerMessage {
     WorkerMessage::TargetReady { boot: [0xbb; 16], device: 2049, inode: 13, new_tree: true }
 }
 
+fn item() -> WorkerMessage {
+    let reasons = Reasons::SIZE.and(Reasons::TIME, true);
+    WorkerMessage::Item { path: b"a/b".to_vec(), item: Item { what: What::File, change: Change::Replaced(reasons) } }
+}
+
+fn synced() -> WorkerMessage {
+    WorkerMessage::Synced(SyncFigures { removed: 1, backed_up: 0, linked: 300, adjusted: 2, removed_at_source: 0 })
+}
+
 #[test]
 fn the_link() {
     let header = |channel, length| encode_header(channel, length).to_vec();
@@ -340,12 +365,16 @@ fn the_link() {
         ("Hello", hello().encode()),
         ("TargetReady", target_ready().encode()),
         ("Measured", measured().encode()),
+        ("Item", item().encode()),
+        ("Synced", synced().encode()),
     ];
     vectors.extend(controller_messages().into_iter().map(|(name, message)| (name, message.encode())));
     check("link", &vectors);
     assert_eq!(WorkerMessage::decode(&documented("link", "Hello")), Ok(hello()));
     assert_eq!(WorkerMessage::decode(&documented("link", "TargetReady")), Ok(target_ready()));
     assert_eq!(WorkerMessage::decode(&documented("link", "Measured")), Ok(measured()));
+    assert_eq!(WorkerMessage::decode(&documented("link", "Item")), Ok(item()));
+    assert_eq!(WorkerMessage::decode(&documented("link", "Synced")), Ok(synced()));
     for (name, message) in controller_messages() {
         assert!(ControllerMessage::decode(&documented("link", name)) == Ok(message), "{name}");
     }
@@ -461,7 +490,7 @@ macro_rules! check_limits {
 #[test]
 fn limits_are_in_the_table() {
     let checked = check_limits!(
-        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX FRAME_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX COMPARES_MAX MARKS_MAX MARKED_FRAMES_MAX SUMS_MAX ROLLING_BLOCK_MIN ROLLING_BLOCK_MAX ROLLING_BLOCKS_MAX SUMS_BYTES_MAX DELTA_STEPS_MAX LARGE_IN_FLIGHT_MAX FLOW_AHEAD SYMLINK_MAX ATTRIBUTES_MAX ATTRIBUTE_NAME_MAX ATTRIBUTES_BYTES_MAX MORE_BYTES_MAX LINKED_FILES_MAX DIFFERENCES_MAX DIFFERING_RANGES_MAX TEXT_MAX PATH_MAX OPERANDS_MAX LISTED_BATCH_MAX LISTED_BATCH_BYTES LISTED_BATCHES_AHEAD FILTER_LISTS_MAX FILTER_FILE_MAX FILTERS_BYTES_MAX FILTER_NAMES_MAX DIRECTORY_FILTER_MAX OPEN_RULES_MAX LEFT_OUT_NAMES_MAX CHECKSUM_MAX EXPECTED_LINES_MAX EXPECTED_PIECE_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX BEAT_MS SILENCE_MS MEASURE_MS_MAX CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX UNDER_WAY_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX SLOWEST_MAX STREAM_FIGURES_MAX
+        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX FRAME_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX COMPARES_MAX MARKS_MAX MARKED_FRAMES_MAX SUMS_MAX ROLLING_BLOCK_MIN ROLLING_BLOCK_MAX ROLLING_BLOCKS_MAX SUMS_BYTES_MAX DELTA_STEPS_MAX LARGE_IN_FLIGHT_MAX FLOW_AHEAD SYMLINK_MAX ATTRIBUTES_MAX ATTRIBUTE_NAME_MAX ATTRIBUTES_BYTES_MAX MORE_BYTES_MAX LINKED_FILES_MAX DIFFERENCES_MAX DIFFERING_RANGES_MAX TEXT_MAX PATH_MAX OPERANDS_MAX LISTED_BATCH_MAX LISTED_BATCH_BYTES LISTED_BATCHES_AHEAD FILTER_LISTS_MAX FILTER_FILE_MAX FILTERS_BYTES_MAX FILTER_NAMES_MAX DIRECTORY_FILTER_MAX OPEN_RULES_MAX LEFT_OUT_NAMES_MAX ACCOUNT_NAME_MAX OWNER_MAPS_MAX OWNERS_MAX LINK_DESTS_MAX CHECKSUM_MAX EXPECTED_LINES_MAX EXPECTED_PIECE_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_PIECE_MAX BEAT_MS SILENCE_MS MEASURE_MS_MAX CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX GREETING_DEADLINE_MS ADDRESSES_MAX UNDER_WAY_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX SLOWEST_MAX STREAM_FIGURES_MAX
     );
     let there = LIMITS.lines().filter_map(|line| line.strip_prefix("pub const ")?.split(':').next());
     assert_eq!(there.collect::<Vec<_>>(), checked);

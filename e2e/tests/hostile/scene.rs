@@ -237,6 +237,7 @@ fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng
         own_tree: false,
         make_directory: false,
         preserve: rng.chance(500),
+        owners: Default::default(),
         kept: Default::default(),
         verify: Verify::Wire,
         digest_existing: rng.chance(500),
@@ -248,6 +249,7 @@ fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng
         journal_dir: Vec::new(),
         fsync: Fsync::Full,
         delta: DeltaRules { delta: Delta::Auto, in_place: false },
+        sync: Default::default(),
         pipe: Pipe::No,
         compare: None,
     }

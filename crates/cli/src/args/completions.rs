@@ -20,6 +20,7 @@ fn words(row: &Row) -> &'static [&'static str] {
         ("symlinks", _) => &["keep", "follow", "ignore"],
         ("unbuffered", _) => &["s", "t", "st", "off"],
         ("cache", _) => &["keep", "drop"],
+        ("compare", _) => &["size", "time", "digest", "exists"],
         ("cipher", _) => &["auto", "aes-256-gcm", "aes-128-gcm", "chacha20-poly1305"],
         ("verify", _) => &["memory", "disk"],
         ("checksum" | "checksum-alg", _) => {
@@ -130,7 +131,7 @@ mod tests {
                 }
             }
             assert!(COMMANDS.iter().all(|command| script.contains(command)));
-            assert!(!script.contains("worker") && !script.contains("dry-run"), "{script}");
+            assert!(!script.contains("worker") && !script.contains("NetLogger"), "{script}");
         }
     }
 }

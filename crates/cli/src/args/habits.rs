@@ -5,9 +5,11 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
+use haul_engine::spec::Algorithm;
 use haul_proto::path::escape;
 
 use super::UsageError;
+use super::nearest::nearest;
 use super::values::Values;
 
 /// Options of scp and rsync that haul does not have, and what to type instead.
@@ -15,10 +17,20 @@ const FOREIGN: &[(&str, &str)] = &[
     ("-J", "scp's -J GATE is --ssh-option ProxyJump=GATE"),
     ("-3", "scp's -3 is what haul does where the two hosts cannot reach each other: leave it out"),
     ("-X", "scp's -X is for sftp; rsync's is --xattrs"),
-    ("--delete", "haul removes nothing at the target"),
     ("--files-from", "-I FILE -d BASE names what is below BASE in a list; rsync's --files-from FILE BASE"),
-    ("--update", "haul compares size and time: what is there and the same is not copied, and -f replaces what differs"),
-    ("--inplace", "haul gives a file its name when it is whole; what is unfinished is gone on with"),
+    ("--delete-before", "rsync's --delete-before is --delete=before"),
+    ("--delete-during", "rsync's --delete-during is --delete=during"),
+    ("--delete-delay", "rsync's --delete-delay is --delete, or --delete=after"),
+    ("--delete-after", "rsync's --delete-after is --delete, or --delete=after"),
+    ("--size-only", "rsync's --size-only is --compare size"),
+    ("--ignore-times", "rsync's --ignore-times is next to --compare digest: what is in the files decides"),
+    ("--ignore-non-existing", "rsync's --ignore-non-existing is --existing"),
+    ("--itemize-changes", "rsync's --itemize-changes is --items"),
+    ("--out-format", "--items says what is made, changed and removed, and --json the same for programs"),
+    ("--fuzzy", "rsync's --fuzzy is --detect-renames, which looks in all of the target"),
+    ("--suffix", "--backup-dir DIR keeps what is replaced or removed, under its own name"),
+    ("--copy-dest", "--link-dest DIR makes names of files that are the same there"),
+    ("--compare-dest", "--link-dest DIR makes names of files that are the same there"),
     ("--stats", "the summary is always shown, and --json has all of it"),
     ("--info", "the summary is always shown, and --json has all of it"),
     ("--port", "rsync's --port is for a daemon; ssh's port is --ssh-port"),
@@ -31,7 +43,8 @@ const FOREIGN: &[(&str, &str)] = &[
     ("--times", "times are always kept"),
     ("--links", "links in directories are kept; see --symlinks"),
     ("--copy-links", "--symlinks follow"),
-    ("--remove-source-files", "haul removes nothing at the source"),
+    ("--relative", "rsync's -R is -d BASE: paths below BASE are made anew below the target"),
+    ("--chmod", "-m 750/640 sets modes of directories and of files"),
 ];
 
 /// Ciphers by the names that ssh has for them begin or end like this.
@@ -84,9 +97,20 @@ pub fn refuse_words(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Resu
             ("-q", operand) if is_operand(operand) => {
                 meant(&format!("-q {operand}: needs a traffic class, 0 to 255"), "scp's and rsync's -q is --quiet")
             }
-            ("-u", operand) if is_operand(operand) && !["s", "t", "st", "off"].contains(&operand) => meant(
-                &format!("-u {operand}: needs s, t, st or off, for O_DIRECT"),
-                "rsync's -u: haul replaces nothing without -f; leave it out",
+            ("-u", operand) if is_operand(operand) && !["s", "t", "st", "off"].contains(&operand) => {
+                meant(&format!("-u {operand}: needs s, t, st or off, for O_DIRECT"), "rsync's -u is --update")
+            }
+            ("-b", operand) if is_operand(operand) => meant(
+                &format!("-b {operand}: needs a number of frames"),
+                "rsync's -b is --backup-dir DIR: what is replaced or removed goes there",
+            ),
+            ("--del", _) => meant("--del: this could be several options", "rsync's --del is --delete=during"),
+            ("--backup", _) => {
+                meant("--backup: haul keeps what is replaced or removed in a directory", "name it: --backup-dir DIR")
+            }
+            ("--checksum", operand) if is_operand(operand) && !is_digest(operand) => meant(
+                &format!("--checksum {operand}: needs a digest, such as sha256, that is printed of each file"),
+                "rsync's --checksum is --compare digest",
             ),
             ("-B", operand) if is_operand(operand) => {
                 meant(&format!("-B {operand}: needs a size"), "scp's -B is --ssh-option BatchMode=yes")
@@ -141,8 +165,7 @@ pub fn notes(values: &Values, is_remote: bool) -> Vec<String> {
         notes.push("-z is bbcp's: the target connects to the source; compression (rsync's -z) is automatic".to_owned());
     }
     if values.is_typed("nodns") {
-        notes
-            .push("-n is bbcp's: no names are looked up, and files are copied; it is not rsync's --dry-run".to_owned());
+        notes.push("-n is bbcp's: no names are looked up, and files are copied; rsync's -n is --dry-run".to_owned());
     }
     notes
 }
@@ -151,18 +174,90 @@ fn meant(what: &str, instead: &str) -> UsageError {
     UsageError::new(what).remedy(instead)
 }
 
+/// rsync's letters behind -a, and what they are here; nothing for what is so anyway.
+const RSYNCS: &[(char, &str)] = &[
+    ('n', "--dry-run"),
+    ('v', "-v"),
+    ('i', "--items"),
+    ('u', "--update"),
+    ('c', "--compare digest"),
+    ('b', "--backup-dir DIR"),
+    ('H', "--hard-links"),
+    ('A', "--acls"),
+    ('X', "--xattrs"),
+    ('S', "--sparse"),
+    ('L', "--symlinks follow"),
+    ('W', "--delta off"),
+    ('q', "--quiet"),
+    ('m', "-^"),
+    ('R', "-d BASE"),
+];
+
 fn rsyncs_cluster(typed: &str, letters: &str) -> UsageError {
-    if letters.contains('n') {
-        return meant(
-            &format!("{typed}: haul cannot show what it would copy without copying it yet"),
-            "haul status PATH shows what earlier copies have left unfinished",
-        );
-    }
-    let verbose = if letters.contains('v') { " -v" } else { "" };
-    meant(
+    let here = RSYNCS.iter().filter(|(letter, _)| letters.contains(*letter));
+    let here: String = here.map(|(_, option)| format!(" {option}")).collect();
+    let error = meant(
         &format!("{typed}: letters are bbcp's here, and rsync's mean something else"),
-        &format!("write haul --archive{verbose} SOURCE... TARGET; compression is automatic"),
-    )
+        &format!("write haul sync{here} SOURCE... TARGET: -a is implied"),
+    );
+    if letters.contains('z') { error.remedy("compression is automatic: leave -z out") } else { error }
+}
+
+/// Words that rsync's users type to `haul sync`, and that would do something else there.
+pub fn refuse_in_sync(words: &[OsString]) -> Result<(), UsageError> {
+    let options = words.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str()?.strip_prefix('-'));
+    let is_letters = |word: &&str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphabetic());
+    for letters in options.filter(is_letters) {
+        let typed = format!("-{letters}");
+        if letters == "n" {
+            return Err(meant("-n: this is bbcp's, and files would be copied", "rsync's -n is --dry-run"));
+        }
+        let behind_a = letters.trim_start_matches(['r', 'v', 'z', 'h', 'P']).strip_prefix('a');
+        let is_archive = behind_a.is_some() && !letters.chars().all(|letter| "arvp".contains(letter));
+        if is_archive || ["rlpt", "rlt"].iter().any(|begin| letters.starts_with(begin)) {
+            return Err(rsyncs_cluster(&typed, letters));
+        }
+        // -rn, -vn and the like. What takes an argument has it in the same word.
+        let no_argument = |letter: char| "nrvpfzgkeKFOAoDV".contains(letter);
+        if letters.contains('n') && letters.chars().all(no_argument) {
+            return Err(meant(&format!("{typed}: -n is bbcp's, and files would be copied"), "rsync's -n is --dry-run"));
+        }
+    }
+    Ok(())
+}
+
+/// What is said where there are less than two operands: perhaps one of them was taken for an argument.
+pub fn too_few_for_sync(values: &Values) -> UsageError {
+    let taken = [
+        ("idfile", "rsync's -i is --items"),
+        ("callback", "rsync's -H is --hard-links"),
+        ("source-command", "rsync's -S is --sparse"),
+        ("infiles", "rsync's -I is next to --compare digest"),
+        ("xfrrate", "rsync's -x: haul goes into file systems below the source"),
+        ("mode", "rsync's -m is -^"),
+    ];
+    let error = UsageError::new("haul sync: say what, and which directory is to be the same")
+        .remedy("haul sync SOURCE... TARGET        SOURCE becomes TARGET/SOURCE")
+        .remedy("haul sync SOURCE/ TARGET          what is in SOURCE goes into TARGET");
+    match taken.iter().find(|(id, _)| values.is_typed(id)) {
+        Some((_, instead)) => error.remedy(*instead),
+        None => error,
+    }
+}
+
+/// What is worth a line in a sync: bbcp's letters that do no harm, and not what rsync's do.
+pub fn notes_of_sync(values: &Values) -> impl Iterator<Item = String> {
+    let is_bare = |id: &str| values.given().iter().any(|(row, argument)| row.id == id && argument.is_none());
+    let compressed = values.is_typed("compress") && is_bare("compress");
+    let made = values.is_typed("mkdir");
+    [
+        compressed.then(|| "-c is bbcp's: compression; what is in the files decides with --compare digest".to_owned()),
+        made.then(|| {
+            "-A is bbcp's: the target directory is made; access control lists are kept with --acls".to_owned()
+        }),
+    ]
+    .into_iter()
+    .flatten()
 }
 
 fn sshs_option(typed: &str, option: &str) -> UsageError {
@@ -184,6 +279,13 @@ fn is_ssh_option(text: &str) -> bool {
     name.len() < text.len()
         && name.starts_with(|first: char| first.is_ascii_uppercase())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+/// `sha256`, `%md5`, `md5=FILE`: what `--checksum` takes, or something close to it.
+fn is_digest(text: &str) -> bool {
+    let name = text.trim_start_matches('%').split('=').next().unwrap_or_default();
+    let names: Vec<_> = Algorithm::all().map(Algorithm::name).collect();
+    text.contains(['%', '=']) || names.contains(&name) || nearest(name, &names).is_some()
 }
 
 fn is_number(text: &str) -> bool {

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 
 use super::super::Dialect;
 use super::super::parse::{Command, parse};
-use crate::resolve::plan;
+use crate::resolve::{plan, sync};
 
 /// What becomes of a line; `exists` are the files that are here.
 fn becomes(line: &[&str], exists: &[&str]) -> String {
@@ -12,6 +12,7 @@ fn becomes(line: &[&str], exists: &[&str]) -> String {
     let exists = |name: &OsStr| exists.iter().any(|file| name == *file);
     let planned = match parse(Dialect::Haul, words, &exists) {
         Ok(Command::Copy(values, operands)) => plan(&values, &operands, false),
+        Ok(Command::Sync(values, operands)) => sync(&values, &operands, false),
         Ok(other) => return format!("{other:?}"),
         Err(error) => Err(error),
     };
@@ -62,6 +63,39 @@ fn every_line_works_or_names_what_to_type_instead() {
         &["--dry-run", "file", "db1:"],
         &["--update", "file", "db1:"],
         &["-z", "file", "db1:"],
+        &["--archive", "--del", "run7/", "db1:run7"],
+        &["--archive", "--delete-after", "run7/", "db1:run7"],
+        &["--archive", "--backup", "run7", "b", "db1:run7"],
+        &["--archive", "--itemize-changes", "run7", "db1:run7"],
+        &["--archive", "--size-only", "run7", "db1:run7"],
+        &["--archive", "--ignore-times", "run7", "db1:run7"],
+        &["--archive", "--checksum", "run7", "db1:run7"],
+        &["-b", "run7", "db1:run7"],
+        // rsync's, with another word before them.
+        &["sync", "-a", "--delete", "run7/", "db1:run7"],
+        &["sync", "-av", "--delete", "run7/", "db1:run7"],
+        &["sync", "-rv", "--update", "run7/", "db1:run7"],
+        &["sync", "--archive", "run7/", "db1:run7"],
+        &["sync", "-avz", "run7/", "db1:run7"],
+        &["sync", "-vazn", "run7/", "db1:run7"],
+        &["sync", "-aHAX", "--delete", "run7/", "db1:run7"],
+        &["sync", "-aic", "run7/", "db1:run7"],
+        &["sync", "-rlptgoD", "run7/", "db1:run7"],
+        &["sync", "-n", "--delete", "run7/", "db1:run7"],
+        &["sync", "-vn", "--delete", "run7/", "db1:run7"],
+        &["sync", "-c", "run7/", "db1:run7"],
+        &["sync", "-A", "run7/", "db1:run7"],
+        &["sync", "-u", "run7/", "db1:run7"],
+        &["sync", "-i", "run7/", "db1:run7"],
+        &["sync", "-i", "run7/", "run8/", "copy"],
+        &["sync", "-H", "run7/", "db1:run7"],
+        &["sync", "-b", "run7/", "db1:run7"],
+        &["sync", "-X", "run7/", "db1:run7"],
+        &["sync", "-z", "run7/", "db1:run7"],
+        &["sync", "--checksum", "run7/", "db1:run7"],
+        &["sync", "--backup", "run7", "b", "db1:run7"],
+        &["sync", "--delete-during", "run7/", "db1:run7"],
+        &["sync", "-ikeyanv", "run7/", "db1:run7"],
     ];
     let said: Vec<_> =
         lines.iter().map(|line| format!("$ haul {}\n{}", line.join(" "), becomes(line, &["ssh_config"]))).collect();
@@ -128,18 +162,20 @@ fn every_line_works_or_names_what_to_type_instead() {
 
         $ haul -avz run7/ db1:run7
         -avz: letters are bbcp's here, and rsync's mean something else
-        write haul --archive -v SOURCE... TARGET; compression is automatic
+        write haul sync -v SOURCE... TARGET: -a is implied
+        compression is automatic: leave -z out
 
         $ haul -az --delete run7 db1:
         -az: letters are bbcp's here, and rsync's mean something else
-        write haul --archive SOURCE... TARGET; compression is automatic
+        write haul sync SOURCE... TARGET: -a is implied
+        compression is automatic: leave -z out
 
         $ haul -avn run7 db1:
-        -avn: haul cannot show what it would copy without copying it yet
-        haul status PATH shows what earlier copies have left unfinished
+        -avn: letters are bbcp's here, and rsync's mean something else
+        write haul sync --dry-run -v SOURCE... TARGET: -a is implied
 
         $ haul -rn run7 db1:
-        works, and says: -n is bbcp's: no names are looked up, and files are copied; it is not rsync's --dry-run
+        works, and says: -n is bbcp's: no names are looked up, and files are copied; rsync's -n is --dry-run
 
         $ haul -av run7 db1:
         works
@@ -148,9 +184,8 @@ fn every_line_works_or_names_what_to_type_instead() {
         works
 
         $ haul --archive --delete run7 db1:
-        there is no option --delete
-        haul removes nothing at the target
-        haul --help all lists them; a file of that name is written ./--delete
+        --delete makes the target what the sources are: a copy needs -r and -f for it
+        add -r and -f, or write haul sync --delete SOURCE... TARGET
 
         $ haul --archive --exclude=*.o run7 db1:
         works
@@ -183,19 +218,149 @@ fn every_line_works_or_names_what_to_type_instead() {
 
         $ haul -u file db1:
         -u file: needs s, t, st or off, for O_DIRECT
-        rsync's -u: haul replaces nothing without -f; leave it out
+        rsync's -u is --update
 
         $ haul --dry-run file db1:
-        --dry-run: haul cannot show what it would copy without copying it yet
-        haul status PATH shows what earlier copies have left unfinished
+        works
 
         $ haul --update file db1:
-        there is no option --update
-        haul compares size and time: what is there and the same is not copied, and -f replaces what differs
-        haul --help all lists them; a file of that name is written ./--update
+        --update: this is about what is replaced, and a copy replaces nothing
+        add -f, or write haul sync SOURCE... TARGET
 
         $ haul -z file db1:
         works, and says: -z is bbcp's: the target connects to the source; compression (rsync's -z) is automatic
+
+        $ haul --archive --del run7/ db1:run7
+        --del: this could be several options
+        rsync's --del is --delete=during
+
+        $ haul --archive --delete-after run7/ db1:run7
+        there is no option --delete-after
+        rsync's --delete-after is --delete, or --delete=after
+        haul --help all lists them; a file of that name is written ./--delete-after
+
+        $ haul --archive --backup run7 b db1:run7
+        --backup: haul keeps what is replaced or removed in a directory
+        name it: --backup-dir DIR
+
+        $ haul --archive --itemize-changes run7 db1:run7
+        there is no option --itemize-changes
+        rsync's --itemize-changes is --items
+        haul --help all lists them; a file of that name is written ./--itemize-changes
+
+        $ haul --archive --size-only run7 db1:run7
+        there is no option --size-only
+        rsync's --size-only is --compare size
+        haul --help all lists them; a file of that name is written ./--size-only
+
+        $ haul --archive --ignore-times run7 db1:run7
+        there is no option --ignore-times
+        rsync's --ignore-times is next to --compare digest: what is in the files decides
+        haul --help all lists them; a file of that name is written ./--ignore-times
+
+        $ haul --archive --checksum run7 db1:run7
+        --checksum run7: needs a digest, such as sha256, that is printed of each file
+        rsync's --checksum is --compare digest
+
+        $ haul -b run7 db1:run7
+        -b run7: needs a number of frames
+        rsync's -b is --backup-dir DIR: what is replaced or removed goes there
+
+        $ haul sync -a --delete run7/ db1:run7
+        works
+
+        $ haul sync -av --delete run7/ db1:run7
+        works
+
+        $ haul sync -rv --update run7/ db1:run7
+        works
+
+        $ haul sync --archive run7/ db1:run7
+        works
+
+        $ haul sync -avz run7/ db1:run7
+        -avz: letters are bbcp's here, and rsync's mean something else
+        write haul sync -v SOURCE... TARGET: -a is implied
+        compression is automatic: leave -z out
+
+        $ haul sync -vazn run7/ db1:run7
+        -vazn: letters are bbcp's here, and rsync's mean something else
+        write haul sync --dry-run -v SOURCE... TARGET: -a is implied
+        compression is automatic: leave -z out
+
+        $ haul sync -aHAX --delete run7/ db1:run7
+        -aHAX: letters are bbcp's here, and rsync's mean something else
+        write haul sync --hard-links --acls --xattrs SOURCE... TARGET: -a is implied
+
+        $ haul sync -aic run7/ db1:run7
+        -aic: letters are bbcp's here, and rsync's mean something else
+        write haul sync --items --compare digest SOURCE... TARGET: -a is implied
+
+        $ haul sync -rlptgoD run7/ db1:run7
+        -rlptgoD: letters are bbcp's here, and rsync's mean something else
+        write haul sync SOURCE... TARGET: -a is implied
+
+        $ haul sync -n --delete run7/ db1:run7
+        -n: this is bbcp's, and files would be copied
+        rsync's -n is --dry-run
+
+        $ haul sync -vn --delete run7/ db1:run7
+        -vn: -n is bbcp's, and files would be copied
+        rsync's -n is --dry-run
+
+        $ haul sync -c run7/ db1:run7
+        works, and says: -c is bbcp's: compression; what is in the files decides with --compare digest
+
+        $ haul sync -A run7/ db1:run7
+        works, and says: -A is bbcp's: the target directory is made; access control lists are kept with --acls
+
+        $ haul sync -u run7/ db1:run7
+        -u run7/: needs s, t, st or off, for O_DIRECT
+        rsync's -u is --update
+
+        $ haul sync -i run7/ db1:run7
+        haul sync: say what, and which directory is to be the same
+        haul sync SOURCE... TARGET        SOURCE becomes TARGET/SOURCE
+        haul sync SOURCE/ TARGET          what is in SOURCE goes into TARGET
+        rsync's -i is --items
+
+        $ haul sync -i run7/ run8/ copy
+        --idfile run7/: this is ssh's identity file, and no host is named
+        rsync's -i is --items
+
+        $ haul sync -H run7/ db1:run7
+        haul sync: say what, and which directory is to be the same
+        haul sync SOURCE... TARGET        SOURCE becomes TARGET/SOURCE
+        haul sync SOURCE/ TARGET          what is in SOURCE goes into TARGET
+        rsync's -H is --hard-links
+
+        $ haul sync -b run7/ db1:run7
+        -b run7/: needs a number of frames
+        rsync's -b is --backup-dir DIR: what is replaced or removed goes there
+
+        $ haul sync -X run7/ db1:run7
+        there is no option -X
+        scp's -X is for sftp; rsync's is --xattrs
+        haul --help all lists them; a file of that name is written ./-X
+
+        $ haul sync -z run7/ db1:run7
+        works, and says: -z is bbcp's: the target connects to the source; compression (rsync's -z) is automatic
+
+        $ haul sync --checksum run7/ db1:run7
+        --checksum run7/: needs a digest, such as sha256, that is printed of each file
+        rsync's --checksum is --compare digest
+
+        $ haul sync --backup run7 b db1:run7
+        --backup: haul keeps what is replaced or removed in a directory
+        name it: --backup-dir DIR
+
+        $ haul sync --delete-during run7/ db1:run7
+        there is no option --delete-during
+        rsync's --delete-during is --delete=during
+        haul --help all lists them; a file of that name is written ./--delete-during
+
+        $ haul sync -ikeyanv run7/ db1:run7
+        works
         "#);
 }
 

@@ -35,7 +35,7 @@ pub fn on(dialect: Dialect, topic: &OsStr) -> Result<String, UsageError> {
         (_, "fish") => return Ok(completions::fish()),
         (_, "demo") => return Ok(demo()),
         (_, "filters") => return Ok(super::filters::HELP.to_owned()),
-        (_, "status" | "clean" | "serve" | "verify" | "config" | "sweep" | "probe" | "survey") => {
+        (_, "status" | "clean" | "serve" | "verify" | "sync" | "config" | "sweep" | "probe" | "survey") => {
             return Ok(command(text));
         }
         _ => {}
@@ -103,6 +103,7 @@ pub fn short() -> String {
     let mut text = String::from(
         "haul copies files between hosts: encrypted, verified, over parallel streams\n\n\
          haul [OPTIONS] SOURCE... TARGET       each a path, or [user@]host:path\n\
+         haul sync SOURCE... TARGET            makes TARGET the same: moves what differs\n\
          haul verify SOURCE... TARGET          are both the same? copies nothing\n\
          haul status|clean PATH...             what broken copies left there; removes it\n\
          haul serve DIR                        lets others send and fetch, without ssh\n\
@@ -193,6 +194,7 @@ pub fn command(command: &str) -> String {
     match command {
         "serve" => serve(),
         "verify" => verify(),
+        "sync" => sync(),
         "sweep" => sweep(),
         "config" => config(),
         "probe" => probe(),
@@ -289,6 +291,30 @@ fn survey() -> String {
     text
 }
 
+/// Help of `haul sync`.
+fn sync() -> String {
+    let mut text = String::from(
+        "haul sync [OPTIONS] SOURCE... TARGET\n\n\
+         Makes what is in the directory TARGET the same as the sources, and moves only\n\
+         what differs. Directories with all that is in them, links, modes, owners and\n\
+         times are kept (-r and -p are implied, and -f: what differs is replaced, also by\n\
+         something of another kind). Nothing is removed without --delete.\n\n\
+         \x20 haul sync run7 db1:/archive      run7 becomes /archive/run7\n\
+         \x20 haul sync run7/ db1:/archive     what is in run7 goes into /archive\n\n",
+    );
+    push_rows(&mut text, COPY.iter().filter(|row| row.section == Section::Syncing));
+    text.push_str(
+        "\nAll other options of a copy are taken, too: haul --help all. --hard-links,\n\
+         --xattrs, --acls, --specials and --devices are not implied. A copy takes these\n\
+         options as well; there, --delete needs -r and -f.\n\n\
+         --delete removes nothing where a source is missing or could not be read to its\n\
+         end, nothing that filters leave out, and, where there is more than --max-delete\n\
+         allows, nothing at all (with --delete=during, nothing more). Look at it first:\n\
+         haul sync --dry-run --delete SOURCE... TARGET\n",
+    );
+    text
+}
+
 /// Help of `haul verify`.
 fn verify() -> String {
     let mut text = String::from(
@@ -359,8 +385,9 @@ mod tests {
         let text = short();
         assert!(text.lines().count() <= 24, "{} lines", text.lines().count());
         let others = [full(), demo(), serve()];
-        let others =
-            others.into_iter().chain(["verify", "sweep", "status", "clean", "config", "probe", "survey"].map(command));
+        let others = others
+            .into_iter()
+            .chain(["verify", "sync", "sweep", "status", "clean", "config", "probe", "survey"].map(command));
         let others: Vec<_> = others.collect();
         for line in text.lines().chain(others.iter().flat_map(|help| help.lines())) {
             assert!(line.chars().count() <= 80, "too wide: {line}");
@@ -381,6 +408,7 @@ mod tests {
             haul copies files between hosts: encrypted, verified, over parallel streams
 
             haul [OPTIONS] SOURCE... TARGET       each a path, or [user@]host:path
+            haul sync SOURCE... TARGET            makes TARGET the same: moves what differs
             haul verify SOURCE... TARGET          are both the same? copies nothing
             haul status|clean PATH...             what broken copies left there; removes it
             haul serve DIR                        lets others send and fetch, without ssh
@@ -394,7 +422,6 @@ mod tests {
               -i, --idfile KEY          ssh's identity file
                   --ssh-port PORT       ssh's port
                   --checksums FILE      lines for b3sum --check (-: standard output)
-              -P, --progress SECONDS    a progress line every SECONDS, in bbcp's form
                   --json                events on standard output, one object a line
                   --quiet               nothing but errors
 
@@ -479,6 +506,32 @@ mod tests {
                   --older WHEN          only files modified before that
                   --explain PATH        copy nothing: say whether PATH would be taken, and
                                         which rule says so
+
+            Making the target the same (haul help sync):
+                  --compare HOW         what makes a file that is there the same: size and
+                                        time (time, the default), size, what is in it
+                                        (digest), or that it is there (exists)
+                  --update              leave files that are newer than the source's
+                  --existing            make nothing that is not there
+                  --ignore-existing     the same as --compare exists
+                  --delete [WHEN]       remove what is at the target alone: after the copy
+                                        (default), during it, or before it
+                  --delete-excluded     with --delete: also what filters leave out
+                  --max-delete N        with --delete: at most N entries
+                  --ignore-errors       with --delete: also where the source could not be
+                                        read to its end
+                  --detect-renames      look for files that are not there under other names,
+                                        and send only what those lack
+                  --backup-dir DIR      keep what is replaced or removed in DIR, which is in
+                                        the target unless it begins with /
+                  --link-dest DIR       files that are the same in DIR, an earlier copy, are
+                                        made names of those; up to 20 times; in the target
+                                        unless it begins with /
+                  --remove-source-files remove files that were sent, once they are proven
+                                        at the target
+                  --dry-run             change nothing, and say what would be made, changed
+                                        and removed
+                  --items               say what is made, changed and removed
 
             Moving data:
               -s, --streams N           parallel streams, 1 to 256 (default: automatic)
@@ -735,6 +788,55 @@ mod tests {
     }
 
     #[test]
+    fn sync_help() {
+        insta::assert_snapshot!(command("sync"), @r#"
+            haul sync [OPTIONS] SOURCE... TARGET
+
+            Makes what is in the directory TARGET the same as the sources, and moves only
+            what differs. Directories with all that is in them, links, modes, owners and
+            times are kept (-r and -p are implied, and -f: what differs is replaced, also by
+            something of another kind). Nothing is removed without --delete.
+
+              haul sync run7 db1:/archive      run7 becomes /archive/run7
+              haul sync run7/ db1:/archive     what is in run7 goes into /archive
+
+                  --compare HOW         what makes a file that is there the same: size and
+                                        time (time, the default), size, what is in it
+                                        (digest), or that it is there (exists)
+                  --update              leave files that are newer than the source's
+                  --existing            make nothing that is not there
+                  --ignore-existing     the same as --compare exists
+                  --delete [WHEN]       remove what is at the target alone: after the copy
+                                        (default), during it, or before it
+                  --delete-excluded     with --delete: also what filters leave out
+                  --max-delete N        with --delete: at most N entries
+                  --ignore-errors       with --delete: also where the source could not be
+                                        read to its end
+                  --detect-renames      look for files that are not there under other names,
+                                        and send only what those lack
+                  --backup-dir DIR      keep what is replaced or removed in DIR, which is in
+                                        the target unless it begins with /
+                  --link-dest DIR       files that are the same in DIR, an earlier copy, are
+                                        made names of those; up to 20 times; in the target
+                                        unless it begins with /
+                  --remove-source-files remove files that were sent, once they are proven
+                                        at the target
+                  --dry-run             change nothing, and say what would be made, changed
+                                        and removed
+                  --items               say what is made, changed and removed
+
+            All other options of a copy are taken, too: haul --help all. --hard-links,
+            --xattrs, --acls, --specials and --devices are not implied. A copy takes these
+            options as well; there, --delete needs -r and -f.
+
+            --delete removes nothing where a source is missing or could not be read to its
+            end, nothing that filters leave out, and, where there is more than --max-delete
+            allows, nothing at all (with --delete=during, nothing more). Look at it first:
+            haul sync --dry-run --delete SOURCE... TARGET
+            "#);
+    }
+
+    #[test]
     fn config_help() {
         insta::assert_snapshot!(command("config"), @r#"
             haul config [--json] [OPTIONS OF A COPY] [HOST]
@@ -758,8 +860,10 @@ mod tests {
 
               force omit dirbase infiles null include exclude include-from exclude-from
               filter-files min-size max-size newer older explain pipe realtime config
-              rsh checksums checksum-alg expect checksum vverbose debug tui report
-              version license help
+              compare update existing ignore-existing delete delete-excluded
+              ignore-errors detect-renames backup-dir link-dest remove-source-files
+              dry-run rsh checksums checksum-alg expect checksum vverbose debug tui
+              report version license help
             "#);
     }
 

@@ -36,8 +36,12 @@ has the line sends with haul -r run7 LINE and fetches with haul -r LINE:run7 ., 
 and proven at both ends. With --config FILE, several directories are served under names, with secrets
 and keys of their own: haul://HOST/NAME/PATH; haul serve --help shows such a file. Its options:";
 
-const COMMANDS: [(&str, &str); 10] = [
+const COMMANDS: [(&str, &str); 11] = [
     ("haul serve DIR", "lets others send and fetch, without ssh"),
+    (
+        "haul sync SOURCE... TARGET",
+        "makes TARGET the same as the sources and moves only what differs; SOURCE/ is what is in SOURCE; haul help sync",
+    ),
     ("haul verify SOURCE... TARGET", "whether both ends have the same; nothing is written"),
     ("haul status PATH...", "what unfinished copies have left there, and how far it is"),
     ("haul clean PATH...", "removes that, but nothing that a running copy writes"),
@@ -78,8 +82,12 @@ else can write it. haul help config says more",
     ),
 ];
 
-const EXAMPLES: [(&str, &str); 4] = [
+const EXAMPLES: [(&str, &str); 5] = [
     ("haul -r run7 db1:/archive/", "pushes a directory: it becomes /archive/run7"),
+    (
+        "haul sync --delete run7/ db1:/archive/run7",
+        "makes /archive/run7 the same as run7, and removes there what run7 has not",
+    ),
     ("haul db1:'~/big.db' .", "pulls a file from the login directory there"),
     ("haul -x 50m -P 2 big.db db1:", "at most 50 MiB a second, with a line every two seconds"),
     ("haul -d /data run7/a run8/b db1:/archive", "makes /archive/run7/a and /archive/run8/b"),

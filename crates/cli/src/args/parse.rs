@@ -17,13 +17,15 @@ use super::{Dialect, UsageError, habits, help};
 
 /// Words that are commands when they stand first. `worker` is one, too, but only haul itself gives it.
 pub const COMMANDS: &[&str] =
-    &["clean", "config", "demo", "help", "probe", "serve", "status", "survey", "sweep", "verify"];
+    &["clean", "config", "demo", "help", "probe", "serve", "status", "survey", "sweep", "sync", "verify"];
 
 /// What the user wants.
 #[derive(Debug)]
 pub enum Command {
     /// Copy files.
     Copy(Values, Vec<OsString>),
+    /// `haul sync`: make the target the same.
+    Sync(Values, Vec<OsString>),
     /// `haul verify`: compare what a copy would have made.
     Verify(Values, Vec<OsString>),
     /// `haul probe`: its own options, those of the copy that is meant, and a target, or a source and a target.
@@ -91,6 +93,7 @@ pub fn parse(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> 
         Some("verify") => verify(&words[1..], exists),
         Some("survey") => survey(&words[1..], exists),
         Some("sweep") => sweep(&words[1..], exists),
+        Some("sync") => sync(&words[1..], exists),
         Some(word @ ("status" | "clean")) => partials(word, &words[1..], exists),
         _ => copy(dialect, words, exists),
     }
@@ -171,6 +174,22 @@ fn demo(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, 
         )));
     }
     Ok(Command::Demo(own.values, copy.values))
+}
+
+/// `haul sync` takes sources and a target, and all options of a copy.
+fn sync(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+    if !exists(OsStr::new("sync")) {
+        habits::refuse_in_sync(words)?;
+        habits::refuse_words(words, exists)?;
+    }
+    with_operands("sync", COPY, words, exists, |values, operands| {
+        refuse_what_cannot_be_had(&values)?;
+        habits::refuse_operands(&values, &operands, exists)?;
+        match operands.len() {
+            0 | 1 if operands.is_empty() || !values.flag("infiles") => Err(habits::too_few_for_sync(&values)),
+            _ => Ok(Command::Sync(values, operands)),
+        }
+    })
 }
 
 /// `haul verify` takes sources and a target.
@@ -255,7 +274,9 @@ fn with_operands(
     make: impl FnOnce(Values, Vec<OsString>) -> Result<Command, UsageError>,
 ) -> Result<Command, UsageError> {
     let may_be_a_copy = exists(OsStr::new(command));
-    let grammar = Grammar { dialect: Dialect::Haul, operands: 1, has_rest: false };
+    // Of one operand, nothing that could be a source is an option's argument.
+    let operands = if command == "sync" { 2 } else { 1 };
+    let grammar = Grammar { dialect: Dialect::Haul, operands, has_rest: false };
     let Scanned { values, operands, .. } = match scan(table, words.to_vec(), grammar) {
         Err(_) if may_be_a_copy => return Err(command_or_file(command)),
         scanned => scanned?,

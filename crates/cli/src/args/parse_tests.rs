@@ -103,6 +103,25 @@ fn status_and_clean_take_paths() {
 }
 
 #[test]
+fn a_sync_takes_sources_a_target_and_all_options_of_a_copy() {
+    let Ok(Command::Sync(values, operands)) = parse_words(&["sync", "--delete", "-s4", "a", "b", "c"]) else {
+        panic!("no sync");
+    };
+    assert_eq!((values.last("delete"), values.last("streams")), (Some(OsStr::new("after")), Some(OsStr::new("4"))));
+    assert_eq!(operands, ["a", "b", "c"]);
+    assert!(matches!(parse_words(&["sync", "-I", "list", "b"]), Ok(Command::Sync(_, operands)) if operands == ["b"]));
+    assert!(matches!(parse_words(&["sync", "-h"]), Ok(Command::Print(text)) if text == help::command("sync")));
+    assert!(matches!(parse_words(&["help", "sync"]), Ok(Command::Print(text)) if text == help::command("sync")));
+    for words in [&["sync"][..], &["sync", "a"], &["sync", "-i", "a", "b"]] {
+        assert!(error(words).contains("haul sync SOURCE/ TARGET"), "{words:?}");
+    }
+    assert!(error(&["sync", "-i", "a", "b"]).contains("--items"));
+    let parse = |words: &[&str]| parse(Dialect::Haul, words.iter().map(OsString::from).collect(), &|_| true);
+    assert!(parse(&["sync", "a", "db1:"]).unwrap_err().to_string().contains("./sync"));
+    assert!(parse(&["sync", "-n", "db1:"]).unwrap_err().to_string().contains("./sync"));
+}
+
+#[test]
 fn the_demo_takes_options_of_a_copy_after_two_dashes() {
     let Ok(Command::Demo(own, copy)) = parse_words(&["demo", "--size", "1m", "-s2", "--", "--no-encrypt", "-v"]) else {
         panic!("not a demo");
@@ -140,7 +159,7 @@ fn help_finds_an_option_by_any_of_its_names_and_commands_too() {
     assert_eq!(printed(&["help"]), help::short());
     assert_eq!(printed(&["help", "status"]), help::command("status"));
     assert!(printed(&["help", "window"]).contains("also -W"));
-    assert!(printed(&["help", "dry-run"]).contains("cannot show"));
+    assert!(printed(&["help", "-L"]).contains("NetLogger's events"));
     let with_file = parse(Dialect::Haul, vec!["help".into(), "h:".into()], &|_| true);
     assert!(with_file.unwrap_err().to_string().contains("./help"));
 }

@@ -85,6 +85,8 @@ pub enum Section {
     Copying,
     /// What of it is left out.
     Choosing,
+    /// What makes the target the same as the sources, and says so.
+    Syncing,
     /// How bytes travel.
     Moving,
     /// How the other host is reached.
@@ -101,9 +103,10 @@ pub enum Section {
 
 impl Section {
     /// Those that are listed, with their headings.
-    pub const LISTED: [(Self, &'static str); 7] = [
+    pub const LISTED: [(Self, &'static str); 8] = [
         (Self::Copying, "Copying"),
         (Self::Choosing, "Leaving out"),
+        (Self::Syncing, "Making the target the same (haul help sync)"),
         (Self::Moving, "Moving data"),
         (Self::Reaching, "Reaching the other host"),
         (Self::Verifying, "Proving"),
@@ -127,6 +130,9 @@ const FSYNC: Takes = Takes::Word { name: "HOW", known: &["none", "data", "full",
 
 /// Alone, it is rsync's.
 const SPARSE: Takes = Takes::Word { name: "WHAT", known: &["keep", "make", "fill"], absent: "make" };
+
+/// When what is at the target alone is removed.
+const DELETE: Takes = Takes::Word { name: "WHEN", known: &["before", "during", "after"], absent: "after" };
 
 /// bbcp's places at which only one kind of addresses is used: c for ssh, s and t for the data.
 const PLACES: Takes = Takes::Word {
@@ -188,6 +194,20 @@ pub const COPY: &[Row] = &[
     row("sparse", None, SPARSE, Section::Copying, "holes in files: keep (default), fill them, or make\nthem, too, where there are only zeros"),
     row("devices", None, Takes::Nothing, Section::Copying, "make devices, as root"),
     row("specials", None, Takes::Nothing, Section::Copying, "make FIFOs and sockets"),
+    row("compare", None, Takes::One("HOW"), Section::Syncing, "what makes a file that is there the same: size and\ntime (time, the default), size, what is in it\n(digest), or that it is there (exists)").of_one_job(),
+    row("update", None, Takes::Nothing, Section::Syncing, "leave files that are newer than the source's").of_one_job(),
+    row("existing", None, Takes::Nothing, Section::Syncing, "make nothing that is not there").of_one_job(),
+    row("ignore-existing", None, Takes::Nothing, Section::Syncing, "the same as --compare exists").of_one_job(),
+    row("delete", None, DELETE, Section::Syncing, "remove what is at the target alone: after the copy\n(default), during it, or before it").of_one_job(),
+    row("delete-excluded", None, Takes::Nothing, Section::Syncing, "with --delete: also what filters leave out").of_one_job(),
+    row("max-delete", None, Takes::One("N"), Section::Syncing, "with --delete: at most N entries"),
+    row("ignore-errors", None, Takes::Nothing, Section::Syncing, "with --delete: also where the source could not be\nread to its end").of_one_job(),
+    row("detect-renames", None, Takes::Nothing, Section::Syncing, "look for files that are not there under other names,\nand send only what those lack").of_one_job(),
+    row("backup-dir", None, Takes::One("DIR"), Section::Syncing, "keep what is replaced or removed in DIR, which is in\nthe target unless it begins with /").of_one_job(),
+    row("link-dest", None, Takes::Each("DIR"), Section::Syncing, "files that are the same in DIR, an earlier copy, are\nmade names of those; up to 20 times; in the target\nunless it begins with /").of_one_job(),
+    row("remove-source-files", None, Takes::Nothing, Section::Syncing, "remove files that were sent, once they are proven\nat the target").of_one_job(),
+    row("dry-run", None, Takes::Nothing, Section::Syncing, "change nothing, and say what would be made, changed\nand removed").of_one_job(),
+    row("items", None, Takes::Nothing, Section::Syncing, "say what is made, changed and removed"),
     row("streams", Some('s'), Takes::One("N"), Section::Moving, "parallel streams, 1 to 256 (default: automatic)").bbcp(1).essential(),
     row("congestion", None, Takes::One("NAME"), Section::Moving, "congestion control (default: by the path)"),
     row("windowsz", Some('w'), Takes::One("[=]SIZE"), Section::Moving, "most that a socket's buffers hold (default: the\nkernel's tuning); with = exactly that").or_letter('W').bbcp(1),
@@ -228,7 +248,7 @@ pub const COPY: &[Row] = &[
     row("checksum-alg", None, Takes::One("ALG"), Section::Verifying, "which digest these lines have, or those of --expect:\none of -E, in the form of sha256sum and its like").of_one_job(),
     row("expect", None, Takes::One("FILE"), Section::Verifying, "hold each file against its line in FILE (as of\nsha256sum or b3sum) before it has its name; what has\nno line, or no file, is named").of_one_job(),
     row("checksum", Some('E'), Takes::One("ALG"), Section::Verifying, "print ALG of each file at the target, with %ALG at\nthe source: a32, c32, md5, crc32c, crc64nvme, sha1,\nsha256, sha512, xxh3, blake3; ALG=FILE adds it to\nFILE, ALG=VALUE fails files that have another").bbcp(5).of_one_job(),
-    row("progress", Some('P'), Takes::One("SECONDS"), Section::Showing, "a progress line every SECONDS, in bbcp's form").bbcp(4).essential(),
+    row("progress", Some('P'), Takes::One("SECONDS"), Section::Showing, "a progress line every SECONDS, in bbcp's form").bbcp(4),
     row("json", None, Takes::Nothing, Section::Showing, "events on standard output, one object a line").essential(),
     row("quiet", None, Takes::Nothing, Section::Showing, "nothing but errors").essential(),
     row("verbose", Some('v'), Takes::Repeats, Section::Showing, "more about the connection and the ends; -vv about\nthe path, -vvv each file").bbcp(1),
@@ -247,7 +267,6 @@ pub const COPY: &[Row] = &[
     row("truncate", Some('K'), Takes::Nothing, Section::Accepted, "with -f: what is replaced stays until the new file\nis whole").letter_only().bbcp_letter(),
     row("nodns", Some('n'), Takes::Nothing, Section::Accepted, "addresses are never looked up").bbcp(1),
     row("netlogger", Some('L'), Takes::One("OPTIONS"), Section::Unlisted, "NetLogger").letter_only().bbcp_letter().refused("haul does not write NetLogger's events\n--json gives the events of a copy, one object a line").of_one_job(),
-    row("dry-run", None, Takes::Nothing, Section::Unlisted, "show what would be copied").refused("haul cannot show what it would copy without copying it yet\nhaul status PATH shows what earlier copies have left unfinished").of_one_job(),
 ];
 
 /// Options of `haul verify`: those of a copy that say what is read, and how.

@@ -35,8 +35,10 @@ fn found(job: &Job, path: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
             .into());
     }
     let whole = |path: &Path| job.options.base.as_ref().map_or_else(|| path.to_owned(), |base| base.join(path));
+    // Of what was named `SOURCE/.`, people know it as what is in SOURCE.
+    let plain = |path: PathBuf| path.components().collect::<PathBuf>();
     let sources: Vec<_> =
-        job.sources.iter().map(|source| whole(&source.path)).filter(|source| source.is_dir()).collect();
+        job.sources.iter().map(|source| plain(whole(&source.path))).filter(|source| source.is_dir()).collect();
     let below = |source: &PathBuf| {
         let below = if source == Path::new(".") { path } else { path.strip_prefix(source).ok()? };
         Some((source.clone(), below.to_owned()))
@@ -85,4 +87,25 @@ fn said(values: &Values, filters: &Filters, operand: &Path, below: &Path, explai
         }
     };
     text + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resolve::tests::good;
+
+    #[test]
+    fn what_is_in_a_source_is_named_without_the_slash_that_means_it() {
+        let temp = tempfile::tempdir().unwrap();
+        let (source, file) = (temp.path().join("run7"), temp.path().join("run7/a"));
+        std::fs::create_dir(&source).unwrap();
+        std::fs::write(&file, b"").unwrap();
+        for slash in ["", "/"] {
+            let job = good(&format!("sync {}{slash} there", source.display())).job;
+            for asked in [&file, Path::new("a")] {
+                let (operand, below) = found(&job, asked).unwrap();
+                assert_eq!((operand.as_os_str(), below.as_os_str()), (source.as_os_str(), OsStr::new("a")), "{slash}");
+            }
+        }
+    }
 }

@@ -11,6 +11,7 @@ pub mod serve;
 pub mod status;
 pub mod survey;
 pub mod sweep;
+pub mod sync;
 pub mod verify;
 pub mod worker;
 
@@ -39,6 +40,9 @@ pub fn run(program: &OsStr, words: Vec<OsString>) -> u8 {
     let done = match parse(dialect, words, &exists) {
         Ok(Command::Copy(values, operands)) => {
             between(values, &operands).and_then(|values| copy::run(&values, &operands))
+        }
+        Ok(Command::Sync(values, operands)) => {
+            between(values, &operands).and_then(|values| sync::run(&values, &operands))
         }
         Ok(Command::Verify(values, operands)) => {
             between(values, &operands).and_then(|values| verify::run(&values, &operands))

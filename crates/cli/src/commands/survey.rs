@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 use haul_engine::cancel::Cancel;
 use haul_engine::error::Error;
+use haul_engine::fs::describe;
 use haul_engine::rate::RateHandle;
 use haul_engine::spec::{Host, Symlinks};
 use haul_engine::survey::{self, Ask, Survey};
@@ -95,7 +96,7 @@ fn target(to: &OsStr) -> Result<(Option<PathBuf>, Option<String>), UsageError> {
 /// The page appears when it is whole; that it cannot be written is known before the survey.
 fn begin(to: &Path) -> anyhow::Result<(Pending, String)> {
     let shown = format!("--html {}", escape(to.as_os_str().as_bytes()));
-    let pending = Pending::create(to).map_err(|error| anyhow::anyhow!("{shown}: {error}"))?;
+    let pending = Pending::create(to).map_err(|error| anyhow::anyhow!("{shown}: {}", describe(&error)))?;
     Ok((pending, shown))
 }
 
@@ -116,7 +117,7 @@ fn tell(
         let when = Zoned::now().strftime("%Y-%m-%d %H:%M:%S %Z").to_string();
         let text = page::page(&contents::document(&shown, when, PAGE_ROWS), &shown);
         let written = pending.writer().and_then(|mut file| file.write_all(text.as_bytes()));
-        written.and_then(|()| pending.publish()).map_err(|error| anyhow::anyhow!("{to}: {error}"))?;
+        written.and_then(|()| pending.publish()).map_err(|error| anyhow::anyhow!("{to}: {}", describe(&error)))?;
     }
     super::print(&match values.flag("json") {
         true => json::lines(&shown, exit.number()),

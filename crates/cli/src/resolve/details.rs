@@ -8,7 +8,7 @@ use haul_engine::spec::{Host, InTheWay, Location, Modes};
 use haul_proto::path::escape;
 use haul_proto::wire::limits::{FRAME_MAX, FRAME_MIN, RATE_MIN, UNDER_WAY_MAX};
 
-use super::{MAX_RATE, contradiction, shown};
+use super::{MAX_RATE, contradiction, shown, sync};
 use crate::args::operand::parse_operand;
 use crate::args::table::typed;
 use crate::args::values::{Values, bad};
@@ -71,7 +71,8 @@ pub fn tui(values: &Values, stderr_is_terminal: bool) -> Result<bool, UsageError
 /// What becomes of what exists. bbcp reports whatever is there, unless it is to be gone on with.
 pub fn in_the_way(values: &Values) -> InTheWay {
     match values.dialect() {
-        _ if values.flag("omit") => InTheWay::Omit,
+        _ if sync::leaves_what_is_there(values) => InTheWay::Omit,
+        _ if values.flag("force") && values.flag("delete") => InTheWay::Follow,
         _ if values.flag("force") => InTheWay::Replace,
         Dialect::Bbcp if !values.flag("append") => InTheWay::ReportEqual,
         _ => InTheWay::Report,

@@ -60,7 +60,8 @@ fn a(what: What) -> &'static str {
     }
 }
 
-fn name(what: What) -> &'static str {
+/// What an entry is, for programs.
+pub fn name(what: What) -> &'static str {
     match what {
         What::File => "file",
         What::Directory => "directory",

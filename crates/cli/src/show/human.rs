@@ -6,6 +6,7 @@ use std::time::Duration;
 use haul_engine::error::Outcome;
 use haul_engine::event::{Event, Observer, Way};
 
+use super::items::{self, Tally};
 use super::text::{Text, harmless};
 use super::{Show, names, paths, streams, summary};
 
@@ -28,12 +29,13 @@ pub enum Level {
 pub struct Human {
     text: Text,
     level: Level,
+    tally: Tally,
 }
 
 impl Human {
     /// Says as much as `level` on `text`.
     pub fn new(text: Text, level: Level) -> Self {
-        Self { text, level }
+        Self { text, level, tally: Tally::default() }
     }
 
     /// Whether this event gets a line.
@@ -43,6 +45,7 @@ impl Human {
             Event::Deployed { .. }
             | Event::Skipped { .. }
             | Event::Resumed { .. }
+            | Event::Item { .. }
             | Event::Notice(_)
             | Event::RateLimit { .. }
             | Event::Pause { .. }
@@ -64,6 +67,10 @@ impl Observer for Human {
             Event::FileFailed { path, host, message } => self.text.failure(host, path, message),
             Event::Differs { path, host, differences } => {
                 self.text.failure(host, path, &super::differences::words(differences));
+            }
+            Event::Item { path, item } => {
+                self.tally.add(item);
+                self.text.plain(&items::words(path, item));
             }
             Event::Deployed { host, path } => self.text.notice(&format!("{host} had no haul: put it there as {path}")),
             Event::Skipped { path, reason } => {
@@ -125,7 +132,11 @@ impl Show for Human {
     fn finish(&mut self, outcome: &Outcome) -> io::Result<()> {
         match outcome {
             Ok(result) if self.level >= Level::Normal => {
-                let mut said = summary::summary(result, self.level >= Level::Verbose);
+                let headline = match result.is_dry {
+                    true => self.tally.headline(result.elapsed),
+                    false => summary::headline(result),
+                };
+                let mut said = summary::below(&headline, result, self.level >= Level::Verbose);
                 if self.level >= Level::Path {
                     said.push_str(&summary::path(result));
                     said.push_str(&streams::table(&result.streams_at));
@@ -169,7 +180,7 @@ pub mod tests {
     use super::super::text::tests::Paper;
     use super::*;
     use haul_engine::error::Error;
-    use haul_engine::event::Progress;
+    use haul_engine::event::{Change, Item, Progress, What};
     use haul_engine::spec::Cipher;
 
     fn moved() -> Event {
@@ -201,6 +212,7 @@ pub mod tests {
             Event::FileDone { path: b"run7/a".to_vec(), size: 5, digest: Some([0xab; 32]) },
             Event::FileDone { path: b"run7/\xff".to_vec(), size: 0, digest: None },
             Event::Skipped { path: b"run7/pipe".to_vec(), reason: "is a FIFO".into() },
+            Event::Item { path: b"run7/\xfe".to_vec(), item: Item { what: What::Directory, change: Change::Removed } },
             Event::FileFailed {
                 path: b"run7/b".to_vec(),
                 host: "db1".into(),
@@ -233,6 +245,7 @@ pub mod tests {
         insta::assert_snapshot!(said(Level::Normal, &Ok(example())), @r#"
             haul: db1 had no haul: put it there as /home/me/.cache/haul/0.1.0-ab/haul
             haul: run7/pipe: left out: is a FIFO
+            removed    run7/\xfe/
             haul: db1: run7/b: no space left
                   free some
             haul: rate limit: 52.4 MB/s from now on
@@ -287,6 +300,15 @@ pub mod tests {
         let tcp = Way::Tcp { path, others: Vec::new(), instead_of: Some(hostile()) };
         assert_eq!(connection(&tcp), format!("{shown} -> {shown} (tcp); {shown}"));
         assert_eq!(connection(&Way::Ssh { because: hostile() }), format!("through ssh ({shown})"));
+    }
+
+    #[test]
+    fn a_dry_run_ends_with_what_would_be_done() {
+        let dry = haul_engine::event::Summary { is_dry: true, ..example() };
+        let shown = said(Level::Normal, &Ok(dry));
+        let first = "\ndry run: 1 would be removed; nothing was changed, looked through in 4 min 44 s\n";
+        assert!(shown.contains(first), "{shown}");
+        assert!(!said(Level::Normal, &Ok(example())).contains("dry run"));
     }
 
     #[test]

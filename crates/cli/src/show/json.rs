@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::human::Human;
 use super::units::bytes_per_s;
-use super::{Half, Show, differences, load, names, verdict};
+use super::{Half, Show, differences, items, load, names, verdict};
 use crate::exit::Exit;
 
 /// Lines of JSON; what failed is said in words, too.
@@ -45,7 +45,7 @@ impl Json {
 
 impl Observer for Json {
     fn event(&mut self, event: &Event) {
-        let at_once = !matches!(event, Event::FileDone { .. } | Event::Checksum { .. });
+        let at_once = !matches!(event, Event::FileDone { .. } | Event::Checksum { .. } | Event::Item { .. });
         self.send(line(event), at_once);
         self.human.event(event);
     }
@@ -117,6 +117,9 @@ fn line(event: &Event) -> Line {
             .path(path)
             .with("host", host.as_str())
             .with("differences", differences::json(differences)),
+        Event::Item { path, item } => items::fields(item)
+            .into_iter()
+            .fold(Line::new("item").path(path), |line, (key, value)| line.with(key, value)),
         Event::Skipped { path, reason } => Line::new("left_out").path(path).with("reason", reason.as_str()),
         Event::RateLimit { bytes_per_s } => Line::new("rate_limit").with("bytes_per_s", *bytes_per_s),
         Event::Pause { is_paused } => Line::new("pause").with("paused", *is_paused),
@@ -182,6 +185,12 @@ fn summary_line(summary: &Summary, status: u8) -> Line {
         .with("cloned_bytes", summary.cloned_bytes)
         .with("durable", summary.durable)
         .with("delta", summary.delta.as_ref().map(delta))
+        .with("removed", summary.sync.removed)
+        .with("backed_up", summary.sync.backed_up)
+        .with("linked", summary.sync.linked)
+        .with("adjusted", summary.sync.adjusted)
+        .with("removed_at_source", summary.sync.removed_at_source)
+        .with("dry_run", summary.is_dry)
         .with("read_back", summary.read_back.as_ref().map(read_back))
         .with("source_sandbox", summary.source_sandbox.as_ref().map(sandbox))
         .with("target_sandbox", summary.target_sandbox.as_ref().map(sandbox))
@@ -347,6 +356,7 @@ mod tests {
     use super::super::text::tests::Paper;
     use super::*;
     use haul_engine::error::Error;
+    use haul_engine::event::SyncFigures;
 
     fn run(outcome: &Outcome) -> (String, String) {
         let (out, err) = (Paper::default(), Paper::default());
@@ -372,13 +382,14 @@ mod tests {
             {"event":"file","path":"run7/a","bytes":5,"blake3":"abababababababababababababababababababababababababababababababab"}
             {"event":"file","path":"run7/�","path_hex":"72756e372fff","bytes":0,"blake3":null}
             {"event":"left_out","path":"run7/pipe","reason":"is a FIFO"}
+            {"event":"item","path":"run7/�","path_hex":"72756e372ffe","what":"directory","change":"removed","reasons":[]}
             {"event":"failed","path":"run7/b","host":"db1","message":"no space left\nfree some"}
             {"event":"rate_limit","bytes_per_s":52428800}
             {"event":"pause","paused":true}
             {"event":"streams","wanted":12}
             {"event":"again","message":"the connection to db1 was lost: nothing was heard from it for 15 s","pause_s":2.0,"attempt":2,"attempts":10,"left_s":null}
             {"event":"notice","message":"a word"}
-            {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"left_out":0,"filtered":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"paused_s":0.0,"bytes_per_s":1173059859.1549296,"restarts":0,"way":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","path":null,"verdict":null,"load":{"source":null,"target":null},"rate_limit_bytes_per_s":null,"frames_resent":0,"bytes_on_wire":333200000000,"compression":null,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_system_s":4.1,"target_system_s":6.2,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"slowest":[{"bytes":4290000000,"path":"run7/big.db","seconds":3.7}],"cloned_bytes":0,"durable":true,"delta":null,"read_back":null,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":0}
+            {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"left_out":0,"filtered":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"paused_s":0.0,"bytes_per_s":1173059859.1549296,"restarts":0,"way":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","path":null,"verdict":null,"load":{"source":null,"target":null},"rate_limit_bytes_per_s":null,"frames_resent":0,"bytes_on_wire":333200000000,"compression":null,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_system_s":4.1,"target_system_s":6.2,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"slowest":[{"bytes":4290000000,"path":"run7/big.db","seconds":3.7}],"cloned_bytes":0,"durable":true,"delta":null,"removed":0,"backed_up":0,"linked":0,"adjusted":0,"removed_at_source":0,"dry_run":false,"read_back":null,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":0}
             "#);
     }
 
@@ -403,6 +414,31 @@ mod tests {
         {"event":"differs","path":"run7/a","host":"db1","differences":[{"kind":"directory","what":"missing"},{"kind":"symlink","what":"extra"},{"source":"directory","target":"file","what":"kind"},{"source":5,"target":6,"what":"size"},{"source":"a\n","target":"�","what":"link"},{"source":"0644","target":"4755","what":"mode"},{"source":[1000,100],"target":[0,0],"what":"owner"},{"bytes":2621440,"ranges":[[524288,1048576],[5242880,7340032]],"what":"content"}]}
         {"event":"summary","files_compared":12408,"bytes_compared":333149000000,"differences":1,"failed":0,"directories":341,"symlinks":1,"left_out":0,"filtered":0,"seconds":284.0,"bytes_per_s":1173059859.1549296,"restarts":0,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_system_s":4.1,"target_system_s":6.2,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":1}
         "#);
+    }
+
+    #[test]
+    fn what_is_made_changed_and_removed_is_a_line_each() {
+        use super::super::items::tests::every_item;
+        let out = Paper::default();
+        let mut json =
+            Json::new(Box::new(out.clone()), Human::new(Text::new(Box::new(Paper::default()), false), Level::Errors));
+        every_item().into_iter().for_each(|(path, item)| json.event(&Event::Item { path, item }));
+        let sync = SyncFigures { removed: 2, backed_up: 3, linked: 4, adjusted: 5, removed_at_source: 6 };
+        json.finish(&Ok(Summary { sync, is_dry: true, ..example() })).unwrap();
+        let shown = out.text();
+        let (summary, items) = shown.trim_end().rsplit_once('\n').map(|(items, summary)| (summary, items)).unwrap();
+        insta::assert_snapshot!(items, @r#"
+            {"event":"item","path":"run7","what":"directory","change":"made","reasons":[]}
+            {"event":"item","path":"run7/a.dat","what":"file","change":"made","reasons":[]}
+            {"event":"item","path":"run7/b","what":"file","change":"replaced","reasons":["size","time"]}
+            {"event":"item","path":"run7/c","what":"symlink","change":"replaced","reasons":["kind","content"]}
+            {"event":"item","path":"run7/d","what":"directory","change":"adjusted","reasons":["mode","owner","attributes","link"]}
+            {"event":"item","path":"run7/e","what":"file","change":"linked","reasons":[]}
+            {"event":"item","path":"run7/z\n\u001b","what":"special","change":"removed","reasons":[]}
+            {"event":"item","path":"run7/z","what":"directory","change":"removed","reasons":[]}
+            "#);
+        let fields = r#""removed":2,"backed_up":3,"linked":4,"adjusted":5,"removed_at_source":6,"dry_run":true"#;
+        assert!(summary.contains(fields), "{summary}");
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod bbcp;
 pub mod dashboard;
 mod differences;
 mod human;
+mod items;
 pub mod json;
 mod load;
 mod meter;

@@ -1,15 +1,15 @@
 //! The summary: what was copied, how fast, how it travelled.
 
-use haul_engine::event::{Comparison, Confinement, ReadBack, Sandbox, Summary, Way};
+use haul_engine::event::{Comparison, Confinement, ReadBack, Sandbox, Summary, SyncFigures, Way};
 use haul_engine::spec::Cipher;
 
 use super::text::{harmless, within};
 use super::units::{bytes_per_s, count, counted, duration, files, limit, rate, size};
 use super::{names, paths, verdict};
 
-/// The lines of the summary, each ended. `verbose` adds memory and what else was made.
-pub fn summary(summary: &Summary, verbose: bool) -> String {
-    let mut lines = vec![headline(summary)];
+/// The lines of the summary, each ended, below its first. `verbose` adds memory and what else was made.
+pub fn below(headline: &str, summary: &Summary, verbose: bool) -> String {
+    let mut lines = vec![headline.to_owned()];
     lines.extend(facts(summary, verbose).into_iter().map(|(label, text)| format!("{label:<12}{text}")));
     lines.push(String::new());
     lines.join("\n")
@@ -26,6 +26,7 @@ pub fn facts(summary: &Summary, verbose: bool) -> Vec<(&'static str, String)> {
     if summary.files_skipped > 0 && summary.files_copied > 0 {
         add("skipped", format!("{}, {}: there already", files(summary.files_skipped), size(summary.bytes_skipped)));
     }
+    sync_facts(summary).into_iter().for_each(|(label, text)| add(label, text));
     if summary.left_out > 0 {
         add("left out", format!("{}, on purpose", counted(summary.left_out, "entry", "entries")));
     }
@@ -60,7 +61,8 @@ pub fn facts(summary: &Summary, verbose: bool) -> Vec<(&'static str, String)> {
         let directories = counted(summary.directories, "directory", "directories");
         add("also", format!("{directories}, {}", counted(summary.symlinks, "symbolic link", "symbolic links")));
     }
-    if summary.streams > 0 {
+    // Of a dry run, how nothing travelled says nothing.
+    if summary.streams > 0 && !summary.is_dry {
         add("way", way(summary));
     }
     if summary.cloned_bytes > 0 {
@@ -75,7 +77,7 @@ pub fn facts(summary: &Summary, verbose: bool) -> Vec<(&'static str, String)> {
     if let Some(bytes_per_s) = summary.rate_limit_bytes_per_s {
         add("rate limit", limit(bytes_per_s));
     }
-    if let Some(verdict) = &summary.verdict {
+    if let Some(verdict) = summary.verdict.as_ref().filter(|_| !summary.is_dry) {
         add("limited by", verdict::line(verdict));
     }
     for advised in &summary.advice {
@@ -92,6 +94,23 @@ pub fn facts(summary: &Summary, verbose: bool) -> Vec<(&'static str, String)> {
         add("sandbox", text);
     }
     facts
+}
+
+/// What else was done so that the target is the same; in a dry run, nothing was.
+fn sync_facts(summary: &Summary) -> Vec<(&'static str, String)> {
+    let SyncFigures { removed, backed_up, linked, adjusted, removed_at_source } = match summary.is_dry {
+        true => SyncFigures::default(),
+        false => summary.sync,
+    };
+    let entries = |number| counted(number, "entry", "entries");
+    let all = [
+        (removed, "removed", format!("{} that the target alone had", entries(removed))),
+        (backed_up, "backed up", format!("{}, replaced or removed", entries(backed_up))),
+        (linked, "linked", format!("{} with those of an earlier copy", files(linked))),
+        (adjusted, "adjusted", format!("{}: metadata alone", entries(adjusted))),
+        (removed_at_source, "moved", format!("{}, removed at the source", files(removed_at_source))),
+    ];
+    all.into_iter().filter(|(number, ..)| *number > 0).map(|(_, label, text)| (label, text)).collect()
 }
 
 /// What the path was like, as the source's kernel saw it; nothing where none was used.
@@ -135,6 +154,9 @@ fn is_unconfined(summary: &Summary) -> bool {
 /// Its first line.
 pub fn headline(summary: &Summary) -> String {
     let elapsed = duration(summary.elapsed);
+    if summary.is_dry {
+        return format!("dry run: nothing was changed; looked through in {elapsed}");
+    }
     if let Some(comparison) = &summary.comparison {
         return comparison_headline(summary, comparison);
     }
@@ -229,6 +251,10 @@ pub mod tests {
     use super::super::paths::tests::bare;
     use super::*;
 
+    fn summary(summary: &Summary, verbose: bool) -> String {
+        below(&headline(summary), summary, verbose)
+    }
+
     fn way() -> Way {
         let path = bare("10.10.1.155:40312", "10.10.1.202:35011");
         let path = Path { interface: Some("enp5s0f1".into()), mbit_per_s: Some(10_000), ..path };
@@ -275,6 +301,8 @@ pub mod tests {
             cloned_bytes: 0,
             durable: true,
             delta: None,
+            sync: SyncFigures::default(),
+            is_dry: false,
             read_back: None,
             source_sandbox: Some(Sandbox { confinement: Confinement::Full, reason: String::new() }),
             target_sandbox: Some(Sandbox { confinement: Confinement::Full, reason: String::new() }),
@@ -351,6 +379,29 @@ pub mod tests {
         failed      2 entries, each named above
         cpu         source 12.3 s, target 14.1 s
         "#);
+    }
+
+    #[test]
+    fn what_a_sync_did_besides_is_said_where_it_did_it() {
+        let sync = SyncFigures { removed: 12, backed_up: 1, linked: 3, adjusted: 2, removed_at_source: 1 };
+        let said = summary(&Summary { sync, ..example() }, false);
+        insta::assert_snapshot!(said, @r#"
+            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3), durable
+            removed     12 entries that the target alone had
+            backed up   1 entry, replaced or removed
+            linked      3 files with those of an earlier copy
+            adjusted    2 entries: metadata alone
+            moved       1 file, removed at the source
+            way         10.10.1.155 -> 10.10.1.202 over enp5s0f1 (10 Gbit/s), 8 streams
+            cpu         source 12.3 s, target 14.1 s
+            "#);
+        let one = summary(&Summary { sync: SyncFigures { removed: 1, ..SyncFigures::default() }, ..example() }, false);
+        assert_eq!(one.lines().count(), 4, "{one}");
+        let dry = Summary { sync, is_dry: true, files_copied: 0, bytes: 0, ..example() };
+        insta::assert_snapshot!(summary(&dry, false), @r#"
+            dry run: nothing was changed; looked through in 4 min 44 s
+            cpu         source 12.3 s, target 14.1 s
+            "#);
     }
 
     #[test]

@@ -27,6 +27,7 @@ use haul_proto::path::Name;
 use haul_proto::wire::limits::EXPECTED_PIECE_MAX;
 use haul_proto::wire::listed::{Listed, ListedKinds};
 use haul_proto::wire::load::{Load, StreamFigures};
+use haul_proto::wire::owners::OwnerRules;
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::{Counters, Final, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Operand, SourceRequest, TargetRequest};
@@ -34,6 +35,7 @@ use haul_proto::wire::rules::Rules;
 use haul_proto::wire::sandbox::Sandbox;
 use haul_proto::wire::slow::SlowFile;
 use haul_proto::wire::storage::StorageRequest;
+use haul_proto::wire::sync::{Delete, Equal, SyncFigures, SyncRules};
 use haul_proto::wire::work::Work;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
@@ -105,6 +107,7 @@ fn attempt(
         loads: Loads::default(),
         slowest: Vec::new(),
         delta: None,
+        sync: SyncFigures::default(),
         work: Work::default(),
         watch: Watch::default(),
         pauses: Pauses::default(),
@@ -178,6 +181,7 @@ struct Copy<'a> {
     /// The files that took longest, as the target says.
     slowest: Vec<SlowFile>,
     delta: Option<DeltaFigures>,
+    sync: SyncFigures,
     /// What the source is at, as it says.
     work: Work,
     watch: Watch,
@@ -207,6 +211,10 @@ struct Copy<'a> {
     feeding: Option<Feeding>,
 }
 
+/// Said where it is not known what is at the target alone.
+const NOTHING_REMOVED: &str =
+    "a source cannot be read, so nothing is removed at the target; --ignore-errors removes it all the same";
+
 /// Most events that are held back.
 const HELD_MAX: usize = 4096;
 
@@ -232,7 +240,7 @@ impl Copy<'_> {
             leave_out: self.job.options.leave_out,
             kept: self.job.options.kept,
             filters: self.job.options.filters.clone(),
-            tell_left_out: self.job.options.compare,
+            tell_left_out: self.job.options.compare || self.job.options.sync.deletes(),
             storage: StorageRequest {
                 direct: self.job.options.direct_source,
                 cache: self.job.options.cache,
@@ -242,6 +250,9 @@ impl Copy<'_> {
             compression: self.job.options.compression,
             pipe: pipe(self.job.options.source_pipe.as_ref()),
             compare: self.job.options.compare,
+            tell_digests: self.job.options.sync.equal == Equal::Digest,
+            tell_owners: self.job.options.preserve && self.job.options.owners != OwnerRules::default(),
+            remove_files: self.job.options.remove_source_files && !self.job.options.sync.is_dry,
         };
         self.workers.send(Role::Source, &ControllerMessage::Source(source))?;
         way::listen_early(self, Role::Source)?;
@@ -253,6 +264,7 @@ impl Copy<'_> {
             return Ok(self.nothing_to_do(begun));
         }
         self.check_operands(&operands)?;
+        let is_missing = operands.iter().any(Option::is_none);
         let operands = numbered(operands);
         let below = ways_below(self.job)?;
         refuse_twins(&operands, &below)?;
@@ -272,6 +284,7 @@ impl Copy<'_> {
             own_tree: self.earlier.own_tree,
             make_directory: options.make_directory,
             preserve: options.preserve,
+            owners: options.owners.clone(),
             kept: options.kept,
             verify: options.verify,
             digest_existing: options.digest_existing,
@@ -296,6 +309,7 @@ impl Copy<'_> {
                 (fsync, _) => fsync,
             },
             delta: if options.compare { DeltaRules::default() } else { options.delta },
+            sync: self.sync_rules(is_missing),
             pipe: pipe(options.target_pipe.as_ref()),
             compare: options.compare.then(|| links(options.symlinks)),
         };
@@ -347,6 +361,16 @@ impl Copy<'_> {
             InTheWay::ReportEqual if self.earlier.was_under_way => InTheWay::Report,
             rule => rule,
         }
+    }
+
+    /// Where a source is missing, what it would have had is not there alone.
+    fn sync_rules(&mut self, is_missing: bool) -> SyncRules {
+        let mut rules = self.job.options.sync.clone();
+        if is_missing && rules.deletes() && !rules.delete_despite_errors {
+            rules.delete = Delete::No;
+            self.tell(Event::Notice(NOTHING_REMOVED.into()));
+        }
+        rules
     }
 
     /// A source may only offer what was asked for: under its own name, and a directory only with `-r`. Names are made
@@ -484,6 +508,8 @@ impl Copy<'_> {
             WorkerMessage::Streams(streams) => self.loads.streams[role.index()] = streams,
             WorkerMessage::Slowest(files) => self.slowest = files,
             WorkerMessage::Delta(figures) => self.delta = Some(figures),
+            WorkerMessage::Synced(figures) => self.sync = self.sync.plus(figures),
+            WorkerMessage::Item { path, item } => self.tell(Event::Item { path, item }),
             WorkerMessage::Finished(last) => self.finished(role, *last)?,
             WorkerMessage::Confined(sandbox) => {
                 if self.workers.is_one() {
@@ -602,6 +628,8 @@ impl Copy<'_> {
             streams_at: self.loads.streams.clone(),
             slowest: self.slowest.clone(),
             delta: self.delta,
+            sync: self.sync,
+            is_dry: self.job.options.sync.is_dry,
             path: source.path,
             rate_limit_bytes_per_s: self.wishes.limit.bytes_per_s(),
             frames_resent: all.frames_resent,

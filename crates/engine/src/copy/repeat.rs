@@ -11,8 +11,8 @@ use super::wishes::Wishes;
 use super::{Attempt, Earlier, attempt, check};
 use crate::cancel::Cancel;
 use crate::error::{Error, GO_ON, Outcome};
-use crate::event::{Event, Observer};
-use crate::spec::{Host, Job, Piped, Program};
+use crate::event::{Event, Observer, Summary};
+use crate::spec::{Delete, Host, Job, Options, Piped, Program, SyncRules};
 use crate::steering::Steering;
 
 /// How often the caller's wish to stop is looked at during a pause.
@@ -23,9 +23,28 @@ const CANCEL_POLL: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// See [`Error`]. Single files that fail are events, counted in the summary.
-pub fn run(
+pub fn run(job: Job, program: Program, cancel: &Cancel, steering: &Steering, observer: &mut dyn Observer) -> Outcome {
+    if !job.options.delete_first {
+        return run_all(job, &program, cancel, steering, observer);
+    }
+    let sync = SyncRules { delete: Delete::Only, ..job.options.sync.clone() };
+    let removing = Job { options: Options { sync, ..job.options.clone() }, ..job.clone() };
+    let removed = run_all(removing, &program, cancel, steering, observer)?;
+    let sync = SyncRules { delete: Delete::No, ..job.options.sync };
+    let copying = Job { options: Options { sync, ..job.options }, ..job };
+    let copied = run_all(copying, &program, cancel, steering, observer)?;
+    Ok(Summary {
+        failed: copied.failed + removed.failed,
+        sync: copied.sync.plus(removed.sync),
+        elapsed: copied.elapsed + removed.elapsed,
+        paused: copied.paused + removed.paused,
+        ..copied
+    })
+}
+
+fn run_all(
     mut job: Job,
-    program: Program,
+    program: &Program,
     cancel: &Cancel,
     steering: &Steering,
     observer: &mut dyn Observer,
@@ -38,7 +57,7 @@ pub fn run(
     let mut told = Told::new(observer);
     let mut earlier = Earlier::default();
     loop {
-        let Attempt { outcome, ends, new_tree } = attempt(&job, &program, cancel, &mut wishes, &mut told, earlier);
+        let Attempt { outcome, ends, new_tree } = attempt(&job, program, cancel, &mut wishes, &mut told, earlier);
         let error = match outcome {
             Ok(last) => return Ok(totals.complete(last, begun.elapsed(), retry.begun())),
             Err(error) => error,

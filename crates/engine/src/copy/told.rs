@@ -47,6 +47,7 @@ impl<'a> Told<'a> {
             Event::Checksum { path, digest, .. } => self.remember(("checksum", path, digest)),
             Event::FileFailed { path, host, message } => self.remember(("failed", path, host, message)),
             Event::Differs { path, host, differences } => self.remember(("differs", path, host, differences)),
+            Event::Item { path, .. } => self.remember(("item", path)),
             Event::Skipped { path, reason } => self.remember(("skipped", path, reason)),
             Event::Notice(text) => self.remember(("notice", text)),
             Event::Deployed { .. }

@@ -23,6 +23,8 @@ pub enum Rights {
     ReadFile,
     /// Reading files and listing directories.
     ReadTree,
+    /// Removing files.
+    RemoveFiles,
     /// Writing to a device or a FIFO.
     WriteSpecial,
     /// Making, replacing, removing, reading and writing files.
@@ -53,6 +55,7 @@ impl Rights {
         match self {
             Self::ReadFile => AccessFs::ReadFile.into(),
             Self::ReadTree => make_bitflags!(AccessFs::{ReadFile | ReadDir}),
+            Self::RemoveFiles => AccessFs::RemoveFile.into(),
             Self::WriteSpecial => AccessFs::WriteFile.into(),
             Self::OwnFiles => make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate | RemoveFile | MakeReg}),
             // A directory that gets its name once it is remembered is removed from its old one.
@@ -82,11 +85,16 @@ impl Bounds {
 
     /// Also reading, anywhere; `reason` says why.
     pub fn allow_reading_anything(&mut self, reason: &'static str) {
+        self.allow_anywhere(Rights::ReadTree);
+        self.reads_anything = Some(reason);
+    }
+
+    /// Also `rights`, anywhere.
+    pub fn allow_anywhere(&mut self, rights: Rights) {
         match PathFd::new("/") {
-            Ok(root) => self.allow(root, Rights::ReadTree),
+            Ok(root) => self.allow(root, rights),
             Err(error) => self.rules = Err(error.to_string()),
         }
-        self.reads_anything = Some(reason);
     }
 
     /// Holds the calling thread, and all that it starts from now on, to these bounds. There is no way back.

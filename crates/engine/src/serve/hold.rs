@@ -12,6 +12,7 @@ use haul_proto::wire::listed::Listed;
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::request::{ControllerMessage, Links, SessionSettings, SourceRequest, TargetRequest};
 use haul_proto::wire::rules::{Modes, Rules};
+use haul_proto::wire::sync::{Delete, Equal, SyncRules};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -68,6 +69,10 @@ impl Terms {
             compression: _,
             pipe,
             compare: _,
+            // Of what may be read.
+            tell_digests: _,
+            remove_files,
+            tell_owners,
         } = request;
         if self.access == Access::WriteOnly {
             return Err("this server's directory is write-only: nothing in it can be read".into());
@@ -77,6 +82,14 @@ impl Terms {
         if *listed != Listed::No {
             return Err("a server sends no lists of files\nname them, or a directory with -r".into());
         }
+        if *remove_files && self.access != Access::Both {
+            return Err(
+                "this server's directory is read-only: nothing in it is removed\nleave out --remove-source-files"
+                    .into(),
+            );
+        }
+        // Who has an account here is nobody's business.
+        *tell_owners = false;
         refuse_following(*links)?;
         *rate_bytes_per_s = self.slower(*rate_bytes_per_s);
         match pipe {
@@ -100,6 +113,8 @@ impl Terms {
             filters: _,
             rules: Rules { in_the_way: _, modes, check_space: _, below: _ },
             preserve,
+            // Nothing is anybody else's than the server's, or what is compared with.
+            owners: _,
             kept,
             verify: _,
             digest_existing,
@@ -109,6 +124,7 @@ impl Terms {
             journal_dir,
             fsync: _,
             delta,
+            sync,
             pipe,
             compare,
         } = request;
@@ -126,6 +142,7 @@ impl Terms {
         }
         if self.access == Access::WriteOnly {
             hold_delta(delta)?;
+            hold_sync(sync)?;
         }
         self.hold_settings(settings);
         inside(path)?;
@@ -135,6 +152,11 @@ impl Terms {
             return Err("a server's files have its owner, and no mode that a client says\nleave out -p".into());
         }
         hold_kept(kept)?;
+        sync.link_dests
+            .iter_mut()
+            .chain([&mut sync.backup_dir])
+            .filter(|path| !path.is_empty())
+            .try_for_each(inside)?;
         if !journal_dir.is_empty() {
             return Err("a server keeps its records of unfinished files beside them\nleave out -a's directory".into());
         }
@@ -205,6 +227,40 @@ fn hold_delta(rules: &mut DeltaRules) -> Result<(), String> {
         return Err("this server's directory is write-only: nothing is told of the files that are there\nleave out --delta and --inplace".into());
     }
     rules.delta = Delta::Off;
+    Ok(())
+}
+
+/// Where nothing may be read, nothing is told of what is there, and nothing that is there is removed.
+fn hold_sync(rules: &SyncRules) -> Result<(), String> {
+    let SyncRules {
+        // A directory is made, as it is for a copy.
+        into: _,
+        equal,
+        // Files are kept that are there, as in any copy.
+        update: _,
+        existing_only: _,
+        detect_renames,
+        delete,
+        delete_max: _,
+        delete_filtered: _,
+        replaces_trees,
+        delete_despite_errors: _,
+        is_dry,
+        tells_items,
+        // Paths are held as others are.
+        backup_dir: _,
+        link_dests,
+    } = rules;
+    if *delete != Delete::No
+        || *detect_renames
+        || *replaces_trees
+        || *is_dry
+        || *tells_items
+        || *equal == Equal::Digest
+        || !link_dests.is_empty()
+    {
+        return Err("this server's directory is write-only: nothing is told of what is there, and nothing is removed\nleave out --delete, --dry-run, --items, --compare digest and --link-dest".into());
+    }
     Ok(())
 }
 

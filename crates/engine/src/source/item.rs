@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::feed::{Feed, Spring};
+use super::removal::Removable;
 use crate::checksum::Sum;
 use crate::fs::{Dir, Links, Look, describe};
 use crate::shown::below;
@@ -26,6 +27,8 @@ pub struct Item {
     pub size: u64,
     /// Time of last modification when it was offered.
     pub modified: Stamp,
+    /// What it needs to be removed, where it is once it is proven at the target.
+    pub removable: Option<Removable>,
     /// A large file, opened by the first stream that reads it, closed when it is settled.
     opened: OnceLock<Result<Arc<Opened>, Trouble>>,
     /// What is read in order, once that is so.
@@ -69,6 +72,13 @@ pub struct Place {
     pub is_operand: bool,
 }
 
+impl Place {
+    /// The path as the user would name it, below an operand that was typed like this.
+    pub fn path(&self, operand: &[u8]) -> Vec<u8> {
+        if self.is_operand { operand.to_vec() } else { below(operand, &self.parent.path_of(self.name.as_bytes())) }
+    }
+}
+
 impl Item {
     /// A directory: nothing of it is read but its listing.
     pub fn directory(operand: Arc<[u8]>) -> Self {
@@ -98,6 +108,7 @@ impl Item {
             place,
             size,
             modified,
+            removable: None,
             opened,
             feed,
             is_pipe: false,
@@ -128,7 +139,8 @@ impl Item {
             return Err(io::Error::other(NO_FILE).into());
         }
         let item = Self::at(Arc::clone(&self.operand), Some(place.clone()), look.size, look.meta.modified);
-        Ok(Some((Self { is_again: true, ..item }, look)))
+        let removable = self.removable.as_ref().map(|removable| removable.now(&look));
+        Ok(Some((Self { is_again: true, removable, ..item }, look)))
     }
 
     /// Where it is read from in order.
@@ -186,10 +198,7 @@ impl Item {
 
     /// The path as the user would name it.
     pub fn path(&self) -> Vec<u8> {
-        match &self.place {
-            Some(place) if !place.is_operand => below(&self.operand, &place.parent.path_of(place.name.as_bytes())),
-            _ => self.operand.to_vec(),
-        }
+        self.place.as_ref().map_or_else(|| self.operand.to_vec(), |place| place.path(&self.operand))
     }
 }
 

@@ -7,6 +7,7 @@ use haul_proto::wire::report::WorkerMessage;
 use std::cell::Cell;
 use std::collections::HashMap;
 
+use super::removal::Proof;
 use crate::fs::{Identity, Look};
 use crate::report::Reporter;
 
@@ -22,6 +23,8 @@ pub struct Linked {
 
 struct First {
     entry: EntryId,
+    /// What its other names need to be removed.
+    proof: Option<Proof>,
     /// Names that were not met yet.
     left: u64,
 }
@@ -37,19 +40,19 @@ impl Linked {
     }
 
     /// A file was offered.
-    pub fn add(&mut self, look: &Look, entry: EntryId) {
-        self.files.insert(look.identity, First { entry, left: look.names.saturating_sub(1) });
+    pub fn add(&mut self, look: &Look, entry: EntryId, proof: Option<Proof>) {
+        self.files.insert(look.identity, First { entry, proof, left: look.names.saturating_sub(1) });
     }
 
-    /// What a file was offered as under another name.
-    pub fn take(&mut self, look: &Look) -> Option<EntryId> {
+    /// What a file was offered as under another name, and the proof of it.
+    pub fn take(&mut self, look: &Look) -> Option<(EntryId, Option<Proof>)> {
         let first = self.files.get_mut(&look.identity)?;
-        let entry = first.entry;
+        let taken = (first.entry, first.proof.clone());
         first.left = first.left.saturating_sub(1);
         if first.left == 0 {
             self.files.remove(&look.identity);
         }
-        Some(entry)
+        Some(taken)
     }
 }
 
@@ -70,10 +73,11 @@ mod tests {
         let look = Look::at_name(&*dir.fd().unwrap(), &name("a"), Links::Itself).unwrap();
         assert_eq!(look.names, 3);
         let mut linked = Linked::default();
-        assert_eq!(linked.take(&look), None);
-        linked.add(&look, EntryId(7));
+        let take = |linked: &mut Linked| linked.take(&look).map(|(entry, _)| entry);
+        assert_eq!(take(&mut linked), None);
+        linked.add(&look, EntryId(7), None);
         assert_eq!(
-            [linked.take(&look), linked.take(&look), linked.take(&look)],
+            [take(&mut linked), take(&mut linked), take(&mut linked)],
             [Some(EntryId(7)), Some(EntryId(7)), None]
         );
     }

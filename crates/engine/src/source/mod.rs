@@ -5,6 +5,7 @@
 
 mod attributes;
 mod delta;
+mod digest;
 mod feed;
 mod flow;
 mod item;
@@ -13,7 +14,9 @@ mod linked;
 mod listed;
 mod offer;
 mod operand;
+mod owners;
 mod pack;
+mod removal;
 mod send;
 mod sum;
 #[cfg(test)]
@@ -46,9 +49,11 @@ use self::attributes::Flagged;
 use self::item::{Item, Trouble};
 use self::listed::Listed;
 use self::operand::Root;
+use self::owners::Owners;
+use self::removal::Removals;
 use crate::cancel::Cancel;
 use crate::fs::{Filter, Identity, Look};
-use crate::os::confine::Bounds;
+use crate::os::confine::{Bounds, Rights};
 use crate::pace::Pace;
 use crate::report::Reporter;
 use crate::report::add;
@@ -85,10 +90,14 @@ pub struct Source {
     window: Signal,
     /// There may be messages for the target.
     outbox: Signal,
+    /// There may be files to be removed, or never more.
+    removals: Signal,
     /// How fast streams may send.
     pace: Pace,
     /// What has flags that are not kept.
     flagged: Flagged,
+    /// Whose names the target is told, if it is.
+    owners: Option<Owners>,
     /// Reports to the controller.
     pub reporter: Reporter,
 }
@@ -102,6 +111,8 @@ struct State {
     given_up: HashSet<StreamId>,
     /// How long a stream rests before it does once more what another has not finished; `None`: for good.
     double_after: Option<Duration>,
+    /// Files to be removed.
+    removals: Removals,
 }
 
 impl State {
@@ -135,9 +146,18 @@ impl Source {
         if request.settings.checksum.as_ref().is_some_and(|checksum| checksum.at_source) && !request.compare {
             machine.await_sums();
         }
-        let state =
-            Mutex::new(State { machine, stopped: false, in_use: None, given_up: HashSet::new(), double_after: None });
-        let (work, window, outbox) = (Signal::default(), Signal::default(), Signal::default());
+        if request.remove_files && !request.compare {
+            machine.await_proof();
+        }
+        let state = Mutex::new(State {
+            machine,
+            stopped: false,
+            in_use: None,
+            given_up: HashSet::new(),
+            double_after: None,
+            removals: Removals::new(),
+        });
+        let [work, window, outbox, removals] = std::array::from_fn(|_| Signal::default());
         let pace = Pace::new(request.rate_bytes_per_s);
         let policy = Policy::new(request.storage);
         let walking = Cancel::new();
@@ -146,6 +166,7 @@ impl Source {
         // The request was decoded, and so its patterns have no line that is too long.
         let filter = Filter::new(&request.filters).unwrap_or_else(|error| panic!("{error}"));
         let flagged = Flagged::default();
+        let owners = request.tell_owners.then(Owners::new);
         Self {
             request,
             filter,
@@ -158,8 +179,10 @@ impl Source {
             work,
             window,
             outbox,
+            removals,
             pace,
             flagged,
+            owners,
             reporter,
         }
     }
@@ -179,15 +202,16 @@ impl Source {
         origin(&self.request.operands)
     }
 
-    /// What it reads: its operands and what is below them.
+    /// What it reads: its operands and what is below them. What it may remove: files there, where that was asked for.
     pub fn allow(&self, bounds: &mut Bounds) {
+        self.allow_removal(bounds);
         if self.request.links == Links::Follow {
             return bounds.allow_reading_anything("symbolic links are followed wherever they lead, so all can be read");
         }
         match &self.request.listed {
             list::Listed::No => {}
             list::Listed::Anywhere => bounds.allow_reading_anything("a list may name any file, so all can be read"),
-            list::Listed::Below(base) => operand::allow_base(base, bounds),
+            list::Listed::Below(base) => operand::allow_base(base, bounds, Rights::ReadTree),
         }
         self.roots.iter().flatten().for_each(|root| root.allow(bounds));
     }
@@ -229,6 +253,7 @@ impl Source {
         let message = TargetMessage::decode(bytes, self.request.settings.number)?;
         let mut state = self.lock();
         state.machine.handle(message)?;
+        self.take_proven(&mut state);
         drop(state);
         self.notify();
         Ok(())
@@ -249,6 +274,7 @@ impl Source {
                 // The last message may have been what finishing waited for, and there is room for others.
                 self.work.notify_all();
                 self.window.notify_all();
+                self.removals.notify_all();
                 return Some(messages.iter().map(|message| message.encode(self.request.settings.number)).collect());
             }
             if state.is_over() {
@@ -499,6 +525,7 @@ impl Source {
         self.work.notify_all();
         self.window.notify_all();
         self.outbox.notify_all();
+        self.removals.notify_all();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

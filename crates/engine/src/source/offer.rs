@@ -9,12 +9,14 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
+use super::digest::Digester;
 use super::feed::Spring;
 use super::item::{Item, Place};
 use super::left_out::{self, Untold};
 use super::linked::Linked;
 use super::listed::Listed;
 use super::operand::{Looker, OPERAND_LINKS, Root, RootKind};
+use super::removal::Removable;
 use super::{Source, State};
 use crate::fs::{Ahead, Dir, Found, Links, Look, Nodes, Patterns, WalkOptions, Walker, describe};
 use crate::shown::below;
@@ -30,6 +32,9 @@ use haul_proto::wire::request::Links as LinkRule;
 const BATCH_MAX: usize = 256;
 /// No entry waits longer than this for its batch.
 const BATCH_AGE_MAX: Duration = Duration::from_millis(20);
+
+/// A file of so many bytes takes a while to be read.
+const LONG_READ_MIN: u64 = 1 << 20;
 
 /// Why something is left out that could not be read.
 const UNREADABLE: &str = "cannot be read";
@@ -59,6 +64,7 @@ pub(super) fn walk(source: &Source) {
         empty: Vec::new(),
         skipping: 0,
         linked: Linked::default(),
+        digester: Digester::default(),
         untold: Untold::default(),
     };
     if offers.all(&ahead).is_none() {
@@ -85,6 +91,7 @@ struct Offers<'s> {
     /// Names of the innermost one of `open` that are left out.
     untold: Untold,
     linked: Linked,
+    digester: Digester,
 }
 
 /// A directory that was entered.
@@ -326,18 +333,35 @@ impl Offers<'_> {
 
     fn file(&mut self, operand: &Operand, entry_place: EntryPlace, place: Place, look: &Look) -> Option<()> {
         self.source.count_found(look.size);
-        let item = Item::new(Arc::clone(&operand.path), place, look.size, look.meta.modified);
+        let mut item = Item::new(Arc::clone(&operand.path), place, look.size, look.meta.modified);
+        item.removable = self.source.removable(&item, look);
         let mut entry = self.source.file_entry(entry_place, look);
         self.source.add_attributes(&mut entry, &item);
+        if self.source.request.tell_digests && !self.source.compares() && look.size > 0 {
+            self.add_digest(&mut entry, &item);
+        }
         let may_have_others = self.may_have_other_names(&entry.place, look);
         if may_have_others {
             entry.more.get_or_insert_default().names = Some(look.names);
         }
+        let proof = item.removable.as_mut().filter(|_| may_have_others).map(Removable::first);
         let id = self.offer(entry, item)?;
         if may_have_others {
-            self.linked.add(look, id);
+            self.linked.add(look, id, proof);
         }
         Some(())
+    }
+
+    /// What was found before does not wait for what takes long to read.
+    fn add_digest(&mut self, entry: &mut Entry, item: &Item) {
+        if item.size >= LONG_READ_MIN {
+            self.source.lock().machine.flush_offers();
+            self.source.outbox.notify_all();
+            self.batch = 0;
+        }
+        if let Some(digest) = self.digester.digest(self.source, item) {
+            entry.more.get_or_insert_default().digest = Some(digest);
+        }
     }
 
     /// Whether other names of a file are to be made names of what becomes of it.
@@ -350,10 +374,11 @@ impl Offers<'_> {
     /// Offers a file as another name of one that was offered before, if it is.
     fn is_other_name(&mut self, operand: &Operand, at: &EntryPlace, place: &Place, look: &Look) -> Option<bool> {
         let EntryPlace::Child { .. } = at else { return Some(false) };
-        let Some(to) = self.linked.take(look) else { return Some(false) };
+        let Some((to, proof)) = self.linked.take(look) else { return Some(false) };
         let kind = Kind::HardLink { to, size: look.size };
         let entry = Entry { place: at.clone(), kind, meta: look.meta, version: None, more: None };
-        let item = Item::new(Arc::clone(&operand.path), place.clone(), 0, look.meta.modified);
+        let mut item = Item::new(Arc::clone(&operand.path), place.clone(), look.size, look.meta.modified);
+        item.removable = proof.map(|proof| Removable::other(look, proof));
         self.offer(entry, item).map(|_| true)
     }
 
@@ -385,6 +410,7 @@ impl Offers<'_> {
     /// Offers an entry, when the window allows.
     fn offer(&mut self, entry: Entry, item: Item) -> Option<EntryId> {
         let source = self.source;
+        source.owners.iter().for_each(|owners| owners.tell(source, &entry.meta));
         let mut state = wait_for_window(source)?;
         let id = state.machine.offer(entry, Arc::new(item));
         self.batch += 1;

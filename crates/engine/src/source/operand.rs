@@ -78,6 +78,17 @@ impl Root {
             RootKind::Null(_) => drop(null::open_zeros().map(|zeros| bounds.allow(&zeros, Rights::ReadFile))),
         }
     }
+
+    /// Lets files be removed, below this directory or in that of this file: the kernel has no narrower bounds for that.
+    pub fn allow_removal(&self, bounds: &mut Bounds, below: bool) {
+        let dir = match &self.kind {
+            RootKind::Directory(dir) => Some(dir).filter(|_| below),
+            RootKind::File(parent, ..) => Some(parent),
+            RootKind::Pipe(_) | RootKind::Null(_) => None,
+        };
+        // Where it cannot be opened, nothing can be removed, and that is told then.
+        dir.into_iter().for_each(|dir| drop(dir.fd().map(|fd| bounds.allow(&*fd, Rights::RemoveFiles))));
+    }
 }
 
 /// Looks at all operands; reports those that cannot or must not be copied, and has `None` for them. However many
@@ -87,11 +98,11 @@ pub fn look(request: &SourceRequest, reporter: &Reporter) -> Vec<Option<Root>> {
     request.operands.iter().map(|operand| looker.look_at(operand)).collect()
 }
 
-/// Lets what is below the base of a list be read.
-pub fn allow_base(base: &[u8], bounds: &mut Bounds) {
+/// Allows this with what is below the base of a list.
+pub fn allow_base(base: &[u8], bounds: &mut Bounds, rights: Rights) {
     let handle = Access::Search.open(Path::new(OsStr::from_bytes(base)), &FdCache::new(1));
     // What is not there is reported with each line.
-    handle.iter().for_each(|handle| bounds.allow(handle, Rights::ReadTree));
+    handle.iter().for_each(|handle| bounds.allow(handle, rights));
 }
 
 /// The one operand, where that is a pipe: standard input, a FIFO, or what a program says.

@@ -28,14 +28,14 @@ use crate::storage::file::Opened;
 use crate::stream::record::Record;
 use crate::testing::source_request;
 
-const NUMBER: JobNumber = JobNumber(1);
+pub(super) const NUMBER: JobNumber = JobNumber(1);
 const OPERANDS: usize = 1500;
 
 fn source(operands: &[PathBuf], links: Links) -> Source {
     source_of(operands, list::Listed::No, links)
 }
 
-fn bytes(paths: &[PathBuf]) -> Vec<Vec<u8>> {
+pub(super) fn bytes(paths: &[PathBuf]) -> Vec<Vec<u8>> {
     paths.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect()
 }
 
@@ -43,12 +43,12 @@ fn source_of(operands: &[PathBuf], listed: list::Listed, links: Links) -> Source
     Source::prepare(request(operands, listed, links), Reporter::new(LinkWriter::new(io::sink()), false), None, &[])
 }
 
-fn request(operands: &[PathBuf], listed: list::Listed, links: Links) -> SourceRequest {
+pub(super) fn request(operands: &[PathBuf], listed: list::Listed, links: Links) -> SourceRequest {
     SourceRequest { listed, links, ..source_request(bytes(operands)) }
 }
 
 /// Walks and delivers the offers.
-fn offers(source: &Source) -> Vec<Entry> {
+pub(super) fn offers(source: &Source) -> Vec<Entry> {
     source.walk();
     let mut state = source.lock();
     let messages = std::iter::from_fn(|| state.machine.poll_message());
@@ -121,7 +121,7 @@ fn of_a_directory_that_may_be_empty_the_target_is_not_told_that_it_knows_all() {
     assert!(said.contains(&"0 complete true".to_owned()), "{said:?}");
 }
 
-fn needs(first: usize, needs: Vec<Need>) -> Vec<u8> {
+pub(super) fn needs(first: usize, needs: Vec<Need>) -> Vec<u8> {
     TargetMessage::Needs { first: EntryId(first as u64), needs }.encode(NUMBER)
 }
 
@@ -144,7 +144,7 @@ fn descriptors(directory: &Path) -> usize {
     open.filter(|path| path.starts_with(directory)).count()
 }
 
-fn make_file(path: PathBuf) -> PathBuf {
+pub(super) fn make_file(path: PathBuf) -> PathBuf {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(&path, b"1").unwrap();
     path

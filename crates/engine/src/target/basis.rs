@@ -54,35 +54,56 @@ impl Target {
     /// What stands in the place of a file of `size` bytes, if something is to be made of it.
     pub(super) fn find_basis(&self, spot: &Spot, size: u64) -> io::Result<Option<Basis>> {
         let rules = self.request.delta;
-        let is_near = self.is_both_ends.load(Ordering::Relaxed) && !rules.looks_everywhere();
+        let is_near = self.is_within_process() && !rules.looks_everywhere();
         let is_large = size > self.request.settings.frame.pack_file_max();
         if !spot.replaces || is_near || !is_large || rules == Default::default() {
             return Ok(None);
         }
         let look = Look::at_name(&*spot.dir.fd()?, &spot.name, Links::Itself)?;
-        let method = method(rules.delta, rules.in_place, look.size, size);
+        // Not where the old file is to be kept under another name, or may be an earlier copy's.
+        let in_place = rules.in_place && self.backup.is_none() && self.request.sync.link_dests.is_empty();
+        let method = method(rules.delta, in_place, look.size, size);
         let Some(method) = method.filter(|_| look.kind == FileType::RegularFile) else { return Ok(None) };
-        if rules.in_place {
+        if in_place {
             // What cannot be written is better known before all of it was sent.
             open_to_write(&spot.dir, &spot.name)?;
         }
-        Ok(Some(Basis {
-            dir: spot.dir.clone(),
-            name: spot.name.clone(),
-            size: look.size,
-            modified: look.meta.modified,
-            identity: look.identity,
-            method,
-            in_place: rules.in_place.then(InPlace::default),
-            opened: OnceLock::new(),
-            sums: Mutex::default(),
-            wanted: OnceLock::new(),
-            failed: AtomicBool::new(false),
-        }))
+        let in_place = in_place.then(InPlace::default);
+        Ok(Some(Basis { in_place, ..Basis::new(spot.dir.clone(), spot.name.clone(), &look, method) }))
+    }
+
+    /// The source is in this process.
+    pub(super) fn is_within_process(&self) -> bool {
+        self.is_both_ends.load(Ordering::Relaxed)
     }
 }
 
 impl Basis {
+    /// A file of this name, which stays as it is.
+    pub fn of(dir: Dir, name: Name, method: Method) -> io::Result<Self> {
+        let look = Look::at_name(&*dir.fd()?, &name, Links::Itself)?;
+        match look.kind {
+            FileType::RegularFile => Ok(Self::new(dir, name, &look, method)),
+            _ => Err(io::Error::other("is not a regular file")),
+        }
+    }
+
+    fn new(dir: Dir, name: Name, look: &Look, method: Method) -> Self {
+        Self {
+            dir,
+            name,
+            size: look.size,
+            modified: look.meta.modified,
+            identity: look.identity,
+            method,
+            in_place: None,
+            opened: OnceLock::new(),
+            sums: Mutex::default(),
+            wanted: OnceLock::new(),
+            failed: AtomicBool::new(false),
+        }
+    }
+
     /// Opens it, as it was looked at.
     pub fn open(&self) -> Result<Arc<Opened>, String> {
         let (fd, look) = self.dir.open_file(&self.name, Links::Itself).map_err(|error| describe(&error))?;

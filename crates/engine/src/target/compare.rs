@@ -326,7 +326,8 @@ impl Target {
     }
 }
 
-fn what(kind: FileType) -> What {
+/// What something of this type is.
+pub(super) fn what(kind: FileType) -> What {
     match kind {
         FileType::RegularFile => What::File,
         FileType::Directory => What::Directory,

@@ -5,13 +5,14 @@ use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
 use haul_proto::journal::Header;
 use haul_proto::manifest::{Entry, Kind, Meta, Place};
-use haul_proto::more::Attribute;
 use haul_proto::need::{Decision, Existing, Refusal, decide};
 use haul_proto::path::Name;
 use haul_proto::plan::Piece;
 use haul_proto::session::target::{Answer, Parent};
 use haul_proto::wire::listed::{ListedKinds, Place as OperandPlace};
-use rustix::fs::{AtFlags, FileType, Mode, RenameFlags, mkdirat, readlinkat, renameat_with, symlinkat, unlinkat};
+use haul_proto::wire::report::What;
+use haul_proto::wire::sync::Change;
+use rustix::fs::{AtFlags, Mode, RenameFlags, mkdirat, renameat_with, symlinkat, unlinkat};
 use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use super::memory::Memory;
 use super::proof::Claim;
 use super::sink::Sink;
 use super::spelling::OTHER_SPELLING;
+use super::standing::{Standing, attributes};
 use super::temporary::{rename_new, temporary_name};
 use super::{Item, Target};
 use crate::fs::meta::{SETGID, SETUID, apply, apply_to_symlink};
@@ -39,6 +41,15 @@ pub(super) struct Position {
     fresh: bool,
     /// It is the one operand, under the name that the target was given.
     renamed: bool,
+    /// A directory there is one source's alone.
+    alone: bool,
+}
+
+impl Position {
+    /// A name in a directory that was there.
+    pub fn in_directory(dir: Dir, name: Name) -> Self {
+        Self { dir, name, fresh: false, renamed: false, alone: false }
+    }
 }
 
 impl Target {
@@ -46,10 +57,18 @@ impl Target {
     pub(super) fn examine(&self, first: EntryId, entries: &[Entry]) {
         let (mut claims, mut pieces, mut deltas, mut links) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (id, entry) in (first.0..).map(EntryId).zip(entries) {
+            self.note_name(entry);
             let answer = match &entry.kind {
+                _ if self.removes_only() => self.answer_only_removal(entry),
+                Kind::HardLink { .. } if self.is_dry() => self.answer_dry_link(entry),
                 Kind::HardLink { .. } => {
                     let (answer, other) = self.answer_link(id, entry);
                     links.extend(other);
+                    answer
+                }
+                _ if self.is_dry() => {
+                    let answer = self.answer(entry);
+                    self.note_dry_file(id, entry);
                     answer
                 }
                 _ => {
@@ -92,8 +111,12 @@ impl Target {
             (Parent::Refused, _) => Answer::Refused,
             (Parent::Operand(number), _) => self.answer_operand(number, entry),
             (Parent::Open(parent), Place::Child { name, .. }) => match &*parent {
-                Item::Directory { dir, fresh, .. } => self
-                    .answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: *fresh, renamed: false }, entry),
+                Item::Directory { dir, fresh, names, .. } => {
+                    let (fresh, alone) = (*fresh, names.is_some());
+                    let (dir, name) = (dir.clone(), name.clone());
+                    self.answer_at(Position { dir, name, fresh, renamed: false, alone }, entry)
+                }
+                Item::Nothing(above) => self.answer_below_nothing(above, name, entry),
                 Item::File(_) | Item::HardLink | Item::Compared(_) => Answer::Refused,
             },
             (Parent::Again(item), Place::Again(_)) => self.answer_again(&item, entry),
@@ -122,15 +145,17 @@ impl Target {
             return self.refuse_operand(Refusal::NotAsked);
         };
         let is_directory = entry.kind == Kind::Directory;
+        let alone = self.is_one_sources(operand.name.as_ref());
         let directory = |dir: Dir| {
             let attributes = attributes(entry).map(Into::into);
-            Answer::Needed(Arc::new(Item::Directory { dir, fresh: false, meta: entry.meta, attributes }))
+            let names = self.names_for(&dir, alone);
+            Answer::Needed(Arc::new(Item::Directory { dir, fresh: false, names, meta: entry.meta, attributes }))
         };
         let answer = match &self.landing.kind {
             LandingKind::Contents(dir) if is_directory => directory(dir.clone()),
             LandingKind::Into(dir) => match (self.directory_below(dir, &operand.below), &operand.name) {
                 (Ok(dir), Some(name)) => {
-                    self.answer_at(Position { dir, name: name.clone(), fresh: false, renamed: false }, entry)
+                    self.answer_at(Position { alone, ..Position::in_directory(dir, name.clone()) }, entry)
                 }
                 (Ok(dir), None) if is_directory => directory(dir),
                 (Ok(_), None) => self.refuse_operand(Refusal::IsDirectory),
@@ -141,17 +166,26 @@ impl Target {
                 }
             },
             LandingKind::As(dir, name) => {
-                self.answer_at(Position { dir: dir.clone(), name: name.clone(), fresh: false, renamed: true }, entry)
+                let position = Position::in_directory(dir.clone(), name.clone());
+                self.answer_at(Position { renamed: true, alone, ..position }, entry)
             }
             LandingKind::Special(path) => self.answer_special(path, entry),
             LandingKind::Pipe(pipe) => self.answer_pipe(pipe, entry),
             LandingKind::Contents(_) => self.refuse_operand(Refusal::IsDirectory),
+            LandingKind::Nothing => {
+                let names: Vec<_> = operand.below.iter().chain(&operand.name).map(Name::as_bytes).collect();
+                match names.is_empty() {
+                    // It was told as what lands.
+                    true => Answer::Needed(Arc::new(Item::Nothing(Vec::new()))),
+                    false => self.would_make(names.join(&b'/'), entry),
+                }
+            }
         };
         self.unless_another_run_has_it(answer, operand.name.as_ref())
     }
 
     /// Two runs do not copy into one directory as the same operand's.
-    fn unless_another_run_has_it(&self, answer: Answer<Item>, name: Option<&Name>) -> Answer<Item> {
+    pub(super) fn unless_another_run_has_it(&self, answer: Answer<Item>, name: Option<&Name>) -> Answer<Item> {
         let Answer::Needed(item) = &answer else { return answer };
         let Item::Directory { dir, .. } = &**item else { return answer };
         match self.rivals.enter(dir) {
@@ -173,7 +207,7 @@ impl Target {
         match incoming.spot() {
             Some(spot) => {
                 let (dir, name) = (spot.dir.clone(), spot.name.clone());
-                self.answer_at(Position { dir, name, fresh: false, renamed: false }, entry)
+                self.answer_at(Position::in_directory(dir, name), entry)
             }
             None => {
                 self.fail(incoming.path(&self.landing), CHANGED);
@@ -222,20 +256,24 @@ impl Target {
         if position.name.is_reserved() {
             return Ok(self.refuse(position, Refusal::Reserved.text()));
         }
-        let existing = if position.fresh { Existing::Absent } else { existing(&position.dir, &position.name)? };
-        if existing != Existing::Absent && self.is_spelled_otherwise(&position.dir, &position.name) {
+        let there = if position.fresh { Standing::NOTHING } else { Standing::at(&position.dir, &position.name)? };
+        if there.existing != Existing::Absent && self.is_spelled_otherwise(&position.dir, &position.name) {
             return Ok(self.refuse(position, OTHER_SPELLING));
         }
-        let decision = decide(&entry.kind, entry.meta.modified, &existing, self.request.rules.in_the_way);
-        if let Decision::Refuse(refusal) = decision {
-            return Ok(self.refuse(position, refusal.text()));
+        let decision = match self.decide_and_tell(position, entry, &there)? {
+            Ok(decision) => decision,
+            Err(answer) => return Ok(answer),
+        };
+        if self.is_dry() {
+            return self.answer_dry(position, entry, decision, &there);
         }
-        if decision == Decision::Omit {
-            return self.omit(position, entry);
-        }
+        let decision = self.clear(position, entry, decision)?;
         match &entry.kind {
             Kind::Directory => self.directory(position, entry, decision == Decision::Create),
             Kind::Symlink { points_to } => {
+                if decision == Decision::Replace {
+                    self.back_up(&position.dir, &position.name)?;
+                }
                 if decision != Decision::Keep {
                     make_link(&position.dir, &position.name, points_to, decision == Decision::Replace)?;
                 }
@@ -248,17 +286,79 @@ impl Target {
                 add(&self.reporter.tally.symlinks, 1);
                 Ok(Answer::Settled)
             }
-            Kind::File { size } => self.file(position, entry, *size, decision),
+            Kind::File { size } => self.file(position, entry, *size, decision, &there),
             Kind::Stream => Ok(self.stream(position, entry.meta, decision)),
             Kind::Node(node) => self.node(position, *node, &entry.meta, decision),
             Kind::HardLink { .. } => Ok(self.refuse(position, Refusal::NotAsked.text())),
         }
     }
 
+    /// What becomes of an entry, told where that is asked for; or what it is answered, where nothing becomes of it.
+    pub(super) fn decide_and_tell(
+        &self,
+        position: &Position,
+        entry: &Entry,
+        there: &Standing,
+    ) -> io::Result<Result<Decision, Answer<Item>>> {
+        let (dir, name) = (&position.dir, &position.name);
+        let decision = match decide(&entry.kind, entry.meta.modified, &there.existing, self.conduct()) {
+            Decision::Compare if self.has_digest(dir, name, entry)? => Decision::Keep,
+            Decision::Compare => Decision::Replace,
+            decision => decision,
+        };
+        let what = What::from(&entry.kind);
+        match decision {
+            Decision::Refuse(refusal) => return Ok(Err(self.refuse(position, refusal.text()))),
+            Decision::Omit => return self.omit(position, entry).map(Err),
+            // Whatever would be in it, or be another name of it, is not there either.
+            Decision::Pass => return Ok(Err(Answer::Refused)),
+            Decision::Create if self.link_from_earlier(position, entry)? => {
+                self.tell_linked(&self.relative(position), size_of(&entry.kind).unwrap_or(0));
+                return Ok(Err(Answer::Settled));
+            }
+            Decision::Create => self.tell_item(&self.relative(position), what, Change::Made),
+            Decision::Replace | Decision::ReplaceTree => {
+                self.tell_item(&self.relative(position), what, Change::Replaced(there.reasons(entry)));
+            }
+            Decision::Keep | Decision::Compare => {
+                if let Some(look) = there.look.as_ref().filter(|_| self.request.sync.tells_items) {
+                    let reasons = self.metadata_reasons(dir, name, entry, look);
+                    self.tell_adjusted(&self.relative(position), what, reasons);
+                }
+            }
+        }
+        Ok(Ok(decision))
+    }
+
+    /// Makes way for what takes the place of a directory, or for a directory that takes the place of something.
+    fn clear(&self, position: &Position, entry: &Entry, decision: Decision) -> io::Result<Decision> {
+        match (decision, &entry.kind) {
+            (Decision::ReplaceTree, _) | (Decision::Replace, Kind::Directory) => {
+                self.make_way(&position.dir, &position.name)?;
+                Ok(Decision::Create)
+            }
+            _ => Ok(decision),
+        }
+    }
+
+    /// Whether a file that is there has the contents of the source's, as that has told them.
+    pub(super) fn has_digest(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<bool> {
+        let told = entry.more.as_ref().and_then(|more| more.digest);
+        told.map_or(Ok(false), |told| Ok(digest_of(dir, name)? == told))
+    }
+
+    /// A position as it is shown, from the landing down.
+    pub(super) fn relative(&self, position: &Position) -> Vec<u8> {
+        // A tree that gets the target's own name is what everything is shown below.
+        let is_label = position.renamed && self.landing.memory.is_some();
+        if is_label { Vec::new() } else { position.dir.path_of(position.name.as_bytes()) }
+    }
+
     /// Something is there, and stays as it is.
     fn omit(&self, position: &Position, entry: &Entry) -> io::Result<Answer<Item>> {
         match entry.kind {
             Kind::File { size } => self.file_stays(position, size)?,
+            Kind::HardLink { .. } => {}
             _ => add(&self.reporter.tally.symlinks, 1),
         }
         Ok(Answer::Settled)
@@ -267,19 +367,28 @@ impl Target {
     fn file_stays(&self, position: &Position, size: u64) -> io::Result<()> {
         let path = || position.dir.path_of(position.name.as_bytes());
         let digest = match self.sum_existing(path, || Ok(position.dir.open_file(&position.name, Links::Itself)?.0))? {
-            None if self.request.digest_existing => Some(digest_of(position)?),
+            None if self.request.digest_existing => Some(digest_of(&position.dir, &position.name)?),
             digest => digest,
         };
         self.reporter.file_there(path, size, digest);
         Ok(())
     }
 
-    fn file(&self, position: &Position, entry: &Entry, size: u64, decision: Decision) -> io::Result<Answer<Item>> {
+    fn file(
+        &self,
+        position: &Position,
+        entry: &Entry,
+        size: u64,
+        decision: Decision,
+        there: &Standing,
+    ) -> io::Result<Answer<Item>> {
         let meta = entry.meta;
         let spot =
             Spot { dir: position.dir.clone(), name: position.name.clone(), replaces: decision == Decision::Replace };
         if decision == Decision::Keep {
-            self.refresh(position, entry)?;
+            if let Some(look) = &there.look {
+                self.refresh(position, entry, look)?;
+            }
             self.file_stays(position, size)?;
             return Ok(Answer::Settled);
         }
@@ -289,7 +398,10 @@ impl Target {
         if let Err(text) = self.quota.take(size) {
             return Ok(self.refuse(position, text));
         }
-        let basis = self.find_basis(&spot, size)?;
+        let basis = match self.find_basis(&spot, size)? {
+            None => self.find_moved(&spot, size, meta.modified),
+            basis => basis,
+        };
         let answer = if basis.is_some() { Answer::Delta } else { Answer::Needed };
         let data_bytes = entry.more.as_ref().and_then(|more| more.data_bytes);
         let item = |incoming: Incoming, basis| Arc::new(Item::File(incoming.with(entry.more.clone()).of(basis)));
@@ -331,11 +443,11 @@ impl Target {
     }
 
     fn is_there_by_now(&self, position: &Position) -> io::Result<bool> {
-        Ok(!position.fresh && existing(&position.dir, &position.name)? != Existing::Absent)
+        Ok(!position.fresh && Standing::at(&position.dir, &position.name)?.existing != Existing::Absent)
     }
 
     /// With `-p`, a file that is there already gets owner and mode all the same, and attributes where these are kept.
-    fn refresh(&self, position: &Position, entry: &Entry) -> io::Result<()> {
+    fn refresh(&self, position: &Position, entry: &Entry, there: &Look) -> io::Result<()> {
         let meta = &entry.meta;
         if self.keeps_attributes() {
             let (file, look) = position.dir.open_file(&position.name, Links::Itself)?;
@@ -344,16 +456,17 @@ impl Target {
             }
             self.put_attributes(&file, attributes(entry), || position.dir.path_of(position.name.as_bytes()));
         }
-        if !self.request.preserve {
-            return Ok(());
-        }
-        let look = Look::at_name(&*position.dir.fd()?, &position.name, Links::Itself)?;
-        if (look.meta.mode, look.meta.uid, look.meta.gid) != (meta.mode, meta.uid, meta.gid) {
+        let preserve = self.request.preserve;
+        let owned = |meta: &Meta| (meta.mode, meta.uid, meta.gid);
+        let has_other_owner = preserve && owned(&there.meta) != owned(meta);
+        // What is the same by its size or its digest alone gets its time, too.
+        if has_other_owner || there.meta.modified != meta.modified {
             let (file, look) = position.dir.open_file(&position.name, Links::Itself)?;
-            if !may_have_rights(meta, &look) {
+            if preserve && !may_have_rights(meta, &look) {
                 return Err(io::Error::other(OTHERS_RIGHTS));
             }
-            let _ = apply(&file, meta, Keep { owner: true, mode: Some(meta.mode), times: true })?;
+            let mode = preserve.then_some(meta.mode);
+            let _ = apply(&file, meta, Keep { owner: preserve, mode, times: true })?;
         }
         Ok(())
     }
@@ -372,7 +485,7 @@ impl Target {
         }))
     }
 
-    fn directory(&self, position: &Position, entry: &Entry, create: bool) -> io::Result<Answer<Item>> {
+    pub(super) fn directory(&self, position: &Position, entry: &Entry, create: bool) -> io::Result<Answer<Item>> {
         let meta = entry.meta;
         let fresh = create && self.create_directory(position, meta)?;
         if create && !fresh && self.is_spelled_otherwise(&position.dir, &position.name) {
@@ -386,7 +499,8 @@ impl Target {
             child
         };
         let attributes = attributes(entry).map(Into::into);
-        Ok(Answer::Needed(Arc::new(Item::Directory { dir, fresh, meta, attributes })))
+        let names = self.names_for(&dir, position.alone && !fresh);
+        Ok(Answer::Needed(Arc::new(Item::Directory { dir, fresh, names, meta, attributes })))
     }
 
     /// `false` where another run was faster: whose the directory is shows when it is entered.
@@ -437,17 +551,9 @@ impl Target {
     }
 
     pub(super) fn refuse(&self, position: &Position, text: impl Into<String>) -> Answer<Item> {
-        // A tree that gets the target's own name is what everything is shown below.
-        let is_label = position.renamed && self.landing.memory.is_some();
-        let relative = if is_label { Vec::new() } else { position.dir.path_of(position.name.as_bytes()) };
-        self.fail(self.landing.path(&relative), text);
+        self.fail(self.landing.path(&self.relative(position)), text);
         Answer::Refused
     }
-}
-
-/// Extended attributes of what is offered, where they are kept.
-fn attributes(entry: &Entry) -> Option<&[Attribute]> {
-    entry.more.as_ref()?.attributes.as_deref()
 }
 
 /// The size of what is no directory and no link.
@@ -478,8 +584,8 @@ fn has_capability(entry: &Entry) -> bool {
 }
 
 /// BLAKE3 of a file that is there already.
-fn digest_of(position: &Position) -> io::Result<Digest> {
-    let (file, _) = position.dir.open_file(&position.name, Links::Itself)?;
+fn digest_of(dir: &Dir, name: &Name) -> io::Result<Digest> {
+    let (file, _) = dir.open_file(name, Links::Itself)?;
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(std::fs::File::from(file))?;
     Ok(*hasher.finalize().as_bytes())
@@ -491,25 +597,6 @@ pub(super) fn is_not_ours(error: &io::Error) -> bool {
         Errno::from_io_error(error),
         Some(Errno::PERM | Errno::ACCESS | Errno::ROFS | Errno::OPNOTSUPP | Errno::NOSYS)
     )
-}
-
-/// What has this name.
-pub(super) fn existing(dir: &Dir, name: &Name) -> io::Result<Existing> {
-    let dir = dir.fd()?;
-    let look = match Look::at_name(&*dir, name, Links::Itself) {
-        Ok(look) => look,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Existing::Absent),
-        Err(error) => return Err(error),
-    };
-    Ok(match look.kind {
-        FileType::RegularFile => Existing::File { size: look.size, modified: look.meta.modified },
-        FileType::Directory => Existing::Directory,
-        FileType::Symlink => {
-            let text = readlinkat(&*dir, name.as_bytes(), Vec::new())?;
-            Existing::Symlink(text.into_bytes().into())
-        }
-        _ => look.node().map_or(Existing::Absent, Existing::Special),
-    })
 }
 
 /// Makes a directory where nothing is.

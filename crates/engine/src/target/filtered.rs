@@ -72,17 +72,18 @@ impl Filtered {
         Ok(())
     }
 
-    /// A directory and all that is in it is settled: what tells which names in it are left out.
-    pub fn leave(&self, id: EntryId) -> impl Fn(&Name, bool) -> bool {
-        let scope = self.0.as_ref().and_then(|judge| {
-            let mut open = lock(&judge.open);
-            let scope = open.scopes.remove(&id)?;
-            open.rules -= scope.own_rules();
-            Some((judge, scope))
-        });
-        move |name, is_directory| {
-            scope.as_ref().is_some_and(|(judge, scope)| judge.matcher.leaves_out(scope, name.as_bytes(), is_directory))
-        }
+    /// A directory and all that is in it is settled: what is to be known of it to tell what is left out in it.
+    pub fn leave(&self, id: EntryId) -> Option<Arc<Scope>> {
+        let mut open = lock(&self.0.as_ref()?.open);
+        let scope = open.scopes.remove(&id)?;
+        open.rules -= scope.own_rules();
+        Some(scope)
+    }
+
+    /// Whether a name in the directory of `scope` is left out.
+    pub fn leaves_out(&self, scope: Option<&Arc<Scope>>, name: &Name, is_directory: bool) -> bool {
+        let Some((judge, scope)) = self.0.as_ref().zip(scope) else { return false };
+        judge.matcher.leaves_out(scope, name.as_bytes(), is_directory)
     }
 }
 
@@ -117,9 +118,11 @@ mod tests {
         filtered.add(EntryId(0), 0, b"*.o\n".to_vec()).unwrap();
         enter_a(&filtered);
         let inner = filtered.leave(EntryId(1));
-        assert!(inner(&name("x"), false) && inner(&name("y.o"), false) && !inner(&name("y"), false));
+        let inner = |text, is_directory| filtered.leaves_out(inner.as_ref(), &name(text), is_directory);
+        assert!(inner("x", false) && inner("y.o", false) && !inner("y", false));
         let outer = filtered.leave(EntryId(0));
-        assert!(!outer(&name("x"), false) && outer(&name("y.o"), true));
+        let outer = |text, is_directory| filtered.leaves_out(outer.as_ref(), &name(text), is_directory);
+        assert!(!outer("x", false) && outer("y.o", true));
         assert_eq!(lock(&filtered.0.as_ref().unwrap().open).rules, 0);
     }
 

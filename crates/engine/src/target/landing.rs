@@ -39,6 +39,8 @@ pub struct Landing {
     label: Vec<u8>,
     /// Where the tree that is about to be made is to be remembered.
     pub memory: Option<memory::Memory>,
+    /// The directory was made in this run, or would be.
+    pub is_new: bool,
 }
 
 /// How it lands.
@@ -53,6 +55,8 @@ pub enum LandingKind {
     Special(PathBuf),
     /// What is open already, and takes bytes in order.
     Pipe(Arc<Sink>),
+    /// In a directory that a dry run would have made.
+    Nothing,
 }
 
 /// Why a Request cannot be carried out.
@@ -64,7 +68,8 @@ pub struct Refused {
 }
 
 impl Refused {
-    fn usage(text: String) -> Self {
+    /// The user's words are at fault.
+    pub fn usage(text: String) -> Self {
         Self { usage: true, text }
     }
 
@@ -83,7 +88,16 @@ impl Landing {
     pub fn dir(&self) -> Option<&Dir> {
         match &self.kind {
             LandingKind::Into(dir) | LandingKind::As(dir, _) | LandingKind::Contents(dir) => Some(dir),
-            LandingKind::Special(_) | LandingKind::Pipe(_) => None,
+            LandingKind::Special(_) | LandingKind::Pipe(_) | LandingKind::Nothing => None,
+        }
+    }
+
+    /// The directory that it is about, by its path, where it is one.
+    pub fn root<'r>(&self, request: &'r TargetRequest) -> &'r Path {
+        let path = Path::new(OsStr::from_bytes(&request.path));
+        match &self.kind {
+            LandingKind::As(..) => path.parent().unwrap_or(path),
+            _ => path,
         }
     }
 
@@ -107,7 +121,7 @@ impl Landing {
             LandingKind::Into(dir) | LandingKind::As(dir, _) | LandingKind::Contents(dir) => {
                 drop(dir.fd().map(|fd| bounds.allow(&*fd, rights)));
             }
-            LandingKind::Pipe(_) => {}
+            LandingKind::Pipe(_) | LandingKind::Nothing => {}
             LandingKind::Special(path) => {
                 let handle = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok();
                 let is_special = |handle: &OwnedFd| Look::at_fd(handle).is_ok_and(|look| look.is_special());
@@ -122,8 +136,23 @@ impl Landing {
 pub fn find(request: &TargetRequest, state_dir: Option<&Path>, reporter: &Reporter) -> Result<Landing, Refused> {
     let typed = if request.path.is_empty() { &b"."[..] } else { &request.path[..] };
     let path = Path::new(OsStr::from_bytes(typed));
-    if request.make_directory {
-        make_directories(path, request.fsync).map_err(|error| cannot(typed, &error))?;
+    let is_new = request.make_directory || is_made_by_sync(request);
+    if is_new && matches!(rustix::fs::stat(path), Err(rustix::io::Errno::NOENT)) {
+        refuse_nesting_in_nothing(request, path)?;
+        if request.sync.is_dry {
+            return Ok(Landing { kind: LandingKind::Nothing, label: typed.to_vec(), memory: None, is_new: true });
+        }
+        let made = match request.make_directory {
+            true => make_directories(path, request.fsync),
+            false => make_last_directory(path, request.fsync),
+        };
+        made.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => no_directory(path.parent().unwrap_or(path)),
+            _ => cannot(typed, &error),
+        })?;
+        let look = Look::from(&rustix::fs::stat(path).map_err(|error| cannot(typed, &error.into()))?);
+        let landing = onto_existing(request, path, &look, state_dir)?;
+        return Ok(Landing { is_new: true, ..landing });
     }
     match rustix::fs::stat(path) {
         Ok(stat) => onto_existing(request, path, &Look::from(&stat), state_dir),
@@ -149,7 +178,7 @@ pub fn pipe(request: &TargetRequest, standard_output: Option<OwnedFd>, policy: &
         }
         _ if is_special() => {
             let (kind, label) = (LandingKind::Special(path.into()), request.path.clone());
-            return Ok(Landing { kind, label, memory: None });
+            return Ok(Landing { kind, label, memory: None, is_new: false });
         }
         Pipe::Growing(_) => return Err(Refused::usage("a target does not grow by itself".into())),
         Pipe::Named | Pipe::No => {
@@ -158,7 +187,19 @@ pub fn pipe(request: &TargetRequest, standard_output: Option<OwnedFd>, policy: &
         }
     };
     let pipe = sink.map_err(|error| cannot(&request.path, &error))?;
-    Ok(Landing { kind: LandingKind::Pipe(Arc::new(pipe)), label: request.path.clone(), memory: None })
+    Ok(Landing { kind: LandingKind::Pipe(Arc::new(pipe)), label: request.path.clone(), memory: None, is_new: false })
+}
+
+/// Whether a sync makes the directory that everything goes into: not for one file, which may get another name.
+fn is_made_by_sync(request: &TargetRequest) -> bool {
+    let is_directory = !matches!(&request.operands[..], [Operand { directory: false, .. }]);
+    request.sync.into && request.compare.is_none() && (is_directory || request.path.ends_with(b"/"))
+}
+
+/// Makes one directory, where the one above it is there.
+fn make_last_directory(path: &Path, fsync: Fsync) -> io::Result<()> {
+    std::fs::create_dir(path)?;
+    sync_above(path, fsync)
 }
 
 /// Makes a directory and those above it, and puts the names that this makes on the disk where that is asked for.
@@ -166,11 +207,15 @@ fn make_directories(path: &Path, fsync: Fsync) -> io::Result<()> {
     let exists = |path: &&Path| path.as_os_str().is_empty() || rustix::fs::stat(*path).is_ok();
     let made: Vec<_> = path.ancestors().take_while(|path| !exists(path)).collect();
     std::fs::create_dir_all(path)?;
-    for parent in made.iter().filter(|_| fsync == Fsync::Full).filter_map(|path| path.parent()) {
-        // One that may not be listed cannot be opened for that either.
-        if let Ok(dir) = Dir::open_root(if parent.as_os_str().is_empty() { Path::new(".") } else { parent }) {
-            rustix::fs::fsync(&*dir.fd()?)?;
-        }
+    made.iter().try_for_each(|path| sync_above(path, fsync))
+}
+
+/// Puts the name of a directory on the disk, where that is asked for.
+fn sync_above(path: &Path, fsync: Fsync) -> io::Result<()> {
+    let Some(parent) = path.parent().filter(|_| fsync == Fsync::Full) else { return Ok(()) };
+    // One that may not be listed cannot be opened for that either.
+    if let Ok(dir) = Dir::open_root(if parent.as_os_str().is_empty() { Path::new(".") } else { parent }) {
+        rustix::fs::fsync(&*dir.fd()?)?;
     }
     Ok(())
 }
@@ -215,6 +260,7 @@ fn onto_existing(
             kind: LandingKind::Special(path.into()),
             label: path.as_os_str().as_bytes().into(),
             memory: None,
+            is_new: false,
         });
     }
     if is_source(request, operand, look.identity) {
@@ -235,6 +281,7 @@ fn into_directory(
     let label = path.as_os_str().as_bytes().to_vec();
     let goes_on = match &request.operands[..] {
         _ if goes_below(request) => false,
+        [Operand { directory: true, name: Some(_), .. }] if request.sync.into => false,
         [Operand { directory: true, name: Some(_), .. }] => {
             request.own_tree || memory::made_by(state_dir, path, identity, &request.origin)
         }
@@ -242,7 +289,7 @@ fn into_directory(
         _ => false,
     };
     let kind = if goes_on { LandingKind::Contents(dir) } else { LandingKind::Into(dir) };
-    Landing { kind, label, memory: None }
+    Landing { kind, label, memory: None, is_new: false }
 }
 
 fn onto_nothing(
@@ -299,14 +346,15 @@ fn under_new_name(path: &Path) -> Result<Landing, Refused> {
     })?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let dir = Dir::open_root(parent).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Refused::failed(format!(
-            "the directory {} does not exist\n-A makes it",
-            escape(parent.as_os_str().as_bytes())
-        )),
+        io::ErrorKind::NotFound => no_directory(parent),
         _ => cannot(parent.as_os_str().as_bytes(), &error),
     })?;
     let label = path.parent().map_or_else(Vec::new, |parent| parent.as_os_str().to_owned().into_vec());
-    Ok(Landing { kind: LandingKind::As(dir, name), label, memory: None })
+    Ok(Landing { kind: LandingKind::As(dir, name), label, memory: None, is_new: false })
+}
+
+fn no_directory(path: &Path) -> Refused {
+    Refused::failed(format!("the directory {} does not exist\n-A makes it", escape(path.as_os_str().as_bytes())))
 }
 
 /// Nothing is copied onto itself, neither by its own name nor by that of the directory that it is in.
@@ -359,6 +407,13 @@ fn refuse_nesting(request: &TargetRequest, landing: &Dir, path: &Path) -> Result
             escape(path.as_os_str().as_bytes())
         ))),
     }
+}
+
+/// The same of a directory that is about to be made.
+fn refuse_nesting_in_nothing(request: &TargetRequest, path: &Path) -> Result<(), Refused> {
+    let absolute = std::path::absolute(path).map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
+    let there = absolute.ancestors().skip(1).find_map(|above| Dir::open_root(above).ok());
+    there.map_or(Ok(()), |dir| refuse_nesting(request, &dir, path))
 }
 
 /// This directory and all above it.

@@ -2,8 +2,8 @@
 //! it. Of each such file it is remembered where it is, until all its names have come.
 
 use haul_proto::ids::EntryId;
-use haul_proto::manifest::{Entry, Kind, Place, Stamp};
-use haul_proto::need::{Decision, Existing, decide};
+use haul_proto::manifest::{Entry, Kind, Place};
+use haul_proto::need::{Decision, Existing};
 use haul_proto::path::Name;
 use haul_proto::session::target::{Answer, Parent};
 use haul_proto::wire::limits::LINKED_FILES_MAX;
@@ -14,8 +14,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
-use super::examine::existing;
+use super::examine::Position;
 use super::spelling::OTHER_SPELLING;
+use super::standing::Standing;
 use super::temporary::temporary_name;
 use super::{Item, Target};
 use crate::fs::{Dir, Links, Look, describe};
@@ -62,8 +63,7 @@ pub struct Other {
     name: Name,
     /// Nothing can be there.
     fresh: bool,
-    kind: Kind,
-    modified: Stamp,
+    offered: Entry,
 }
 
 /// What is to be done about another name.
@@ -148,8 +148,7 @@ impl Target {
         match self.place_of_child(&offered.place) {
             Some((_, name, _)) if name.is_reserved() => (Answer::Refused, None),
             Some((dir, name, fresh)) => {
-                let (kind, modified) = (offered.kind.clone(), offered.meta.modified);
-                let other = Other { entry, dir, name, fresh, kind, modified };
+                let other = Other { entry, dir, name, fresh, offered: offered.clone() };
                 (Answer::Needed(Arc::new(Item::HardLink)), Some(other))
             }
             None => (Answer::Refused, None),
@@ -158,7 +157,7 @@ impl Target {
 
     /// Makes another name of a file, now or when the file is there.
     pub(super) fn link(&self, other: Other) {
-        let Kind::HardLink { to, .. } = other.kind else { return };
+        let Kind::HardLink { to, .. } = other.offered.kind else { return };
         let next = lock(&self.hard_links.0).add(to, other);
         self.make_links(vec![next]);
     }
@@ -182,42 +181,56 @@ impl Target {
                 }
                 Next::Fail(other) => (other, Err(NOT_THERE.to_owned())),
             };
-            if let Err(text) = &made {
-                self.fail(self.landing.path(&other.dir.path_of(other.name.as_bytes())), text.clone());
-            }
-            self.settle(other.entry, made.is_ok());
+            let done = made.unwrap_or_else(|text| {
+                self.fail(self.landing.path(&other.dir.path_of(other.name.as_bytes())), text);
+                false
+            });
+            self.settle(other.entry, done);
         }
     }
 
-    fn make_hard_link(&self, other: &Other, dir: &Dir, name: &Name) -> Result<(), String> {
+    /// Whether it is there now; where it is not, that was told.
+    fn make_hard_link(&self, other: &Other, dir: &Dir, name: &Name) -> Result<bool, String> {
         let io = |error: io::Error| match Errno::from_io_error(&error) {
             Some(Errno::XDEV) if dir.identity().device == other.dir.identity().device => NOT_ALLOWED.to_owned(),
             _ => describe(&error),
         };
         let (from, into) = (dir.fd().map_err(io)?, other.dir.fd().map_err(io)?);
-        let existing =
-            if other.fresh { Existing::Absent } else { self.existing_name(other, &from, &into, name).map_err(io)? };
-        if existing != Existing::Absent && self.is_spelled_otherwise(&other.dir, &other.name) {
+        let there = if other.fresh { Standing::NOTHING } else { standing_name(other, &from, name).map_err(io)? };
+        if there.existing != Existing::Absent && self.is_spelled_otherwise(&other.dir, &other.name) {
             return Err(OTHER_SPELLING.to_owned());
         }
-        match decide(&other.kind, other.modified, &existing, self.request.rules.in_the_way) {
-            Decision::Keep | Decision::Omit => Ok(()),
-            Decision::Refuse(refusal) => Err(refusal.text().to_owned()),
-            Decision::Create => linkat(&*from, name.as_bytes(), &*into, other.name.as_bytes(), AtFlags::empty())
-                .map_err(|error| io(error.into())),
-            Decision::Replace => replace(&from, name, &into, &other.name).map_err(|error| io(error.into())),
+        let position = Position::in_directory(other.dir.clone(), other.name.clone());
+        let decision = match self.decide_and_tell(&position, &other.offered, &there).map_err(io)? {
+            Ok(decision) => decision,
+            Err(answer) => return Ok(matches!(answer, Answer::Settled)),
+        };
+        match decision {
+            Decision::Replace => {
+                self.back_up(&other.dir, &other.name).map_err(io)?;
+                replace(&from, name, &into, &other.name).map_err(|error| io(error.into()))?;
+            }
+            Decision::Create | Decision::ReplaceTree => {
+                if decision == Decision::ReplaceTree {
+                    self.make_way(&other.dir, &other.name).map_err(io)?;
+                }
+                linkat(&*from, name.as_bytes(), &*into, other.name.as_bytes(), AtFlags::empty())
+                    .map_err(|error| io(error.into()))?;
+            }
+            _ => {}
         }
+        Ok(true)
     }
+}
 
-    /// What stands where another name goes.
-    fn existing_name(&self, other: &Other, from: &OwnedFd, into: &OwnedFd, name: &Name) -> io::Result<Existing> {
-        let there = existing(&other.dir, &other.name)?;
-        if !matches!(there, Existing::File { .. }) {
-            return Ok(there);
+/// What stands where another name of a file goes.
+fn standing_name(other: &Other, from: &OwnedFd, name: &Name) -> io::Result<Standing> {
+    let there = Standing::at(&other.dir, &other.name)?;
+    match (&there.existing, &there.look) {
+        (Existing::File { .. }, Some(look)) if Look::at_name(from, name, Links::Itself)?.identity == look.identity => {
+            Ok(Standing { existing: Existing::SameFile, look: None })
         }
-        let first = Look::at_name(from, name, Links::Itself)?;
-        let other = Look::at_name(into, &other.name, Links::Itself)?;
-        Ok(if first.identity == other.identity { Existing::SameFile } else { there })
+        _ => Ok(there),
     }
 }
 
@@ -239,17 +252,13 @@ fn replace(from: &OwnedFd, name: &Name, into: &OwnedFd, other: &Name) -> Result<
 mod tests {
     use super::*;
     use crate::fs::testing::name;
+    use haul_proto::manifest::Meta;
 
     fn other(entry: u64, dir: &Dir) -> Other {
         let kind = Kind::HardLink { to: EntryId(1), size: 3 };
-        Other {
-            entry: EntryId(entry),
-            dir: dir.clone(),
-            name: name("b"),
-            fresh: true,
-            kind,
-            modified: Stamp::default(),
-        }
+        let place = Place::Child { parent: EntryId(0), name: name("b") };
+        let offered = Entry { place, kind, meta: Meta::default(), version: None, more: None };
+        Other { entry: EntryId(entry), dir: dir.clone(), name: name("b"), fresh: true, offered }
     }
 
     fn table(dir: &Dir, left: u64) -> Table {

@@ -7,16 +7,21 @@
 
 mod again;
 mod attributes;
+mod backup;
 mod basis;
 mod below;
 mod checkpoint;
+mod clear;
 mod compare;
 mod deliver;
+mod dry;
 mod durable;
+mod earlier;
 mod examine;
 pub(crate) mod file;
 mod filtered;
 mod in_place;
+mod items;
 pub(crate) mod journal;
 mod landing;
 mod links;
@@ -27,12 +32,15 @@ mod modes;
 mod names;
 mod nodes;
 mod order;
+mod owners;
 mod proof;
 mod queue;
 mod quota;
 #[cfg(test)]
 mod race_tests;
 mod readback;
+mod removal;
+mod renames;
 mod reread;
 pub(crate) mod rivals;
 mod settle;
@@ -40,7 +48,9 @@ mod share;
 mod sign;
 mod sink;
 mod spelling;
+mod standing;
 mod sum;
+mod sweep;
 pub(crate) mod temporary;
 mod waiting;
 mod whole;
@@ -50,16 +60,18 @@ pub use self::deliver::Direct;
 use haul_proto::checksum::Algorithm;
 use haul_proto::expected::Expected;
 use haul_proto::ids::{PathId, StreamId};
-use haul_proto::path::escape;
+use haul_proto::path::{Name, escape};
 use haul_proto::plan::Piece;
 use haul_proto::session::target::{Finish, Step, Target as Machine};
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::listed::{ListedKinds, Places};
 use haul_proto::wire::message::SourceMessage;
+use haul_proto::wire::owners::OwnerRules;
 use haul_proto::wire::pipe::Pipe;
-use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::report::{What as Kinds, WorkerMessage};
 use haul_proto::wire::request::TargetRequest;
 use haul_proto::wire::storage::Verify;
+use haul_proto::wire::sync::Change;
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -68,8 +80,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use self::attributes::Without;
+use self::backup::Backup;
 use self::below::Below;
 use self::compare::Compared;
+use self::dry::DryLinks;
+use self::earlier::Earlier;
 use self::file::Incoming;
 use self::filtered::Filtered;
 use self::journal::Journals;
@@ -78,10 +93,13 @@ pub use self::landing::Refused;
 use self::links::HardLinks;
 use self::listed::Listed;
 pub use self::memory::made_by;
-use self::names::Kept;
+use self::names::{Kept, Names};
+use self::owners::Owners;
 use self::proof::Claims;
 use self::queue::Settling;
 use self::quota::Quota;
+use self::removal::Removal;
+use self::renames::Renames;
 use self::rivals::Rivals;
 use self::share::Sharing;
 use self::sign::Signing;
@@ -125,6 +143,10 @@ pub struct Target {
     names_kept: Kept,
     /// What the source leaves out.
     filtered: Filtered,
+    /// Where what is replaced or removed goes.
+    backup: Option<Backup>,
+    /// What is removed.
+    removal: Removal,
     /// The source is in this process.
     is_both_ends: AtomicBool,
     /// How files are written.
@@ -137,6 +159,14 @@ pub struct Target {
     sharing: Sharing,
     /// Files of which more names may come.
     hard_links: HardLinks,
+    /// The same in a dry run.
+    dry_links: DryLinks,
+    /// What it has under other names.
+    renames: Renames,
+    /// Whose what is made becomes.
+    owners: Owners,
+    /// Earlier copies, whose files this one's may be names of.
+    earlier: Earlier,
     /// What is known of names that are spelled otherwise.
     spellings: Spellings,
     /// What does not have all its attributes.
@@ -164,6 +194,9 @@ pub enum StreamsWish {
 /// Said of a file whose frames are not the file that the source says they are.
 const MISMATCH: &str = "what arrived is not what the source read\nrun the same command again";
 
+/// Where owners are not kept, there is nothing to be found out of them.
+const NUMERIC: &OwnerRules = &OwnerRules { by_name: false, users: Vec::new(), groups: Vec::new() };
+
 /// Is told what the source wants of the streams.
 type Wishes = Box<dyn Fn(StreamsWish) + Send + Sync>;
 
@@ -181,11 +214,15 @@ pub enum Item {
         dir: Dir,
         /// Made in this run and by nobody else, so that nothing can be in it yet.
         fresh: bool,
+        /// What the source has in it, where everything else is removed.
+        names: Option<Names>,
         /// What it gets when everything in it is settled.
         meta: Meta,
         /// The same, where they are kept.
         attributes: Option<Box<[Attribute]>>,
     },
+    /// A directory that a dry run would have made: what it would be called, from the landing down.
+    Nothing(Vec<u8>),
     /// A file that is needed.
     File(Incoming),
     /// Another name of a file.
@@ -232,9 +269,14 @@ impl Target {
                 landing::pipe(&request, standard_output, &surroundings.policy)?
             }
         };
+        let earlier = Earlier::open(&request.sync.link_dests, landing.root(&request), &reporter);
+        let owners = Owners::new(if request.preserve { &request.owners } else { NUMERIC })?;
         let storage = request.storage;
         let journals = journals(&request)?;
         let filtered = Filtered::new(&request.filters);
+        let backup = Backup::prepare(&request, &landing)?;
+        let kept = earlier.roots().chain(backup.as_ref().map(Backup::identity));
+        let removal = Removal::prepare(&request, kept)?;
         let rivals = Rivals::new(request.again);
         let expected = sum::no_lines(&request);
         let settling = Settling::new(request.fsync, &request.settings);
@@ -246,7 +288,7 @@ impl Target {
             machine.await_sums();
         }
         let state = Mutex::new(State { machine, stopped: false });
-        Ok(Self {
+        let target = Self {
             request,
             landing,
             below: Below::default(),
@@ -263,12 +305,18 @@ impl Target {
             old_files_room: Signal::default(),
             names_kept: Kept::default(),
             filtered,
+            backup,
+            removal,
             is_both_ends: AtomicBool::new(false),
             policy: Policy::new(storage),
             pace: Pace::new(surroundings.rate.unwrap_or(0)),
             quota: Quota::new(surroundings.size),
             sharing: Sharing::default(),
             hard_links: HardLinks::default(),
+            dry_links: DryLinks::default(),
+            renames: Renames::default(),
+            earlier,
+            owners,
             spellings: Spellings::default(),
             without: Without::default(),
             settling,
@@ -276,12 +324,25 @@ impl Target {
             expected,
             wishes: OnceLock::new(),
             reporter,
-        })
+        };
+        if target.landing.is_new {
+            target.tell_item(b"", Kinds::Directory, Change::Made);
+        }
+        Ok(target)
     }
 
     /// What it writes to, or only reads: where the data lands, where journals lie, and what remembers a tree.
     pub fn allow(&self, bounds: &mut Bounds) {
-        self.landing.allow(bounds, if self.compares() { Rights::ReadTree } else { Rights::Land(self.request.kept) });
+        let kept = self.request.kept;
+        // A name of an earlier copy's file is a link from one directory into another, and so is a backup.
+        let hard_links = kept.hard_links || !self.request.sync.link_dests.is_empty() || self.backup.is_some();
+        let rights = match self.compares() || self.is_dry() {
+            true => Rights::ReadTree,
+            false => Rights::Land(haul_proto::wire::kept::Kept { hard_links, ..kept }),
+        };
+        self.landing.allow(bounds, rights);
+        self.earlier.allow(bounds, rights);
+        self.backup.iter().for_each(|backup| backup.allow(bounds, rights));
         self.journals.allow(bounds);
     }
 
@@ -303,12 +364,17 @@ impl Target {
     /// Takes a message of the source. Offers are looked at here and now.
     pub fn handle_peer(&self, bytes: &[u8]) -> Result<(), ProtocolFault> {
         let message = SourceMessage::decode(bytes, self.request.settings.number)?;
+        let is_incomplete = matches!(message, SourceMessage::DirectoryEnd { complete: false, .. });
         let step = self.lock().machine.handle(message)?;
+        if is_incomplete {
+            self.hinder_removal();
+        }
         match step {
             Step::Passed(before) => {
                 self.listed.passed(before)?;
                 self.reporter.send(&WorkerMessage::Passed { before });
             }
+            Step::Owner { is_group, id, name } => self.owners.learn(is_group, id, &name)?,
             Step::Patterns(entry, file, text) => self.filtered.add(entry, file, text)?,
             step => self.take(self.without_reading(step)),
         }
@@ -382,6 +448,7 @@ impl Target {
             }
             if state.machine.is_finished() {
                 drop(state);
+                self.remove_later();
                 self.settle_landing();
                 return None;
             }
@@ -397,6 +464,7 @@ impl Target {
         self.settling.stop();
         self.is_over();
         self.rivals.close();
+        self.removal.stop();
         self.landing.abandon();
         self.unfinished.close(self.request.keep_partial);
     }
@@ -404,13 +472,13 @@ impl Target {
     /// Does what follows from a message or a frame.
     fn take(&self, step: Step<Item>) {
         match step {
-            Step::None | Step::Passed(_) | Step::Patterns(..) => {}
-            Step::LeftOut(item, names) => {
-                if let Item::Compared(compared) = &*item {
-                    compared.not_offered(&names);
-                }
-            }
-            Step::Examine(first, entries) => {
+            Step::None | Step::Passed(_) | Step::Owner { .. } | Step::Patterns(..) => {}
+            Step::LeftOut(item, names) => match &*item {
+                Item::Compared(compared) => compared.not_offered(&names),
+                item => self.left_out_there(item, &names),
+            },
+            Step::Examine(first, mut entries) => {
+                self.owners.put(&mut entries);
                 self.settling.wait_for_room();
                 self.examine(first, &entries);
             }
@@ -434,7 +502,9 @@ impl Target {
                     self.fail(incoming.path(&self.landing), MISMATCH);
                     self.settle(entry, false);
                 }
-                Item::Directory { .. } | Item::HardLink | Item::Compared(_) => self.settle(entry, false),
+                Item::Directory { .. } | Item::Nothing(_) | Item::HardLink | Item::Compared(_) => {
+                    self.settle(entry, false);
+                }
             },
             Step::Differs(entry, item, differing) => self.content_differs(entry, &item, &differing),
         }
@@ -469,14 +539,20 @@ impl Target {
             return;
         }
         while let Some(Finish { entry, handle, end, complete }) = next {
-            let is_left_out = self.filtered.leave(entry);
+            let scope = self.filtered.leave(entry);
             let done = match (&*handle, end) {
-                (Item::Directory { dir, fresh, meta, attributes }, _) => {
-                    self.finish_directory(dir, *fresh, meta, attributes.as_deref())
+                (Item::Directory { dir, fresh, meta, attributes, names }, _) => {
+                    if let Some(names) = names {
+                        self.sweep(&handle, dir, names, scope.as_ref());
+                    }
+                    self.removes_only() || self.finish_directory(dir, *fresh, meta, attributes.as_deref())
                 }
                 (Item::File(_), Some(end)) => return self.finish_file(entry, handle, end),
+                (Item::Nothing(_), _) => true,
                 (Item::File(_) | Item::HardLink, _) => false,
                 (Item::Compared(compared), end) => {
+                    let is_left_out =
+                        |name: &Name, is_directory| self.filtered.leaves_out(scope.as_ref(), name, is_directory);
                     self.finish_compared(compared, end.map(|end| end.digest), complete, &is_left_out)
                 }
             };
@@ -487,18 +563,10 @@ impl Target {
     }
 
     fn finish_directory(&self, dir: &Dir, fresh: bool, meta: &Meta, attributes: Option<&[Attribute]>) -> bool {
-        let made = dir.fd().and_then(|fd| {
-            let wanted = self.directory_mode(meta, fresh);
-            let is_wanted =
-                wanted.is_none_or(|mode| Look::at_fd(&*fd).is_ok_and(|look| look.meta.mode & 0o777 == mode));
-            let mode = wanted.filter(|_| self.request.preserve || !is_wanted);
-            let attributes = || self.put_attributes(&*fd, attributes, || dir.path_bytes());
-            let applied = self.put_on_directory(&*fd, meta, mode, fresh, attributes);
-            // A directory that was there before may be somebody else's; what was to go into it is in it.
-            let foreign = !fresh && !self.request.preserve && applied.as_ref().is_err_and(examine::is_not_ours);
-            if foreign { Ok(()) } else { applied.map(|_| ()) }
-        });
-        let settled = made.and_then(|()| self.settle_directory(dir));
+        if self.is_dry() {
+            return true;
+        }
+        let settled = self.complete_directory(dir, fresh, meta, attributes);
         dir.keep_parent_open();
         match settled {
             Ok(()) => {
@@ -510,6 +578,28 @@ impl Target {
                 false
             }
         }
+    }
+
+    /// Everything in a directory is there: gives it its metadata, and has it put on the disk.
+    fn complete_directory(
+        &self,
+        dir: &Dir,
+        fresh: bool,
+        meta: &Meta,
+        attributes: Option<&[Attribute]>,
+    ) -> std::io::Result<()> {
+        let made = dir.fd().and_then(|fd| {
+            let wanted = self.directory_mode(meta, fresh);
+            let is_wanted =
+                wanted.is_none_or(|mode| Look::at_fd(&*fd).is_ok_and(|look| look.meta.mode & 0o777 == mode));
+            let mode = wanted.filter(|_| self.request.preserve || !is_wanted);
+            let attributes = || self.put_attributes(&*fd, attributes, || dir.path_bytes());
+            let applied = self.put_on_directory(&*fd, meta, mode, fresh, attributes);
+            // A directory that was there before may be somebody else's; what was to go into it is in it.
+            let foreign = !fresh && !self.request.preserve && applied.as_ref().is_err_and(examine::is_not_ours);
+            if foreign { Ok(()) } else { applied.map(|_| ()) }
+        });
+        made.and_then(|()| self.settle_directory(dir))
     }
 
     /// The mode that a directory is to have in the end; `None` leaves one alone that was there before.

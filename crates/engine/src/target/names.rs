@@ -1,4 +1,4 @@
-//! The names that the source has in a directory, in a job that only compares: what is at the target besides is there alone.
+//! The names that the source has in a directory, where it is asked what is at the target besides: that is there alone.
 //!
 //! Of a name, a hash is kept, whose key nobody else knows: 8 bytes, and as many again for the set.
 
@@ -20,30 +20,62 @@ pub type Kept = Arc<AtomicUsize>;
 pub struct Names {
     hasher: RandomState,
     /// `None` once there were too many.
-    hashes: Mutex<Option<HashSet<u64>>>,
+    hashes: Mutex<Option<Hashes>>,
     kept: Kept,
+}
+
+#[derive(Default)]
+struct Hashes {
+    names: HashSet<u64>,
+    /// Of those that have upper case, in lower case.
+    lower: HashSet<u64>,
+}
+
+impl Hashes {
+    fn len(&self) -> usize {
+        self.names.len() + self.lower.len()
+    }
 }
 
 impl Names {
     /// None yet.
     pub fn new(kept: &Kept) -> Self {
-        Self { hasher: RandomState::new(), hashes: Mutex::new(Some(HashSet::new())), kept: Arc::clone(kept) }
+        Self { hasher: RandomState::new(), hashes: Mutex::new(Some(Hashes::default())), kept: Arc::clone(kept) }
     }
 
     /// The source has this one.
     pub fn add(&self, name: &Name) {
         let mut hashes = lock(&self.hashes);
         let Some(kept) = hashes.as_mut() else { return };
-        kept.insert(self.hasher.hash_one(name.as_bytes()));
-        if self.kept.fetch_add(1, Ordering::Relaxed) >= NAMES_MAX {
-            self.forget(kept.len());
+        let before = kept.len();
+        kept.names.insert(self.hasher.hash_one(name.as_bytes()));
+        if let Some(lower) = in_lower_case(name) {
+            kept.lower.insert(self.hasher.hash_one(lower.as_bytes()));
+        }
+        let (len, more) = (kept.len(), kept.len() - before);
+        if self.kept.fetch_add(more, Ordering::Relaxed) + more > NAMES_MAX {
+            self.forget(len);
             *hashes = None;
         }
     }
 
     /// Whether the source has this one; `None` where there were too many to be kept.
     pub fn has(&self, name: &Name) -> Option<bool> {
-        lock(&self.hashes).as_ref().map(|hashes| hashes.contains(&self.hasher.hash_one(name.as_bytes())))
+        lock(&self.hashes).as_ref().map(|hashes| hashes.names.contains(&self.hasher.hash_one(name.as_bytes())))
+    }
+
+    /// Whether the source has one that differs from this one, which it has not, in upper and lower case alone.
+    pub fn has_in_other_case(&self, name: &Name) -> bool {
+        let lower = in_lower_case(name);
+        let hash = self.hasher.hash_one(lower.as_ref().map_or(name.as_bytes(), String::as_bytes));
+        let has = |hashes: &Hashes| hashes.lower.contains(&hash) || hashes.names.contains(&hash);
+        lock(&self.hashes).as_ref().is_some_and(has)
+    }
+
+    /// They are no longer needed: from here on, nothing is known.
+    pub fn clear(&self) {
+        let kept = lock(&self.hashes).take();
+        self.forget(kept.map_or(0, |kept| kept.len()));
     }
 
     fn forget(&self, count: usize) {
@@ -53,9 +85,19 @@ impl Names {
 
 impl Drop for Names {
     fn drop(&mut self) {
-        let count = lock(&self.hashes).as_ref().map_or(0, HashSet::len);
+        let count = lock(&self.hashes).as_ref().map_or(0, Hashes::len);
         self.forget(count);
     }
+}
+
+/// A name in lower case, where that is another one.
+fn in_lower_case(name: &Name) -> Option<String> {
+    let bytes = name.as_bytes();
+    if !bytes.iter().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii()) {
+        return None;
+    }
+    let text = std::str::from_utf8(bytes).ok()?;
+    Some(text.to_lowercase()).filter(|lower| lower != text)
 }
 
 #[cfg(test)]
@@ -75,6 +117,18 @@ mod tests {
         assert_eq!(kept.load(Ordering::Relaxed), 1000);
         drop(names);
         assert_eq!(kept.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn names_in_another_case_are_known() {
+        let kept = Kept::default();
+        let names = Names::new(&kept);
+        ["Read.me", "b", "\u{c4}"].iter().for_each(|text| names.add(&name(text)));
+        let others = ["READ.ME", "read.me", "B", "\u{e4}", "c"].map(|text| names.has_in_other_case(&name(text)));
+        assert_eq!(others, [true, true, true, true, false]);
+        assert_eq!(kept.load(Ordering::Relaxed), 5);
+        names.clear();
+        assert_eq!((kept.load(Ordering::Relaxed), names.has(&name("b"))), (0, None));
     }
 
     #[test]

@@ -46,7 +46,10 @@ impl Target {
         }
         let made = self.put_on_node(&dir, &temporary, meta).and_then(|()| {
             Ok(match decision {
-                Decision::Replace => renameat(&*dir, temporary.as_bytes(), &*dir, position.name.as_bytes()),
+                Decision::Replace => {
+                    self.back_up(&position.dir, &position.name)?;
+                    renameat(&*dir, temporary.as_bytes(), &*dir, position.name.as_bytes())
+                }
                 _ => rename_new(&dir, &temporary, &position.name),
             }?)
         });

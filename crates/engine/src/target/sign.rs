@@ -61,7 +61,8 @@ impl Target {
     pub fn readers_of_old_files(&self) -> u16 {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let cores = u16::try_from(cores).unwrap_or(u16::MAX);
-        let is_wanted = self.request.delta != Default::default() && !self.compares();
+        let is_asked_for = self.request.delta != Default::default() || self.request.sync.detect_renames;
+        let is_wanted = is_asked_for && !self.compares() && !self.is_dry();
         if is_wanted { self.request.settings.streams.min(cores) } else { 0 }
     }
 

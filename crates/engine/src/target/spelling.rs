@@ -60,7 +60,7 @@ impl Target {
 }
 
 /// Whether a name that is there is there in another spelling, too; `None` where it has no letters to be spelled otherwise.
-fn folds(dir: &Dir, name: &Name) -> Option<bool> {
+pub fn folds(dir: &Dir, name: &Name) -> Option<bool> {
     let other = otherwise(name)?;
     let fd = dir.fd().ok()?;
     let this = Look::at_name(&*fd, name, Links::Itself).ok()?;

@@ -108,7 +108,7 @@ impl Whole {
         }
         match &self.bytes {
             Bytes::Gone => Fate::Named,
-            Bytes::Open(file) => match target.unfinished.finish(spot, file.fd()) {
+            Bytes::Open(file) => match target.keep_old(spot).and_then(|()| target.unfinished.finish(spot, file.fd())) {
                 Ok(()) => Fate::Named,
                 Err(text) => Fate::Failed(text),
             },
@@ -142,7 +142,7 @@ impl From<Whole> for Named {
 fn incoming(item: &Item) -> &Incoming {
     match item {
         Item::File(incoming) => incoming,
-        Item::Directory { .. } | Item::HardLink | Item::Compared(_) => {
+        Item::Directory { .. } | Item::Nothing(_) | Item::HardLink | Item::Compared(_) => {
             unreachable!("directories are never whole files")
         }
     }

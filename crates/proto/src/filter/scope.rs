@@ -42,6 +42,11 @@ impl Scope {
         self.files.iter().map(|(_, rules)| rules.count()).sum()
     }
 
+    /// The directory that this one is in; `None` for an operand.
+    pub fn above(&self) -> Option<&Arc<Self>> {
+        self.above.as_ref().map(|above| &above.scope)
+    }
+
     /// The way to a name in it, for whoever asks.
     pub(super) fn lazy_path<'s>(&'s self, name: &'s [u8]) -> LazyPath<'s> {
         LazyPath { scope: self, name, whole: OnceCell::new() }

@@ -106,6 +106,7 @@ impl Pair {
             | Step::Connect(..)
             | Step::StreamsLost(_)
             | Step::Passed(_)
+            | Step::Owner { .. }
             | Step::LeftOut(..)
             | Step::Patterns(..) => {}
         }
@@ -306,6 +307,7 @@ impl Pair {
                 | Step::Connect(..)
                 | Step::StreamsLost(_)
                 | Step::Passed(_)
+                | Step::Owner { .. }
                 | Step::LeftOut(..)
                 | Step::Patterns(..) => {}
                 other => panic!("{other:?}"),

@@ -3,6 +3,7 @@
 mod delta;
 mod flow;
 mod loss;
+mod proven;
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -11,7 +12,9 @@ use std::sync::Arc;
 use self::delta::Old;
 use self::flow::{Flow, Flows};
 use self::loss::Losses;
+use self::proven::Proven;
 use super::summing::Summing;
+use crate::delta::blocks::BLOCK;
 use crate::ids::{EntryId, PathId};
 use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::manifest::{Entry, Kind, Place, Stamp};
@@ -48,6 +51,7 @@ pub struct Source<H> {
     sums: bool,
     /// Bytes that the sums of old files take.
     sums_bytes: u64,
+    proven: Proven<H>,
 }
 
 #[derive(Debug)]
@@ -64,8 +68,8 @@ enum State {
     Directory { ended: bool, refused: bool },
     /// Needed, and made at the target of what that has. Next: settled.
     Awaited,
-    /// Needed and packed. Next: settled.
-    Small { size: u64, handed: bool },
+    /// Needed and packed: `handed` to a stream, and not to be sent again since; `begun` if it ever was. Next: settled.
+    Small { size: u64, handed: bool, begun: bool },
     /// Needed, frame by frame. Next: settled.
     Large(Large),
     /// Needed, frame by frame, and read but once. Next: settled.
@@ -107,6 +111,7 @@ impl<H> Source<H> {
             offers_ended: false,
             sums: false,
             sums_bytes: 0,
+            proven: Proven::default(),
         }
     }
 
@@ -167,7 +172,7 @@ impl<H> Source<H> {
     pub fn window(&self) -> usize {
         let directories = OPEN_DIRECTORIES_MAX.saturating_sub(self.open_directories);
         // What a target needs and then gives up waits in the plan until a stream comes upon it.
-        let unsettled = self.in_window.max(self.plan.waiting());
+        let unsettled = self.in_window.max(self.plan.waiting()) + self.proven.under_way();
         ENTRY_WINDOW.saturating_sub(unsettled).min(directories)
     }
 
@@ -231,6 +236,11 @@ impl<H> Source<H> {
     pub fn tell_patterns(&mut self, entry: EntryId, file: u8, text: Vec<u8>) {
         self.flush_offers();
         self.outbox.push_back(SourceMessage::Patterns { entry, file, text });
+    }
+
+    /// The name of a user, or of a group, of whom nothing was offered yet.
+    pub fn tell_owner(&mut self, is_group: bool, id: u32, name: Vec<u8>) {
+        self.outbox.push_back(SourceMessage::Owner { is_group, id, name });
     }
 
     /// Messages for the target that were not taken.
@@ -398,7 +408,9 @@ impl<H> Source<H> {
     /// A small file did not fit into its pack, since one of them has grown: it goes with a later one, as `size` bytes.
     pub fn put_back(&mut self, entry: EntryId, size: u64) {
         let most = self.frame.pack_file_max();
-        if let Some(Tracked { state: State::Small { size: planned, handed }, handle }) = self.entries.get_mut(&entry) {
+        if let Some(Tracked { state: State::Small { size: planned, handed, .. }, handle }) =
+            self.entries.get_mut(&entry)
+        {
             (*planned, *handed) = (size.min(most), false);
             self.plan.add(entry, Arc::clone(handle), *planned);
         }
@@ -461,7 +473,10 @@ impl<H> Source<H> {
                 (need, ..) if (need == Need::Compare) != self.compares => {
                     return Err(ProtocolFault::Invalid("a need that is not this job's"));
                 }
-                (Need::Rest | Need::Delta, Kind::File { size }, _) if size <= self.frame.pack_file_max() => {
+                (Need::Rest, Kind::File { size }, _) if size <= self.frame.pack_file_max() => {
+                    return Err(ProtocolFault::Invalid("a need that a small file cannot have"));
+                }
+                (Need::Delta, Kind::File { size }, _) if size <= BLOCK as u64 => {
                     return Err(ProtocolFault::Invalid("a need that a small file cannot have"));
                 }
                 (Need::All, Kind::HardLink { .. }, _) => tracked.state = State::Awaited,
@@ -489,8 +504,8 @@ impl<H> Source<H> {
 
     fn need_file(&mut self, entry: EntryId, size: u64, modified: Stamp, need: Need) {
         let Some(tracked) = self.entries.get_mut(&entry) else { return };
-        tracked.state = if size <= self.frame.pack_file_max() && need != Need::Compare {
-            State::Small { size, handed: false }
+        tracked.state = if size <= self.frame.pack_file_max() && !matches!(need, Need::Compare | Need::Delta) {
+            State::Small { size, handed: false, begun: false }
         } else if need == Need::InOrder {
             return self.begin_flow(entry);
         } else {
@@ -515,6 +530,7 @@ impl<H> Source<H> {
             {
                 return Err(ProtocolFault::OutOfTurn("done, of what cannot be done,"));
             }
+            self.keep_if_proven(entry);
             self.settle(entry);
         }
         Ok(())
@@ -583,7 +599,7 @@ impl<H> Source<H> {
         match self.entries.get_mut(&entry) {
             // One that waits for a stream is asked for by two reasons.
             None | Some(Tracked { state: State::Small { handed: false, .. }, .. }) => Ok(()),
-            Some(Tracked { state: State::Small { size, handed }, handle }) => {
+            Some(Tracked { state: State::Small { size, handed, .. }, handle }) => {
                 *handed = false;
                 self.plan.add(entry, Arc::clone(handle), *size);
                 Ok(())

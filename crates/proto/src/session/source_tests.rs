@@ -7,14 +7,14 @@ use crate::path::Name;
 use crate::plan::PIECE_FRAMES_MAX;
 use crate::wire::limits::LARGE_IN_FLIGHT_MAX;
 
-const F: u64 = 256 << 10;
+pub(super) const F: u64 = 256 << 10;
 const STREAM: StreamId = StreamId(3);
 
-fn source() -> Source<()> {
+pub(super) fn source() -> Source<()> {
     Source::new(FrameLen::new(256 << 10).unwrap(), 2)
 }
 
-fn entry(parent: Option<EntryId>, kind: Kind) -> Entry {
+pub(super) fn entry(parent: Option<EntryId>, kind: Kind) -> Entry {
     let place = match parent {
         Some(parent) => Place::Child { parent, name: Name::new(b"x").unwrap() },
         None => Place::Operand(0),
@@ -22,31 +22,31 @@ fn entry(parent: Option<EntryId>, kind: Kind) -> Entry {
     Entry { place, kind, meta: Meta::default(), version: None, more: None }
 }
 
-fn file(size: u64) -> Entry {
+pub(super) fn file(size: u64) -> Entry {
     entry(None, Kind::File { size })
 }
 
 /// Offers entries and delivers the messages that carry them.
-fn offered(source: &mut Source<()>, entries: Vec<Entry>) -> Vec<EntryId> {
+pub(super) fn offered(source: &mut Source<()>, entries: Vec<Entry>) -> Vec<EntryId> {
     let ids = entries.into_iter().map(|entry| source.offer(entry, Arc::new(()))).collect();
     source.flush_offers();
     drain(source);
     ids
 }
 
-fn drain(source: &mut Source<()>) -> Vec<SourceMessage> {
+pub(super) fn drain(source: &mut Source<()>) -> Vec<SourceMessage> {
     std::iter::from_fn(|| source.poll_message()).collect()
 }
 
-fn needs(first: u64, needs: &[Need]) -> TargetMessage {
+pub(super) fn needs(first: u64, needs: &[Need]) -> TargetMessage {
     TargetMessage::Needs { first: EntryId(first), needs: needs.to_vec() }
 }
 
-fn done(first: u64, count: u64) -> TargetMessage {
+pub(super) fn done(first: u64, count: u64) -> TargetMessage {
     TargetMessage::Done { runs: vec![(EntryId(first), count)] }
 }
 
-fn link() -> Entry {
+pub(super) fn link() -> Entry {
     entry(None, Kind::Symlink { points_to: (*b"x").into() })
 }
 
@@ -498,7 +498,7 @@ fn an_answer_that_was_not_asked_for_is_a_fault() {
     assert_eq!(source.handle(TargetMessage::Missing { entry: ids[0], frames: vec![0..1] }), out_of_turn);
 }
 
-fn stream() -> Entry {
+pub(super) fn stream() -> Entry {
     entry(None, Kind::Stream)
 }
 

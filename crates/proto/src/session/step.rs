@@ -64,6 +64,15 @@ pub enum Step<H> {
     Passed(u32),
     /// The source has these names in this directory and does not offer them.
     LeftOut(Arc<H>, Vec<Name>),
+    /// The source calls this user, or group, so.
+    Owner {
+        /// Whether it is a group.
+        is_group: bool,
+        /// Its number there.
+        id: u32,
+        /// Its name.
+        name: Vec<u8>,
+    },
     /// In this directory lies a file with patterns: which of their names it has, and what is in it.
     Patterns(EntryId, u8, Vec<u8>),
     /// The source has given up these streams: nobody needs to listen to them any more.

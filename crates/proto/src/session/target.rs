@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use self::flow::{Extent, Progress, tree_of};
 use super::summing::Summing;
+use crate::delta::blocks::BLOCK;
 use crate::ids::EntryId;
 use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::manifest::{Entry, Kind, Place, Stamp};
@@ -197,6 +198,7 @@ impl<H> Target<H> {
                 Ok(Step::None)
             }
             SourceMessage::Passed { before } => Ok(Step::Passed(before)),
+            SourceMessage::Owner { is_group, id, name } => Ok(Step::Owner { is_group, id, name }),
             SourceMessage::Streams { count, path } => Ok(Step::Connect(count, path)),
             SourceMessage::Ask { streams, entries } => self.handle_ask(streams, &entries),
         }
@@ -254,10 +256,8 @@ impl<H> Target<H> {
             (Answer::Needed(handle) | Answer::Partial(handle), State::Examining { kind: Kind::File { size } }) => {
                 tracked.state = receiving(frame, handle, *size, None, keeps);
             }
-            (Answer::Delta(handle), State::Examining { kind: Kind::File { size } })
-                if *size > frame.pack_file_max() =>
-            {
-                tracked.state = receiving(frame, handle, *size, None, keeps);
+            (Answer::Delta(handle), State::Examining { kind: Kind::File { size } }) if *size > BLOCK as u64 => {
+                tracked.state = receiving_large(frame, handle, Extent::Known(*size), None, keeps);
             }
             (Answer::Compare(handle), State::Examining { kind: Kind::File { size } }) if *size > 0 => {
                 tracked.state = comparing(frame, handle, *size);

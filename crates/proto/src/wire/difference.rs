@@ -157,7 +157,7 @@ fn decode_range(reader: &mut Reader<'_>) -> Decoded<Range<u64>> {
 }
 
 impl What {
-    fn number(self) -> u8 {
+    pub(super) fn number(self) -> u8 {
         match self {
             Self::Directory => 1,
             Self::File => 2,
@@ -166,7 +166,7 @@ impl What {
         }
     }
 
-    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         match reader.u8()? {
             1 => Ok(Self::Directory),
             2 => Ok(Self::File),

@@ -92,6 +92,15 @@ pub const OPEN_RULES_MAX: usize = 1 << 17;
 /// Most names in one LeftOut.
 pub const LEFT_OUT_NAMES_MAX: usize = 512;
 
+/// Longest name of a user or of a group (Linux has 32 bytes; directories of accounts have more).
+pub const ACCOUNT_NAME_MAX: usize = 256;
+/// Most rules of what users, or groups, become at a target.
+pub const OWNER_MAPS_MAX: usize = 1024;
+/// Most users, and most groups, whose names a source tells.
+pub const OWNERS_MAX: usize = 1 << 16;
+/// Most earlier copies whose files a target may make names of.
+pub const LINK_DESTS_MAX: usize = 20;
+
 /// Most bytes of a digest that people ask for: SHA-512's.
 pub const CHECKSUM_MAX: usize = 64;
 /// Most lines of digests that files are held against: 80 bytes at most each at both the controller and the target, and 4

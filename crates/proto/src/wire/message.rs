@@ -8,6 +8,7 @@ use super::limits::{
     DIRECTORY_FILTER_MAX, ENTRY_WINDOW, FILTER_NAMES_MAX, FRAME_RUNS_MAX, HELD_VALUES_MAX, LEFT_OUT_NAMES_MAX,
     MARKS_MAX, OFFER_ENTRIES_MAX, PACK_FILES_MAX, STREAMS_MAX, SUMS_MAX, SYMLINK_MAX, TEXT_MAX,
 };
+use super::owners::account_name;
 use super::rules::{decode_names, encode_names};
 use crate::codec::{Decoded, Reader, Writer};
 use crate::delta::blocks::Mark;
@@ -76,6 +77,15 @@ pub enum SourceMessage {
         file: u8,
         /// What is in it.
         text: Vec<u8>,
+    },
+    /// The name of a user, or of a group, before anything of theirs is offered.
+    Owner {
+        /// Whether it is a group.
+        is_group: bool,
+        /// Its number at the source.
+        id: u32,
+        /// Its name there: 1 to [`ACCOUNT_NAME_MAX`](super::limits::ACCOUNT_NAME_MAX) bytes.
+        name: Vec<u8>,
     },
     /// These frames, which the target has from an earlier run and asked about, are what the source has now.
     Same {
@@ -224,6 +234,7 @@ mod kind {
     pub const DIFFERS: u8 = 9;
     pub const PASSED: u8 = 10;
     pub const LEFT_OUT: u8 = 13;
+    pub const OWNER: u8 = 14;
     pub const NEEDS: u8 = 16;
     pub const DONE: u8 = 17;
     pub const TARGET_FAILED: u8 = 18;
@@ -285,6 +296,9 @@ impl SourceMessage {
             SourceMessage::Patterns { entry, file, text } => {
                 opening(&mut out, kind::LEFT_OUT, job).varint(entry.0).u8(kind::PATTERNS).u8(*file).bytes(text);
             }
+            SourceMessage::Owner { is_group, id, name } => {
+                opening(&mut out, kind::OWNER, job).bool(*is_group).u32(*id).bytes(name);
+            }
             SourceMessage::Same { entry, frames } => {
                 encode_runs(opening(&mut out, kind::SAME, job).varint(entry.0), frames);
             }
@@ -331,6 +345,9 @@ impl SourceMessage {
             kind::OFFERS_END => SourceMessage::OffersEnd,
             kind::PASSED => SourceMessage::Passed { before: reader.u32()? },
             kind::LEFT_OUT => decode_left_out(&mut reader)?,
+            kind::OWNER => {
+                SourceMessage::Owner { is_group: reader.bool()?, id: reader.u32()?, name: account_name(&mut reader)? }
+            }
             kind::SAME => SourceMessage::Same { entry: EntryId(reader.varint()?), frames: decode_runs(&mut reader)? },
             kind::DIFFERS => {
                 SourceMessage::Differs { entry: EntryId(reader.varint()?), frames: decode_runs(&mut reader)? }

@@ -97,6 +97,7 @@ fn short_messages_come_back() {
         SourceMessage::FileEnd { entry: EntryId(1 << 50), size: 1 << 60, modified: Stamp::default(), digest: [7; 32] },
         SourceMessage::SourceFailed { entry: EntryId(0), reason: "gone".into() },
         SourceMessage::OffersEnd,
+        SourceMessage::Owner { is_group: true, id: u32::MAX, name: b"users".to_vec() },
         SourceMessage::LeftOut {
             entry: EntryId(4),
             names: vec![Name::new(b"a").unwrap(), Name::new(b"\xff").unwrap()],

@@ -11,6 +11,7 @@ use super::load::{Load, StreamFigures};
 use super::measure::Measured;
 use super::sandbox::Sandbox;
 use super::slow::SlowFile;
+use super::sync::{Item, SyncFigures};
 use super::work::Work;
 use crate::codec::{Decoded, Reader, Writer};
 use crate::integrity::Digest;
@@ -77,6 +78,15 @@ pub enum WorkerMessage {
     Slowest(Vec<SlowFile>),
     /// What came of old files that stood in the way, if anything did: the target's to say, before it has finished.
     Delta(DeltaFigures),
+    /// Something is made, changed or removed at the target, or would be: where the Request asks for that.
+    Item {
+        /// Path at the target.
+        path: Vec<u8>,
+        /// What.
+        item: Item,
+    },
+    /// What else came of the job, if anything did: each end's to say, before it has finished.
+    Synced(SyncFigures),
     /// A file is whole, proven, and under its final name.
     FileDone {
         /// Path from the operand down.
@@ -216,6 +226,8 @@ mod kind {
     pub const WORK: u8 = 25;
     pub const MEASURED: u8 = 24;
     pub const DELTA: u8 = 26;
+    pub const ITEM: u8 = 27;
+    pub const SYNCED: u8 = 28;
 }
 
 impl WorkerMessage {
@@ -249,6 +261,8 @@ impl WorkerMessage {
             Self::Slowest(files) => SlowFile::encode_all(files, out.u8(kind::SLOWEST)),
             Self::Delta(figures) => figures.encode(out.u8(kind::DELTA)),
             Self::Work(work) => work.encode(out.u8(kind::WORK)),
+            Self::Item { path, item } => item.encode(out.u8(kind::ITEM).bytes(cut(path))),
+            Self::Synced(figures) => figures.encode(out.u8(kind::SYNCED)),
             Self::FileDone { path, size, digest } => {
                 out.u8(kind::FILE_DONE).bytes(cut(path)).varint(*size).bool(digest.is_some());
                 digest.iter().for_each(|digest| {
@@ -322,6 +336,8 @@ impl WorkerMessage {
             kind::DELTA => Self::Delta(DeltaFigures::decode(&mut reader)?),
             kind::SLOWEST => Self::Slowest(SlowFile::decode_all(&mut reader)?),
             kind::WORK => Self::Work(Box::new(Work::decode(&mut reader)?)),
+            kind::ITEM => Self::Item { path: path(&mut reader)?, item: Item::decode(&mut reader)? },
+            kind::SYNCED => Self::Synced(SyncFigures::decode(&mut reader)?),
             kind::FILE_DONE => {
                 let (path, size) = (path(&mut reader)?, reader.varint()?);
                 let digest = if reader.bool()? { Some(reader.array()?) } else { None };
@@ -414,6 +430,7 @@ mod tests {
     use crate::path::Name;
     use crate::wire::measure::PlaceFigures;
     use crate::wire::sandbox::Confinement;
+    use crate::wire::sync::Change;
 
     #[test]
     fn messages_come_back_and_short_ones_are_faults() {
@@ -457,6 +474,8 @@ mod tests {
             WorkerMessage::FileFailed { path: b"a".to_vec(), text: "no space".into() },
             WorkerMessage::Skipped { path: b"a".to_vec(), text: "is a FIFO".into() },
             WorkerMessage::Differs { path: b"a".to_vec(), differences: vec![Difference::Missing(What::File)] },
+            WorkerMessage::Item { path: b"a".to_vec(), item: Item { what: What::File, change: Change::Removed } },
+            WorkerMessage::Synced(SyncFigures { removed: 7, ..SyncFigures::default() }),
             WorkerMessage::Passed { before: 1 << 20 },
             WorkerMessage::Checksum { path: b"a".to_vec(), digest: vec![7; 16] },
             WorkerMessage::Finished(Box::new(Final {

@@ -13,10 +13,12 @@ use super::kept::Kept;
 use super::limits::{CONGESTION_MAX, EXPECTED_PIECE_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX};
 use super::listed::{Listed, ListedKinds, Paths, Places};
 use super::measure::MeasureRequest;
+use super::owners::OwnerRules;
 use super::pipe::Pipe;
 use super::route::{self, Route};
 use super::rules::{LeaveOut, Rules};
 use super::storage::{Fsync, StorageRequest, Verify};
+use super::sync::SyncRules;
 use crate::codec::{Decoded, Reader, Writer};
 use crate::compression::Policy;
 use crate::cpus::Cpus;
@@ -147,6 +149,12 @@ pub struct SourceRequest {
     pub pipe: Pipe,
     /// Nothing is sent: what both ends have is compared.
     pub compare: bool,
+    /// The digest of each file is told in its Offer.
+    pub tell_digests: bool,
+    /// A file that was sent, and is proven at the target, is removed.
+    pub remove_files: bool,
+    /// The names of owners and groups are told.
+    pub tell_owners: bool,
 }
 
 /// What becomes of symbolic links below an operand.
@@ -187,6 +195,8 @@ pub struct TargetRequest {
     pub filters: Filters,
     /// Keep modes, owners and groups.
     pub preserve: bool,
+    /// Which owners and groups those are here.
+    pub owners: OwnerRules,
     /// What is kept besides.
     pub kept: Kept,
     /// What is proven beyond what has travelled.
@@ -205,6 +215,8 @@ pub struct TargetRequest {
     pub fsync: Fsync,
     /// What becomes of old files in the way.
     pub delta: DeltaRules,
+    /// What is done besides, so that what is there becomes what the source has.
+    pub sync: SyncRules,
     /// What the path stands for.
     pub pipe: Pipe,
     /// Nothing is written: what is there is compared with a source that does this with symbolic links.
@@ -263,7 +275,10 @@ impl ControllerMessage {
                 request.storage.encode(&mut out);
                 request.compression.encode(&mut out);
                 request.pipe.encode(&mut out);
-                out.bool(request.compare);
+                out.bool(request.compare)
+                    .bool(request.tell_digests)
+                    .bool(request.remove_files)
+                    .bool(request.tell_owners);
             }
             Self::Target(request) => {
                 out.u8(kind::TARGET);
@@ -352,6 +367,9 @@ fn decode_source(reader: &mut Reader<'_>) -> Decoded<SourceRequest> {
         compression: Policy::decode(reader)?,
         pipe: Pipe::decode(reader)?,
         compare: reader.bool()?,
+        tell_digests: reader.bool()?,
+        remove_files: reader.bool()?,
+        tell_owners: reader.bool()?,
     })
 }
 
@@ -382,6 +400,7 @@ impl TargetRequest {
         self.listed.encode(out);
         out.raw(&self.source_boot).raw(&self.origin);
         out.bool(self.again).bool(self.own_tree).bool(self.make_directory).bool(self.preserve);
+        self.owners.encode(out);
         self.kept.encode(out);
         self.verify.encode(out);
         out.bool(self.digest_existing);
@@ -391,6 +410,7 @@ impl TargetRequest {
         out.bool(self.resume).bool(self.keep_partial).bytes(&self.journal_dir);
         self.fsync.encode(out);
         self.delta.encode(out);
+        self.sync.encode(out);
         self.pipe.encode(out);
         out.bool(self.compare.is_some());
         self.compare.iter().for_each(|links| {
@@ -414,6 +434,7 @@ impl TargetRequest {
             own_tree: reader.bool()?,
             make_directory: reader.bool()?,
             preserve: reader.bool()?,
+            owners: OwnerRules::decode(reader)?,
             kept: Kept::decode(reader)?,
             verify: Verify::decode(reader)?,
             digest_existing: reader.bool()?,
@@ -425,6 +446,7 @@ impl TargetRequest {
             journal_dir: reader.bytes(PATH_MAX, "a path")?.to_vec(),
             fsync: Fsync::decode(reader)?,
             delta: DeltaRules::decode(reader)?,
+            sync: SyncRules::decode(reader)?,
             pipe: Pipe::decode(reader)?,
             compare: if reader.bool()? { Some(Links::from_number(reader.u8()?)?) } else { None },
         })
@@ -565,6 +587,9 @@ mod tests {
                 compression: Policy::Auto,
                 pipe: Pipe::Named,
                 compare: true,
+                tell_digests: true,
+                remove_files: false,
+                tell_owners: true,
             }),
             ControllerMessage::Target(TargetRequest {
                 settings: settings(),
@@ -577,6 +602,7 @@ mod tests {
                 own_tree: true,
                 make_directory: false,
                 preserve: false,
+                owners: OwnerRules { by_name: true, ..OwnerRules::default() },
                 kept: Kept::default(),
                 verify: Verify::Memory,
                 digest_existing: false,
@@ -588,6 +614,7 @@ mod tests {
                 journal_dir: b"/j".to_vec(),
                 fsync: Fsync::Data,
                 delta: DeltaRules { delta: Delta::Rolling, in_place: true },
+                sync: SyncRules { into: true, ..SyncRules::default() },
                 pipe: Pipe::Standard,
                 compare: Some(Links::Follow),
             }),

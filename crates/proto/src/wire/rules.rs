@@ -73,6 +73,7 @@ impl Rules {
             InTheWay::Replace => 1,
             InTheWay::Omit => 2,
             InTheWay::ReportEqual => 3,
+            InTheWay::Follow => 4,
         };
         out.u8(in_the_way);
         self.modes.encode(out);
@@ -87,6 +88,7 @@ impl Rules {
             1 => InTheWay::Replace,
             2 => InTheWay::Omit,
             3 => InTheWay::ReportEqual,
+            4 => InTheWay::Follow,
             value => return Err(ProtocolFault::Unknown { what: "rule for what is in the way", value: value.into() }),
         };
         let modes = Modes::decode(reader)?;
@@ -156,7 +158,7 @@ mod tests {
     #[test]
     fn what_is_no_rule_mode_or_name_is_a_fault() {
         let good = encoded(&Rules { below: vec![vec![Name::new(b"a").unwrap()]], ..Rules::default() });
-        for (at, value) in [(0, 4), (1, 0x10), (good.len() - 1, b'/')] {
+        for (at, value) in [(0, 5), (1, 0x10), (good.len() - 1, b'/')] {
             let mut bad = good.clone();
             bad[at] = value;
             assert!(Rules::decode(&mut Reader::new(&bad)).is_err(), "{value} at {at}");

@@ -54,6 +54,11 @@ impl Flow {
             summing: Summing::when(sums),
         }
     }
+
+    /// Whether the target was told of its end.
+    pub(super) fn is_told(&self) -> bool {
+        self.told
+    }
 }
 
 impl<H> Source<H> {

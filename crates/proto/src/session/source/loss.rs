@@ -63,8 +63,10 @@ impl<H> Source<H> {
             // Those that differ count as handed out when all were compared, and those of flows when they were read.
             Work::Compare(..) | Work::Next(_) | Work::Kept(_) => {}
             Work::Pack(files) => files.iter().for_each(|file| {
-                if let Some(Tracked { state: State::Small { handed, .. }, .. }) = self.entries.get_mut(&file.entry) {
-                    *handed = true;
+                if let Some(Tracked { state: State::Small { handed, begun, .. }, .. }) =
+                    self.entries.get_mut(&file.entry)
+                {
+                    (*handed, *begun) = (true, true);
                 }
             }),
         }

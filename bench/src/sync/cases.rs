@@ -1,0 +1,133 @@
+//! What is measured, how each tool is told to do it, and what is aimed at.
+
+use anyhow::Result;
+use std::path::Path;
+use std::process::Command;
+
+use super::Tool;
+use super::hosts::Hosts;
+
+/// What has changed since the copy was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Case {
+    /// Nothing, in a million files.
+    Unchanged,
+    /// One file of 50,000 is new.
+    Added,
+    /// Some pages of a database.
+    Pages,
+    /// A few bytes near the beginning of a large file.
+    Insert,
+    /// The name of a directory.
+    Renamed,
+    /// All of it is new, and most of it is a hole.
+    Sparse,
+}
+
+/// What is aimed at: parts of what the first peer takes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Aim {
+    /// Of its time.
+    pub time: Option<f64>,
+    /// Of its bytes on the cable.
+    pub bytes: Option<f64>,
+    /// Most bytes of memory at either end.
+    pub peak_bytes: Option<u64>,
+    /// Most bytes on the cable.
+    pub bytes_max: Option<u64>,
+}
+
+impl Case {
+    /// In the order of the tables.
+    pub const ALL: [Self; 6] = [Self::Unchanged, Self::Added, Self::Pages, Self::Insert, Self::Renamed, Self::Sparse];
+
+    /// As it is named on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unchanged => "unchanged",
+            Self::Added => "added",
+            Self::Pages => "pages",
+            Self::Insert => "insert",
+            Self::Renamed => "renamed",
+            Self::Sparse => "sparse",
+        }
+    }
+
+    /// What it is.
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::Unchanged => "nothing changed: 1,000,000 files",
+            Self::Added => "1 file of 50,000 added",
+            Self::Pages => "a database of 8 GiB on disk, 1 % of its pages of 4 KiB changed in place",
+            Self::Insert => "a file of 1 GiB, 1 KiB inserted near its beginning",
+            Self::Renamed => "a directory renamed: 2,000 files of 4 KiB to 1 MiB",
+            Self::Sparse => "a file of 4 GiB that has 100 MiB of data",
+        }
+    }
+
+    /// Who does it; haul comes first, and then the peer that it is held against.
+    pub fn tools(self) -> &'static [Tool] {
+        match self {
+            Self::Unchanged | Self::Added => &[Tool::Haul, Tool::RsyncSsh, Tool::RsyncDaemon],
+            Self::Pages | Self::Insert | Self::Renamed => &[Tool::Haul, Tool::RsyncSsh],
+            Self::Sparse => &[Tool::Haul, Tool::Cp],
+        }
+    }
+
+    /// What is aimed at.
+    pub fn aim(self) -> Aim {
+        let none = Aim::default();
+        match self {
+            Self::Unchanged => Aim { time: Some(0.4), peak_bytes: Some(256 << 20), ..none },
+            Self::Added => Aim { time: Some(0.5), bytes: Some(1.0), ..none },
+            Self::Pages => Aim { time: Some(0.25), bytes: Some(1.2), ..none },
+            Self::Insert => Aim { time: Some(0.5), bytes: Some(1.5), ..none },
+            Self::Renamed => Aim { bytes: Some(0.01), ..none },
+            Self::Sparse => Aim { bytes_max: Some(101 << 20), ..none },
+        }
+    }
+
+    /// Whether each tool has a copy of its own, since it changes that.
+    pub fn has_own_copies(self) -> bool {
+        !matches!(self, Self::Unchanged | Self::Added)
+    }
+
+    /// How a tool makes `target` what `source` is: what is in them, of directories.
+    pub fn command(self, hosts: &Hosts, tool: Tool, source: &Path, target: &Path) -> Result<Command> {
+        let contents = || {
+            let mut path = source.as_os_str().to_owned();
+            path.push("/");
+            path
+        };
+        let is_tree = self.is_tree();
+        let mut command = match tool {
+            Tool::Haul => hosts.haul(),
+            Tool::RsyncSsh | Tool::RsyncDaemon => Command::new("rsync"),
+            Tool::Cp => Command::new("cp"),
+        };
+        match (tool, self) {
+            (Tool::Haul, Self::Pages) => command.arg("--inplace"),
+            (Tool::Haul, Self::Renamed) => command.args(["--delete", "--detect-renames"]),
+            (Tool::Haul, _) => &mut command,
+            (Tool::Cp, _) => command.arg("--sparse=always"),
+            (_, Self::Pages) => command.args(["-a", "--inplace", "--no-whole-file"]),
+            (_, Self::Renamed) => command.args(["-a", "--delete"]),
+            (_, _) => command.arg("-a"),
+        };
+        if tool == Tool::RsyncSsh {
+            command.args(["-e", &hosts.ssh()]);
+        }
+        let target = match tool {
+            Tool::RsyncDaemon => hosts.module(target)?.into(),
+            Tool::Cp => target.as_os_str().to_owned(),
+            Tool::Haul | Tool::RsyncSsh => hosts.location(target),
+        };
+        command.arg(if is_tree { contents() } else { source.as_os_str().to_owned() }).arg(target);
+        Ok(hosts.place(&command))
+    }
+
+    /// Whether it is about a directory.
+    pub fn is_tree(self) -> bool {
+        matches!(self, Self::Unchanged | Self::Added | Self::Renamed)
+    }
+}

@@ -1,0 +1,181 @@
+//! What is synced: made once, copied once for each tool that changes its copy, and changed before each round.
+
+use anyhow::{Context, Result};
+use haul_lab::{Rng, Tree};
+use rustix::fs::{Advice, fadvise};
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::Tool;
+use super::cases::Case;
+use crate::args::Settings;
+
+const SEED: u64 = 0x5e_9c00;
+/// Of a database.
+const PAGE: u64 = 4096;
+/// So many pages for one that changes.
+const PAGES_FOR_ONE: u64 = 100;
+/// Where bytes are inserted.
+const INSERT_AT: usize = 100_000;
+const INSERTED: usize = 1024;
+const FILES_IN_DIRECTORY: u32 = 1000;
+/// Pieces of data in a sparse file.
+const SPARSE_PIECES: u64 = 100;
+
+/// A source and its copies.
+pub struct Site {
+    place: PathBuf,
+    source: PathBuf,
+    has_own_copies: bool,
+    rng: Rng,
+}
+
+impl Site {
+    /// Makes the source, and what is there of it already.
+    pub fn make(place: &Path, case: Case, settings: &Settings) -> Result<Self> {
+        eprintln!("bench: {}: making {}", case.name(), case.about());
+        let source = place.join("source");
+        let scaled = |count| settings.scaled(count);
+        match case {
+            Case::Unchanged => files(&source, scaled(1_000_000))?,
+            Case::Added => files(&source, scaled(50_000))?,
+            Case::Renamed => {
+                let count = u32::try_from(scaled(2000))?;
+                Tree::new(&source, SEED).log_uniform_files("run-0", count, 4 << 10..=1 << 20)?;
+            }
+            Case::Pages => noise(place, scaled(8 << 30))?,
+            Case::Insert => noise(place, scaled(1 << 30))?,
+            Case::Sparse => sparse(&source, scaled(4 << 30))?,
+        }
+        let site = Self { place: place.into(), source, has_own_copies: case.has_own_copies(), rng: Rng::new(SEED) };
+        if case != Case::Sparse {
+            for tool in if site.has_own_copies { case.tools() } else { &case.tools()[..1] } {
+                site.copy_to(&site.target(*tool))?;
+            }
+        }
+        rustix::fs::syncfs(File::open(place)?)?;
+        Ok(site)
+    }
+
+    fn copy_to(&self, target: &Path) -> Result<()> {
+        let status = Command::new("cp").args(["-a", "--"]).arg(&self.source).arg(target).status()?;
+        anyhow::ensure!(status.success(), "cp failed: {status}");
+        Ok(())
+    }
+
+    /// What is synced.
+    pub fn source(&self) -> &Path {
+        &self.source
+    }
+
+    /// What a tool makes the same.
+    pub fn target(&self, tool: Tool) -> PathBuf {
+        match (self.has_own_copies, tool) {
+            (false, _) => self.place.join("copy"),
+            (true, Tool::Haul) => self.place.join("copy-haul"),
+            (true, _) => self.place.join("copy-other"),
+        }
+    }
+
+    /// Changes the source, as the case says.
+    pub fn change(&mut self, case: Case, round: u32) -> Result<()> {
+        match case {
+            Case::Unchanged | Case::Sparse => {}
+            Case::Added => {
+                fs::write(self.source.join("d0").join(format!("added-{round}")), vec![b'x'; 10_000])?;
+            }
+            Case::Pages => self.change_pages()?,
+            Case::Insert => {
+                let mut content = fs::read(&self.source)?;
+                let mut inserted = vec![0; INSERTED];
+                self.rng.fill(&mut inserted);
+                let at = INSERT_AT.min(content.len());
+                content.splice(at..at, inserted);
+                fs::write(&self.source, content)?;
+            }
+            Case::Renamed => {
+                let name = |round| self.source.join(format!("run-{round}"));
+                fs::rename(name(round), name(round + 1))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn change_pages(&mut self) -> Result<()> {
+        let file = File::options().write(true).open(&self.source)?;
+        let pages = file.metadata()?.len() / PAGE;
+        let mut page = vec![0; usize::try_from(PAGE)?];
+        for _ in 0..pages / PAGES_FOR_ONE {
+            self.rng.fill(&mut page);
+            file.write_all_at(&page, self.rng.below(pages) * PAGE)?;
+        }
+        file.sync_all().context("putting the pages on the disk")
+    }
+
+    /// Makes it as it was before a run, where the next one shares the copy.
+    pub fn reset(&self, case: Case, tool: Tool) -> Result<()> {
+        let target = self.target(tool);
+        match case {
+            Case::Added => {
+                for entry in fs::read_dir(target.join("d0"))? {
+                    let entry = entry?;
+                    if entry.file_name().to_string_lossy().starts_with("added-") {
+                        fs::remove_file(entry.path())?;
+                    }
+                }
+                let status =
+                    Command::new("touch").arg("-r").arg(self.source.join("d0")).arg(target.join("d0")).status()?;
+                anyhow::ensure!(status.success(), "touch failed: {status}");
+            }
+            Case::Sparse => fs::remove_file(&target)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A file on disk is read from there. Trees are not: they would have to be found there first.
+    pub fn forget_pages(&self, case: Case, target: &Path) -> Result<()> {
+        if case == Case::Pages {
+            for path in [&*self.source, target] {
+                let file = File::open(path)?;
+                file.sync_all()?;
+                fadvise(&file, 0, None, Advice::DontNeed)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Small files, by the thousand in each directory.
+fn files(source: &Path, count: u64) -> Result<()> {
+    let mut left = u32::try_from(count)?;
+    let mut tree = Tree::new(source, SEED);
+    for number in 0.. {
+        let here = left.min(FILES_IN_DIRECTORY);
+        if here == 0 {
+            break;
+        }
+        tree.empty_files(format!("d{number}"), here)?;
+        left -= here;
+    }
+    Ok(())
+}
+
+fn noise(place: &Path, bytes: u64) -> Result<()> {
+    Tree::new(place, SEED).incompressible_file("source", bytes).map(drop)
+}
+
+fn sparse(path: &Path, bytes: u64) -> Result<()> {
+    let file = File::create(path)?;
+    file.set_len(bytes)?;
+    let mut rng = Rng::new(SEED);
+    let mut piece = vec![0; 1 << 20];
+    let (len, step) = (piece.len() as u64, bytes / SPARSE_PIECES);
+    for number in 0..SPARSE_PIECES {
+        rng.fill(&mut piece);
+        file.write_all_at(&piece, (number * step / len) * len)?;
+    }
+    Ok(file.sync_all()?)
+}

@@ -1,0 +1,116 @@
+//! `--sync`: what has to be moved when a copy is there already, beside rsync, over ssh and to its daemon.
+//!
+//! Two network namespaces are joined by a cable, whose counters tell the bytes of everything that a tool says, of both
+//! directions, headers and logins included. Rounds are interleaved; before each run the same is changed, and after it the
+//! copy is compared with its source.
+
+mod cases;
+mod data;
+mod hosts;
+mod table;
+
+use anyhow::{Context, Result, ensure};
+use haul_lab::{Finished, Netns, compare, run_with_timeout};
+use std::path::Path;
+
+use self::cases::Case;
+use self::hosts::Hosts;
+use self::table::{Measured, Row};
+use crate::args::Settings;
+use crate::machine;
+
+/// Who makes the copy what its source is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    Haul,
+    RsyncSsh,
+    RsyncDaemon,
+    Cp,
+}
+
+impl Tool {
+    /// As it stands in the tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Haul => "haul",
+            Self::RsyncSsh => "rsync over ssh",
+            Self::RsyncDaemon => "rsync to a daemon",
+            Self::Cp => "cp",
+        }
+    }
+}
+
+/// What can be measured.
+pub fn case_names() -> Vec<&'static str> {
+    Case::ALL.iter().map(|case| case.name()).collect()
+}
+
+/// An error where this cannot be measured.
+pub fn check() -> Result<()> {
+    ensure!(Netns::available(), "--sync makes network namespaces, which needs root");
+    ensure!(crate::tools::find_program("rsync").is_some(), "--sync needs rsync beside it: --install");
+    Ok(())
+}
+
+/// Measures, prints the tables, and tells whether haul did all that it was to do.
+pub fn run(settings: &Settings) -> Result<bool> {
+    let hosts = Hosts::prepare(settings)?;
+    println!("# Sync\n\n{}\n", machine::Machine::describe(None).line());
+    println!("A cable between two namespaces; {} rounds, interleaved. Bytes are those on the cable.", settings.runs);
+    let mut good = true;
+    for case in Case::ALL.into_iter().filter(|case| settings.is_wanted(case.name())) {
+        let rows = measure(settings, &hosts, case)?;
+        good &= rows.iter().all(|row| row.tool != Tool::Haul || row.failure.is_none());
+        println!("{}", table::table(case, &rows));
+    }
+    Ok(good)
+}
+
+/// All rounds of one case.
+fn measure(settings: &Settings, hosts: &Hosts, case: Case) -> Result<Vec<Row>> {
+    let place = tempfile::Builder::new().prefix("haul-sync-").tempdir_in(settings.disk_dir())?;
+    let mut site = data::Site::make(place.path(), case, settings)?;
+    hosts.serve(place.path())?;
+    let mut rows: Vec<_> = case.tools().iter().map(|tool| Row::new(*tool)).collect();
+    for round in 0..settings.runs {
+        site.change(case, round)?;
+        for at in 0..rows.len() {
+            let row = &mut rows[(at + round as usize) % case.tools().len()];
+            if row.failure.is_none() {
+                once(settings, hosts, &site, case, row)
+                    .with_context(|| format!("{}: {}", case.name(), row.tool.name()))?;
+                site.reset(case, row.tool)?;
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// One run. What goes wrong with it is the row's; an error is the benchmark's own.
+fn once(settings: &Settings, hosts: &Hosts, site: &data::Site, case: Case, row: &mut Row) -> Result<()> {
+    let target = site.target(row.tool);
+    site.forget_pages(case, &target)?;
+    let before = hosts.bytes_on_cable()?;
+    let command = case.command(hosts, row.tool, site.source(), &target)?;
+    let finished = run_with_timeout(command, settings.timeout)?;
+    let bytes = hosts.bytes_on_cable()? - before;
+    eprintln!("bench: {}: {} {:.2} s, {:.2} MB", case.name(), row.tool.name(), finished.wall_s, megabytes(bytes));
+    row.failure = failure(&finished).or_else(|| checked(case, site.source(), &target));
+    row.runs.push(Measured { seconds: finished.wall_s, bytes, peaks: hosts::peaks(&finished, row.tool) });
+    Ok(())
+}
+
+/// A tree of a million files is not read through again: that nothing was copied is known from the bytes on the cable.
+fn checked(case: Case, source: &Path, target: &Path) -> Option<String> {
+    (case != Case::Unchanged).then(|| compare(source, target).err()).flatten()
+}
+
+fn failure(finished: &Finished) -> Option<String> {
+    let why = || finished.stderr_text().lines().last().unwrap_or_default().to_owned();
+    (!finished.success()).then(|| format!("{}: {}", finished.status, why()))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^53 bytes")]
+fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
+}

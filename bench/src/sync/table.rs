@@ -1,0 +1,131 @@
+//! Tables, and whether what is aimed at is reached.
+
+use super::cases::{Aim, Case};
+use super::{Tool, megabytes};
+use crate::rounds::median;
+
+/// One run.
+#[derive(Debug, Clone, Copy)]
+pub struct Measured {
+    /// From start to end.
+    pub seconds: f64,
+    /// On the cable.
+    pub bytes: u64,
+    /// Most memory of both ends.
+    pub peaks: [u64; 2],
+}
+
+/// One tool's runs.
+#[derive(Debug)]
+pub struct Row {
+    /// Whose.
+    pub tool: Tool,
+    /// Those that were made.
+    pub runs: Vec<Measured>,
+    /// Why there are no more.
+    pub failure: Option<String>,
+}
+
+impl Row {
+    /// No run yet.
+    pub fn new(tool: Tool) -> Self {
+        Self { tool, runs: Vec::new(), failure: None }
+    }
+
+    fn seconds(&self) -> Option<f64> {
+        median(self.runs.iter().map(|run| run.seconds).collect())
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^53 bytes")]
+    fn bytes(&self) -> Option<f64> {
+        median(self.runs.iter().map(|run| run.bytes as f64).collect())
+    }
+
+    fn peak(&self) -> u64 {
+        self.runs.iter().flat_map(|run| run.peaks).max().unwrap_or(0)
+    }
+}
+
+/// The table of a case, and what is aimed at.
+pub fn table(case: Case, rows: &[Row]) -> String {
+    let mut lines = vec![
+        format!("\n## {}\n", case.about()),
+        "| | median | range | bytes on the cable | most memory |".to_owned(),
+        "|---|---|---|---|---|".to_owned(),
+    ];
+    for row in rows {
+        let range =
+            row.runs.iter().fold((f64::MAX, 0.0_f64), |(low, high), run| (run.seconds.min(low), run.seconds.max(high)));
+        lines.push(match (&row.failure, row.seconds(), row.bytes()) {
+            (Some(failure), ..) => format!("| {} | {failure} | | | |", row.tool.name()),
+            (None, Some(seconds), Some(bytes)) => format!(
+                "| {} | {seconds:.2} s | {:.2} to {:.2} | {:.2} MB | {:.0} MB |",
+                row.tool.name(),
+                range.0,
+                range.1,
+                bytes / 1e6,
+                megabytes(row.peak())
+            ),
+            _ => format!("| {} | not measured | | | |", row.tool.name()),
+        });
+    }
+    if let [haul, peers @ ..] = rows {
+        let peers = peers.iter().filter(|peer| peer.failure.is_none());
+        lines.extend(peers.flat_map(|peer| verdicts(case.aim(), haul, peer)));
+        lines.extend(limits(case.aim(), haul));
+    }
+    lines.join("\n")
+}
+
+/// What is aimed at beside a peer.
+fn verdicts(aim: Aim, haul: &Row, peer: &Row) -> Vec<String> {
+    let part = |of: fn(&Row) -> Option<f64>| of(haul).zip(of(peer)).map(|(own, other)| own / other);
+    let said = |what, part: Option<f64>, most: Option<f64>| {
+        let (part, most) = part.zip(most)?;
+        let met = if part <= most { "Met" } else { "MISSED" };
+        Some(format!("\n{met}: {part:.3} of the {what} of {}; at most {most} is aimed at.", peer.tool.name()))
+    };
+    let time = said("time", part(Row::seconds), aim.time);
+    let bytes = said("bytes", part(Row::bytes), aim.bytes);
+    [time, bytes].into_iter().flatten().collect()
+}
+
+/// What is aimed at whatever others do.
+fn limits(aim: Aim, haul: &Row) -> Vec<String> {
+    let said = |what, own: f64, most: Option<u64>| {
+        let most = megabytes(most?);
+        let met = if own <= most { "Met" } else { "MISSED" };
+        Some(format!("\n{met}: {own:.1} MB {what}; at most {most:.1} MB is aimed at."))
+    };
+    let memory = said("of memory", megabytes(haul.peak()), aim.peak_bytes);
+    let bytes = haul.bytes().and_then(|bytes| said("on the cable", bytes / 1e6, aim.bytes_max));
+    [memory, bytes].into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(tool: Tool, seconds: f64, bytes: u64) -> Row {
+        Row { runs: vec![Measured { seconds, bytes, peaks: [100 << 20, 300 << 20] }], ..Row::new(tool) }
+    }
+
+    #[test]
+    fn aims_are_judged_beside_each_peer() {
+        let rows = [row(Tool::Haul, 1.0, 90), row(Tool::RsyncSsh, 2.0, 100), row(Tool::RsyncDaemon, 1.5, 80)];
+        let text = table(Case::Added, &rows);
+        assert!(text.contains("Met: 0.500 of the time of rsync over ssh"), "{text}");
+        assert!(text.contains("MISSED: 0.667 of the time of rsync to a daemon"), "{text}");
+        assert!(text.contains("Met: 0.900 of the bytes of rsync over ssh"), "{text}");
+        assert!(table(Case::Unchanged, &rows).contains("MISSED: 314.6 MB of memory"));
+        let sparse = table(Case::Sparse, &[row(Tool::Haul, 1.0, 100 << 20), row(Tool::Cp, 1.0, 0)]);
+        assert!(sparse.contains("Met: 104.9 MB on the cable"), "{sparse}");
+    }
+
+    #[test]
+    fn what_failed_is_named() {
+        let failed = Row { failure: Some("no".into()), ..row(Tool::RsyncSsh, 1.0, 1) };
+        let text = table(Case::Insert, &[row(Tool::Haul, 1.0, 1), failed]);
+        assert!(text.contains("| rsync over ssh | no |") && !text.contains("Met"), "{text}");
+    }
+}

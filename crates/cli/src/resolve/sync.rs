@@ -1,0 +1,241 @@
+//! What makes the target the same as the sources: `haul sync`, and the same options in a copy.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use haul_engine::spec::{Delete, Equal, Host, InTheWay, Location, Options, SyncRules, names_null};
+use haul_proto::path::escape;
+use haul_proto::wire::limits::{LINK_DESTS_MAX, PATH_MAX};
+
+use super::{Plan, contradiction, planned};
+use crate::args::UsageError;
+use crate::args::operand::parse_operand;
+use crate::args::table::{Section, typed};
+use crate::args::values::{Values, bad};
+use crate::pipes::Pipes;
+
+/// What makes a file that is there the same; `None`: that it is there.
+const COMPARE: [(&str, Option<Equal>); 4] = [
+    ("time", Some(Equal::SizeAndTime)),
+    ("size", Some(Equal::Size)),
+    ("digest", Some(Equal::Digest)),
+    ("exists", None),
+];
+
+/// When what is at the target alone is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum When {
+    Before,
+    During,
+    After,
+}
+
+const DELETE: [(&str, When); 3] = [("before", When::Before), ("during", When::During), ("after", When::After)];
+
+/// The plan for a sync of `operands`, the last of which is the target.
+pub fn sync(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {
+    planned(values, operands, stderr_is_terminal, true)
+}
+
+/// What the options say to the target, and what they say besides.
+pub fn options(values: &Values, defaults: Options) -> Result<Options, UsageError> {
+    refuse_contradictions(values)?;
+    let when = values.choice("delete", &DELETE)?;
+    let is_dry = values.flag("dry-run");
+    let sync = SyncRules {
+        into: false,
+        equal: values.choice("compare", &COMPARE)?.flatten().unwrap_or_default(),
+        update: values.flag("update"),
+        existing_only: values.flag("existing"),
+        detect_renames: values.flag("detect-renames"),
+        delete: match when {
+            None => Delete::No,
+            Some(When::During) => Delete::During,
+            Some(When::Before | When::After) => Delete::After,
+        },
+        delete_max: values.number("max-delete", 0..=u32::MAX)?.map(u64::from).filter(|_| when.is_some()),
+        delete_filtered: values.flag("delete-excluded"),
+        replaces_trees: when.is_some(),
+        delete_despite_errors: values.flag("ignore-errors"),
+        is_dry,
+        tells_items: is_dry || values.flag("items"),
+        backup_dir: values.last("backup-dir").map_or(Ok(Vec::new()), |dir| directory("backup-dir", dir))?,
+        link_dests: values
+            .each("link-dest")
+            .into_iter()
+            .map(|dir| directory("link-dest", dir))
+            .collect::<Result<_, _>>()?,
+    };
+    if sync.link_dests.len() > LINK_DESTS_MAX {
+        return Err(UsageError::new(format!("--link-dest: at most {LINK_DESTS_MAX} earlier copies"))
+            .remedy("name the newest ones: the others have little that these have not"));
+    }
+    let remove_source_files = values.flag("remove-source-files");
+    Ok(Options { sync, delete_first: when == Some(When::Before), remove_source_files, ..defaults })
+}
+
+/// Whether what is there stays, whatever it is.
+pub fn leaves_what_is_there(values: &Values) -> bool {
+    let is_exists = |how: &OsStr| how == "exists";
+    ["omit", "ignore-existing"].into_iter().any(|id| values.flag(id)) || values.last("compare").is_some_and(is_exists)
+}
+
+/// A directory on the target's host.
+fn directory(id: &str, dir: &OsStr) -> Result<Vec<u8>, UsageError> {
+    if dir.is_empty() {
+        return Err(UsageError::new(format!("{}: the name of the directory is empty", typed(id))));
+    }
+    if dir.len() > PATH_MAX {
+        return Err(bad(id, dir, "this path is too long"));
+    }
+    match parse_operand(dir) {
+        Ok(Location { host: Host::Local, .. }) => Ok(dir.as_bytes().to_vec()),
+        _ => Err(bad(id, dir, "this directory is on the target's host, and is named without one")
+            .remedy(format!("leave the host out; a directory of that name is ./{}", escape(dir.as_bytes())))),
+    }
+}
+
+/// Options of which one denies the other, wherever they stand.
+fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
+    let pairs = [
+        ("inplace", "backup-dir"),
+        ("inplace", "link-dest"),
+        ("inplace", "ignore-existing"),
+        ("existing", "hard-links"),
+        ("existing", "archive"),
+        ("existing", "link-dest"),
+        ("existing", "detect-renames"),
+        ("update", "omit"),
+        ("update", "ignore-existing"),
+        ("force", "ignore-existing"),
+        ("dry-run", "checksums"),
+        ("dry-run", "checksum"),
+        ("dry-run", "expect"),
+        ("quiet", "dry-run"),
+        ("quiet", "items"),
+    ];
+    let is_json = values.flag("json");
+    let mut given = pairs.into_iter().filter(|(a, b)| values.flag(a) && values.flag(b));
+    if let Some((a, b)) = given.find(|(a, _)| *a != "quiet" || !is_json) {
+        return Err(contradiction(a, b));
+    }
+    if values.flag("detect-renames") && values.choice("delete", &DELETE)? == Some(When::Before) {
+        return Err(UsageError::new(
+            "--detect-renames and --delete=before: what was moved would be removed before it is found",
+        )
+        .remedy("write --delete, which removes when everything is there"));
+    }
+    let compare = values.choice("compare", &COMPARE)?;
+    let denied: &[&str] = match compare {
+        None => &[],
+        Some(None) => &["force", "update", "inplace"],
+        Some(Some(_)) => &["omit", "ignore-existing"],
+    };
+    match denied.iter().find(|id| values.flag(id)) {
+        Some(id) => Err(contradiction("compare", id)),
+        None => Ok(()),
+    }
+}
+
+/// Options that mean nothing without another, or not in a copy.
+pub fn refuse_what_lacks(values: &Values, is_sync: bool) -> Result<(), UsageError> {
+    let deletes = values.flag("delete");
+    let of_delete = ["delete-excluded", "ignore-errors", "max-delete"];
+    // A limit in a file waits for a job that removes something.
+    if let Some(id) = of_delete.into_iter().find(|id| values.is_typed(id) && !deletes) {
+        return Err(UsageError::new(format!(
+            "{}: this is about what --delete removes, and nothing is removed",
+            typed(id)
+        ))
+        .remedy("add --delete, or leave it out"));
+    }
+    if deletes {
+        refuse_to_delete(values, is_sync)?;
+    }
+    if values.flag("existing") && leaves_what_is_there(values) && !deletes {
+        return Err(UsageError::new(
+            "nothing would be made, and nothing that is there replaced: there is nothing to do",
+        )
+        .remedy("leave out --existing, or what leaves all that is there as it is; or add --delete"));
+    }
+    let of_replacing = ["update", "existing", "backup-dir"];
+    match of_replacing.into_iter().find(|id| !is_sync && values.flag(id) && !values.flag("force")) {
+        Some(id) => {
+            Err(UsageError::new(format!("{}: this is about what is replaced, and a copy replaces nothing", typed(id)))
+                .remedy("add -f, or write haul sync SOURCE... TARGET"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// What is not named would be removed: all of it has to have been meant.
+fn refuse_to_delete(values: &Values, is_sync: bool) -> Result<(), UsageError> {
+    let whole = |typed: &str, why: &str| {
+        Err(UsageError::new(format!("--delete and {typed}: {why}"))
+            .remedy("name whole directories: haul sync --delete SOURCE/ TARGET/"))
+    };
+    if values.flag("infiles") {
+        return whole("-I", "all that the list does not name would be removed");
+    }
+    if values.flag("dirbase") {
+        return whole("-d", "all that is beside a source would be removed");
+    }
+    let is_recursive = ["recursive", "archive"].into_iter().any(|id| values.flag(id));
+    match is_sync || (is_recursive && values.flag("force")) {
+        true => Ok(()),
+        false => Err(UsageError::new("--delete makes the target what the sources are: a copy needs -r and -f for it")
+            .remedy("add -r and -f, or write haul sync --delete SOURCE... TARGET")),
+    }
+}
+
+/// Pipes and what is nowhere have nothing that could be compared or removed; and a key is for a host.
+pub fn refuse_places(values: &Values, is_sync: bool, pipes: &Pipes, places: &[&Location]) -> Result<(), UsageError> {
+    let is_null = places.iter().any(|place| names_null(place.path.as_os_str()));
+    let what = match (pipes.source.is_some() || pipes.target.is_some(), is_null) {
+        (true, _) => "a pipe",
+        (false, true) => "null:",
+        (false, false) => "",
+    };
+    let of_sync = values.given().iter().map(|(row, _)| *row).filter(|row| values.is_typed(row.id));
+    let mut of_sync = of_sync.filter(|row| row.section == Section::Syncing);
+    if !what.is_empty() && is_sync {
+        return Err(UsageError::new(format!("haul sync makes directories the same, and {what} is none"))
+            .remedy("leave the word sync out: haul SOURCE TARGET"));
+    }
+    if let (false, Some(row)) = (what.is_empty(), of_sync.next()) {
+        return Err(UsageError::new(format!("{}: {what} has no files that could be there already", row.typed()))
+            .remedy("leave the option out"));
+    }
+    if is_sync && values.is_typed("idfile") && places.iter().all(|place| place.host == Host::Local) {
+        let key = values.last("idfile").unwrap_or_default();
+        return Err(
+            bad("idfile", key, "this is ssh's identity file, and no host is named").remedy("rsync's -i is --items")
+        );
+    }
+    Ok(())
+}
+
+/// What a sync implies. A server's files are its own: modes and owners are kept there only if that is asked for.
+pub fn implied(options: Options, values: &Values, target: &Location) -> Options {
+    let keeps_modes = !values.flag("mode") && !matches!(target.host, Host::Served { .. });
+    Options {
+        recursive: true,
+        preserve: options.preserve || keeps_modes,
+        in_the_way: if leaves_what_is_there(values) { InTheWay::Omit } else { InTheWay::Follow },
+        sync: SyncRules { into: true, ..options.sync },
+        ..options
+    }
+}
+
+/// `SOURCE/` is what is in SOURCE, as in rsync.
+pub fn contents(source: Location) -> Location {
+    let mut path = source.path.into_os_string().into_vec();
+    if path.ends_with(b"/") {
+        path.push(b'.');
+    }
+    Location { path: OsString::from_vec(path).into(), ..source }
+}
+
+#[cfg(test)]
+#[path = "sync_tests.rs"]
+mod tests;

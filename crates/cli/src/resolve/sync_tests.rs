@@ -1,0 +1,385 @@
+//! What a sync comes to, the same options in a copy, and what cannot stand together.
+
+use haul_engine::spec::Kept;
+
+use super::super::tests::{good, plan_of};
+use super::*;
+
+fn options(line: &str) -> Options {
+    good(line).job.options
+}
+
+#[test]
+fn a_sync_keeps_what_rsyncs_a_keeps_and_removes_nothing() {
+    let Options { recursive, preserve, in_the_way, kept, sync, delete_first, remove_source_files, .. } =
+        options("sync a b");
+    assert!(recursive && preserve && in_the_way == InTheWay::Follow && kept == Kept::default());
+    assert_eq!(sync, SyncRules { into: true, ..SyncRules::default() });
+    assert!(!delete_first && !remove_source_files);
+    let copied = options("-rf a b");
+    assert!(!copied.preserve && copied.in_the_way == InTheWay::Replace && copied.sync == SyncRules::default());
+}
+
+#[test]
+fn a_slash_behind_a_source_means_what_is_in_it_in_a_sync_alone() {
+    let paths = |line: &str| -> Vec<String> {
+        let job = good(line).job;
+        let paths = job.sources.iter().chain([&job.target]).map(|place| place.path.to_str().unwrap().to_owned());
+        paths.collect()
+    };
+    assert_eq!(paths("sync a a/ a/. a/b// b/"), ["a", "a/.", "a/.", "a/b//.", "b/"]);
+    assert_eq!(paths("sync db1:run7/ db1: db1:/ b"), ["run7/.", ".", "/.", "b"]);
+    assert_eq!(paths("sync . .. / b"), [".", "..", "/.", "b"]);
+    assert_eq!(paths("-r a/ b"), ["a/", "b"]);
+}
+
+#[test]
+fn every_option_reaches_its_rule_in_a_sync_and_in_a_copy() {
+    for (how, into) in [("sync", true), ("-rf", false)] {
+        let options = |options: &str| self::options(&format!("{how} {options} a b"));
+        let rules = |line: &str| SyncRules { into: false, ..options(line).sync };
+        assert_eq!(options("--items").sync.into, into);
+        let none = SyncRules::default();
+        let equal = |line| rules(line).equal;
+        assert_eq!(
+            ["--compare time", "--compare size", "--compare=digest"].map(equal),
+            [Equal::SizeAndTime, Equal::Size, Equal::Digest]
+        );
+        assert_eq!(rules("--update"), SyncRules { update: true, ..none.clone() });
+        assert_eq!(rules("--existing"), SyncRules { existing_only: true, ..none.clone() });
+        assert_eq!(rules("--detect-renames"), SyncRules { detect_renames: true, ..none.clone() });
+        assert_eq!(rules("--items"), SyncRules { tells_items: true, ..none.clone() });
+        assert_eq!(rules("--dry-run"), SyncRules { is_dry: true, tells_items: true, ..none.clone() });
+        let deleting = |delete| SyncRules { delete, replaces_trees: true, ..none.clone() };
+        for (line, delete, first) in [
+            ("--delete", Delete::After, false),
+            ("--delete after", Delete::After, false),
+            ("--delete=during", Delete::During, false),
+            ("--delete=before", Delete::After, true),
+        ] {
+            let options = options(line);
+            assert_eq!(
+                (SyncRules { into: false, ..options.sync }, options.delete_first),
+                (deleting(delete), first),
+                "{line}"
+            );
+            assert_eq!(options.in_the_way, InTheWay::Follow, "what is something else gives way");
+        }
+        assert_eq!(
+            rules("--delete --max-delete 0 --delete-excluded --ignore-errors"),
+            SyncRules {
+                delete_max: Some(0),
+                delete_filtered: true,
+                delete_despite_errors: true,
+                ..deleting(Delete::After)
+            }
+        );
+        assert_eq!(rules("--backup-dir old"), SyncRules { backup_dir: b"old".to_vec(), ..none.clone() });
+        let linked = rules("--link-dest ../1 --link-dest=/abs/2");
+        assert_eq!(linked.link_dests, [b"../1".to_vec(), b"/abs/2".to_vec()]);
+        assert!(options("--remove-source-files").remove_source_files);
+    }
+    for line in ["sync --compare exists a b", "sync --ignore-existing a b", "-r --ignore-existing a b", "sync -O a b"] {
+        assert_eq!(options(line).in_the_way, InTheWay::Omit, "{line}");
+    }
+    assert_eq!(options("sync --delete before a").sync.delete, Delete::After);
+    assert!(!options("sync --delete before a").delete_first, "a source of that name is no argument");
+}
+
+#[test]
+fn modes_are_not_kept_where_others_are_asked_for_or_a_server_has_its_own() {
+    assert!(!options("sync -m 640 a b").preserve);
+    let secret = "haul://db1/#".to_owned() + &"ab".repeat(16);
+    match plan_of(&format!("sync a {secret}"), false) {
+        Ok(plan) => assert!(!plan.job.options.preserve),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn what_a_file_says_waits_for_a_job_that_it_is_about() {
+    let values = |line: &str, more: &[(&str, Option<&str>)]| {
+        let words = line.split(' ').map(OsString::from).collect();
+        match crate::args::parse::parse(crate::args::Dialect::Haul, words, &|_| false) {
+            Ok(crate::args::parse::Command::Sync(values, _)) => {
+                let row = |id: &str| values.row(id);
+                let given = more.iter().map(|(id, value)| (row(id), value.map(OsString::from))).collect();
+                values.and(given)
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    let limited = [("max-delete", Some("5"))];
+    let rules = |line| {
+        let values = values(line, &limited);
+        refuse_what_lacks(&values, true).map(|()| super::options(&values, Options::default()).unwrap().sync.delete_max)
+    };
+    assert_eq!(rules("sync a b"), Ok(None));
+    assert_eq!(rules("sync --delete a b"), Ok(Some(5)));
+    assert!(rules("sync --max-delete 1 a b").is_err());
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_what_to_do() {
+    let many = format!("sync {}a b", "--link-dest d ".repeat(21));
+    let lines = [
+        "-r --delete a b",
+        "-f --delete a b",
+        "-rO --delete a b",
+        "sync --delete -I list b",
+        "sync --delete -d base a b",
+        "sync --delete=now a b",
+        "sync --delete-excluded a b",
+        "sync --ignore-errors a b",
+        "sync --max-delete 3 a b",
+        "sync --delete --max-delete -1 a b",
+        "sync --delete --max-delete many a b",
+        "-r --update a b",
+        "-r --existing a b",
+        "-r --backup-dir old a b",
+        "sync --existing --ignore-existing a b",
+        "sync --existing --hard-links a b",
+        "sync --existing --archive a b",
+        "sync --existing --link-dest d a b",
+        "sync --existing --detect-renames a b",
+        "sync --delete=before --detect-renames a b",
+        "sync --update --compare exists a b",
+        "sync --update --ignore-existing a b",
+        "sync --compare size --ignore-existing a b",
+        "sync --compare size -O a b",
+        "-rf --compare exists a b",
+        "-rf --ignore-existing a b",
+        "sync --compare contents a b",
+        "sync --inplace --backup-dir old a b",
+        "sync --inplace --link-dest d a b",
+        "sync --inplace --compare exists a b",
+        "sync --dry-run --checksums sums a b",
+        "sync --dry-run -E md5 a b",
+        "sync --dry-run --expect sums a b",
+        "sync --dry-run --quiet a b",
+        "--items --quiet a b",
+        "sync --backup-dir= a b",
+        "sync --backup-dir db1:/old a db1:b",
+        "sync --link-dest db1:/old a db1:b",
+        &many,
+        "sync - b",
+        "sync -N i a b",
+        "sync null:1g b",
+        "sync a db1:null:",
+        "--dry-run a -",
+        "-N o --compare size a b",
+        "-R --items a b",
+        "--items null:1g b",
+        "sync -i a b c",
+    ];
+    let said = lines.map(|line| format!("$ haul {line}\n{}", plan_of(line, false).map(|_| "works").unwrap_err()));
+    insta::assert_snapshot!(said.join("\n\n"), @r#"
+        $ haul -r --delete a b
+        --delete makes the target what the sources are: a copy needs -r and -f for it
+        add -r and -f, or write haul sync --delete SOURCE... TARGET
+
+        $ haul -f --delete a b
+        --delete makes the target what the sources are: a copy needs -r and -f for it
+        add -r and -f, or write haul sync --delete SOURCE... TARGET
+
+        $ haul -rO --delete a b
+        --delete makes the target what the sources are: a copy needs -r and -f for it
+        add -r and -f, or write haul sync --delete SOURCE... TARGET
+
+        $ haul sync --delete -I list b
+        --delete and -I: all that the list does not name would be removed
+        name whole directories: haul sync --delete SOURCE/ TARGET/
+
+        $ haul sync --delete -d base a b
+        --delete and -d: all that is beside a source would be removed
+        name whole directories: haul sync --delete SOURCE/ TARGET/
+
+        $ haul sync --delete=now a b
+        --delete now: not one of before, during, after
+
+        $ haul sync --delete-excluded a b
+        --delete-excluded: this is about what --delete removes, and nothing is removed
+        add --delete, or leave it out
+
+        $ haul sync --ignore-errors a b
+        --ignore-errors: this is about what --delete removes, and nothing is removed
+        add --delete, or leave it out
+
+        $ haul sync --max-delete 3 a b
+        --max-delete: this is about what --delete removes, and nothing is removed
+        add --delete, or leave it out
+
+        $ haul sync --delete --max-delete -1 a b
+        --max-delete needs an argument, and -1 is an option
+        --max-delete N: with --delete: at most N entries
+
+        $ haul sync --delete --max-delete many a b
+        --max-delete many: needs a whole number from 0 to 4294967295
+
+        $ haul -r --update a b
+        --update: this is about what is replaced, and a copy replaces nothing
+        add -f, or write haul sync SOURCE... TARGET
+
+        $ haul -r --existing a b
+        --existing: this is about what is replaced, and a copy replaces nothing
+        add -f, or write haul sync SOURCE... TARGET
+
+        $ haul -r --backup-dir old a b
+        --backup-dir: this is about what is replaced, and a copy replaces nothing
+        add -f, or write haul sync SOURCE... TARGET
+
+        $ haul sync --existing --ignore-existing a b
+        nothing would be made, and nothing that is there replaced: there is nothing to do
+        leave out --existing, or what leaves all that is there as it is; or add --delete
+
+        $ haul sync --existing --hard-links a b
+        --existing and --hard-links contradict each other
+        leave one of them out
+
+        $ haul sync --existing --archive a b
+        --existing and --archive contradict each other
+        leave one of them out
+
+        $ haul sync --existing --link-dest d a b
+        --existing and --link-dest contradict each other
+        leave one of them out
+
+        $ haul sync --existing --detect-renames a b
+        --existing and --detect-renames contradict each other
+        leave one of them out
+
+        $ haul sync --delete=before --detect-renames a b
+        --detect-renames and --delete=before: what was moved would be removed before it is found
+        write --delete, which removes when everything is there
+
+        $ haul sync --update --compare exists a b
+        --compare and --update contradict each other
+        leave one of them out
+
+        $ haul sync --update --ignore-existing a b
+        --update and --ignore-existing contradict each other
+        leave one of them out
+
+        $ haul sync --compare size --ignore-existing a b
+        --compare and --ignore-existing contradict each other
+        leave one of them out
+
+        $ haul sync --compare size -O a b
+        --compare and --omit contradict each other
+        leave one of them out
+
+        $ haul -rf --compare exists a b
+        --compare and --force contradict each other
+        leave one of them out
+
+        $ haul -rf --ignore-existing a b
+        --force and --ignore-existing contradict each other
+        leave one of them out
+
+        $ haul sync --compare contents a b
+        --compare contents: not one of time, size, digest, exists
+
+        $ haul sync --inplace --backup-dir old a b
+        --inplace and --backup-dir contradict each other
+        leave one of them out
+
+        $ haul sync --inplace --link-dest d a b
+        --inplace and --link-dest contradict each other
+        leave one of them out
+
+        $ haul sync --inplace --compare exists a b
+        --compare and --inplace contradict each other
+        leave one of them out
+
+        $ haul sync --dry-run --checksums sums a b
+        --dry-run and --checksums contradict each other
+        leave one of them out
+
+        $ haul sync --dry-run -E md5 a b
+        --dry-run and --checksum contradict each other
+        leave one of them out
+
+        $ haul sync --dry-run --expect sums a b
+        --dry-run and --expect contradict each other
+        leave one of them out
+
+        $ haul sync --dry-run --quiet a b
+        --quiet and --dry-run contradict each other
+        leave one of them out
+
+        $ haul --items --quiet a b
+        --quiet and --items contradict each other
+        leave one of them out
+
+        $ haul sync --backup-dir= a b
+        --backup-dir: the name of the directory is empty
+
+        $ haul sync --backup-dir db1:/old a db1:b
+        --backup-dir db1:/old: this directory is on the target's host, and is named without one
+        leave the host out; a directory of that name is ./db1:/old
+
+        $ haul sync --link-dest db1:/old a db1:b
+        --link-dest db1:/old: this directory is on the target's host, and is named without one
+        leave the host out; a directory of that name is ./db1:/old
+
+        $ haul sync --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d a b
+        --link-dest: at most 20 earlier copies
+        name the newest ones: the others have little that these have not
+
+        $ haul sync - b
+        haul sync makes directories the same, and a pipe is none
+        leave the word sync out: haul SOURCE TARGET
+
+        $ haul sync -N i a b
+        haul sync makes directories the same, and a pipe is none
+        leave the word sync out: haul SOURCE TARGET
+
+        $ haul sync null:1g b
+        haul sync makes directories the same, and null: is none
+        leave the word sync out: haul SOURCE TARGET
+
+        $ haul sync a db1:null:
+        haul sync makes directories the same, and null: is none
+        leave the word sync out: haul SOURCE TARGET
+
+        $ haul --dry-run a -
+        --dry-run: a pipe has no files that could be there already
+        leave the option out
+
+        $ haul -N o --compare size a b
+        --compare: a pipe has no files that could be there already
+        leave the option out
+
+        $ haul -R --items a b
+        --items: a pipe has no files that could be there already
+        leave the option out
+
+        $ haul --items null:1g b
+        --items: null: has no files that could be there already
+        leave the option out
+
+        $ haul sync -i a b c
+        --idfile a: this is ssh's identity file, and no host is named
+        rsync's -i is --items
+        "#);
+}
+
+#[test]
+fn what_makes_sense_is_not_refused() {
+    for line in [
+        "sync --dry-run --remove-source-files a b",
+        "sync --existing --ignore-existing --delete a b",
+        "sync --delete a b c d",
+        "sync --dry-run --json --quiet a b",
+        "sync --delete --backup-dir old --link-dest 1 --detect-renames a b",
+        "sync -i key a db1:b",
+        "sync --delete --archive -f a b",
+        "--archive -f --delete a b",
+        "-r --items --link-dest 1 a b",
+        "-rO --compare exists a b",
+        "sync -I list b",
+    ] {
+        let line = line.replace("list", "/dev/null");
+        assert!(plan_of(&line, false).is_ok(), "{line}: {:?}", plan_of(&line, false).err());
+    }
+}

@@ -1,0 +1,158 @@
+//! What is made, changed and removed: a line each, in words and for programs, and how many of each there were.
+
+use std::time::Duration;
+
+use haul_engine::event::{Change, Item, Reasons, What};
+use haul_proto::path::escape;
+use serde_json::Value;
+
+use super::differences::name;
+use super::units::{count, duration};
+
+/// The words for reasons, the same for people and for programs.
+const REASONS: [(Reasons, &str); 8] = [
+    (Reasons::KIND, "kind"),
+    (Reasons::SIZE, "size"),
+    (Reasons::TIME, "time"),
+    (Reasons::CONTENT, "content"),
+    (Reasons::MODE, "mode"),
+    (Reasons::OWNER, "owner"),
+    (Reasons::ATTRIBUTES, "attributes"),
+    (Reasons::LINK, "link"),
+];
+
+/// `replaced   run7/a.dat (size, time)`; directories end in a slash.
+pub fn words(path: &[u8], item: &Item) -> String {
+    let slash = if item.what == What::Directory { "/" } else { "" };
+    let because = match reasons(item).join(", ") {
+        none if none.is_empty() => none,
+        some => format!(" ({some})"),
+    };
+    format!("{:<11}{}{slash}{because}", change(item), escape(path))
+}
+
+/// The fields of its event, besides its name.
+pub fn fields(item: &Item) -> [(&'static str, Value); 3] {
+    [("what", name(item.what).into()), ("change", change(item).into()), ("reasons", reasons(item).into())]
+}
+
+fn change(item: &Item) -> &'static str {
+    match item.change {
+        Change::Made => "made",
+        Change::Replaced(_) => "replaced",
+        Change::Adjusted(_) => "adjusted",
+        Change::Linked => "linked",
+        Change::Removed => "removed",
+    }
+}
+
+fn reasons(item: &Item) -> Vec<&'static str> {
+    match item.change {
+        Change::Replaced(reasons) | Change::Adjusted(reasons) => {
+            REASONS.iter().filter(|(reason, _)| reasons.has(*reason)).map(|(_, word)| *word).collect()
+        }
+        Change::Made | Change::Linked | Change::Removed => Vec::new(),
+    }
+}
+
+/// How many there were of each.
+#[derive(Debug, Default)]
+pub struct Tally {
+    made: u64,
+    replaced: u64,
+    adjusted: u64,
+    linked: u64,
+    removed: u64,
+}
+
+impl Tally {
+    /// One more.
+    pub fn add(&mut self, item: &Item) {
+        *match item.change {
+            Change::Made => &mut self.made,
+            Change::Replaced(_) => &mut self.replaced,
+            Change::Adjusted(_) => &mut self.adjusted,
+            Change::Linked => &mut self.linked,
+            Change::Removed => &mut self.removed,
+        } += 1;
+    }
+
+    /// The first line of the summary of a dry run.
+    pub fn headline(&self, elapsed: Duration) -> String {
+        let all = [
+            (self.made, "made"),
+            (self.replaced, "replaced"),
+            (self.adjusted, "adjusted"),
+            (self.linked, "linked"),
+            (self.removed, "removed"),
+        ];
+        let some: Vec<_> = all.iter().filter(|(number, _)| *number > 0).collect();
+        let words: Vec<_> = some
+            .iter()
+            .enumerate()
+            .map(|(at, (number, word))| {
+                let would = if at == 0 { "would be " } else { "" };
+                format!("{} {would}{word}", count(*number))
+            })
+            .collect();
+        let elapsed = duration(elapsed);
+        match words.is_empty() {
+            true => format!("dry run: nothing would be changed; looked through in {elapsed}"),
+            false => format!("dry run: {}; nothing was changed, looked through in {elapsed}", words.join(", ")),
+        }
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// One of each kind, with their names.
+    pub fn every_item() -> Vec<(Vec<u8>, Item)> {
+        let reasons = |all: &[Reasons]| all.iter().fold(Reasons::default(), |sum, one| sum.and(*one, true));
+        let size_and_time = reasons(&[Reasons::SIZE, Reasons::TIME]);
+        let others = [Reasons::MODE, Reasons::OWNER, Reasons::ATTRIBUTES, Reasons::LINK];
+        [
+            ("run7", What::Directory, Change::Made),
+            ("run7/a.dat", What::File, Change::Made),
+            ("run7/b", What::File, Change::Replaced(size_and_time)),
+            ("run7/c", What::Symlink, Change::Replaced(reasons(&[Reasons::KIND, Reasons::CONTENT]))),
+            ("run7/d", What::Directory, Change::Adjusted(reasons(&others))),
+            ("run7/e", What::File, Change::Linked),
+            ("run7/z\n\x1b", What::Special, Change::Removed),
+            ("run7/z", What::Directory, Change::Removed),
+        ]
+        .map(|(path, what, change)| (path.as_bytes().to_vec(), Item { what, change }))
+        .into()
+    }
+
+    #[test]
+    fn each_is_a_line() {
+        let lines: Vec<_> = every_item().iter().map(|(path, item)| words(path, item)).collect();
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+            made       run7/
+            made       run7/a.dat
+            replaced   run7/b (size, time)
+            replaced   run7/c (kind, content)
+            adjusted   run7/d/ (mode, owner, attributes, link)
+            linked     run7/e
+            removed    run7/z\n\u{1b}
+            removed    run7/z/
+            "#);
+    }
+
+    #[test]
+    fn what_would_be_done_is_counted() {
+        let headline = |items: &[(Vec<u8>, Item)]| {
+            let mut tally = Tally::default();
+            items.iter().for_each(|(_, item)| tally.add(item));
+            tally.headline(Duration::from_millis(120))
+        };
+        let all = every_item();
+        insta::assert_snapshot!([headline(&all), headline(&all[2..3]), headline(&[])].join("\n"), @r#"
+            dry run: 2 would be made, 2 replaced, 1 adjusted, 1 linked, 2 removed; nothing was changed, looked through in 0.12 s
+            dry run: 1 would be replaced; nothing was changed, looked through in 0.12 s
+            dry run: nothing would be changed; looked through in 0.12 s
+            "#);
+    }
+}

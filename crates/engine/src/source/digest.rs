@@ -1,0 +1,60 @@
+//! The digest of a file before it is offered, for a job that holds contents against each other: the walk reads it whole.
+
+use haul_proto::integrity::Digest;
+use std::sync::Arc;
+
+use super::Source;
+use super::item::{Item, Trouble};
+use crate::storage::read::Reader;
+
+/// What the walk reads with, once it has to.
+#[derive(Default)]
+pub struct Digester {
+    reader: Option<Reader>,
+}
+
+impl Digester {
+    /// BLAKE3 of what a file has. `None` of a file that is not what it was when it was found, or changes meanwhile, or
+    /// cannot be read: that is said when it is copied. `None`, too, where the job is stopped.
+    pub fn digest(&mut self, source: &Source, item: &Item) -> Option<Digest> {
+        let frame_bytes = source.request.settings.frame.bytes();
+        let reader = self.reader.get_or_insert_with(|| Reader::new(frame_bytes, source.policy.depth(frame_bytes)));
+        read(source, item, reader).ok()
+    }
+}
+
+fn read(source: &Source, item: &Item, reader: &mut Reader) -> Result<Digest, Trouble> {
+    let file = item.open_as_offered()?;
+    let way = source.policy.reading(&file, item.size, 0, item.size);
+    reader.add(Arc::clone(&file), way, 0, item.size);
+    let hashed = hash(source, item, reader);
+    if hashed.is_ok() {
+        reader.end()
+    } else {
+        reader.give_up()
+    }
+    match item.look(file.fd())? == (item.size, item.modified) {
+        true => hashed,
+        false => Err(Trouble::Changed),
+    }
+}
+
+fn hash(source: &Source, item: &Item, reader: &mut Reader) -> Result<Digest, Trouble> {
+    let (mut hasher, mut left) = (blake3::Hasher::new(), item.size);
+    while left > 0 {
+        if source.walking.is_cancelled() {
+            return Err(Trouble::Changed);
+        }
+        let record = reader.next().ok_or(Trouble::Changed)??;
+        let bytes = record.payload().len() as u64;
+        hasher.update(record.payload());
+        reader.give_back(record);
+        // A file that has become shorter ends too early.
+        left = left.checked_sub(bytes).filter(|_| bytes > 0).ok_or(Trouble::Changed)?;
+    }
+    Ok(*hasher.finalize().as_bytes())
+}
+
+#[cfg(test)]
+#[path = "digest_tests.rs"]
+mod tests;

@@ -1,0 +1,147 @@
+//! Digests in Offers: of which files, and of which not.
+
+use haul_proto::manifest::{Entry, Kind, Place as EntryPlace};
+use haul_proto::wire::listed::Listed;
+use haul_proto::wire::request::{Links as LinkRule, SourceRequest};
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::super::tests::{make_file, offers, request};
+use super::*;
+use crate::fs::testing::{in_time, without_capabilities};
+use crate::link::LinkWriter;
+use crate::report::Reporter;
+
+fn telling(operands: &[PathBuf], change: impl FnOnce(&mut SourceRequest)) -> Source {
+    let mut request = SourceRequest { tell_digests: true, ..request(operands, Listed::No, LinkRule::Keep) };
+    change(&mut request);
+    Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false), None, &[])
+}
+
+/// What is offered as files: names with their digests.
+fn digests(source: &Source) -> Vec<(String, Option<Digest>)> {
+    let name = |place: &EntryPlace| match place {
+        EntryPlace::Child { name, .. } => String::from_utf8_lossy(name.as_bytes()).into_owned(),
+        other => format!("{other:?}"),
+    };
+    let file = |entry: Entry| match entry.kind {
+        Kind::File { .. } => Some((name(&entry.place), entry.more.and_then(|more| more.digest))),
+        _ => None,
+    };
+    let mut files: Vec<_> = offers(source).into_iter().filter_map(file).collect();
+    files.sort();
+    files
+}
+
+fn blake3_of(path: &Path) -> Digest {
+    *blake3::hash(&std::fs::read(path).unwrap()).as_bytes()
+}
+
+#[test]
+fn each_file_that_has_bytes_and_can_be_read_is_offered_with_their_digest() {
+    let temp = tempfile::tempdir().unwrap();
+    let tree = temp.path().join("tree");
+    let [small, large, holes] = ["small", "large", "with holes"].map(|name| make_file(tree.join(name)));
+    let noise: Vec<u8> = (0..3_000_001u32).flat_map(|i| i.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+    std::fs::write(&large, noise).unwrap();
+    let mut file = File::options().write(true).open(&holes).unwrap();
+    file.seek(SeekFrom::Start(5 << 20)).unwrap();
+    file.write_all(b"data").unwrap();
+    file.set_len(9 << 20).unwrap();
+    File::create(tree.join("empty")).unwrap();
+    std::os::unix::fs::symlink("small", tree.join("link")).unwrap();
+    let source = telling(&[tree, small.clone()], |_| ());
+    let expected = [
+        ("Operand(1)".to_owned(), Some(blake3_of(&small))),
+        ("empty".to_owned(), None),
+        ("large".to_owned(), Some(blake3_of(&large))),
+        ("small".to_owned(), Some(blake3_of(&small))),
+        ("with holes".to_owned(), Some(blake3_of(&holes))),
+    ];
+    assert_eq!(digests(&source), expected);
+    assert_eq!(source.reporter.tally.counters().failed, 0);
+}
+
+#[test]
+fn nobody_is_told_of_a_digest_who_did_not_ask_or_only_compares() {
+    let temp = tempfile::tempdir().unwrap();
+    let file = make_file(temp.path().join("tree/file"));
+    let tree = [file.parent().unwrap().to_owned()];
+    for source in
+        [telling(&tree, |request| request.tell_digests = false), telling(&tree, |request| request.compare = true)]
+    {
+        assert_eq!(digests(&source), [("file".to_owned(), None)]);
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_offered_without_and_said_when_it_is_copied() {
+    use std::os::unix::fs::PermissionsExt;
+    let temp = tempfile::tempdir().unwrap();
+    let file = make_file(temp.path().join("tree/file"));
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0)).unwrap();
+    let source = telling(&[file.parent().unwrap().to_owned()], |_| ());
+    let (told, failed) = without_capabilities(move || (digests(&source), source.reporter.tally.counters().failed));
+    if rustix::process::geteuid().is_root() || told[0].1.is_none() {
+        assert_eq!((told, failed), (vec![("file".to_owned(), None)], 0));
+    }
+}
+
+#[test]
+fn a_file_that_is_not_what_it_was_has_none() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = make_file(temp.path().join("tree/file"));
+    let source = telling(&[path.parent().unwrap().to_owned()], |_| ());
+    let dir = crate::fs::Dir::open_root(path.parent().unwrap()).unwrap();
+    let name = haul_proto::path::Name::new(b"file").unwrap();
+    let (_, look) = dir.open_file(&name, crate::fs::Links::Itself).unwrap();
+    let place = super::super::item::Place { parent: dir, name, links: crate::fs::Links::Itself, is_operand: false };
+    let item = Item::new(Arc::from(&b"tree"[..]), place, look.size, look.meta.modified);
+    let mut digester = Digester::default();
+    assert_eq!(digester.digest(&source, &item), Some(blake3_of(&path)));
+    for text in ["longer than before", ""] {
+        std::fs::write(&path, text).unwrap();
+        assert_eq!(digester.digest(&source, &item), None);
+    }
+    // What was read when it was as it was offered, and is not any more.
+    let reader = &mut Reader::new(1 << 16, 1);
+    std::fs::write(&path, vec![7; 1 << 20]).unwrap();
+    let file =
+        item.open().map(|fd| crate::storage::file::Opened::new(fd, crate::storage::Access::Read)).unwrap().unwrap();
+    let file = Arc::new(file);
+    let way = source.policy.reading(&file, 2 << 20, 0, 2 << 20);
+    reader.add(file, way, 0, 2 << 20);
+    let longer = Item::new(Arc::from(&b"tree"[..]), item.place.clone().unwrap(), 2 << 20, look.meta.modified);
+    assert_eq!(hash(&source, &longer, reader), Err(Trouble::Changed), "it ends too early");
+    reader.give_up();
+    // The reader is as good as new after what went wrong.
+    std::fs::write(&path, "1").unwrap();
+    let (_, look) = item
+        .place
+        .as_ref()
+        .unwrap()
+        .parent
+        .open_file(&item.place.as_ref().unwrap().name, crate::fs::Links::Itself)
+        .unwrap();
+    let item = Item::new(Arc::from(&b"tree"[..]), item.place.clone().unwrap(), look.size, look.meta.modified);
+    assert_eq!(digester.digest(&source, &item), Some(blake3_of(&path)));
+}
+
+#[test]
+fn a_job_that_is_stopped_does_not_wait_for_the_end_of_a_huge_file() {
+    in_time(|| {
+        let temp = tempfile::tempdir().unwrap();
+        let path = make_file(temp.path().join("tree/huge"));
+        File::options().write(true).open(&path).unwrap().set_len(1 << 42).unwrap();
+        let source = Arc::new(telling(&[path.parent().unwrap().to_owned()], |_| ()));
+        let walk = Arc::clone(&source);
+        let walking = std::thread::spawn(move || walk.walk());
+        while source.reporter.tally.counters().files_found == 0 {
+            std::thread::yield_now();
+        }
+        source.stop();
+        walking.join().unwrap();
+    });
+}

@@ -1,0 +1,39 @@
+//! Names of those whose files are offered: told before the first of theirs.
+
+use haul_proto::manifest::Meta;
+use haul_proto::wire::limits::{ACCOUNT_NAME_MAX, OWNERS_MAX};
+use std::collections::HashSet;
+use std::sync::Mutex;
+
+use super::Source;
+use crate::os::accounts::Accounts;
+use crate::worker::lock;
+
+/// Who has a name, and who was told.
+pub struct Owners {
+    /// Users and groups.
+    accounts: [Accounts; 2],
+    told: Mutex<[HashSet<u32>; 2]>,
+}
+
+impl Owners {
+    /// As this machine knows them now.
+    pub fn new() -> Self {
+        Self { accounts: [Accounts::users(), Accounts::groups()], told: Mutex::default() }
+    }
+
+    /// Tells the target of the owner and the group of what is about to be offered, where it was not told yet.
+    pub fn tell(&self, source: &Source, meta: &Meta) {
+        let mut told = lock(&self.told);
+        for (at, id) in [meta.uid, meta.gid].into_iter().enumerate() {
+            let told = &mut told[at];
+            if told.contains(&id) || told.len() >= OWNERS_MAX {
+                continue;
+            }
+            told.insert(id);
+            if let Some(name) = self.accounts[at].name(id).filter(|name| name.len() <= ACCOUNT_NAME_MAX) {
+                source.lock().machine.tell_owner(at == 1, id, name.to_vec());
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Files that are removed here once they are proven at the target: those that were sent in this job, each after the target
+//! has said that it is done, and only if it is still what was sent. Directories and links stay.
+//!
+//! One thread removes them, so that messages are not held up. The machine bounds how many wait for it.
+
+use haul_proto::manifest::Stamp;
+use haul_proto::wire::listed::Listed;
+use haul_proto::wire::request::Links as LinkRule;
+use rustix::fs::{AtFlags, FileType, unlinkat};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::item::{Item, Place};
+use super::{Source, State, operand};
+use crate::fs::{Identity, Links, Look, describe};
+use crate::os::confine::{Bounds, Rights};
+use crate::report::add;
+
+/// Most files that the thread takes at once.
+const BATCH_MAX: usize = 64;
+/// Said of a file that is not what was sent.
+const NOT_THE_SAME: &str =
+    "it was copied, and has changed since: it is not removed\nrun the same command again: that copies it as it is now";
+/// What to do about a file that cannot be removed.
+const REMEDY: &str = "see to who may remove files there, and remove it: its copy is proven";
+
+/// Set once a file was sent and is proven; its names share it.
+pub type Proof = Arc<AtomicBool>;
+
+/// What a file needs to be removed.
+#[derive(Debug, Clone)]
+pub struct Removable {
+    identity: Identity,
+    names: Names,
+}
+
+/// Which of a file's names it is.
+#[derive(Debug, Clone)]
+enum Names {
+    /// The only one.
+    Only,
+    /// The one that it is sent as.
+    First(Proof),
+    /// Another one, which has no bytes of its own.
+    Other(Proof),
+}
+
+/// A file that is proven: what of an [`Item`] is needed to remove it. It holds nothing open.
+pub struct Removal {
+    operand: Arc<[u8]>,
+    place: Place,
+    size: u64,
+    modified: Stamp,
+    removable: Removable,
+}
+
+/// What came of it.
+enum Outcome {
+    Removed,
+    /// Somebody else has removed it, or it is only led to by a link.
+    Nothing,
+    Changed,
+}
+
+impl Removable {
+    /// Another name of a file with this proof.
+    pub fn other(look: &Look, proof: Proof) -> Self {
+        Self { identity: look.identity, names: Names::Other(proof) }
+    }
+
+    /// The file has more names; they share this.
+    pub fn first(&mut self) -> Proof {
+        let proof = Proof::default();
+        self.names = Names::First(Arc::clone(&proof));
+        proof
+    }
+
+    /// What is sent under this name is proven.
+    fn prove(&self) {
+        if let Names::First(proof) = &self.names {
+            proof.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The same of a file that was offered anew.
+    pub fn now(&self, look: &Look) -> Self {
+        Self { identity: look.identity, ..self.clone() }
+    }
+}
+
+impl Removal {
+    /// `None` of what is not removed.
+    fn new(item: &Item) -> Option<Self> {
+        let (place, removable) = (item.place.clone()?, item.removable.clone()?);
+        // Of a file that was there already, nothing was sent.
+        if let Names::Other(proof) = &removable.names
+            && !proof.load(Ordering::Relaxed)
+        {
+            return None;
+        }
+        let operand = Arc::clone(&item.operand);
+        Some(Self { operand, place, size: item.size, modified: item.modified, removable })
+    }
+
+    fn path(&self) -> Vec<u8> {
+        self.place.path(&self.operand)
+    }
+
+    /// Removes the file under this name. Between the look and the removal, the system lets somebody put another one there.
+    fn carry_out(&self) -> io::Result<Outcome> {
+        let Place { parent, name, .. } = &self.place;
+        let dir = parent.fd()?;
+        let look = match Look::at_name(&*dir, name, Links::Itself) {
+            Ok(look) => look,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Outcome::Nothing),
+            Err(error) => return Err(error),
+        };
+        if look.kind == FileType::Symlink && self.place.links != Links::Itself {
+            return Ok(Outcome::Nothing);
+        }
+        let is_same = look.kind == FileType::RegularFile
+            && look.identity == self.removable.identity
+            && (look.size, look.meta.modified) == (self.size, self.modified);
+        if !is_same {
+            return Ok(Outcome::Changed);
+        }
+        unlinkat(&*dir, name.as_bytes(), AtFlags::empty())?;
+        Ok(Outcome::Removed)
+    }
+}
+
+impl Source {
+    /// Whether files are removed once they are proven.
+    pub fn removes_files(&self) -> bool {
+        self.request.remove_files && !self.compares()
+    }
+
+    /// Lets files be removed where that may be wanted, and nowhere else.
+    pub(super) fn allow_removal(&self, bounds: &mut Bounds) {
+        if !self.removes_files() {
+            return;
+        }
+        match &self.request.listed {
+            Listed::No => {}
+            Listed::Anywhere => bounds.allow_anywhere(Rights::RemoveFiles),
+            Listed::Below(base) => operand::allow_base(base, bounds, Rights::RemoveFiles),
+        }
+        let below = self.request.links != LinkRule::Follow;
+        self.roots.iter().flatten().for_each(|root| root.allow_removal(bounds, below));
+    }
+
+    /// What a file needs to be removed; `None` where it is not. Below an operand where links are followed, one file may be
+    /// met on several ways: what was removed on one could not be read on another.
+    pub(super) fn removable(&self, item: &Item, look: &Look) -> Option<Removable> {
+        let is_operand = item.place.as_ref().is_some_and(|place| place.is_operand);
+        let may_be = self.removes_files() && (is_operand || self.request.links != LinkRule::Follow);
+        may_be.then(|| Removable { identity: look.identity, names: Names::Only })
+    }
+
+    /// Takes what the machine has learned is proven. What is not removed is seen to by that.
+    pub(super) fn take_proven(&self, state: &mut State) {
+        let proven = state.machine.take_proven();
+        // One that was offered anew may come behind its other names.
+        proven.iter().filter_map(|item| item.removable.as_ref()).for_each(Removable::prove);
+        for item in proven {
+            match Removal::new(&item) {
+                Some(removal) => state.removals.push_back(removal),
+                None => state.machine.proven_seen_to(1),
+            }
+        }
+    }
+
+    /// Removes what is proven, until everything is settled. What waits when the job is stopped stays.
+    pub fn remove_proven(&self) {
+        while let Some(batch) = self.wait_for_removals() {
+            for removal in &batch {
+                if self.walking.is_cancelled() {
+                    return;
+                }
+                self.remove(removal);
+            }
+            self.lock().machine.proven_seen_to(batch.len());
+            self.window.notify_all();
+        }
+    }
+
+    fn wait_for_removals(&self) -> Option<Vec<Removal>> {
+        let mut state = self.lock();
+        loop {
+            if state.stopped {
+                return None;
+            }
+            if !state.removals.is_empty() {
+                let count = state.removals.len().min(BATCH_MAX);
+                return Some(state.removals.drain(..count).collect());
+            }
+            if state.is_over() {
+                return None;
+            }
+            state = self.removals.wait(state);
+        }
+    }
+
+    fn remove(&self, removal: &Removal) {
+        match removal.carry_out() {
+            Ok(Outcome::Removed) => add(&self.reporter.sync.removed_at_source, 1),
+            Ok(Outcome::Nothing) => {}
+            Ok(Outcome::Changed) => self.reporter.failed(removal.path(), NOT_THE_SAME),
+            Err(error) => {
+                let why = describe(&error);
+                let why = why.lines().next().unwrap_or_default();
+                self.reporter.failed(removal.path(), format!("it was copied, and is not removed: {why}\n{REMEDY}"));
+            }
+        }
+    }
+}
+
+/// Those that wait for the thread.
+pub type Removals = VecDeque<Removal>;
+
+#[cfg(test)]
+#[path = "removal_tests.rs"]
+mod tests;

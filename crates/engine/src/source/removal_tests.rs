@@ -1,0 +1,319 @@
+//! What is removed at the source, and above all what is not.
+
+use haul_proto::ids::{EntryId, StreamId};
+use haul_proto::manifest::{Kind, Place as EntryPlace};
+use haul_proto::plan::PIECE_FRAMES_MAX;
+use haul_proto::wire::kept::Kept;
+use haul_proto::wire::message::{Need, TargetMessage};
+use haul_proto::wire::request::SourceRequest;
+use std::fs::{self, File};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use super::super::tests::{NUMBER, bytes, make_file, needs, offers, request};
+use super::*;
+use crate::fs::testing::{in_time, without_capabilities};
+use crate::link::LinkWriter;
+use crate::os::confine::Network;
+use crate::os::confine::tests::{confined, is_denied};
+use crate::report::Reporter;
+use haul_proto::wire::listed::Paths;
+
+fn removing(operands: &[PathBuf], change: impl FnOnce(&mut SourceRequest)) -> Source {
+    let mut request = SourceRequest { remove_files: true, ..request(operands, Listed::No, LinkRule::Keep) };
+    change(&mut request);
+    Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false), None, &[])
+}
+
+/// Offers everything and has it needed, but for files whose names begin with `has`: those are there. Then all that is
+/// needed is given to a stream.
+fn send_all(source: &Source) -> Vec<EntryId> {
+    let entries = offers(source);
+    let is_there =
+        |place: &EntryPlace| matches!(place, EntryPlace::Child { name, .. } if name.as_bytes().starts_with(b"has"));
+    let answers: Vec<_> = entries
+        .iter()
+        .map(|entry| match entry.kind {
+            Kind::Symlink { .. } => Need::Nothing,
+            Kind::File { .. } if is_there(&entry.place) => Need::Nothing,
+            _ => Need::All,
+        })
+        .collect();
+    source.handle_peer(&needs(0, answers)).unwrap();
+    while source.lock().machine.next_work(PIECE_FRAMES_MAX).is_some() {}
+    (0..entries.len() as u64).map(EntryId).collect()
+}
+
+fn done(source: &Source, entries: &[EntryId]) {
+    let runs = entries.iter().map(|entry| (*entry, 1)).collect();
+    source.handle_peer(&TargetMessage::Done { runs }.encode(NUMBER)).unwrap();
+}
+
+/// All of it is done; returns how many files were removed, and how many failures were told.
+fn finish(source: &Source, entries: &[EntryId]) -> (u64, u64) {
+    done(source, entries);
+    while source.lock().machine.poll_message().is_some() {}
+    source.remove_proven();
+    told(source)
+}
+
+fn told(source: &Source) -> (u64, u64) {
+    let removed = source.reporter.sync.figures().map_or(0, |figures| figures.removed_at_source);
+    (removed, source.reporter.tally.counters().failed)
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let name = |found: io::Result<fs::DirEntry>| found.unwrap().file_name().into_string().unwrap();
+    let mut names: Vec<_> = fs::read_dir(dir).unwrap().map(name).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_was_sent_goes_and_all_else_stays() {
+    in_time(|| {
+        let temp = tempfile::tempdir().unwrap();
+        let tree = temp.path().join("tree");
+        ["sent", "sub/deep/sent", "has this", "sub/has that"].iter().for_each(|name| drop(make_file(tree.join(name))));
+        symlink("sent", tree.join("link")).unwrap();
+        let operand = make_file(temp.path().join("operand"));
+        let led_to = make_file(temp.path().join("led to"));
+        symlink("led to", temp.path().join("leads")).unwrap();
+        let source = removing(&[tree.clone(), operand.clone(), temp.path().join("leads")], |_| ());
+        let entries = send_all(&source);
+        assert_eq!(names(&tree), ["has this", "link", "sent", "sub"], "nothing is done");
+        assert_eq!(finish(&source, &entries), (3, 0));
+        assert_eq!(names(&tree), ["has this", "link", "sub"]);
+        assert_eq!(names(&tree.join("sub")), ["deep", "has that"]);
+        assert!(names(&tree.join("sub/deep")).is_empty(), "directories stay");
+        assert!(!operand.exists() && led_to.exists() && temp.path().join("leads").is_symlink());
+    });
+}
+
+#[test]
+fn nothing_goes_before_it_is_done_or_where_it_failed_or_where_nobody_asked() {
+    in_time(|| {
+        let temp = tempfile::tempdir().unwrap();
+        let tree = temp.path().join("tree");
+        let files: Vec<_> = (0..3).map(|i| make_file(tree.join(format!("{i}")))).collect();
+        let source = removing(std::slice::from_ref(&tree), |_| ());
+        let entries = send_all(&source);
+        // The walk's order is the file system's.
+        let failed = entries[2];
+        source.handle_peer(&TargetMessage::TargetFailed { entry: failed }.encode(NUMBER)).unwrap();
+        done(&source, &entries[1..2]);
+        assert_eq!(source.lock().removals.len(), 1);
+        assert_eq!(finish(&source, &[entries[0], entries[3]]), (2, 0));
+        assert_eq!(files.iter().filter(|file| file.exists()).count(), 1);
+        for change in [
+            |request: &mut SourceRequest| request.remove_files = false,
+            |request: &mut SourceRequest| request.compare = true,
+        ] {
+            let source = removing(std::slice::from_ref(&tree), change);
+            assert!(!source.removes_files());
+            assert_eq!(offers(&source).len(), 2);
+            assert!(source.lock().removals.is_empty());
+        }
+    });
+}
+
+#[test]
+fn what_is_not_what_was_sent_stays_and_that_is_told() {
+    in_time(|| {
+        let temp = tempfile::tempdir().unwrap();
+        let tree = temp.path().join("tree");
+        let path = |name: &str| tree.join(name);
+        for name in ["grown", "touched", "exchanged", "linked", "made a directory", "gone", "same"] {
+            make_file(path(name));
+        }
+        let source = removing(std::slice::from_ref(&tree), |_| ());
+        let entries = send_all(&source);
+        fs::write(path("grown"), "12").unwrap();
+        let other_time = std::time::SystemTime::UNIX_EPOCH;
+        File::options().write(true).open(path("touched")).unwrap().set_modified(other_time).unwrap();
+        // Another file of the same size and time.
+        let time = fs::metadata(path("exchanged")).unwrap().modified().unwrap();
+        let other = make_file(temp.path().join("other"));
+        File::options().write(true).open(&other).unwrap().set_modified(time).unwrap();
+        fs::rename(other, path("exchanged")).unwrap();
+        fs::rename(path("linked"), temp.path().join("moved")).unwrap();
+        symlink(temp.path().join("moved"), path("linked")).unwrap();
+        fs::remove_file(path("made a directory")).unwrap();
+        fs::create_dir(path("made a directory")).unwrap();
+        fs::remove_file(path("gone")).unwrap();
+        assert_eq!(finish(&source, &entries), (1, 5));
+        assert_eq!(names(&tree), ["exchanged", "grown", "linked", "made a directory", "touched"]);
+        assert!(temp.path().join("moved").exists());
+    });
+}
+
+#[test]
+fn a_directory_in_whose_place_a_link_stands_is_not_gone_through() {
+    in_time(|| {
+        let temp = tempfile::tempdir().unwrap();
+        let tree = temp.path().join("tree");
+        let file = make_file(tree.join("dir/file"));
+        let source = removing(std::slice::from_ref(&tree), |_| ());
+        let entries = send_all(&source);
+        // The same directory, reached by a link: where the descriptor is still open, it is the file that was sent.
+        let elsewhere = temp.path().join("elsewhere");
+        make_file(elsewhere.join("file"));
+        fs::rename(tree.join("dir"), temp.path().join("away")).unwrap();
+        symlink(&elsewhere, tree.join("dir")).unwrap();
+        assert_eq!(finish(&source, &entries).0, 1);
+        assert!(elsewhere.join("file").exists() && !file.parent().unwrap().join("x").exists());
+        assert!(names(&temp.path().join("away")).is_empty());
+    });
+}
+
+#[test]
+fn of_a_file_with_several_names_each_goes_by_itself() {
+    in_time(|| {
+        let temp = tempfile::tempdir().unwrap();
+        let tree = temp.path().join("tree");
+        fs::create_dir(&tree).unwrap();
+        let linked = |name: &str| {
+            let first = make_file(temp.path().join(format!("first of {name}")));
+            (0..3).for_each(|i| fs::hard_link(&first, tree.join(format!("{name}{i}"))).unwrap());
+        };
+        linked("sent");
+        linked("has");
+        let source = removing(std::slice::from_ref(&tree), |request| {
+            request.kept = Kept { hard_links: true, ..Kept::default() };
+        });
+        let entries = send_all(&source);
+        assert_eq!(entries.len(), 7);
+        let mut parts = entries[1..].to_vec();
+        parts.push(entries[0]);
+        // Of what was there already, the names are made and stay here.
+        assert_eq!(finish(&source, &parts), (3, 0));
+        assert_eq!(names(&tree), ["has0", "has1", "has2"]);
+        assert_eq!(names(temp.path()), ["first of has", "first of sent", "tree"], "names elsewhere stay");
+    });
+}
+
+#[test]
+fn a_name_goes_when_it_is_done_and_not_with_the_first_one() {
+    in_time(|| {
+        let temp = tempfile::tempdir().unwrap();
+        let tree = temp.path().join("tree");
+        let first = make_file(tree.join("0"));
+        fs::hard_link(&first, tree.join("1")).unwrap();
+        let source = removing(std::slice::from_ref(&tree), |request| {
+            request.kept = Kept { hard_links: true, ..Kept::default() };
+        });
+        let entries = send_all(&source);
+        done(&source, &entries[1..2]);
+        source.handle_peer(&TargetMessage::TargetFailed { entry: entries[2] }.encode(NUMBER)).unwrap();
+        assert_eq!(finish(&source, &entries[..1]), (1, 0));
+        assert_eq!(names(&tree).len(), 1);
+    });
+}
+
+#[test]
+fn where_links_are_followed_nothing_below_an_operand_goes() {
+    in_time(|| {
+        let temp = tempfile::tempdir().unwrap();
+        let tree = temp.path().join("tree");
+        let (file, outside) = (make_file(tree.join("file")), make_file(temp.path().join("outside/file")));
+        symlink("../outside", tree.join("dir")).unwrap();
+        symlink("file", tree.join("link")).unwrap();
+        let operand = make_file(temp.path().join("operand"));
+        let source = removing(&[tree, operand.clone()], |request| request.links = LinkRule::Follow);
+        let entries = send_all(&source);
+        assert_eq!(entries.len(), 6);
+        assert_eq!(finish(&source, &entries), (1, 0));
+        assert!(file.exists() && outside.exists() && !operand.exists());
+    });
+}
+
+#[test]
+fn what_may_not_be_removed_is_a_failure_that_says_so() {
+    in_time(|| {
+        let temp = tempfile::tempdir().unwrap();
+        let tree = temp.path().join("tree");
+        let file = make_file(tree.join("file"));
+        fs::set_permissions(&tree, fs::Permissions::from_mode(0o555)).unwrap();
+        let source = removing(std::slice::from_ref(&tree), |_| ());
+        let outcome = without_capabilities(move || {
+            let entries = send_all(&source);
+            finish(&source, &entries)
+        });
+        fs::set_permissions(&tree, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!((outcome, file.exists()), ((0, 1), true));
+    });
+}
+
+#[test]
+fn a_job_that_is_stopped_removes_nothing_more() {
+    in_time(|| {
+        let temp = tempfile::tempdir().unwrap();
+        let file = make_file(temp.path().join("tree/file"));
+        let source = Arc::new(removing(&[file.parent().unwrap().to_owned()], |_| ()));
+        let entries = send_all(&source);
+        done(&source, &entries[1..]);
+        source.stop();
+        source.remove_proven();
+        assert!(file.exists());
+    });
+}
+
+#[test]
+fn the_thread_that_removes_wakes_for_each_and_ends_with_the_job() {
+    in_time(|| {
+        let temp = tempfile::tempdir().unwrap();
+        let tree = temp.path().join("tree");
+        (0..500).for_each(|i| drop(make_file(tree.join(format!("{i}")))));
+        let source = Arc::new(removing(std::slice::from_ref(&tree), |_| ()));
+        let entries = send_all(&source);
+        let remover = Arc::clone(&source);
+        let removing = std::thread::spawn(move || remover.remove_proven());
+        for entry in &entries[1..] {
+            done(&source, &[*entry]);
+        }
+        while told(&source).0 < 500 {
+            std::thread::yield_now();
+        }
+        done(&source, &entries[..1]);
+        // Its last messages leave, and with that it is finished.
+        assert!(source.wait_for_messages().is_none());
+        removing.join().unwrap();
+        assert_eq!(source.lock().machine.window(), haul_proto::wire::limits::ENTRY_WINDOW);
+        assert!(source.work_at_hand(StreamId(0), 1).is_none());
+    });
+}
+
+#[test]
+fn a_confined_source_removes_where_its_operands_are_and_only_if_it_may() {
+    let temp = tempfile::tempdir().unwrap();
+    let inside = make_file(temp.path().join("tree/deep/file"));
+    let operand = make_file(temp.path().join("files/operand"));
+    let outside = make_file(temp.path().join("outside/file"));
+    let operands = [temp.path().join("tree"), operand.clone()];
+    let try_all = |source: &Source| {
+        let remove = || [&inside, &operand, &outside].map(fs::remove_file);
+        confined(Network::None, |bounds| source.allow(bounds), remove)
+    };
+    let Some(results) = try_all(&removing(&operands, |request| request.remove_files = false)) else { return };
+    results.into_iter().for_each(is_denied);
+    let follows = removing(&operands, |request| request.links = LinkRule::Follow);
+    let [in_tree, as_operand, elsewhere] = try_all(&follows).unwrap();
+    is_denied(in_tree);
+    is_denied(elsewhere);
+    as_operand.unwrap();
+    make_file(operand.clone());
+    let [in_tree, as_operand, elsewhere] = try_all(&removing(&operands, |_| ())).unwrap();
+    (in_tree.unwrap(), as_operand.unwrap());
+    is_denied(elsewhere);
+
+    make_file(inside.clone());
+    let base = bytes(&[temp.path().join("tree")]).remove(0);
+    let of_a_list = removing(&[], |request| request.listed = Listed::Below(base));
+    of_a_list.add_listed(Paths { first: 0, paths: Vec::new(), last: true }).unwrap();
+    let [in_tree, _, elsewhere] = try_all(&of_a_list).unwrap();
+    in_tree.unwrap();
+    is_denied(elsewhere);
+    let of_any_list = removing(&[], |request| request.listed = Listed::Anywhere);
+    let [_, _, elsewhere] = try_all(&of_any_list).unwrap();
+    elsewhere.unwrap();
+}

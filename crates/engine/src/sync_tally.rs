@@ -1,0 +1,34 @@
+//! What else came of a job than copies, as each end counts it.
+
+use haul_proto::wire::sync::SyncFigures;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// As [`SyncFigures`], while the job runs.
+#[derive(Debug, Default)]
+pub struct SyncTally {
+    /// Entries removed at the target.
+    pub removed: AtomicU64,
+    /// Entries put into the directory for backups.
+    pub backed_up: AtomicU64,
+    /// Files that became names of an earlier copy's.
+    pub linked: AtomicU64,
+    /// Entries whose metadata alone were changed.
+    pub adjusted: AtomicU64,
+    /// Files removed at the source.
+    pub removed_at_source: AtomicU64,
+}
+
+impl SyncTally {
+    /// All of it; `None` where there was none.
+    pub fn figures(&self) -> Option<SyncFigures> {
+        let now = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let figures = SyncFigures {
+            removed: now(&self.removed),
+            backed_up: now(&self.backed_up),
+            linked: now(&self.linked),
+            adjusted: now(&self.adjusted),
+            removed_at_source: now(&self.removed_at_source),
+        };
+        (figures != SyncFigures::default()).then_some(figures)
+    }
+}

@@ -1,0 +1,136 @@
+//! A dry run: everything is decided as it would be, and told, and nothing is made, changed or removed. Where a directory
+//! would have been made, everything below it would have been, too.
+
+use haul_proto::ids::EntryId;
+use haul_proto::manifest::{Entry, Kind, Place};
+use haul_proto::need::{Decision, Existing};
+use haul_proto::path::Name;
+use haul_proto::session::target::{Answer, Parent};
+use haul_proto::wire::report::What;
+use haul_proto::wire::sync::Change;
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use super::examine::Position;
+use super::standing::Standing;
+use super::{Item, Target};
+use crate::fs::{Identity, describe};
+use crate::worker::lock;
+
+/// Files with several names that a dry run has come across: those that would stay, and which files they are.
+#[derive(Default)]
+pub struct DryLinks(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    stay: HashMap<EntryId, Identity>,
+    /// Of the entry that was looked at last.
+    latest: Option<Identity>,
+}
+
+impl Target {
+    /// Answers what would come into a directory that is not there.
+    pub(super) fn answer_below_nothing(&self, above: &[u8], name: &Name, entry: &Entry) -> Answer<Item> {
+        if name.is_reserved() {
+            return Answer::Refused;
+        }
+        let relative = if above.is_empty() { name.as_bytes().to_vec() } else { [above, name.as_bytes()].join(&b'/') };
+        match (self.is_in_earlier(above, name, entry), &entry.kind) {
+            (Ok(true), Kind::File { size }) => {
+                self.tell_linked(&relative, *size);
+                Answer::Settled
+            }
+            (Ok(_), _) => self.would_make(relative, entry),
+            (Err(error), _) => {
+                self.fail(self.landing.path(&relative), describe(&error));
+                Answer::Refused
+            }
+        }
+    }
+
+    /// Answers what would be made.
+    pub(super) fn would_make(&self, relative: Vec<u8>, entry: &Entry) -> Answer<Item> {
+        self.tell_item(&relative, What::from(&entry.kind), Change::Made);
+        would_be(entry, relative)
+    }
+
+    /// Answers what was decided, and told already.
+    pub(super) fn answer_dry(
+        &self,
+        position: &Position,
+        entry: &Entry,
+        decision: Decision,
+        there: &Standing,
+    ) -> io::Result<Answer<Item>> {
+        let relative = self.relative(position);
+        let stays = decision == Decision::Keep;
+        lock(&self.dry_links.0).latest = there.look.filter(|_| stays).map(|look| look.identity);
+        match (&entry.kind, decision) {
+            (Kind::Directory, Decision::Keep) => self.directory(position, entry, false),
+            (Kind::File { size }, Decision::Keep) => {
+                self.reporter.file_there(|| relative, *size, None);
+                Ok(Answer::Settled)
+            }
+            (_, Decision::ReplaceTree) => {
+                self.make_way(&position.dir, &position.name)?;
+                Ok(would_be(entry, relative))
+            }
+            _ => Ok(would_be(entry, relative)),
+        }
+    }
+
+    /// A file was looked at: remembers it, if more names of it may come.
+    pub(super) fn note_dry_file(&self, id: EntryId, entry: &Entry) {
+        let mut table = lock(&self.dry_links.0);
+        let stays = table.latest.take();
+        let has_others = entry.more.as_ref().and_then(|more| more.names).is_some_and(|names| names > 1);
+        if let Some(identity) = stays.filter(|_| has_others) {
+            table.stay.insert(id, identity);
+        }
+    }
+
+    /// Answers another name of a file.
+    pub(super) fn answer_dry_link(&self, entry: &Entry) -> Answer<Item> {
+        let parent = self.lock().machine.parent(&entry.place);
+        let (Parent::Open(parent), Place::Child { name, .. }) = (parent, &entry.place) else { return Answer::Refused };
+        match &*parent {
+            Item::Nothing(above) => self.answer_below_nothing(above, name, entry),
+            Item::Directory { .. } if name.is_reserved() => Answer::Refused,
+            Item::Directory { dir, .. } => {
+                let position = Position::in_directory(dir.clone(), name.clone());
+                let decided = Standing::at(dir, name).and_then(|there| self.dry_link(&position, entry, there));
+                decided.unwrap_or_else(|error| self.refuse(&position, describe(&error)))
+            }
+            _ => Answer::Refused,
+        }
+    }
+
+    fn dry_link(&self, position: &Position, entry: &Entry, mut there: Standing) -> io::Result<Answer<Item>> {
+        let Kind::HardLink { to, .. } = entry.kind else { return Ok(Answer::Refused) };
+        let first = lock(&self.dry_links.0).stay.get(&to).copied();
+        if first.is_some() && there.look.map(|look| look.identity) == first {
+            there.existing = Existing::SameFile;
+        }
+        match self.decide_and_tell(position, entry, &there)? {
+            Ok(Decision::ReplaceTree) => {
+                self.make_way(&position.dir, &position.name)?;
+                Ok(Answer::Settled)
+            }
+            Ok(_) => Ok(Answer::Settled),
+            Err(answer) => Ok(answer),
+        }
+    }
+}
+
+/// The answer to what would be made, or come in the place of something.
+fn would_be(entry: &Entry, relative: Vec<u8>) -> Answer<Item> {
+    match entry.kind {
+        Kind::Directory => Answer::Needed(Arc::new(Item::Nothing(relative))),
+        _ => Answer::Settled,
+    }
+}
+
+#[cfg(test)]
+#[path = "dry_tests.rs"]
+mod tests;

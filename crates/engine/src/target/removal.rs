@@ -1,0 +1,290 @@
+//! What is at the target alone is removed, where that was asked for: in each directory when all that belongs in it is
+//! there, or when everything is ([`super::sweep`]); and what is in the way of what the source has.
+//!
+//! Never removed are unfinished files of haul, what filters leave out, the directory for backups, earlier copies, the
+//! sources themselves, and what lies on another file system.
+
+use haul_proto::manifest::{Entry, Kind, Place};
+use haul_proto::need::Refusal;
+use haul_proto::path::Name;
+use haul_proto::session::target::{Answer, Parent};
+use haul_proto::wire::listed::ListedKinds;
+use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::request::{Operand, TargetRequest};
+use haul_proto::wire::sync::Delete;
+use rustix::fs::FileType;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::clear::{Clearing, Enough, remove_directory, sorted_names};
+use super::landing::{LandingKind, Refused};
+use super::names::Names;
+use super::sweep::Laters;
+use super::{Item, Target};
+use crate::fs::{Dir, Identity, Links, Look};
+use crate::os::machine;
+use crate::worker::lock;
+
+/// Said of a source that would be removed.
+const IS_SOURCE: &str = "the source lies in the target: it stays\nmove it away, or leave it out with --exclude";
+/// Said where a source could not be listed.
+const HINDERED: &str = "the source could not be listed to its end: nothing more is removed at the target; --ignore-errors removes it all the same";
+/// Said where what is in the way cannot go as a whole.
+const NOT_ALL: &str = "a directory stands there, and not all that is in it can be removed\nmove it away";
+/// Said where a job ended meanwhile.
+const STOPPED: &str = "the job was stopped";
+/// Said where it cannot be known what belongs into a directory.
+const MERGED: &str = "what is in several directories goes into one, and what is there alone cannot be told\nwith --delete, name one source whose contents are meant, or name all of them without a slash at the end";
+
+/// What is known of what is removed.
+pub struct Removal {
+    /// What is never removed; with what is said of it, if anything.
+    kept: Vec<(Identity, Option<&'static str>)>,
+    /// Some of them are no directories.
+    keeps_files: bool,
+    state: Mutex<State>,
+    stopped: AtomicBool,
+}
+
+/// How far it has come.
+#[derive(Default)]
+pub(super) struct State {
+    /// How many entries were removed.
+    removed: u64,
+    /// It was told that there are more than may be.
+    pub is_over: bool,
+    /// A source could not be listed to its end, which was told.
+    pub is_hindered: bool,
+    /// What is removed in the end.
+    pub laters: Laters,
+}
+
+impl Removal {
+    /// Besides these directories, the sources are never removed.
+    pub fn prepare(request: &TargetRequest, kept: impl Iterator<Item = Identity>) -> Result<Self, Refused> {
+        let sync = &request.sync;
+        if sync.deletes() && request.operands.len() > 1 && request.operands.iter().any(|one| one.name.is_none()) {
+            return Err(Refused::usage(MERGED.into()));
+        }
+        let is_here = (sync.deletes() || sync.replaces_trees) && request.source_boot == machine::boot_id();
+        let sources = || request.operands.iter().filter(|_| is_here);
+        let identity = |source: &Operand| Identity { device: source.device, inode: source.inode };
+        Ok(Self {
+            kept: kept.map(|dir| (dir, None)).chain(sources().map(|one| (identity(one), Some(IS_SOURCE)))).collect(),
+            keeps_files: sources().any(|source| !source.directory),
+            state: Mutex::default(),
+            stopped: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether this is never removed; with what is to be said of it, if anything.
+    pub fn is_kept(&self, identity: Identity) -> Option<Option<&'static str>> {
+        self.kept.iter().find(|(kept, _)| *kept == identity).map(|(_, why)| *why)
+    }
+
+    /// Whether that can be said of what is no directory.
+    pub fn keeps_files(&self) -> bool {
+        self.keeps_files
+    }
+
+    /// One that was counted was not removed.
+    pub fn give_back(&self) {
+        let mut state = lock(&self.state);
+        state.removed = state.removed.saturating_sub(1);
+    }
+
+    /// Whoever removes something, stops.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether nothing more is to be removed.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+}
+
+impl Target {
+    /// Whether things are only removed, and nothing is copied.
+    pub(super) fn removes_only(&self) -> bool {
+        self.request.sync.delete == Delete::Only
+    }
+
+    /// Where the names in a directory of the source are kept, if everything else in it is to be removed; `above` is whether
+    /// that holds in the directory that it is in.
+    pub(super) fn names_for(&self, dir: &Dir, above: bool) -> Option<Names> {
+        let is_swept = above && self.request.sync.deletes() && self.removal.is_kept(dir.identity()).is_none();
+        is_swept.then(|| Names::new(&self.names_kept))
+    }
+
+    /// Whether a directory of the target is one source's alone, so that what that does not have is there alone.
+    pub(super) fn is_one_sources(&self, name: Option<&Name>) -> bool {
+        let request = &self.request;
+        let operands = &request.operands[..];
+        let is_named_once = || name.is_some() && operands.iter().filter(|one| one.name.as_ref() == name).count() == 1;
+        let is_placed = request.listed == ListedKinds::No && request.rules.below.is_empty();
+        is_placed && (operands.len() == 1 || is_named_once())
+    }
+
+    /// The source has this.
+    pub(super) fn note_name(&self, entry: &Entry) {
+        let Place::Child { name, .. } = &entry.place else { return };
+        if !self.request.sync.deletes() {
+            return;
+        }
+        let parent = self.lock().machine.parent(&entry.place);
+        if let Parent::Open(parent) = parent
+            && let Item::Directory { names: Some(names), .. } = &*parent
+        {
+            names.add(name);
+        }
+    }
+
+    /// The source has these in a directory, and does not offer them.
+    pub(super) fn left_out_there(&self, directory: &Item, left_out: &[Name]) {
+        if let Item::Directory { names: Some(names), .. } = directory
+            && !self.request.sync.delete_filtered
+        {
+            left_out.iter().for_each(|name| names.add(name));
+        }
+    }
+
+    /// Answers an entry where nothing is copied: directories that are there are entered.
+    pub(super) fn answer_only_removal(&self, entry: &Entry) -> Answer<Item> {
+        let parent = self.lock().machine.parent(&entry.place);
+        if entry.kind != Kind::Directory {
+            return if matches!(parent, Parent::Refused) { Answer::Refused } else { Answer::Settled };
+        }
+        let mut own_name = None;
+        let (dir, above) = match (parent, &entry.place) {
+            (Parent::Operand(number), _) => {
+                let Some(operand) = self.operand_asked_for(number, entry) else {
+                    return self.refuse_operand(Refusal::NotAsked);
+                };
+                let is_alone = self.is_one_sources(operand.name.as_ref());
+                let dir = match (&self.landing.kind, &operand.name) {
+                    (LandingKind::Contents(dir), _) => Ok(dir.clone()),
+                    (LandingKind::Into(dir), name) => {
+                        operand.below.iter().chain(name).try_fold(dir.clone(), |dir, name| dir.child(name))
+                    }
+                    _ => return Answer::Refused,
+                };
+                own_name = operand.name;
+                (dir, is_alone)
+            }
+            (Parent::Open(parent), Place::Child { name, .. }) => match &*parent {
+                Item::Directory { dir, names, .. } => (dir.child(name), names.is_some()),
+                _ => return Answer::Refused,
+            },
+            _ => return Answer::Refused,
+        };
+        match dir {
+            Ok(dir) => {
+                let names = self.names_for(&dir, above);
+                let (fresh, meta) = (false, entry.meta);
+                let item = Arc::new(Item::Directory { dir, fresh, names, meta, attributes: None });
+                match entry.place {
+                    Place::Operand(_) => self.unless_another_run_has_it(Answer::Needed(item), own_name.as_ref()),
+                    _ => Answer::Needed(item),
+                }
+            }
+            // The copy will make one here, or say why it cannot.
+            Err(_) => Answer::Refused,
+        }
+    }
+
+    /// A source could not be listed to its end: what it has is not known. Says so once.
+    pub(super) fn hinder_removal(&self) {
+        let sync = &self.request.sync;
+        if sync.deletes() && !sync.delete_despite_errors && !std::mem::replace(&mut self.removing().is_hindered, true) {
+            self.reporter.send(&WorkerMessage::Notice { text: HINDERED.into() });
+        }
+    }
+
+    pub(super) fn removing(&self) -> MutexGuard<'_, State> {
+        lock(&self.removal.state)
+    }
+
+    /// Makes room for something that replaces what stands there. A directory goes with all that is in it where that was
+    /// asked for; else it has to be empty. What stands there itself is not told.
+    pub(super) fn make_way(&self, dir: &Dir, name: &Name) -> io::Result<()> {
+        let kind = match Look::at_name(&*dir.fd()?, name, Links::Itself) {
+            Ok(look) => look.kind,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let refused = |text: String| Err(io::Error::other(text));
+        if kind == FileType::Directory && !self.request.sync.replaces_trees {
+            return match self.remove_empty(dir, name) {
+                Ok(true) => Ok(()),
+                Ok(false) => refused(Refusal::IsDirectory.text().into()),
+                Err(error) => Err(error),
+            };
+        }
+        let mut counting = Clearing::counting(self).below();
+        match counting.clear(dir, name, kind, None) {
+            Ok(true) => {}
+            Ok(false) if kind == FileType::Directory => return refused(NOT_ALL.into()),
+            Ok(false) => return refused(IS_SOURCE.into()),
+            Err(Enough) => return refused(STOPPED.into()),
+        }
+        if let Some(most) = self.most_removed_with(counting.entries) {
+            let entries = counting.entries;
+            return refused(format!(
+                "a directory of {entries} entries stands there, and at most {most} may be removed\nallow more with --max-delete"
+            ));
+        }
+        match Clearing::new(self).below().clear(dir, name, kind, None) {
+            Ok(true) => Ok(()),
+            Ok(false) => refused(NOT_ALL.into()),
+            Err(Enough) => refused(STOPPED.into()),
+        }
+    }
+
+    /// Removes a directory if nothing is in it; `false` where something is.
+    fn remove_empty(&self, dir: &Dir, name: &Name) -> io::Result<bool> {
+        let is_empty = sorted_names(&dir.child(name)?)?.is_empty();
+        if is_empty && !self.is_dry() {
+            remove_directory(dir, name)?;
+        }
+        Ok(is_empty)
+    }
+
+    /// How many may be removed, where so many more are too many.
+    pub(super) fn most_removed_with(&self, entries: u64) -> Option<u64> {
+        let removed = self.removing().removed;
+        self.request.sync.delete_max.filter(|most| removed.saturating_add(entries) > *most)
+    }
+
+    /// One more is to be removed. Where no more may be, that is told once.
+    pub(super) fn take_from_max(&self) -> Result<(), Enough> {
+        let mut state = self.removing();
+        let Some(most) = self.request.sync.delete_max.filter(|most| state.removed >= *most) else {
+            state.removed += 1;
+            return Ok(());
+        };
+        if !std::mem::replace(&mut state.is_over, true) {
+            drop(state);
+            let text = format!(
+                "at most {most} entries may be removed, and more are at the target alone: the others stay\nallow more with --max-delete"
+            );
+            self.fail(self.landing.path(b""), text);
+        }
+        Err(Enough)
+    }
+
+    /// Whether this is a source itself; says so where it `tells`.
+    pub(super) fn is_operand(&self, dir: &Dir, name: &Name, tells: bool) -> bool {
+        let look = dir.fd().and_then(|fd| Look::at_name(&*fd, name, Links::Itself));
+        let why = look.ok().and_then(|look| self.removal.is_kept(look.identity)).flatten();
+        if let Some(why) = why.filter(|_| tells) {
+            self.fail(self.landing.path(&dir.path_of(name.as_bytes())), why);
+        }
+        why.is_some()
+    }
+}
+
+#[cfg(test)]
+#[path = "removal_tests.rs"]
+pub(super) mod tests;

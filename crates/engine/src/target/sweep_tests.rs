@@ -1,0 +1,342 @@
+//! What a directory of the target has alone: when it goes, what of it stays, and what is said of it.
+
+use super::super::removal::tests::{Site, THEN, make, tree};
+use super::*;
+use haul_proto::ids::EntryId;
+use haul_proto::manifest::{Kind, Place};
+use haul_proto::wire::filters::{Filters, List};
+use haul_proto::wire::message::{Need, SourceMessage};
+use haul_proto::wire::request::{Operand, TargetRequest};
+use haul_proto::wire::sync::{Equal, SyncRules};
+use rustix::fs::{RenameFlags, renameat_with};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::fs::testing::name;
+use crate::os::confine::{Bounds, Network};
+use crate::os::machine;
+
+const UNFINISHED: &str = ".haul-0123456789abcdef01234567.part";
+/// What the source has besides a directory `d`: `a`, and `d/b`.
+const PATHS: [&str; 9] =
+    ["a", "d/b", "x", "d/y", "d/z/1", "d/z/2/3", "w/5", ".haul-0123456789abcdef01234567.part", "w/6/"];
+const EXTRAS: [&str; 9] = ["d/y", "d/z/1", "d/z/2/3", "d/z/2", "d/z", "w/5", "w/6", "w", "x"];
+
+fn rules(delete: Delete) -> SyncRules {
+    SyncRules { delete, tells_items: true, equal: Equal::Size, ..SyncRules::default() }
+}
+
+/// The source has what it has, and its directories end as they say.
+fn offer(site: &mut Site, complete: bool) {
+    assert_eq!(site.operand(), Need::All);
+    assert_eq!((site.file(0, "a"), site.child(0, "d", Kind::Directory)), (Need::Nothing, Need::All));
+    assert_eq!(site.file(2, "b"), Need::Nothing);
+    site.end(2, complete);
+}
+
+fn after(sync: SyncRules) -> Site {
+    let mut site = Site::new(&PATHS, sync);
+    offer(&mut site, true);
+    site.finish();
+    site
+}
+
+fn filtered(text: &str, sync: SyncRules) -> impl FnOnce(&mut TargetRequest, &Path) {
+    let list = List { text: text.into(), is_file: false, includes: false };
+    move |request, _| (request.filters, request.sync) = (Filters { lists: vec![list], ..Filters::default() }, sync)
+}
+
+#[test]
+fn what_is_at_the_target_alone_goes_children_first() {
+    for delete in [Delete::During, Delete::After, Delete::Only] {
+        let site = after(rules(delete));
+        assert_eq!(tree(&site.root()), [UNFINISHED, "a", "d", "d/b"], "{delete:?}");
+        let mut items = site.items();
+        if delete != Delete::During {
+            items.rotate_left(4);
+        }
+        assert_eq!(items, EXTRAS, "{delete:?}");
+        assert_eq!((site.removed(), site.failures().len(), site.notices()), (9, 0, 0));
+    }
+    assert_eq!(tree(&after(rules(Delete::No)).root()).len(), 13);
+}
+
+#[test]
+fn it_goes_during_the_copy_or_after_it() {
+    for (delete, left) in [(Delete::During, 9), (Delete::After, 13)] {
+        let mut site = Site::new(&PATHS, rules(delete));
+        offer(&mut site, true);
+        assert_eq!(tree(&site.root()).len(), left, "{delete:?}");
+    }
+}
+
+#[test]
+fn directories_have_their_times_when_something_was_removed_in_them() {
+    for delete in [Delete::During, Delete::After] {
+        let site = after(rules(delete));
+        for dir in [site.root(), site.root().join("d")] {
+            let meta = fs::metadata(dir).unwrap();
+            assert_eq!((meta.mtime(), meta.mtime_nsec()), (THEN.seconds, THEN.nanoseconds.into()), "{delete:?}");
+        }
+    }
+}
+
+#[test]
+fn where_nothing_is_copied_directories_keep_their_own() {
+    let mut site = Site::new(&PATHS, rules(Delete::Only));
+    let time = || fs::metadata(site.root().join("d")).map(|meta| (meta.mtime(), meta.mtime_nsec())).unwrap();
+    let before = time();
+    assert_eq!(site.operand(), Need::All);
+    // Nothing of this is looked at.
+    assert_eq!(site.child(0, "a", Kind::File { size: 1 << 40 }), Need::Nothing);
+    let link = Kind::HardLink { to: EntryId(1), size: 1 };
+    assert_eq!(
+        (site.child(0, "linked", link), site.child(0, "missing", Kind::Directory)),
+        (Need::Nothing, Need::Nothing)
+    );
+    assert_eq!((site.child(0, "x", Kind::Directory), site.child(0, "d", Kind::Directory)), (Need::Nothing, Need::All));
+    site.file(5, "b");
+    site.end(3, true);
+    site.end(4, true);
+    site.end(5, true);
+    site.finish();
+    let time = || fs::metadata(site.root().join("d")).map(|meta| (meta.mtime(), meta.mtime_nsec())).unwrap();
+    assert_eq!((tree(&site.root()), time()), ([UNFINISHED, "a", "d", "d/b", "x"].map(str::to_owned).to_vec(), before));
+    assert_eq!(site.failures().len(), 0);
+}
+
+#[test]
+fn a_dry_run_tells_the_same_and_removes_nothing() {
+    for delete in [Delete::During, Delete::After, Delete::Only] {
+        for delete_max in [None, Some(9), Some(8), Some(3), Some(0)] {
+            let sync = SyncRules { delete_max, ..rules(delete) };
+            let (dry, real) = (after(SyncRules { is_dry: true, ..sync.clone() }), after(sync));
+            let told = |site: &Site| (site.items(), site.failures(), site.notices());
+            assert_eq!(told(&dry), told(&real), "{delete:?} {delete_max:?}");
+            assert_eq!(tree(&dry.root()).len(), 13);
+        }
+    }
+}
+
+#[test]
+fn no_more_are_removed_than_may_be() {
+    let during = after(SyncRules { delete_max: Some(3), ..rules(Delete::During) });
+    assert_eq!(
+        (during.items(), during.failures().len()),
+        (EXTRAS[..3].to_vec().iter().map(|one| (*one).into()).collect(), 1)
+    );
+    assert_eq!(tree(&during.root()).len(), 10);
+    for delete in [Delete::After, Delete::Only] {
+        let later = after(SyncRules { delete_max: Some(8), ..rules(delete) });
+        assert_eq!((later.items().len(), tree(&later.root()).len()), (0, 13));
+        let failures = later.failures();
+        assert!(failures.len() == 1 && failures[0].contains("9 entries") && failures[0].contains("--max-delete"));
+        assert_eq!(after(SyncRules { delete_max: Some(9), ..rules(delete) }).removed(), 9);
+    }
+}
+
+#[test]
+fn where_the_source_was_not_listed_to_its_end_nothing_is_removed_from_then_on() {
+    for delete in [Delete::During, Delete::After, Delete::Only] {
+        for (despite, left) in [(false, 13), (true, 4)] {
+            let mut site = Site::new(&PATHS, SyncRules { delete_despite_errors: despite, ..rules(delete) });
+            offer(&mut site, false);
+            site.finish();
+            assert_eq!((tree(&site.root()).len(), site.notices()), (left, usize::from(!despite)), "{delete:?}");
+        }
+    }
+}
+
+#[test]
+fn what_the_source_leaves_out_stays_unless_that_goes_too() {
+    for (delete_filtered, left) in [(false, vec!["d", "d/b.o", "e", "e/f", "e/f/g.o", "x"]), (true, vec!["d"])] {
+        let sync = SyncRules { delete_filtered, ..rules(Delete::During) };
+        let paths = ["d/b.o", "d/c", "e/f/g.o", "e/f/h", "e/i", "x"];
+        let mut site = Site::of(&paths, filtered("*.o", sync));
+        site.operand();
+        site.child(0, "d", Kind::Directory);
+        site.end(1, true);
+        site.tell(&SourceMessage::LeftOut { entry: EntryId(0), names: vec![name("x")] });
+        site.finish();
+        assert_eq!((tree(&site.root()), site.failures().len()), (left.iter().map(|one| (*one).into()).collect(), 0));
+    }
+}
+
+#[test]
+fn below_what_is_there_alone_filters_know_where_they_are() {
+    for delete in [Delete::During, Delete::After] {
+        let mut site = Site::of(&["d/e/f/keep", "d/e/keep", "e/f/keep"], filtered("/d/e/f/keep", rules(delete)));
+        site.operand();
+        site.child(0, "d", Kind::Directory);
+        site.end(1, true);
+        site.finish();
+        assert_eq!(tree(&site.root()), ["d", "d/e", "d/e/f", "d/e/f/keep"], "{delete:?}");
+    }
+}
+
+#[test]
+fn with_backups_files_go_there_and_neither_they_nor_earlier_copies_are_removed() {
+    for delete in [Delete::During, Delete::After] {
+        let (backup_dir, link_dests) = (b"w/old".to_vec(), vec![b"earlier".to_vec()]);
+        let sync = SyncRules { backup_dir, link_dests, ..rules(delete) };
+        let mut site = Site::of(&["earlier/1"], |request, _| request.sync = sync);
+        PATHS.iter().for_each(|path| make(&site.root().join(path)));
+        symlink("nowhere", site.root().join("d/z/link")).unwrap();
+        offer(&mut site, true);
+        site.finish();
+        let old = site.root().join("w/old");
+        assert_eq!(tree(&old), ["d", "d/y", "d/z", "d/z/1", "d/z/2", "d/z/2/3", "d/z/link", "w", "w/5", "x"]);
+        fs::remove_dir_all(old).unwrap();
+        assert_eq!(tree(&site.root()), [UNFINISHED, "a", "d", "d/b", "earlier", "earlier/1", "w"], "{delete:?}");
+        assert_eq!(site.target.reporter.sync.backed_up.load(Ordering::Relaxed), 6);
+        assert_eq!((site.removed(), site.failures().len()), (9, 0));
+    }
+}
+
+#[test]
+fn a_source_that_lies_in_the_target_stays_and_is_named() {
+    let mut site = Site::of(&["x/src/1", "x/2", "f"], |request, place| {
+        request.sync = rules(Delete::During);
+        request.source_boot = machine::boot_id();
+        let meta = fs::metadata(place.join("target/x/src")).unwrap();
+        request.operands = vec![Operand { name: None, directory: true, device: meta.dev(), inode: meta.ino() }];
+    });
+    site.operand();
+    site.finish();
+    assert_eq!(tree(&site.root()), ["x", "x/src", "x/src/1"]);
+    let failures = site.failures();
+    assert!(failures.len() == 1 && failures[0].starts_with("the source lies in the target"));
+}
+
+#[test]
+fn contents_of_several_directories_are_nobodys_alone() {
+    let operand = |name| Operand { name, directory: true, device: 0, inode: 0 };
+    let mut site = Site::of(&["p/1", "q/1", "r"], |request, _| {
+        request.sync = rules(Delete::During);
+        request.operands = ["p", "q"].map(|text| operand(Some(name(text)))).to_vec();
+    });
+    site.operand();
+    site.offer(Place::Operand(1), Kind::Directory);
+    site.end(1, true);
+    site.finish();
+    assert_eq!(tree(&site.root()), ["p", "q", "r"]);
+    let mut request = crate::testing::target_request(site.temp.path(), vec![operand(None), operand(Some(name("x")))]);
+    let no_names = || std::iter::empty();
+    assert!(super::super::removal::Removal::prepare(&request, no_names()).is_ok());
+    request.sync = rules(Delete::After);
+    assert!(super::super::removal::Removal::prepare(&request, no_names()).is_err_and(|refused| refused.usage));
+}
+
+#[test]
+fn where_another_file_system_begins_nothing_is_removed() {
+    let mut request = crate::testing::target_request(Path::new("/"), Vec::new());
+    request.sync = SyncRules { is_dry: true, ..rules(Delete::During) };
+    request.operands = vec![Operand { name: None, directory: true, device: 0, inode: 0 }];
+    let site = Site::of(&[], |old, _| *old = request);
+    let mut clearing = Clearing::new(&site.target);
+    assert!(site.target.is_dry());
+    assert!(!clearing.clear(&site.dir(), &name("proc"), FileType::Directory, None).unwrap());
+    assert!(clearing.entries == 0 && site.failures()[0].contains("another file system"));
+}
+
+#[test]
+fn a_link_in_the_place_of_a_directory_is_not_followed() {
+    let site = Site::new(&["x/1"], rules(Delete::During));
+    let outside = site.temp.path().join("outside");
+    make(&outside.join("precious"));
+    symlink(&outside, site.root().join("link")).unwrap();
+    let mut clearing = Clearing::new(&site.target);
+    // It was a directory when the names were listed.
+    assert!(!clearing.clear(&site.dir(), &name("link"), FileType::Directory, None).unwrap());
+    assert_eq!((site.removed(), site.failures().len()), (0, 1));
+    assert!(clearing.clear(&site.dir(), &name("link"), FileType::Symlink, None).unwrap());
+    assert_eq!(tree(&outside), ["precious"]);
+}
+
+#[test]
+fn nobody_who_exchanges_directories_for_links_has_something_outside_removed() {
+    let site = Site::new(&[], rules(Delete::During));
+    let outside = site.temp.path().join("outside");
+    make(&outside.join("in/precious"));
+    let (root, over) = (fs::File::open(site.root()).unwrap(), AtomicBool::new(false));
+    symlink(&outside, site.root().join("flop")).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                let _ = renameat_with(&root, "flip", &root, "flop", RenameFlags::EXCHANGE);
+            }
+        });
+        for _ in 0..2_000 {
+            // Whichever name stands for the directory at the moment.
+            ["flip", "flop"].iter().for_each(|way| drop(fs::create_dir(site.root().join(way))));
+            let _ = Clearing::new(&site.target).clear(&site.dir(), &name("flip"), FileType::Directory, None);
+            if fs::symlink_metadata(site.root().join("flop")).is_err() {
+                let _ = symlink(&outside, site.root().join("flop"));
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(tree(&outside), ["in", "in/precious"]);
+    assert!(site.removed() > 0, "nothing was ever removed");
+}
+
+#[test]
+fn no_tree_is_too_deep() {
+    const LEVELS: u64 = 20_000;
+    let mut site =
+        Site::of(&["d/"], |request, _| request.sync = SyncRules { tells_items: false, ..rules(Delete::After) });
+    let mut at = site.dir().child(&name("d")).unwrap();
+    for _ in 1..LEVELS {
+        rustix::fs::mkdirat(&*at.fd().unwrap(), "d", rustix::fs::Mode::RWXU).unwrap();
+        at = at.child(&name("d")).unwrap();
+    }
+    drop(at);
+    site.operand();
+    site.finish();
+    assert_eq!((tree(&site.root()).len(), site.removed(), site.failures().len()), (0, LEVELS, 0));
+}
+
+#[test]
+fn what_is_remembered_is_bounded() {
+    let site = Site::new(&["d/"], rules(Delete::After));
+    let item = |site: &Site| {
+        let (dir, meta) = (site.dir(), Default::default());
+        Arc::new(Item::Directory { dir, fresh: false, names: None, meta, attributes: None })
+    };
+    let later = |scope| Later { item: item(&site), extras: vec![(name("d"), FileType::Directory)], scope };
+    let mut laters = Laters { entries: LATER_MAX - 1, ..Laters::default() };
+    assert!(laters.remember(later(None)) && !laters.remember(later(None)) && laters.directories.is_empty());
+
+    let lines = "a\n".repeat(LATER_RULES_MAX / 4);
+    let files = || crate::fs::rules_of(&[(0, lines.clone().into())]).unwrap();
+    let above = Arc::new(Scope::operand(files()));
+    let below = |text| Arc::new(Scope::below(Arc::clone(&above), name(text), files()));
+    let mut laters = Laters::default();
+    // What two of them have in common is remembered once.
+    let together = ["1", "2", "3"].map(|text| laters.remember(later(Some(below(text)))));
+    assert!(together.iter().all(|is_remembered| *is_remembered));
+    assert!(!laters.remember(later(Some(below("4")))));
+}
+
+#[test]
+fn a_confined_target_removes_and_moves() {
+    let sync = SyncRules { backup_dir: b"../old".to_vec(), ..rules(Delete::During) };
+    let mut site = Site::new(&PATHS, sync);
+    let done = std::thread::scope(|scope| {
+        let site = &mut site;
+        scope
+            .spawn(move || {
+                let mut bounds = Bounds::new(Network::None);
+                site.target.allow(&mut bounds);
+                let _ = bounds.enforce();
+                offer(site, true);
+                site.finish();
+            })
+            .join()
+    });
+    done.unwrap();
+    assert_eq!(tree(&site.root()), [UNFINISHED, "a", "d", "d/b"]);
+    assert_eq!((site.failures().len(), site.removed()), (0, 9));
+}

@@ -1,0 +1,160 @@
+//! Whose files become at the target, where owners and groups are kept: as the controller tells it.
+
+use super::fault::ProtocolFault;
+use super::limits::{ACCOUNT_NAME_MAX, OWNER_MAPS_MAX};
+use crate::codec::{Decoded, Reader, Writer};
+
+/// How owners and groups of the source become those of the target.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OwnerRules {
+    /// Those that have a name at the source, and are not root, become those of that name, where the target has it.
+    pub by_name: bool,
+    /// What users become besides: the first that matches decides.
+    pub users: Vec<OwnerMap>,
+    /// What groups become.
+    pub groups: Vec<OwnerMap>,
+}
+
+/// What one of them, or several, become.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnerMap {
+    /// Which, at the source.
+    pub from: OwnerFrom,
+    /// What, at the target.
+    pub to: Account,
+}
+
+/// Some users, or groups, of the source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OwnerFrom {
+    /// All.
+    Any,
+    /// Those without a name.
+    Nameless,
+    /// That of this name.
+    Name(Vec<u8>),
+    /// Those from this number to that one.
+    Ids(u32, u32),
+}
+
+/// A user or a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Account {
+    /// By its name.
+    Name(Vec<u8>),
+    /// By its number.
+    Id(u32),
+}
+
+impl OwnerFrom {
+    /// Whether this one, of this name if it has any, is among them.
+    pub fn matches(&self, id: u32, name: Option<&[u8]>) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Nameless => name.is_none(),
+            Self::Name(wanted) => name == Some(wanted),
+            Self::Ids(first, last) => (*first..=*last).contains(&id),
+        }
+    }
+
+    fn encode(&self, out: &mut Writer) {
+        match self {
+            Self::Any => out.u8(0),
+            Self::Nameless => out.u8(1),
+            Self::Name(name) => out.u8(2).bytes(name),
+            Self::Ids(first, last) => out.u8(3).u32(*first).u32(*last),
+        };
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        Ok(match reader.u8()? {
+            0 => Self::Any,
+            1 => Self::Nameless,
+            2 => Self::Name(account_name(reader)?),
+            3 => Self::Ids(reader.u32()?, reader.u32()?),
+            value => return Err(ProtocolFault::Unknown { what: "kind of owners", value: value.into() }),
+        })
+    }
+}
+
+impl Account {
+    fn encode(&self, out: &mut Writer) {
+        match self {
+            Self::Name(name) => out.u8(0).bytes(name),
+            Self::Id(id) => out.u8(1).u32(*id),
+        };
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        Ok(match reader.u8()? {
+            0 => Self::Name(account_name(reader)?),
+            1 => Self::Id(reader.u32()?),
+            value => return Err(ProtocolFault::Unknown { what: "kind of account", value: value.into() }),
+        })
+    }
+}
+
+impl OwnerRules {
+    /// Writes them.
+    pub(super) fn encode(&self, out: &mut Writer) {
+        out.bool(self.by_name);
+        for maps in [&self.users, &self.groups] {
+            out.count(maps.len());
+            maps.iter().for_each(|OwnerMap { from, to }| {
+                from.encode(out);
+                to.encode(out);
+            });
+        }
+    }
+
+    /// Reads them.
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        let by_name = reader.bool()?;
+        let mut maps = || {
+            let count = reader.count(OWNER_MAPS_MAX, "owners")?;
+            let map = |_| Ok(OwnerMap { from: OwnerFrom::decode(reader)?, to: Account::decode(reader)? });
+            (0..count).map(map).collect::<Decoded<Vec<_>>>()
+        };
+        Ok(Self { by_name, users: maps()?, groups: maps()? })
+    }
+}
+
+/// Reads the name of a user or of a group.
+pub(super) fn account_name(reader: &mut Reader<'_>) -> Decoded<Vec<u8>> {
+    match reader.bytes(ACCOUNT_NAME_MAX, "a name of an account")? {
+        [] => Err(ProtocolFault::Invalid("a name of an account")),
+        name => Ok(name.to_vec()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_come_back() {
+        let map = |from, to| OwnerMap { from, to };
+        let name = |text: &str| Account::Name(text.into());
+        let rules = OwnerRules {
+            by_name: true,
+            users: vec![map(OwnerFrom::Ids(0, 99), name("nobody")), map(OwnerFrom::Name(b"a".into()), Account::Id(7))],
+            groups: vec![map(OwnerFrom::Nameless, Account::Id(0)), map(OwnerFrom::Any, name("users"))],
+        };
+        let mut out = Writer::new();
+        rules.encode(&mut out);
+        let bytes = out.into_bytes();
+        assert_eq!(OwnerRules::decode(&mut Reader::new(&bytes)), Ok(rules));
+        assert!((0..bytes.len()).all(|cut| OwnerRules::decode(&mut Reader::new(&bytes[..cut])).is_err()));
+        for bad in [&[0, 1, 4][..], &[0, 1, 0, 2], &[0, 1, 2, 0]] {
+            assert!(OwnerRules::decode(&mut Reader::new(bad)).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn who_is_meant() {
+        assert!(OwnerFrom::Any.matches(5, None) && OwnerFrom::Nameless.matches(5, None));
+        assert!(!OwnerFrom::Nameless.matches(5, Some(b"a")) && OwnerFrom::Name(b"a".into()).matches(5, Some(b"a")));
+        assert!(!OwnerFrom::Name(b"a".into()).matches(5, None) && OwnerFrom::Ids(5, 5).matches(5, None));
+        assert!(!OwnerFrom::Ids(6, 9).matches(5, Some(b"a")));
+    }
+}

@@ -1,0 +1,377 @@
+//! What a target does besides copying, so that what is there becomes what the source has: as the controller tells it, and
+//! what the target tells of it.
+
+use super::difference::What;
+use super::fault::ProtocolFault;
+use super::limits::{LINK_DESTS_MAX, PATH_MAX};
+use crate::codec::{Decoded, Reader, Writer};
+
+/// How what is there is treated. By default, as in a copy.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SyncRules {
+    /// The target is a directory, which is made where it is missing, and each source goes into it by its own name, or, of
+    /// what was named `SOURCE/.`, what is in it.
+    pub into: bool,
+    /// What makes a file that is there the same as the source's.
+    pub equal: Equal,
+    /// A file that was modified later than the source's stays.
+    pub update: bool,
+    /// What is not there is not made.
+    pub existing_only: bool,
+    /// A file that is not there is looked for under other names.
+    pub detect_renames: bool,
+    /// What is there alone.
+    pub delete: Delete,
+    /// At most so many entries are removed.
+    pub delete_max: Option<u64>,
+    /// What filters leave out is there alone, too.
+    pub delete_filtered: bool,
+    /// A directory in whose place the source has something else is removed with all that is in it; else it has to be empty.
+    pub replaces_trees: bool,
+    /// It is removed also where the source could not be listed to its end.
+    pub delete_despite_errors: bool,
+    /// Nothing is made, changed or removed: it is only told ([`Item`]).
+    pub is_dry: bool,
+    /// What is made, changed and removed is told ([`Item`]).
+    pub tells_items: bool,
+    /// Where what is replaced or removed goes instead; empty: nowhere. A relative path begins at the target.
+    pub backup_dir: Vec<u8>,
+    /// Earlier copies: a file that one of them has becomes a name of it. Relative paths begin at the target.
+    pub link_dests: Vec<Vec<u8>>,
+}
+
+/// What makes two files the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Equal {
+    /// Equal sizes, and equal times of modification to the nanosecond.
+    #[default]
+    SizeAndTime,
+    /// Equal sizes.
+    Size,
+    /// Equal sizes, and equal BLAKE3 values of their contents.
+    Digest,
+}
+
+/// When what is at the target alone is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Delete {
+    /// Never.
+    #[default]
+    No,
+    /// In each directory as soon as all that belongs in it is there.
+    During,
+    /// When everything is there.
+    After,
+    /// As After; and nothing else is done: no entry is needed.
+    Only,
+}
+
+/// Something that is made, changed or removed, or that would be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Item {
+    /// What it is; what it will be, where it becomes something else.
+    pub what: What,
+    /// What is done with it.
+    pub change: Change,
+}
+
+/// What is done with an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// It was not there.
+    Made,
+    /// It was there, and its contents, or what it is, differ in this.
+    Replaced(Reasons),
+    /// Its metadata alone are changed.
+    Adjusted(Reasons),
+    /// It was not there, and becomes a name of an earlier copy's file.
+    Linked,
+    /// It is there alone, and is removed.
+    Removed,
+}
+
+/// In what an entry differs from the source's: some of the constants below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Reasons(u8);
+
+impl Reasons {
+    /// It is something else.
+    pub const KIND: Self = Self(1);
+    /// Its size.
+    pub const SIZE: Self = Self(2);
+    /// Its time of modification.
+    pub const TIME: Self = Self(4);
+    /// Its contents; of a link, what it points to.
+    pub const CONTENT: Self = Self(8);
+    /// Its mode.
+    pub const MODE: Self = Self(16);
+    /// Its owner or its group.
+    pub const OWNER: Self = Self(32);
+    /// Its extended attributes or access control lists.
+    pub const ATTRIBUTES: Self = Self(64);
+    /// It is a file of its own, and not another name of the one that it is to be.
+    pub const LINK: Self = Self(128);
+
+    /// These, where `applies`, besides.
+    #[must_use]
+    pub fn and(self, other: Self, applies: bool) -> Self {
+        if applies { Self(self.0 | other.0) } else { self }
+    }
+
+    /// Whether all of `other` are among them.
+    pub fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// What came of it all: what each end tells before it has finished, if there is anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SyncFigures {
+    /// Entries that were removed at the target.
+    pub removed: u64,
+    /// Entries that were put into the directory for backups instead of being replaced or removed.
+    pub backed_up: u64,
+    /// Files that became names of an earlier copy's.
+    pub linked: u64,
+    /// Entries whose metadata alone were changed.
+    pub adjusted: u64,
+    /// Files that the source removed, once they were proven at the target.
+    pub removed_at_source: u64,
+}
+
+mod kind {
+    pub const MADE: u8 = 1;
+    pub const REPLACED: u8 = 2;
+    pub const ADJUSTED: u8 = 3;
+    pub const LINKED: u8 = 4;
+    pub const REMOVED: u8 = 5;
+}
+
+impl SyncRules {
+    /// Whether something may be removed.
+    pub fn deletes(&self) -> bool {
+        self.delete != Delete::No
+    }
+
+    /// Writes them.
+    pub(super) fn encode(&self, out: &mut Writer) {
+        out.bool(self.into);
+        out.u8(match self.equal {
+            Equal::SizeAndTime => 0,
+            Equal::Size => 1,
+            Equal::Digest => 2,
+        });
+        out.bool(self.update).bool(self.existing_only).bool(self.detect_renames);
+        out.u8(match self.delete {
+            Delete::No => 0,
+            Delete::During => 1,
+            Delete::After => 2,
+            Delete::Only => 3,
+        });
+        out.bool(self.delete_max.is_some());
+        self.delete_max.iter().for_each(|most| {
+            out.varint(*most);
+        });
+        out.bool(self.delete_filtered)
+            .bool(self.replaces_trees)
+            .bool(self.delete_despite_errors)
+            .bool(self.is_dry)
+            .bool(self.tells_items);
+        out.bytes(&self.backup_dir).count(self.link_dests.len());
+        self.link_dests.iter().for_each(|path| {
+            out.bytes(path);
+        });
+    }
+
+    /// Reads them.
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        let into = reader.bool()?;
+        let equal = match reader.u8()? {
+            0 => Equal::SizeAndTime,
+            1 => Equal::Size,
+            2 => Equal::Digest,
+            value => return Err(ProtocolFault::Unknown { what: "kind of equality", value: value.into() }),
+        };
+        let (update, existing_only, detect_renames) = (reader.bool()?, reader.bool()?, reader.bool()?);
+        let delete = match reader.u8()? {
+            0 => Delete::No,
+            1 => Delete::During,
+            2 => Delete::After,
+            3 => Delete::Only,
+            value => return Err(ProtocolFault::Unknown { what: "time of removal", value: value.into() }),
+        };
+        let delete_max = if reader.bool()? { Some(reader.varint()?) } else { None };
+        Ok(Self {
+            into,
+            equal,
+            update,
+            existing_only,
+            detect_renames,
+            delete,
+            delete_max,
+            delete_filtered: reader.bool()?,
+            replaces_trees: reader.bool()?,
+            delete_despite_errors: reader.bool()?,
+            is_dry: reader.bool()?,
+            tells_items: reader.bool()?,
+            backup_dir: reader.bytes(PATH_MAX, "a path")?.to_vec(),
+            link_dests: {
+                let count = reader.count(LINK_DESTS_MAX, "earlier copies")?;
+                (0..count).map(|_| Ok(reader.bytes(PATH_MAX, "a path")?.to_vec())).collect::<Decoded<_>>()?
+            },
+        })
+    }
+}
+
+impl Item {
+    /// Writes it.
+    pub(super) fn encode(self, out: &mut Writer) {
+        out.u8(self.what.number());
+        match self.change {
+            Change::Made => out.u8(kind::MADE),
+            Change::Replaced(reasons) => out.u8(kind::REPLACED).u8(reasons.0),
+            Change::Adjusted(reasons) => out.u8(kind::ADJUSTED).u8(reasons.0),
+            Change::Linked => out.u8(kind::LINKED),
+            Change::Removed => out.u8(kind::REMOVED),
+        };
+    }
+
+    /// Reads it.
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        let what = What::decode(reader)?;
+        let change = match reader.u8()? {
+            kind::MADE => Change::Made,
+            kind::REPLACED => Change::Replaced(Reasons::decode(reader)?),
+            kind::ADJUSTED => Change::Adjusted(Reasons::decode(reader)?),
+            kind::LINKED => Change::Linked,
+            kind::REMOVED => Change::Removed,
+            value => return Err(ProtocolFault::Unknown { what: "change", value: value.into() }),
+        };
+        Ok(Self { what, change })
+    }
+}
+
+impl Reasons {
+    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        reader.u8().map(Self)
+    }
+}
+
+impl SyncFigures {
+    /// Both ends'.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            removed: self.removed.saturating_add(other.removed),
+            backed_up: self.backed_up.saturating_add(other.backed_up),
+            linked: self.linked.saturating_add(other.linked),
+            adjusted: self.adjusted.saturating_add(other.adjusted),
+            removed_at_source: self.removed_at_source.saturating_add(other.removed_at_source),
+        }
+    }
+
+    /// Writes them.
+    pub(super) fn encode(self, out: &mut Writer) {
+        out.varint(self.removed).varint(self.backed_up).varint(self.linked).varint(self.adjusted);
+        out.varint(self.removed_at_source);
+    }
+
+    /// Reads them.
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        Ok(Self {
+            removed: reader.varint()?,
+            backed_up: reader.varint()?,
+            linked: reader.varint()?,
+            adjusted: reader.varint()?,
+            removed_at_source: reader.varint()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn comes_back<T: PartialEq>(
+        value: &T,
+        encode: impl Fn(&T, &mut Writer),
+        decode: impl Fn(&mut Reader<'_>) -> Decoded<T>,
+    ) {
+        let mut out = Writer::new();
+        encode(value, &mut out);
+        let bytes = out.into_bytes();
+        let mut reader = Reader::new(&bytes);
+        assert!(decode(&mut reader).as_ref() == Ok(value) && reader.finish().is_ok());
+        assert!((0..bytes.len()).all(|cut| decode(&mut Reader::new(&bytes[..cut])).is_err()));
+    }
+
+    #[test]
+    fn rules_come_back() {
+        let path = b"/b".to_vec();
+        let some = SyncRules { into: true, delete_max: Some(1 << 40), is_dry: true, ..SyncRules::default() };
+        for rules in [
+            SyncRules::default(),
+            some.clone(),
+            SyncRules {
+                equal: Equal::Size,
+                delete: Delete::During,
+                update: true,
+                detect_renames: true,
+                ..some.clone()
+            },
+            SyncRules { equal: Equal::Digest, delete: Delete::Only, existing_only: true, ..some.clone() },
+            SyncRules {
+                delete: Delete::After,
+                delete_filtered: true,
+                replaces_trees: true,
+                backup_dir: path.clone(),
+                ..some.clone()
+            },
+            SyncRules { delete_despite_errors: true, tells_items: true, link_dests: vec![path, Vec::new()], ..some },
+        ] {
+            comes_back(&rules, SyncRules::encode, SyncRules::decode);
+        }
+    }
+
+    #[test]
+    fn items_and_figures_come_back() {
+        let all = Reasons(u8::MAX);
+        for change in [Change::Made, Change::Replaced(all), Change::Adjusted(all), Change::Linked, Change::Removed] {
+            comes_back(&Item { what: What::File, change }, |item, out| item.encode(out), Item::decode);
+        }
+        let figures = SyncFigures { removed: 1, backed_up: 2, linked: 3, adjusted: 4, removed_at_source: u64::MAX };
+        comes_back(&figures, |figures, out| figures.encode(out), SyncFigures::decode);
+        assert_eq!(figures.plus(figures).linked, 6);
+    }
+
+    #[test]
+    fn what_nobody_knows_is_a_fault() {
+        let mut out = Writer::new();
+        SyncRules::default().encode(&mut out);
+        let rules = out.into_bytes();
+        for (at, value) in [(1, 3), (5, 4)] {
+            let mut bad = rules.clone();
+            bad[at] = value;
+            assert!(SyncRules::decode(&mut Reader::new(&bad)).is_err());
+        }
+        let mut out = Writer::new();
+        Item { what: What::File, change: Change::Replaced(Reasons::KIND) }.encode(&mut out);
+        for (at, value) in [(0, 9), (1, 9)] {
+            let mut bad = out.clone().into_bytes();
+            bad[at] = value;
+            assert!(Item::decode(&mut Reader::new(&bad)).is_err());
+        }
+    }
+
+    #[test]
+    fn reasons_add_up() {
+        let reasons = Reasons::default().and(Reasons::SIZE, true).and(Reasons::TIME, false).and(Reasons::MODE, true);
+        assert!(reasons.has(Reasons::SIZE) && reasons.has(Reasons::MODE) && !reasons.has(Reasons::TIME));
+        assert!(Reasons::default().is_empty() && !reasons.is_empty());
+    }
+}
