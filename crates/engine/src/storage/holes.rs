@@ -28,6 +28,11 @@ pub fn is_hole(file: impl AsFd, offset: u64, len: u64) -> bool {
     matches!(next_data(file, offset, offset.saturating_add(len)), Some(None))
 }
 
+/// Where the next data begins, from `at` on; `None` where there is none up to `end`, or the file system does not tell.
+pub fn data_from(file: impl AsFd, at: u64, end: u64) -> Option<u64> {
+    next_data(file, at, end).flatten().map(|data| data.start)
+}
+
 /// Pieces of data that are counted one by one; what lies behind them counts as data.
 const PIECES_MAX: u32 = 100_000;
 
@@ -130,6 +135,8 @@ mod tests {
         let frame = FRAME as u64;
         let file = sparse(40 * frame + 100, &[(frame, FRAME), (30 * frame, 1)]);
         assert_eq!(data_bytes(&file, 40 * frame + 100), frame + 4096);
+        assert_eq!(data_from(&file, 2 * frame, 40 * frame), Some(30 * frame));
+        assert_eq!(data_from(&file, 31 * frame, 40 * frame), None);
         assert_eq!(data_bytes(sparse(9, &[(0, 9)]), 9), 9);
         assert_eq!(data_bytes(sparse(9 * frame, &[]), 9 * frame), 0);
     }

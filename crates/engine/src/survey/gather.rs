@@ -221,7 +221,7 @@ impl Gathered {
             None => {}
         }
         self.open.last_mut().unwrap_or(&mut self.tree).add(bytes);
-        self.picker.iter_mut().for_each(|picker| picker.file(parent, name, links, bytes));
+        self.picker.iter_mut().for_each(|picker| picker.file(parent, name, links, bytes, data_bytes));
         match self.linked.is_known(look) {
             true => self.totals.linked.add(bytes),
             false => self.catalog.iter_mut().for_each(|catalog| catalog.add(name, links, bytes)),

@@ -15,7 +15,7 @@ use crate::cancel::Cancel;
 use crate::codec::Packer;
 use crate::fs::{Dir, Links};
 use crate::storage::calls::read_at;
-use crate::storage::holes::is_hole;
+use crate::storage::holes::{data_from, is_hole};
 
 /// Bytes that are picked. So many frames are read at most: 64 MiB.
 const PICKS: usize = 128;
@@ -85,13 +85,13 @@ impl Picker {
         Self::with(PICKS)
     }
 
-    /// Passes over a file.
-    pub fn file(&mut self, dir: &Dir, name: &Name, links: Links, size: u64) {
+    /// Passes over a file, of which so many bytes are data: only these count, wherever in it they are.
+    pub fn file(&mut self, dir: &Dir, name: &Name, links: Links, size: u64, data_bytes: u64) {
         self.files += 1;
-        let end = self.seen.saturating_add(size);
+        let end = self.seen.saturating_add(data_bytes);
         while let Some(Reverse((byte, pick))) = self.next.peek().copied().filter(|Reverse((byte, _))| *byte <= end) {
             self.next.pop();
-            let offset = (byte - self.seen - 1) / FRAME as u64 * FRAME as u64;
+            let offset = scaled(byte - self.seen - 1, size, data_bytes) / FRAME as u64 * FRAME as u64;
             let (dir, name, file) = (dir.clone(), name.clone(), self.files);
             self.picks[pick] = Some(Pick { dir, name, links, size, offset, file });
             let next = self.byte_after(byte);
@@ -150,15 +150,23 @@ impl Picker {
     }
 }
 
-/// The bytes of a frame; `None` for a hole, and for what cannot be read.
+/// A place in a file, as far in it as `at` is in its data.
+fn scaled(at: u64, size: u64, data_bytes: u64) -> u64 {
+    let place = u128::from(at) * u128::from(size) / u128::from(data_bytes.max(1));
+    u64::try_from(place).unwrap_or(u64::MAX).min(size.saturating_sub(1))
+}
+
+/// The bytes of a frame, or, where that is a hole, of the next one that is none; `None` for what cannot be read.
 fn read<'b>(pick: &Pick, frame: &'b mut [u8]) -> Option<&'b [u8]> {
     let (fd, _) = pick.dir.open_file(&pick.name, pick.links).ok()?;
-    let len = (pick.size - pick.offset).min(FRAME as u64);
-    if is_hole(fd.as_fd(), pick.offset, len) {
-        return None;
+    let len = |offset: u64| (pick.size - offset).min(FRAME as u64);
+    let mut offset = pick.offset;
+    if is_hole(fd.as_fd(), offset, len(offset)) {
+        let data = data_from(fd.as_fd(), offset, pick.size).or_else(|| data_from(fd.as_fd(), 0, offset))?;
+        offset = data / FRAME as u64 * FRAME as u64;
     }
-    let want = usize::try_from(len).ok()?;
-    let got = read_at(&fd, &mut frame[..want], pick.offset).ok()?;
+    let want = usize::try_from(len(offset)).ok()?;
+    let got = read_at(&fd, &mut frame[..want], offset).ok()?;
     frame.get(..got).filter(|plain| !plain.is_empty())
 }
 
@@ -261,7 +269,8 @@ mod tests {
         let mut picker = Picker::new();
         for (file, bytes) in files {
             std::fs::write(dir.join(file), bytes).unwrap();
-            picker.file(&root, &name(file), Links::Itself, bytes.len() as u64);
+            let len = bytes.len() as u64;
+            picker.file(&root, &name(file), Links::Itself, len, len);
         }
         picker.measure(Instant::now() + Duration::from_secs(60), &Cancel::new(), |_| {}).unwrap()
     }
@@ -273,7 +282,7 @@ mod tests {
         // Of 10,000 picks, a tenth should be in the first file, three in the second, six in the last one.
         let mut picker = Picker::with(10_000);
         for (file, size) in [("a", 1 << 20), ("none", 0), ("b", 3 << 20), ("c", 6 << 20)] {
-            picker.file(&root, &name(file), Links::Itself, size);
+            picker.file(&root, &name(file), Links::Itself, size, size);
         }
         let of = |file| picker.picks.iter().flatten().filter(|pick| pick.file == file).count();
         let counts = [1, 2, 3, 4].map(of);
@@ -313,9 +322,25 @@ mod tests {
         let root = Dir::open_root(temp.path()).unwrap();
         std::fs::File::create(temp.path().join("hole")).unwrap().set_len(8 << 20).unwrap();
         let mut picker = Picker::new();
-        picker.file(&root, &name("hole"), Links::Itself, 8 << 20);
-        picker.file(&root, &name("gone"), Links::Itself, 8 << 20);
+        picker.file(&root, &name("hole"), Links::Itself, 8 << 20, 0);
+        picker.file(&root, &name("gone"), Links::Itself, 8 << 20, 8 << 20);
         let late = Instant::now() + Duration::from_secs(60);
         assert_eq!(picker.measure(late, &Cancel::new(), |_| {}), None);
+    }
+
+    #[test]
+    fn a_little_data_in_a_large_hole_is_found_and_no_more_than_itself() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = Dir::open_root(temp.path()).unwrap();
+        let file = std::fs::File::create(temp.path().join("sparse")).unwrap();
+        file.set_len(1 << 40).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &noise(FRAME), 700 << 30).unwrap();
+        std::fs::write(temp.path().join("text"), text(FRAME)).unwrap();
+        let mut picker = Picker::new();
+        picker.file(&root, &name("sparse"), Links::Itself, 1 << 40, FRAME as u64);
+        picker.file(&root, &name("text"), Links::Itself, FRAME as u64, FRAME as u64);
+        let late = Instant::now() + Duration::from_secs(60);
+        let sample = picker.measure(late, &Cancel::new(), |_| {}).unwrap();
+        assert!((0.3..0.7).contains(&sample.stubborn), "{sample:?}");
     }
 }
