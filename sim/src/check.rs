@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use haul_proto::need::{Decision, decide};
 
 use crate::disk::{Disk, Standing, existing};
-use crate::receiver::{Fate, Receiver};
+use crate::receiver::{Fate, Receiver, conduct};
 use crate::sender::Sender;
 use crate::tree::{Node, Tree, What};
 use crate::world::Scenario;
@@ -112,7 +112,7 @@ fn entry(scenario: &Scenario, node: &Node, fate: Fate, disk: &Disk, at_start: &D
         Fate::Failed => Ok(()),
         Fate::Refused => {
             let kind = node.offered_kind();
-            let decision = decide(&kind, node.stamp, &existing(at_start, &node.path), scenario.in_the_way);
+            let decision = decide(&kind, node.stamp, &existing(at_start, &node.path), conduct(scenario.in_the_way));
             if scenario.is_calm() && !matches!(decision, Decision::Refuse(_)) {
                 return wrong("nothing stood in its way");
             }

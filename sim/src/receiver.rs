@@ -12,7 +12,7 @@ use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
 use haul_proto::journal::Record;
 use haul_proto::manifest::{Entry, Kind, Place, Stamp};
-use haul_proto::need::{Decision, InTheWay, decide};
+use haul_proto::need::{Conduct, Decision, InTheWay, decide};
 use haul_proto::session::target::{Answer, Finish, Parent, Step, Target};
 use haul_proto::wire::frame::{DataFrame, PackFrame, Trailer};
 use haul_proto::wire::limits::ENTRY_WINDOW;
@@ -145,6 +145,11 @@ struct Writing {
 
 type Done<T> = Result<T, String>;
 
+/// A copy's, with this rule for what is in the way.
+pub fn conduct(in_the_way: InTheWay) -> Conduct {
+    Conduct { in_the_way, ..Conduct::default() }
+}
+
 impl Receiver {
     /// Ready for the first message.
     pub fn new(streams: u16, settings: Settings, operands: HashMap<u32, Vec<u8>>) -> Self {
@@ -270,8 +275,12 @@ impl Receiver {
                 _ => self.settled(path, Fate::Refused, directory).map(|()| Answer::Refused),
             };
         }
-        let mut decision =
-            decide(&entry.kind, entry.meta.modified, &existing(&storage.names, path), self.settings.in_the_way);
+        let mut decision = decide(
+            &entry.kind,
+            entry.meta.modified,
+            &existing(&storage.names, path),
+            conduct(self.settings.in_the_way),
+        );
         if self.settings.plant == Plant::KeepBySize
             && let (Kind::File { size }, Some(Standing::File(content, _))) = (&entry.kind, standing)
             && content.size() == *size

@@ -9,6 +9,7 @@ mod details;
 mod digests;
 mod filters;
 mod metadata;
+mod owners;
 mod probe;
 mod sweep;
 mod sync;
@@ -43,6 +44,7 @@ use self::details::{
 };
 pub use self::digests::{Digests, Told};
 pub use self::filters::{filters, typed_lists};
+use self::owners::owners;
 pub use self::probe::probe;
 pub use self::sweep::sweep;
 pub use self::sync::sync;
@@ -156,6 +158,8 @@ fn planned(
         sources = sources.into_iter().map(sync::contents).collect();
         settings.options = sync::implied(settings.options, values, &target);
     }
+    sync::refuse_to_mix(values, &sources)?;
+    settings.options.owners = owners(values, is_sync)?;
     check_hosts(&sources)?;
     crate::secret::complete(values, sources.iter_mut().chain([&mut target]))?;
     let pipes = pipes(values, operands, &sources)?;

@@ -36,7 +36,6 @@ const FOREIGN: &[(&str, &str)] = &[
     ("--port", "rsync's --port is for a daemon; ssh's port is --ssh-port"),
     ("--whole-file", "haul sends whole files, or what an interrupted copy still lacks"),
     ("--human-readable", "figures always have their units"),
-    ("--numeric-ids", "haul keeps numeric owners and groups (-p)"),
     ("--owner", "-p keeps mode, owner and group"),
     ("--group", "-p keeps mode, owner and group"),
     ("--perms", "-p keeps mode, owner and group"),
@@ -165,7 +164,8 @@ pub fn notes(values: &Values, is_remote: bool) -> Vec<String> {
         notes.push("-z is bbcp's: the target connects to the source; compression (rsync's -z) is automatic".to_owned());
     }
     if values.is_typed("nodns") {
-        notes.push("-n is bbcp's: no names are looked up, and files are copied; rsync's -n is --dry-run".to_owned());
+        notes
+            .push("-n is bbcp's: no names are looked up, and files are copied; it is not rsync's --dry-run".to_owned());
     }
     notes
 }

@@ -175,7 +175,7 @@ fn every_line_works_or_names_what_to_type_instead() {
         write haul sync --dry-run -v SOURCE... TARGET: -a is implied
 
         $ haul -rn run7 db1:
-        works, and says: -n is bbcp's: no names are looked up, and files are copied; rsync's -n is --dry-run
+        works, and says: -n is bbcp's: no names are looked up, and files are copied; it is not rsync's --dry-run
 
         $ haul -av run7 db1:
         works

@@ -486,6 +486,12 @@ mod tests {
                   --acls                keep access control lists, and all that -p does
                   --sparse [WHAT]       holes in files: keep (default), fill them, or make
                                         them, too, where there are only zeros
+                  --numeric-ids         with -p, owners and groups by their numbers, and not
+                                        by their names
+                  --usermap FROM:TO,... with -p, users that become others: by name or number
+                                        (anna:smith, 0-99:nobody, *:guest)
+                  --groupmap FROM:TO,... the same of groups
+                  --chown USER:GROUP    with -p, all become theirs; either may be left out
                   --devices             make devices, as root
                   --specials            make FIFOs and sockets
 

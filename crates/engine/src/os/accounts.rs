@@ -34,7 +34,7 @@ impl Accounts {
 
     /// Both files have the name in the first field, and the number in the third. Of two with one number, the first is
     /// meant.
-    fn parse(text: &[u8]) -> Self {
+    pub(crate) fn parse(text: &[u8]) -> Self {
         let mut accounts = Self::default();
         for line in text.split(|byte| *byte == b'\n') {
             let mut fields = line.split(|byte| *byte == b':');

@@ -50,7 +50,8 @@ impl Site {
 
     /// Where the request is to say more; it is given the place, too.
     pub fn of(paths: &[&str], set: impl FnOnce(&mut TargetRequest, &Path)) -> Self {
-        let temp = tempfile::tempdir().unwrap();
+        let memory = Path::new("/dev/shm");
+        let temp = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
         let root = temp.path().join("target");
         fs::create_dir(&root).unwrap();
         paths.iter().for_each(|path| make(&root.join(path)));

@@ -1,6 +1,6 @@
 //! What counts as proven, against targets that say so early, late or twice.
 
-use super::super::tests::{F, done, drain, entry, file, link, needs, offered, source, stream};
+use super::super::tests::{F, done, entry, file, link, needs, offered, source, stream};
 use super::*;
 use crate::integrity::FrameLen;
 use crate::manifest::{Entry, Kind, Stamp};

@@ -1,0 +1,152 @@
+//! Whose files become at the target: by name, or as `--usermap`, `--groupmap` and `--chown` say.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use haul_engine::spec::{Account, OwnerFrom, OwnerMap, OwnerRules};
+use haul_proto::wire::limits::{ACCOUNT_NAME_MAX, OWNER_MAPS_MAX};
+
+use super::metadata::preserves;
+use crate::args::UsageError;
+use crate::args::table::typed;
+use crate::args::values::{Values, bad};
+
+/// What the options say; `is_kept`: owners are kept, whatever options say.
+pub fn owners(values: &Values, is_kept: bool) -> Result<OwnerRules, UsageError> {
+    let ids = ["numeric-ids", "usermap", "groupmap", "chown"];
+    if let Some(id) = ids.into_iter().find(|id| values.is_typed(id) && !is_kept && !preserves(values)) {
+        return Err(UsageError::new(format!("{}: owners and groups are not kept", typed(id))).remedy("add -p"));
+    }
+    let (mut users, mut groups) = (maps(values, "usermap")?, maps(values, "groupmap")?);
+    if let Some(value) = values.last("chown") {
+        let mut parts = value.as_bytes().splitn(2, |byte| *byte == b':');
+        for all in [&mut users, &mut groups] {
+            if let Some(name) = parts.next().filter(|name| !name.is_empty()) {
+                all.push(OwnerMap { from: OwnerFrom::Any, to: account("chown", value, name)? });
+            }
+        }
+        if users.is_empty() && groups.is_empty() {
+            return Err(bad("chown", value, "it is USER, :GROUP or USER:GROUP"));
+        }
+    }
+    Ok(OwnerRules { by_name: !values.flag("numeric-ids"), users, groups })
+}
+
+/// `FROM:TO,FROM:TO`: FROM is a name, a number, two of them, `*`, or nothing for those without a name.
+fn maps(values: &Values, id: &str) -> Result<Vec<OwnerMap>, UsageError> {
+    let Some(value) = values.last(id) else { return Ok(Vec::new()) };
+    let rules: Vec<_> = value.as_bytes().split(|byte| *byte == b',').collect();
+    if rules.len() > OWNER_MAPS_MAX {
+        return Err(bad(id, value, &format!("at most {OWNER_MAPS_MAX} rules")));
+    }
+    rules.into_iter().map(|rule| map(id, value, rule)).collect()
+}
+
+fn map(id: &str, value: &OsStr, rule: &[u8]) -> Result<OwnerMap, UsageError> {
+    let at = rule.iter().position(|byte| *byte == b':');
+    let at = at.ok_or_else(|| bad(id, value, "each rule is FROM:TO").remedy("as in 0-99:nobody,anna:smith,*:users"))?;
+    let (from, to) = (&rule[..at], &rule[at + 1..]);
+    let from = match from {
+        b"*" => OwnerFrom::Any,
+        b"" => OwnerFrom::Nameless,
+        from => match range(from) {
+            Some((first, last)) if first <= last => OwnerFrom::Ids(first, last),
+            Some(_) => return Err(bad(id, value, "the first number of a range is the lower one")),
+            None if from.contains(&b'*') => {
+                return Err(bad(id, value, "a name is a whole one, or * for all"));
+            }
+            None => OwnerFrom::Name(name(id, value, from)?),
+        },
+    };
+    Ok(OwnerMap { from, to: account(id, value, to)? })
+}
+
+/// A number, or two with a hyphen between them.
+fn range(text: &[u8]) -> Option<(u32, u32)> {
+    let text = std::str::from_utf8(text).ok()?;
+    match text.split_once('-') {
+        Some((first, last)) => Some((number(first)?, number(last)?)),
+        None => number(text).map(|id| (id, id)),
+    }
+}
+
+/// As digits alone: what is called +5 is a name.
+fn number(text: &str) -> Option<u32> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+}
+
+fn account(id: &str, value: &OsStr, text: &[u8]) -> Result<Account, UsageError> {
+    match std::str::from_utf8(text).ok().and_then(number) {
+        // To the system, the greatest one is none.
+        Some(u32::MAX) => Err(bad(id, value, "there is no such number")),
+        Some(number) => Ok(Account::Id(number)),
+        None => name(id, value, text).map(Account::Name),
+    }
+}
+
+fn name(id: &str, value: &OsStr, text: &[u8]) -> Result<Vec<u8>, UsageError> {
+    match text.len() {
+        0 => Err(bad(id, value, "a name is missing")),
+        1..=ACCOUNT_NAME_MAX => Ok(text.to_vec()),
+        _ => Err(bad(id, value, "this name is too long")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Dialect;
+    use crate::args::parse::{Command, parse};
+
+    fn of(line: &str) -> Result<OwnerRules, String> {
+        let words = line.split(' ').chain(["a", "b"]).map(Into::into).collect();
+        match parse(Dialect::Haul, words, &|_| false) {
+            Ok(Command::Copy(values, _)) => owners(&values, false).map_err(|error| error.to_string()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn to(from: OwnerFrom, to: Account) -> OwnerMap {
+        OwnerMap { from, to }
+    }
+
+    fn named(text: &str) -> Vec<u8> {
+        text.into()
+    }
+
+    #[test]
+    fn owners_are_mapped_as_they_are_typed() {
+        let by_name = OwnerRules { by_name: true, ..OwnerRules::default() };
+        assert_eq!(of("-p"), Ok(by_name.clone()));
+        assert_eq!(of("-p --numeric-ids"), Ok(OwnerRules::default()));
+        let users = vec![
+            to(OwnerFrom::Ids(0, 99), Account::Name(named("nobody"))),
+            to(OwnerFrom::Name(named("anna")), Account::Id(7)),
+            to(OwnerFrom::Nameless, Account::Id(8)),
+            to(OwnerFrom::Any, Account::Name(named("users"))),
+        ];
+        assert_eq!(of("-p --usermap 0-99:nobody,anna:7,:8,*:users"), Ok(OwnerRules { users, ..by_name.clone() }));
+        let groups = vec![to(OwnerFrom::Ids(5, 5), Account::Id(6))];
+        assert_eq!(of("--archive --groupmap 5:6"), Ok(OwnerRules { groups: groups.clone(), ..by_name.clone() }));
+        let all = |name: &str| vec![to(OwnerFrom::Any, Account::Name(named(name)))];
+        let chowned = OwnerRules { users: all("anna"), groups: all("users"), ..by_name.clone() };
+        assert_eq!(of("-p --chown anna:users"), Ok(chowned));
+        assert_eq!(of("-p --chown :users"), Ok(OwnerRules { groups: all("users"), ..by_name }));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        for line in [
+            "--numeric-ids",
+            "--chown anna",
+            "-p --usermap anna",
+            "-p --usermap 9-5:anna",
+            "-p --usermap an*:anna",
+            "-p --usermap anna:",
+            "-p --groupmap *:4294967295",
+            "-p --chown :",
+        ] {
+            assert!(of(line).is_err(), "{line}");
+        }
+    }
+}
