@@ -180,7 +180,7 @@ fn what_cannot_be_read_is_named_and_counted() {
     assert!(words.stdout.contains("absent: No such file"), "{}", words.account());
     let closed = [sandbox.file("tree/secret", "secret"), sandbox.dir("tree/closed")];
     sandbox.file("tree/closed/inside", "secret");
-    closed.iter().for_each(|path| fs::set_permissions(path, fs::Permissions::from_mode(0)).unwrap());
+    closed.iter().for_each(|path| fs::set_permissions(path, fs::Permissions::from_mode(0o000)).unwrap());
     let run = sandbox.haul_of_user(["survey", "--json", "tree"]).run();
     let open = |path: &PathBuf| fs::set_permissions(path, fs::Permissions::from_mode(0o755));
     closed.iter().for_each(|path| open(path).expect("the sandbox can be removed"));

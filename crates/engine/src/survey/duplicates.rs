@@ -170,7 +170,7 @@ impl Search<'_> {
         };
         thread::scope(|scope| {
             let threads = threads.min(files.len().div_ceil(CHUNK));
-            let begin = |number| Builder::new().name(format!("haul-same{number}")).spawn_scoped(scope, &take_part).ok();
+            let begin = |number| Builder::new().name(format!("haul-same{number}")).spawn_scoped(scope, take_part).ok();
             let started: Vec<_> = (0..threads).map_while(begin).collect();
             if started.is_empty() {
                 // The system permits no threads, or there is nothing to read.
