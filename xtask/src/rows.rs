@@ -230,6 +230,17 @@ pub const ROWS: &[Row] = &[
         always: &[],
         tests: &[e2e("status", "of_many_runs")],
     },
+    Row {
+        name: "sync-pairs",
+        about: "haul sync of random pairs of trees, beside rsync",
+        counted: &["sync-pairs"],
+        everyday: 2000,
+        soak: 200_000,
+        least: 1,
+        variables: &[("HAUL_SYNC_PAIRS", ALL)],
+        always: &[],
+        tests: &[e2e("sync_pairs", "")],
+    },
 ];
 
 impl Row {

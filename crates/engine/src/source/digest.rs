@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Source;
 use super::item::{Item, Trouble};
+use crate::storage::file::Opened;
 use crate::storage::read::Reader;
 
 /// What the walk reads with, once it has to.
@@ -19,12 +20,12 @@ impl Digester {
     pub fn digest(&mut self, source: &Source, item: &Item) -> Option<Digest> {
         let frame_bytes = source.request.settings.frame.bytes();
         let reader = self.reader.get_or_insert_with(|| Reader::new(frame_bytes, source.policy.depth(frame_bytes)));
-        read(source, item, reader).ok()
+        let file = item.open_as_offered().ok()?;
+        read(source, item, file, reader).ok()
     }
 }
 
-fn read(source: &Source, item: &Item, reader: &mut Reader) -> Result<Digest, Trouble> {
-    let file = item.open_as_offered()?;
+fn read(source: &Source, item: &Item, file: Arc<Opened>, reader: &mut Reader) -> Result<Digest, Trouble> {
     let way = source.policy.reading(&file, item.size, 0, item.size);
     reader.add(Arc::clone(&file), way, 0, item.size);
     let hashed = hash(source, item, reader);

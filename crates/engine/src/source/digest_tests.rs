@@ -105,28 +105,26 @@ fn a_file_that_is_not_what_it_was_has_none() {
         std::fs::write(&path, text).unwrap();
         assert_eq!(digester.digest(&source, &item), None);
     }
-    // What was read when it was as it was offered, and is not any more.
+    // While it is read, it becomes shorter, or gets another time.
     let reader = &mut Reader::new(1 << 16, 1);
-    std::fs::write(&path, vec![7; 1 << 20]).unwrap();
-    let file =
-        item.open().map(|fd| crate::storage::file::Opened::new(fd, crate::storage::Access::Read)).unwrap().unwrap();
-    let file = Arc::new(file);
-    let way = source.policy.reading(&file, 2 << 20, 0, 2 << 20);
-    reader.add(file, way, 0, 2 << 20);
-    let longer = Item::new(Arc::from(&b"tree"[..]), item.place.clone().unwrap(), 2 << 20, look.meta.modified);
-    assert_eq!(hash(&source, &longer, reader), Err(Trouble::Changed), "it ends too early");
-    reader.give_up();
-    // The reader is as good as new after what went wrong.
-    std::fs::write(&path, "1").unwrap();
-    let (_, look) = item
-        .place
-        .as_ref()
-        .unwrap()
-        .parent
-        .open_file(&item.place.as_ref().unwrap().name, crate::fs::Links::Itself)
-        .unwrap();
-    let item = Item::new(Arc::from(&b"tree"[..]), item.place.clone().unwrap(), look.size, look.meta.modified);
-    assert_eq!(digester.digest(&source, &item), Some(blake3_of(&path)));
+    for change in [|file: &File| file.set_len(1 << 18), |file: &File| file.set_modified(std::time::SystemTime::now())] {
+        std::fs::write(&path, vec![7; 1 << 20]).unwrap();
+        let item = found(&item);
+        let opened = item.open_as_offered().unwrap();
+        change(&File::options().write(true).open(&path).unwrap()).unwrap();
+        assert_eq!(read(&source, &item, opened, reader), Err(Trouble::Changed));
+    }
+    // The reader is as good as new after that.
+    let item = found(&item);
+    let opened = item.open_as_offered().unwrap();
+    assert_eq!(read(&source, &item, opened, reader), Ok(blake3_of(&path)));
+}
+
+/// The same file, as it is now.
+fn found(item: &Item) -> Item {
+    let place = item.place.clone().unwrap();
+    let (_, look) = place.parent.open_file(&place.name, place.links).unwrap();
+    Item::new(Arc::clone(&item.operand), place, look.size, look.meta.modified)
 }
 
 #[test]

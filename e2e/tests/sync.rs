@@ -1,0 +1,550 @@
+//! `haul sync`: each thing that it promises. What becomes of any pair of trees is `sync_pairs`'.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use haul_e2e::{
+    Attributes, Remote, Rng, Run, Sandbox, compare, compare_with, contents, eventually, fifo, give_to_user,
+    is_root_or_skip, listing, mtime, set_mtime, stamp, user, within,
+};
+use rustix::process::Signal;
+
+const OLD: (i64, u32) = (1_000_000_000, 1);
+const NEW: (i64, u32) = (1_700_000_000, 2);
+
+/// A file with a time.
+fn file(sandbox: &Sandbox, path: &str, content: &str, time: (i64, u32)) -> PathBuf {
+    let path = sandbox.file(path, content);
+    set_mtime(&path, time.0, time.1);
+    path
+}
+
+fn text(path: impl AsRef<Path>) -> String {
+    String::from_utf8(contents(path.as_ref())).expect("these tests write text")
+}
+
+/// `haul sync OPTIONS s/ t/` in the sandbox.
+#[track_caller]
+fn sync(sandbox: &Sandbox, options: &[&str]) -> Run {
+    sandbox.haul(["sync"]).args(options).args(["s/", "t/"]).run()
+}
+
+/// What was told of single entries: `change path`, below `t`, in the order of the alphabet.
+#[track_caller]
+fn items(run: &Run) -> Vec<String> {
+    let events = run.events();
+    let told = events.iter().filter(|event| event["event"] == "item").map(|event| {
+        let path = event["path"].as_str().expect("a path");
+        let below = path.rsplit_once("t/").map_or(path, |(_, below)| below);
+        format!("{} {below}", event["change"].as_str().expect("a word"))
+    });
+    let mut told: Vec<_> = told.collect();
+    told.sort();
+    told
+}
+
+/// Everything in a tree: what tells whether it was touched.
+fn stamps(root: &Path) -> BTreeSet<(PathBuf, (u64, i64, i64, i64, i64))> {
+    let mut found = BTreeSet::from([(root.to_owned(), stamp(root))]);
+    if fs::symlink_metadata(root).is_ok_and(|meta| meta.is_dir()) {
+        fs::read_dir(root).unwrap().for_each(|entry| found.extend(stamps(&entry.unwrap().path())));
+    }
+    found
+}
+
+#[test]
+fn a_slash_says_what_goes_where_whether_the_target_is_there_or_not() {
+    let sandbox = Sandbox::new();
+    file(&sandbox, "s/a", "a", NEW);
+    sandbox.haul(["sync", "s", "neither/is there"]).run().ends(1).says(["neither", "-A"]);
+    for (target, options) in [("missing", &[][..]), ("neither/is there", &["-A"]), ("there", &[])] {
+        sandbox.dir("there");
+        sandbox.haul(["sync"]).args(options).args(["s", target]).run().succeeds();
+        assert_eq!(text(sandbox.path(target).join("s/a")), "a");
+        assert_eq!(listing(&sandbox.path(target)).iter().filter(|name| *name == "a").count(), 0);
+    }
+    for (source, target) in [("s/", "its contents"), ("s/.", "its contents too"), ("s/", "there too")] {
+        sandbox.dir("there too");
+        sandbox.haul(["sync", source, target]).run().succeeds();
+        assert_eq!(listing(&sandbox.path(target)), ["a"]);
+    }
+    // With --delete, what is beside the source's own name is nobody's.
+    file(&sandbox, "there/beside", "stays", OLD);
+    file(&sandbox, "there/s/alone", "goes", OLD);
+    sandbox.haul(["sync", "--delete", "s", "there"]).run().succeeds();
+    assert_eq!(
+        (listing(&sandbox.path("there")), listing(&sandbox.path("there/s"))),
+        (vec!["beside".into(), "s".into()], vec!["a".into()])
+    );
+}
+
+#[test]
+fn what_makes_a_file_the_same_is_what_was_asked_for() {
+    let cases: [(&[&str], [&str; 4]); 5] = [
+        (&[], ["new", "same", "equal", "longer"]),
+        (&["--compare", "time"], ["new", "same", "equal", "longer"]),
+        (&["--compare", "size"], ["old", "same", "equal", "longer"]),
+        (&["--compare", "digest"], ["new", "SAME", "equal", "longer"]),
+        (&["--compare", "exists"], ["old", "same", "equal", "long"]),
+    ];
+    for (options, expected) in cases {
+        let sandbox = Sandbox::new();
+        // Of one size and another time; of one size and time; equal but for its time; of another size.
+        for (name, there, here, time) in [
+            ("1", "old", "new", OLD),
+            ("2", "same", "SAME", NEW),
+            ("3", "equal", "equal", OLD),
+            ("4", "long", "longer", OLD),
+        ] {
+            file(&sandbox, &format!("s/{name}"), here, NEW);
+            file(&sandbox, &format!("t/{name}"), there, time);
+        }
+        let before = stamp(&sandbox.path("t/3"));
+        sync(&sandbox, options).succeeds();
+        assert_eq!(["1", "2", "3", "4"].map(|name| text(sandbox.path("t").join(name))), expected, "{options:?}");
+        if options == ["--compare", "digest"] {
+            assert_eq!(stamp(&sandbox.path("t/3")).0, before.0, "what has the same contents is not copied");
+            assert_eq!(mtime(&sandbox.path("t/3")), (NEW.0, NEW.1.into()), "and gets its time");
+        }
+    }
+}
+
+#[test]
+fn newer_files_and_missing_ones_and_those_that_are_there_may_stay_as_they_are() {
+    let later = (1_800_000_000, 0);
+    let cases: [(&[&str], &str, &str, bool); 4] = [
+        (&["--update"], "theirs", "source", true),
+        (&["--existing"], "source", "source", false),
+        (&["--ignore-existing"], "theirs", "older", true),
+        (&["--update", "--existing"], "theirs", "source", false),
+    ];
+    for (options, newer, older, made) in cases {
+        let sandbox = Sandbox::new();
+        for name in ["newer", "older", "missing", "dir/missing"] {
+            file(&sandbox, &format!("s/{name}"), "source", NEW);
+        }
+        file(&sandbox, "t/newer", "theirs", later);
+        file(&sandbox, "t/older", "older", OLD);
+        sync(&sandbox, options).succeeds();
+        let target = sandbox.path("t");
+        assert_eq!([text(target.join("newer")), text(target.join("older"))], [newer, older], "{options:?}");
+        assert_eq!([target.join("missing").exists(), target.join("dir/missing").exists()], [made; 2], "{options:?}");
+    }
+}
+
+/// A source with two files, and a target with those of them that are old and much besides.
+fn with_more_at_the_target(sandbox: &Sandbox) -> PathBuf {
+    file(sandbox, "s/a", "a", NEW);
+    file(sandbox, "s/sub/b", "b", NEW);
+    file(sandbox, "t/a", "old", OLD);
+    ["t/x", "t/sub/y", "t/alone/deep/z", "t/alone/\\n"].iter().for_each(|name| drop(file(sandbox, name, "x", OLD)));
+    symlink("a", sandbox.path("t/link")).unwrap();
+    fifo(&sandbox.path("t/sub/pipe"));
+    sandbox.path("t")
+}
+
+#[test]
+fn what_is_at_the_target_alone_goes_if_that_is_asked_for() {
+    for when in ["--delete", "--delete=after", "--delete=during", "--delete=before"] {
+        let sandbox = Sandbox::new();
+        let target = with_more_at_the_target(&sandbox);
+        sync(&sandbox, &[]).succeeds();
+        assert!(target.join("alone/deep/z").exists(), "nothing goes by itself");
+        let summary = sync(&sandbox, &["--json", when]).succeeds().summary();
+        compare_with(&sandbox.path("s"), &target, Attributes { mtimes: true, ..Attributes::default() }).unwrap();
+        assert_eq!(summary["removed"], 8, "{when}: {summary}");
+    }
+}
+
+#[test]
+fn before_during_and_after_are_when_they_say() {
+    // Over an end that is slow by order, the first file of the source is at the target before the last one is begun.
+    for (when, is_there_before, is_there_during) in [("before", false, false), ("after", true, true)] {
+        let sandbox = Sandbox::new();
+        sandbox.big_file("s/big", 4 << 20);
+        file(&sandbox, "t/alone", "x", OLD);
+        let mut running = sandbox.haul(["sync", &format!("--delete={when}"), "-x", "2m", "s/", "t/"]).start();
+        let begun = || fs::read_dir(sandbox.path("t")).unwrap().flatten().any(|entry| entry.file_name() != "alone");
+        eventually("the copy begins", begun);
+        if !is_there_before {
+            assert!(!sandbox.path("t/alone").exists(), "{when}");
+        }
+        assert_eq!(sandbox.path("t/alone").exists(), is_there_during, "{when}");
+        running.wait_up_to(Duration::from_secs(30));
+        Run::of(running).succeeds();
+        assert!(!sandbox.path("t/alone").exists(), "{when}");
+    }
+}
+
+#[test]
+fn more_than_was_allowed_is_not_removed() {
+    for when in ["--delete=after", "--delete=before", "--delete=during"] {
+        let sandbox = Sandbox::new();
+        let target = with_more_at_the_target(&sandbox);
+        let run = sync(&sandbox, &[when, "--max-delete", "3"]).ends(1).says(["max-delete"]);
+        let left = ["x", "sub/y", "alone/deep/z", "alone/\\n", "alone/deep", "alone", "link", "sub/pipe"];
+        let left = left.iter().filter(|name| target.join(name).symlink_metadata().is_ok()).count();
+        assert_eq!(left, if when == "--delete=during" { 5 } else { 8 }, "{when}\n{}", run.account());
+        assert_eq!(text(target.join("a")), "a", "and all else is done");
+        sync(&sandbox, &[when, "--max-delete", "8"]).succeeds();
+        compare(&sandbox.path("s"), &target).unwrap();
+    }
+}
+
+#[test]
+fn what_is_replaced_or_removed_is_kept_where_that_was_asked_for() {
+    let sandbox = Sandbox::new();
+    let target = with_more_at_the_target(&sandbox);
+    let old = stamp(&target.join("a")).0;
+    let summary = sync(&sandbox, &["--json", "--delete", "--backup-dir", "kept"]).succeeds().summary();
+    let kept = target.join("kept");
+    assert_eq!([text(kept.join("a")), text(kept.join("sub/y")), text(kept.join("alone/deep/z"))], ["old", "x", "x"]);
+    assert_eq!(stamp(&kept.join("a")).0, old, "it is the old file itself");
+    assert_eq!(fs::read_link(kept.join("link")).unwrap(), Path::new("a"));
+    assert!(summary["backed_up"].as_u64().unwrap() >= 6, "{summary}");
+    // What was kept is neither removed nor kept once more.
+    sync(&sandbox, &["--delete", "--backup-dir", "kept"]).succeeds();
+    assert_eq!(text(kept.join("a")), "old");
+    assert_eq!(text(target.join("a")), "a");
+    // Elsewhere on the same file system.
+    file(&sandbox, "s/a", "newest", (1_800_000_000, 0));
+    let elsewhere = sandbox.path("elsewhere/today");
+    sync(&sandbox, &["--backup-dir", elsewhere.to_str().unwrap()]).succeeds();
+    assert_eq!([text(elsewhere.join("a")), text(target.join("a"))], ["a", "newest"]);
+}
+
+#[test]
+fn the_target_is_never_without_a_file_that_is_kept() {
+    let sandbox = Sandbox::new();
+    let name = sandbox.path("t/f");
+    for round in 0..30 {
+        file(&sandbox, "s/f", &format!("round {round}"), (1_000_000_000 + round, 0));
+        let running = sandbox.haul(["sync", "--backup-dir", "kept", "s/", "t/"]).start();
+        let mut missed = false;
+        let is_new = || {
+            round == 0 || {
+                missed |= !name.exists();
+                text(&name) == format!("round {round}")
+            }
+        };
+        assert!(within(Duration::from_secs(20), is_new));
+        assert!(!missed, "there was a moment without the file");
+        Run::of(running).succeeds();
+    }
+    assert_eq!([text(&name), text(sandbox.path("t/kept/f"))], ["round 29", "round 28"]);
+}
+
+#[test]
+fn a_file_that_an_earlier_copy_has_becomes_a_name_of_that() {
+    let sandbox = Sandbox::new();
+    let names = ["same", "sub/same too", "changed", "new"];
+    names.iter().for_each(|name| drop(file(&sandbox, &format!("s/{name}"), "today", NEW)));
+    sandbox.haul(["sync", "s/", "monday/"]).run().succeeds();
+    fs::remove_file(sandbox.path("monday/new")).unwrap();
+    file(&sandbox, "s/changed", "changed", (1_800_000_000, 0));
+    let run = sandbox.haul(["sync", "--json", "--items", "--link-dest", "../monday", "s/", "t/"]).run().succeeds();
+    compare_with(&sandbox.path("s"), &sandbox.path("t"), Attributes { mtimes: true, ..Attributes::default() }).unwrap();
+    let is_linked = |name: &str| {
+        let [here, there] =
+            ["t", "monday"].map(|tree| fs::metadata(sandbox.path(tree).join(name)).map(|meta| meta.ino()).ok());
+        here == there
+    };
+    assert_eq!(names.map(is_linked), [true, true, false, false]);
+    assert_eq!(run.summary()["linked"], 2, "{}", run.account());
+    let told = items(&run);
+    assert!(told.contains(&"linked same".to_owned()) && told.contains(&"made new".to_owned()), "{told:?}");
+    // Whoever changes what is a name of an earlier file's would change the past: a later sync gives it a file of its own.
+    file(&sandbox, "s/same", "TODAY", (1_900_000_000, 0));
+    sync(&sandbox, &[]).succeeds();
+    assert_eq!([text(sandbox.path("t/same")), text(sandbox.path("monday/same"))], ["TODAY", "today"]);
+}
+
+#[test]
+fn metadata_that_change_do_not_change_an_earlier_copy() {
+    let sandbox = Sandbox::new();
+    let source = file(&sandbox, "s/f", "today", NEW);
+    sandbox.haul(["sync", "s/", "monday/"]).run().succeeds();
+    fs::set_permissions(&source, fs::Permissions::from_mode(0o600)).unwrap();
+    let before = stamp(&sandbox.path("monday/f")).0;
+    sandbox.haul(["sync", "--link-dest", "../monday", "s/", "t/"]).run().succeeds();
+    let mode = |tree: &str| fs::metadata(sandbox.path(tree).join("f")).unwrap().mode() & 0o777;
+    assert_eq!((mode("t"), mode("monday")), (0o600, 0o644));
+    assert_ne!(stamp(&sandbox.path("t/f")).0, before);
+}
+
+#[test]
+fn what_was_sent_is_removed_at_the_source_and_nothing_else() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    for (round, to) in ["t/".into(), remote.at(sandbox.path("far/"))].into_iter().enumerate() {
+        for name in ["small", "sub/deep/small", "there already"] {
+            file(&sandbox, &format!("s/{name}"), "content", NEW);
+        }
+        sandbox.big_file("s/large", 3_000_000);
+        fs::hard_link(sandbox.path("s/small"), sandbox.path("s/its other name")).unwrap();
+        let _ = symlink("small", sandbox.path("s/link"));
+        let target = sandbox.path(["t", "far"][round]);
+        file(&sandbox, &format!("{}/there already", ["t", "far"][round]), "content", NEW);
+        let options = ["--json", "--hard-links", "--remove-source-files"];
+        let login = if round == 1 { remote.sshd().haul_args() } else { Vec::new() };
+        let haul = || sandbox.haul(["sync"]).args(&login).args(options);
+        let dry = haul().args(["--dry-run", "s/"]).arg(&to).run().succeeds();
+        assert_eq!(dry.summary()["removed_at_source"], 0, "a dry run removes nothing");
+        assert!(sandbox.path("s/large").exists());
+        let run = haul().args(["s/"]).arg(&to).run().succeeds();
+        assert_eq!(run.summary()["removed_at_source"], 4, "{}", run.account());
+        assert_eq!(listing(&sandbox.path("s")), ["link", "sub", "there already"]);
+        assert!(sandbox.path("s/sub/deep").is_dir());
+        let names = ["its other name", "large", "link", "small", "sub", "there already"];
+        assert_eq!(listing(&target), names);
+        assert_eq!(fs::metadata(target.join("large")).unwrap().len(), 3_000_000);
+    }
+}
+
+#[test]
+fn what_did_not_arrive_is_not_removed_at_the_source() {
+    let sandbox = Sandbox::new();
+    sandbox.file("s/good", "good");
+    // Nothing can be put in its place without --delete.
+    sandbox.file("s/bad", "bad");
+    sandbox.file("t/bad/in the way", "x");
+    sync(&sandbox, &["--remove-source-files"]).ends(1).says(["bad"]);
+    assert_eq!(listing(&sandbox.path("s")), ["bad"]);
+}
+
+#[test]
+fn a_dry_run_tells_all_and_touches_nothing() {
+    let sandbox = Sandbox::new();
+    with_more_at_the_target(&sandbox);
+    file(&sandbox, "s/turned/into a directory", "x", NEW);
+    file(&sandbox, "t/turned", "a file", OLD);
+    file(&sandbox, "t/mode", "same", NEW);
+    let changed = file(&sandbox, "s/mode", "same", NEW);
+    fs::set_permissions(changed, fs::Permissions::from_mode(0o600)).unwrap();
+    for options in [
+        &["--json", "--delete"][..],
+        &["--json", "--delete=during", "--backup-dir", "kept"],
+        &["--json", "--delete", "--link-dest", "sub"],
+    ] {
+        let before = [stamps(&sandbox.path("s")), stamps(&sandbox.path("t"))];
+        let dry = sync(&sandbox, &[options, &["--dry-run"]].concat()).succeeds();
+        assert_eq!([stamps(&sandbox.path("s")), stamps(&sandbox.path("t"))], before, "{options:?}");
+        let told = items(&dry);
+        for expected in [
+            "removed x",
+            "replaced a",
+            "made sub/b",
+            "adjusted mode",
+            "replaced turned",
+            "made turned/into a directory",
+        ] {
+            assert!(told.contains(&expected.to_owned()), "{expected} is not among {told:?}");
+        }
+        assert_eq!(dry.summary()["dry_run"], true);
+    }
+    let told = items(&sync(&sandbox, &["--json", "--delete", "--dry-run"]).succeeds());
+    assert_eq!(items(&sync(&sandbox, &["--json", "--delete", "--items"]).succeeds()), told);
+    assert_eq!(items(&sync(&sandbox, &["--json", "--delete", "--items"]).succeeds()), [""; 0], "all is done");
+}
+
+#[test]
+fn a_dry_run_makes_no_target() {
+    let sandbox = Sandbox::new();
+    file(&sandbox, "s/a", "a", NEW);
+    let dry = sync(&sandbox, &["--dry-run", "--json", "--delete"]).succeeds();
+    assert!(!sandbox.path("t").exists(), "{}", dry.account());
+    assert!(items(&dry).contains(&"made a".to_owned()), "{}", dry.account());
+}
+
+#[test]
+fn where_the_source_cannot_be_read_to_its_end_nothing_is_removed() {
+    for when in ["--delete=after", "--delete=before", "--delete=during"] {
+        let sandbox = Sandbox::new();
+        file(&sandbox, "s/a", "a", NEW);
+        file(&sandbox, "s/closed/b", "b", NEW);
+        file(&sandbox, "t/alone", "x", OLD);
+        file(&sandbox, "t/closed/b", "b", NEW);
+        for path in ["s", "s/a", "s/closed", "s/closed/b", "t", "t/alone", "t/closed", "t/closed/b"] {
+            give_to_user(&sandbox.path(path));
+        }
+        let closed = |mode| fs::set_permissions(sandbox.path("s/closed"), fs::Permissions::from_mode(mode)).unwrap();
+        closed(0);
+        let run = |options: &[&'static str]| {
+            sandbox.haul_of_user(["sync", when].into_iter().chain(options.iter().copied()).chain(["s/", "t/"])).run()
+        };
+        let said = run(&[]).ends(1).says(["closed", "--ignore-errors"]);
+        assert!(sandbox.path("t/closed/b").exists(), "{}", said.account());
+        // With --delete=during, what was found before may be gone.
+        assert!(sandbox.path("t/alone").exists() || when == "--delete=during", "{}", said.account());
+        run(&["--ignore-errors"]).ends(1);
+        assert!(!sandbox.path("t/alone").exists());
+        closed(0o755);
+        run(&[]).succeeds();
+        compare(&sandbox.path("s"), &sandbox.path("t")).unwrap();
+        assert_eq!(fs::metadata(sandbox.path("t/a")).unwrap().uid(), user());
+    }
+}
+
+#[test]
+fn where_a_source_is_missing_nothing_is_removed() {
+    let sandbox = Sandbox::new();
+    file(&sandbox, "s/a", "a", NEW);
+    for target in ["t/gone/b", "t/s/alone", "t/alone"] {
+        file(&sandbox, target, "x", OLD);
+    }
+    sandbox.haul(["sync", "--delete", "s", "gone", "t"]).run().ends(1).says(["gone"]);
+    for name in ["t/gone/b", "t/s/alone", "t/alone"] {
+        assert!(sandbox.path(name).exists(), "{name}");
+    }
+    sandbox.haul(["sync", "--delete", "gone/", "t/"]).run().ends(1).says(["gone"]);
+    assert!(sandbox.path("t/alone").exists());
+}
+
+#[test]
+fn what_filters_leave_out_stays_unless_it_is_to_go() {
+    for when in ["--delete", "--delete=during", "--delete=before"] {
+        let sandbox = Sandbox::new();
+        for name in ["a", "a.o", "sub/b.o"] {
+            file(&sandbox, &format!("s/{name}"), "x", NEW);
+        }
+        for name in ["there.o", "there", "alone/kept.o", "alone/goes", "sub/b.o"] {
+            file(&sandbox, &format!("t/{name}"), "theirs", OLD);
+        }
+        sync(&sandbox, &[when, "--exclude", "*.o"]).succeeds();
+        assert_eq!(listing(&sandbox.path("t")), ["a", "alone", "sub", "there.o"], "{when}");
+        assert_eq!(
+            (listing(&sandbox.path("t/alone")), listing(&sandbox.path("t/sub"))),
+            (vec!["kept.o".into()], vec!["b.o".into()])
+        );
+        sync(&sandbox, &[when, "--exclude", "*.o", "--delete-excluded"]).succeeds();
+        assert_eq!(
+            (listing(&sandbox.path("t")), listing(&sandbox.path("t/sub")).len()),
+            (vec!["a".into(), "sub".into()], 0),
+            "{when}"
+        );
+    }
+}
+
+#[test]
+fn neither_end_may_lie_in_the_other_to_its_harm() {
+    let sandbox = Sandbox::new();
+    file(&sandbox, "s/a", "a", NEW);
+    file(&sandbox, "s/in/b", "b", NEW);
+    let before = stamps(&sandbox.path("s/in"));
+    for options in [&["sync"][..], &["sync", "--delete"]] {
+        let run = sandbox.haul(options).args(["s/", "s/in/"]).run();
+        assert_ne!(run.status, Some(0), "{}", run.account());
+        assert_eq!(stamps(&sandbox.path("s/in")), before, "{}", run.account());
+    }
+    // The source within the target: it is at the target alone, and it is the source.
+    file(&sandbox, "t/source/a", "a", NEW);
+    file(&sandbox, "t/alone", "x", OLD);
+    for when in ["--delete", "--delete=during", "--delete=before"] {
+        let run = sandbox.haul(["sync", when, "t/source/", "t/"]).run();
+        assert_eq!(text(sandbox.path("t/source/a")), "a", "{}", run.account());
+    }
+    let run = sandbox.haul(["sync", "--delete", "t/", "t/"]).run();
+    assert!(sandbox.path("t/source/a").exists() && run.status != Some(0), "{}", run.account());
+}
+
+#[test]
+fn over_ssh_it_is_the_same_in_both_directions() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let source = sandbox.tree("s");
+    set_mtime(&source.join("big"), NEW.0, NEW.1);
+    file(&sandbox, "far/alone/x", "x", OLD);
+    file(&sandbox, "far/big", "old", OLD);
+    file(&sandbox, "back/small", "a file where a directory is to be", OLD);
+    let far = remote.at(sandbox.path("far/"));
+    let all = Attributes { modes: true, mtimes: true, ..Attributes::default() };
+    for (from, to, place) in [("s/".into(), far.clone(), "far"), (far, "back/".into(), "back")] {
+        let run = |options: &[&str]| {
+            let haul =
+                sandbox.haul(["sync"]).args(remote.sshd().haul_args()).args(["--json", "--delete"]).args(options);
+            haul.arg(&from).arg(&to).run().succeeds()
+        };
+        let dry = items(&run(&["--dry-run"]));
+        assert_eq!(items(&run(&["--items"])).len(), dry.len());
+        compare_with(&source, &sandbox.path(place), all).unwrap();
+        assert_eq!(items(&run(&["--items"])), [""; 0]);
+        // By their contents, too, nothing is left to do.
+        set_mtime(&sandbox.path(place).join("big"), OLD.0, OLD.1);
+        let digests = run(&["--compare", "digest", "--items"]);
+        assert_eq!(digests.summary()["files_copied"], 0, "{}", digests.account());
+        compare_with(&source, &sandbox.path(place), all).unwrap();
+    }
+    remote.is_left_clean();
+}
+
+#[test]
+fn a_target_without_attributes_is_no_obstacle() {
+    if !is_root_or_skip("a mount") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let plain = sandbox.mount("ramfs", "plain", "mode=755");
+    file(&sandbox, "s/a", "a", (1_700_000_000, 0));
+    file(&sandbox, "s/sub/b", "b", (1_700_000_000, 0));
+    rustix::fs::lsetxattr(sandbox.path("s/a"), "user.color", b"red", rustix::fs::XattrFlags::empty()).unwrap();
+    fs::create_dir(plain.path().join("alone")).unwrap();
+    let run = || {
+        sandbox
+            .haul(["sync", "--json", "--items", "--delete", "--xattrs", "s/"])
+            .arg(format!("{}/", plain.path().display()))
+            .run()
+    };
+    let first = run().succeeds();
+    compare(&sandbox.path("s"), plain.path()).unwrap();
+    assert!(first.stdout.contains("user.color is not kept"), "{}", first.account());
+    let again = run().succeeds();
+    assert_eq!(again.summary()["files_copied"], 0, "{}", again.account());
+}
+
+/// Made of `version`; all of one size.
+fn version(sandbox: &Sandbox, tree: &str, version: u64) -> Vec<Vec<u8>> {
+    let mut rng = Rng::new(version);
+    let sizes = [700_000, 10, 300_000, 4_000, 0, 2_000_000];
+    (0..60usize)
+        .map(|i| {
+            let content = rng.bytes(sizes[i % sizes.len()]);
+            let path = sandbox.file(format!("{tree}/d{}/f{i}", i % 7), &content);
+            set_mtime(&path, 1_000_000_000 + version as i64, 0);
+            content
+        })
+        .collect()
+}
+
+#[test]
+fn killed_at_any_moment_each_file_is_its_old_or_its_new_self_and_the_next_run_completes() {
+    let sandbox = Sandbox::new();
+    let mut rng = Rng::new(7);
+    let mut old = version(&sandbox, "s", 0);
+    sync(&sandbox, &[]).succeeds();
+    let whole = sync(&sandbox, &["--delete"]).elapsed.max(Duration::from_millis(50));
+    for round in 1..=12 {
+        let new = version(&sandbox, "s", round);
+        file(&sandbox, "t/alone/x", "x", OLD);
+        let when = ["--delete=during", "--delete=after", "--delete=before"][round as usize % 3];
+        let mut running = sandbox.haul(["sync", when, "s/", "t/"]).start();
+        // Anything from the beginning to a bit after the end.
+        let moment = whole.mul_f64(rng.below(2000) as f64 / 1000.0);
+        within(moment, || false);
+        running.signal(Signal::KILL);
+        running.wait_up_to(Duration::from_secs(20));
+        drop(running);
+        for (i, (old, new)) in old.iter().zip(&new).enumerate() {
+            let now = contents(&sandbox.path(format!("t/d{}/f{i}", i % 7)));
+            assert!(now == *old || now == *new, "round {round}: file {i} is neither");
+        }
+        // Its workers may need a moment to notice.
+        let completes = || sandbox.haul(["sync", "--delete", "s/", "t/"]).run().status == Some(0);
+        assert!(within(Duration::from_secs(30), completes), "round {round}");
+        compare_with(&sandbox.path("s"), &sandbox.path("t"), Attributes { mtimes: true, ..Attributes::default() })
+            .unwrap_or_else(|wrong| panic!("round {round}: {wrong}"));
+        old = new;
+    }
+}

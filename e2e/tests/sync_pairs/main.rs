@@ -1,0 +1,182 @@
+//! Pairs of random trees: what `haul sync` makes of the second is held against the first, with all that is kept, and against
+//! what rsync makes of it.
+//!
+//! `HAUL_SYNC_PAIRS` says how many, `HAUL_SYNC_SEED` from which one on: a pair that fails is made again by
+//! `HAUL_SYNC_SEED=ITS_SEED HAUL_SYNC_PAIRS=1`.
+
+mod place;
+mod spec;
+
+use haul_e2e::{Run, Sandbox, cases, count};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use place::{Look, differences, look, make, temporary};
+use spec::Maker;
+
+const EVERYDAY: u64 = 2_000;
+/// Every so many pairs it is also looked at first, and done once more.
+const LOOKED_AT_EVERY: u64 = 10;
+/// So many failures are shown.
+const SHOWN_MAX: usize = 10;
+/// What is kept is what `rsync -aHAX` keeps.
+const KEPT: [&str; 6] = ["sync", "--hard-links", "--xattrs", "--acls", "--specials", "--json"];
+
+/// haul made of a pair what the source is; and what did rsync?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// The same, or it is not there.
+    Same,
+    /// Something else, or it has failed.
+    RsyncDiffers,
+}
+
+#[test]
+fn what_becomes_of_any_tree_is_the_source_as_rsync_makes_it() {
+    let (pairs, from) = (cases("HAUL_SYNC_PAIRS", EVERYDAY), cases("HAUL_SYNC_SEED", 0));
+    let has_rsync = Command::new("rsync").arg("--version").stdout(Stdio::null()).status().is_ok_and(|s| s.success());
+    if !has_rsync {
+        println!("SKIPPED: there is no rsync to hold it against");
+    }
+    let sandbox = Sandbox::new();
+    let (next, others, failed) = (AtomicU64::new(from), AtomicU64::new(0), Mutex::new(Vec::new()));
+    let threads = std::thread::available_parallelism().map_or(2, usize::from) + 1;
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= from + pairs {
+                        return;
+                    }
+                    match pair(&sandbox, seed, has_rsync) {
+                        Ok(Verdict::Same) => {}
+                        Ok(Verdict::RsyncDiffers) => drop(others.fetch_add(1, Ordering::Relaxed)),
+                        Err(why) => failed.lock().expect("no thread panics with it").push((seed, why)),
+                    }
+                }
+            });
+        }
+    });
+    println!("of {} pairs, rsync makes something else, or fails", others.into_inner());
+    let mut failed = failed.into_inner().expect("no thread panics with it");
+    failed.sort();
+    for (seed, why) in failed.iter().take(SHOWN_MAX) {
+        println!("seed {seed} (HAUL_SYNC_SEED={seed} HAUL_SYNC_PAIRS=1):\n{why}\n");
+    }
+    let seeds: Vec<_> = failed.iter().map(|(seed, _)| seed).collect();
+    assert!(failed.is_empty(), "{} of {pairs} pairs failed: {seeds:?}", failed.len());
+    count("sync-pairs", pairs);
+}
+
+/// Makes a pair, and holds what becomes of it against the source. An error says what is wrong.
+fn pair(sandbox: &Sandbox, seed: u64, has_rsync: bool) -> Result<Verdict, String> {
+    let place = temporary();
+    let [source, of_rsync, target] = ["s", "r", "t"].map(|name| place.path().join(name));
+    let mut maker = Maker::new(seed, rustix::process::geteuid().is_root());
+    let tree = maker.tree();
+    let old = maker.target(&tree);
+    let delete = ["--delete", "--delete=during", "--delete=before"][maker.below(3) as usize];
+    let compare = ["--compare=time", "--compare=digest"][usize::from(maker.below(8) == 0)];
+    let options = [delete, compare];
+    let words = |error| format!("the pair cannot be made: {error}");
+    for (place, tree) in [(&source, &tree), (&of_rsync, &old), (&target, &old)] {
+        fs::create_dir(place).and_then(|()| make(place, tree)).map_err(words)?;
+    }
+    let wanted = look(&source).map_err(words)?;
+    let is_looked_at = seed.is_multiple_of(LOOKED_AT_EVERY);
+    let expected = if is_looked_at { Some(dry(sandbox, &source, &target, &options)?) } else { None };
+    let run = succeeds(sync(sandbox, &source, &target, &options, "--items"))?;
+    let found = look(&target).map_err(|error| format!("what has become of it cannot be looked at: {error}"))?;
+    let of_haul = differences(&wanted, &found);
+    let of_rsync = if has_rsync { rsync(&source, &of_rsync, &wanted) } else { Vec::new() };
+    if !of_haul.is_empty() {
+        let as_rsync = if of_haul == of_rsync { " (so does rsync's)" } else { "" };
+        return Err(format!("differs from the source{as_rsync}, with {options:?}:\n{}", of_haul.join("\n")));
+    }
+    if let Some(expected) = expected {
+        let told = items(&run);
+        if expected != told {
+            let only = |a: &[String], b: &[String]| a.iter().filter(|i| !b.contains(i)).cloned().collect::<Vec<_>>();
+            let (dry, real) = (only(&expected, &told), only(&told, &expected));
+            return Err(format!(
+                "with {options:?}, only the dry run told:\n{}\nonly the run told:\n{}",
+                dry.join("\n"),
+                real.join("\n")
+            ));
+        }
+        let again = items(&succeeds(sync(sandbox, &source, &target, &options, "--items"))?);
+        if !again.is_empty() {
+            return Err(format!("run once more, with {options:?}, it does once more:\n{}", again.join("\n")));
+        }
+    }
+    if wanted != look(&source).map_err(words)? {
+        return Err("the source was changed".into());
+    }
+    Ok(if of_rsync.is_empty() { Verdict::Same } else { Verdict::RsyncDiffers })
+}
+
+fn sync(sandbox: &Sandbox, source: &Path, target: &Path, options: &[&str], how: &str) -> Run {
+    let slash = |path: &Path| format!("{}/", path.display());
+    sandbox.haul(KEPT).args(options).arg(how).args([slash(source), slash(target)]).run()
+}
+
+fn succeeds(run: Run) -> Result<Run, String> {
+    let Run { command, status, timed_out, stderr, .. } = &run;
+    match status {
+        Some(0) => Ok(run),
+        _ => Err(format!("it ended with {status:?}, timed out: {timed_out}\n{command}\n{stderr}")),
+    }
+}
+
+/// What a run tells of single entries, in the order of the alphabet.
+fn items(run: &Run) -> Vec<String> {
+    let mut items: Vec<_> =
+        run.events().into_iter().filter(|event| event["event"] == "item").map(|event| event.to_string()).collect();
+    items.sort();
+    items
+}
+
+/// What a dry run tells; nothing may be changed by it.
+fn dry(sandbox: &Sandbox, source: &Path, target: &Path, options: &[&str]) -> Result<Vec<String>, String> {
+    let before = look(target).map_err(|error| error.to_string())?;
+    let run = succeeds(sync(sandbox, source, target, options, "--dry-run"))?;
+    let after = look(target).map_err(|error| error.to_string())?;
+    match before == after {
+        true => Ok(items(&run)),
+        false => Err(format!("a dry run has changed something:\n{}", differences(&before, &after).join("\n"))),
+    }
+}
+
+/// What is different between the source and what rsync makes of the target.
+fn rsync(source: &Path, target: &Path, wanted: &Look) -> Vec<String> {
+    let slash = |path: &Path| format!("{}/", path.display());
+    // Times are held against each other to the nanosecond.
+    let mut command = Command::new("rsync");
+    command.args(["-aHAX", "--delete", "--modify-window=-1"]).args([slash(source), slash(target)]);
+    match (command.output(), look(target)) {
+        (Ok(output), Ok(found)) if output.status.success() => differences(wanted, &found),
+        (Ok(output), _) => vec![format!("rsync failed: {}", String::from_utf8_lossy(&output.stderr))],
+        (Err(error), _) => vec![format!("rsync failed: {error}")],
+    }
+}
+
+#[test]
+fn each_thing_that_is_kept_is_seen_to_differ() {
+    let place = temporary();
+    let root = |number: usize| place.path().join(number.to_string());
+    let tree = spec::example();
+    let first = place.path().join("first");
+    fs::create_dir(&first).and_then(|()| make(&first, &tree)).expect("a tree");
+    let first = look(&first).expect("it is ours");
+    let changed = spec::changed_examples(rustix::process::geteuid().is_root());
+    for (number, (what, tree)) in changed.iter().enumerate() {
+        fs::create_dir(root(number)).and_then(|()| make(&root(number), tree)).expect("a tree");
+        let second = look(&root(number)).expect("it is ours");
+        assert_eq!(differences(&first, &second).is_empty(), what.is_empty(), "{what}");
+    }
+    assert!(changed.len() > 10);
+}
