@@ -110,7 +110,7 @@ impl Target {
         let Kind::HardLink { to, .. } = entry.kind else { return Ok(Answer::Refused) };
         let first = lock(&self.dry_links.0).stay.get(&to).copied();
         if first.is_some() && there.look.map(|look| look.identity) == first {
-            there.existing = Existing::SameFile;
+            there = Standing { existing: Existing::SameFile, look: None };
         }
         match self.decide_and_tell(position, entry, &there)? {
             Ok(Decision::ReplaceTree) => {

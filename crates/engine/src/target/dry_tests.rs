@@ -237,3 +237,15 @@ fn a_digest_that_is_told_decides() {
     assert_eq!(site.offer(place(), file(3), digest("abd")), Need::All);
     assert_eq!(site.offer(place(), file(3), None), Need::All, "nothing was told");
 }
+
+#[test]
+fn two_files_of_the_source_do_not_stay_names_of_one() {
+    let temp = tempfile::tempdir().unwrap();
+    touch(&temp.path().join("a"), "abc");
+    fs::hard_link(temp.path().join("a"), temp.path().join("b")).unwrap();
+    let mut site = Site::new(temp.path(), SyncRules { is_dry: false, ..DRY });
+    assert_eq!(site.child(0, "a", file(3)), Need::Nothing);
+    assert_eq!(site.child(0, "b", file(3)), Need::All);
+    let items = site.items(temp.path());
+    assert_eq!(items.last(), Some(&("/b".to_owned(), Change::Replaced(Reasons::LINK))));
+}

@@ -5,13 +5,13 @@ use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
 use haul_proto::journal::Header;
 use haul_proto::manifest::{Entry, Kind, Meta, Place};
-use haul_proto::need::{Decision, Existing, Refusal, decide};
+use haul_proto::need::{Decision, Existing, InTheWay, Refusal, decide};
 use haul_proto::path::Name;
 use haul_proto::plan::Piece;
 use haul_proto::session::target::{Answer, Parent};
 use haul_proto::wire::listed::{ListedKinds, Place as OperandPlace};
 use haul_proto::wire::report::What;
-use haul_proto::wire::sync::Change;
+use haul_proto::wire::sync::{Change, Reasons};
 use rustix::fs::{AtFlags, Mode, RenameFlags, mkdirat, renameat_with, symlinkat, unlinkat};
 use rustix::io::Errno;
 use std::io;
@@ -21,6 +21,7 @@ use super::file::{Incoming, Spot, UNKNOWN_SIZE};
 use super::landing::{LandingKind, cannot_remember};
 use super::memory::Memory;
 use super::proof::Claim;
+use super::several::OtherName;
 use super::sink::Sink;
 use super::spelling::OTHER_SPELLING;
 use super::standing::{Standing, attributes};
@@ -307,6 +308,7 @@ impl Target {
             decision => decision,
         };
         let what = What::from(&entry.kind);
+        let (decision, reasons) = self.decide_of_standing(position, entry, there, decision);
         match decision {
             Decision::Refuse(refusal) => return Ok(Err(self.refuse(position, refusal.text()))),
             Decision::Omit => return self.omit(position, entry).map(Err),
@@ -318,16 +320,43 @@ impl Target {
             }
             Decision::Create => self.tell_item(&self.relative(position), what, Change::Made),
             Decision::Replace | Decision::ReplaceTree => {
-                self.tell_item(&self.relative(position), what, Change::Replaced(there.reasons(entry)));
+                self.tell_item(&self.relative(position), what, Change::Replaced(reasons));
             }
-            Decision::Keep | Decision::Compare => {
-                if let Some(look) = there.look.as_ref().filter(|_| self.request.sync.tells_items) {
-                    let reasons = self.metadata_reasons(dir, name, entry, look);
-                    self.tell_adjusted(&self.relative(position), what, reasons);
-                }
-            }
+            Decision::Keep | Decision::Compare => self.tell_adjusted(&self.relative(position), what, reasons),
         }
         Ok(Ok(decision))
+    }
+
+    /// What becomes of what is there, and why. What would stay is replaced in a sync where it cannot be what the source
+    /// has by its metadata alone.
+    fn decide_of_standing(
+        &self,
+        position: &Position,
+        entry: &Entry,
+        there: &Standing,
+        decision: Decision,
+    ) -> (Decision, Reasons) {
+        if decision != Decision::Keep {
+            return (decision, there.reasons(entry));
+        }
+        let Some(mut look) = there.look else { return (decision, Reasons::default()) };
+        let follows = self.request.rules.in_the_way == InTheWay::Follow;
+        match self.other_name_of(entry, &look) {
+            OtherName::Stays if follows => return (Decision::Replace, Reasons::LINK),
+            OtherName::Has(meta) => look.meta = meta,
+            OtherName::Stays | OtherName::None => {}
+        }
+        if !follows && !self.request.sync.tells_items {
+            return (decision, Reasons::default());
+        }
+        let reasons = self.metadata_reasons(&position.dir, &position.name, entry, &look);
+        let gives_rights = self.request.preserve && matches!(entry.kind, Kind::File { .. }) && {
+            let has_capability = self.keeps_attributes() && has_capability(entry);
+            !may_have_rights(&entry.meta, &look) || has_capability && !is_trusted(&entry.meta, &look)
+        };
+        // Somebody else may have it open, and write to it later.
+        let is_replaced = follows && gives_rights && !reasons.is_empty();
+        (if is_replaced { Decision::Replace } else { decision }, reasons)
     }
 
     /// Makes way for what takes the place of a directory, or for a directory that takes the place of something.

@@ -11,6 +11,7 @@ mod backup;
 mod basis;
 mod below;
 mod checkpoint;
+
 mod clear;
 mod compare;
 mod deliver;
@@ -44,6 +45,7 @@ mod renames;
 mod reread;
 pub(crate) mod rivals;
 mod settle;
+mod several;
 mod share;
 mod sign;
 mod sink;
@@ -82,6 +84,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use self::attributes::Without;
 use self::backup::Backup;
 use self::below::Below;
+
 use self::compare::Compared;
 use self::dry::DryLinks;
 use self::earlier::Earlier;
@@ -100,6 +103,7 @@ use self::quota::Quota;
 use self::removal::Removal;
 use self::renames::Renames;
 use self::rivals::Rivals;
+use self::several::Several;
 use self::share::Sharing;
 use self::sign::Signing;
 use self::spelling::Spellings;
@@ -160,6 +164,8 @@ pub struct Target {
     hard_links: HardLinks,
     /// The same in a dry run.
     dry_links: DryLinks,
+    /// What is there under several names.
+    several: Several,
     /// What it has under other names.
     renames: Renames,
     /// Whose what is made becomes.
@@ -313,6 +319,7 @@ impl Target {
             sharing: Sharing::default(),
             hard_links: HardLinks::default(),
             dry_links: DryLinks::default(),
+            several: Several::default(),
             renames: Renames::default(),
             earlier,
             owners,
@@ -333,11 +340,13 @@ impl Target {
     /// What it writes to, or only reads: where the data lands, where journals lie, and what remembers a tree.
     pub fn allow(&self, bounds: &mut Bounds) {
         let kept = self.request.kept;
-        // A name of an earlier copy's file is a link from one directory into another, and so is a backup.
-        let hard_links = kept.hard_links || !self.request.sync.link_dests.is_empty() || self.backup.is_some();
+        // A name of an earlier copy's file is a link from one directory into another, and so is a backup: whatever it is.
+        let backs_up = self.backup.is_some();
+        let hard_links = kept.hard_links || !self.request.sync.link_dests.is_empty() || backs_up;
+        let (devices, specials) = (kept.devices || backs_up, kept.specials || backs_up);
         let rights = match self.compares() || self.is_dry() {
             true => Rights::ReadTree,
-            false => Rights::Land(haul_proto::wire::kept::Kept { hard_links, ..kept }),
+            false => Rights::Land(haul_proto::wire::kept::Kept { hard_links, devices, specials, ..kept }),
         };
         self.landing.allow(bounds, rights);
         self.earlier.allow(bounds, rights);

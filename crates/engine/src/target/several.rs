@@ -1,0 +1,48 @@
+//! Files that are there and have several names there. Where names of one file are kept, one of the source's files stays
+//! as each of these, and no other: what are two files at the source do not stay names of one.
+
+use haul_proto::manifest::{Entry, Kind, Meta};
+use haul_proto::wire::limits::LINKED_FILES_MAX;
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use super::Target;
+use crate::fs::{Identity, Look};
+use crate::worker::lock;
+
+/// Those that something stays as, with the metadata that they get.
+#[derive(Default)]
+pub struct Several(Mutex<HashMap<Identity, Meta>>);
+
+/// What another of the source's files has to do with one that is there.
+pub(super) enum OtherName {
+    /// Nothing that is known.
+    None,
+    /// It stays as this one, so that no other may.
+    Stays,
+    /// Its metadata are these by then.
+    Has(Meta),
+}
+
+impl Target {
+    /// A file of the source stays as what is there: whether another one did.
+    pub(super) fn other_name_of(&self, entry: &Entry, there: &Look) -> OtherName {
+        let is_file = matches!(entry.kind, Kind::File { .. });
+        let (links, is_dry) = (self.request.kept.hard_links, self.is_dry());
+        if !is_file || there.names < 2 || !(links || is_dry) {
+            return OtherName::None;
+        }
+        let mut staying = lock(&self.several.0);
+        if staying.len() >= LINKED_FILES_MAX {
+            return OtherName::None;
+        }
+        match staying.get(&there.identity) {
+            Some(_) if links => OtherName::Stays,
+            earlier => {
+                let other = earlier.map_or(OtherName::None, |meta| OtherName::Has(*meta));
+                staying.insert(there.identity, entry.meta);
+                other
+            }
+        }
+    }
+}
