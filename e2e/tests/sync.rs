@@ -47,8 +47,8 @@ fn items(run: &Run) -> Vec<String> {
 }
 
 /// Everything in a tree: what tells whether it was touched.
-fn stamps(root: &Path) -> BTreeSet<(PathBuf, (u64, i64, i64, i64, i64))> {
-    let mut found = BTreeSet::from([(root.to_owned(), stamp(root))]);
+fn stamps(root: &Path) -> BTreeSet<String> {
+    let mut found = BTreeSet::from([format!("{} {:?}", root.display(), stamp(root))]);
     if fs::symlink_metadata(root).is_ok_and(|meta| meta.is_dir()) {
         fs::read_dir(root).unwrap().for_each(|entry| found.extend(stamps(&entry.unwrap().path())));
     }
@@ -505,14 +505,14 @@ fn a_target_without_attributes_is_no_obstacle() {
 }
 
 /// Made of `version`; all of one size.
-fn version(sandbox: &Sandbox, tree: &str, version: u64) -> Vec<Vec<u8>> {
-    let mut rng = Rng::new(version);
+fn version(sandbox: &Sandbox, tree: &str, version: u32) -> Vec<Vec<u8>> {
+    let mut rng = Rng::new(version.into());
     let sizes = [700_000, 10, 300_000, 4_000, 0, 2_000_000];
     (0..60usize)
         .map(|i| {
             let content = rng.bytes(sizes[i % sizes.len()]);
             let path = sandbox.file(format!("{tree}/d{}/f{i}", i % 7), &content);
-            set_mtime(&path, 1_000_000_000 + version as i64, 0);
+            set_mtime(&path, 1_000_000_000 + i64::from(version), 0);
             content
         })
         .collect()
@@ -528,10 +528,10 @@ fn killed_at_any_moment_each_file_is_its_old_or_its_new_self_and_the_next_run_co
     for round in 1..=12 {
         let new = version(&sandbox, "s", round);
         file(&sandbox, "t/alone/x", "x", OLD);
-        let when = ["--delete=during", "--delete=after", "--delete=before"][round as usize % 3];
+        let when = rng.pick(&["--delete=during", "--delete=after", "--delete=before"]);
         let mut running = sandbox.haul(["sync", when, "s/", "t/"]).start();
         // Anything from the beginning to a bit after the end.
-        let moment = whole.mul_f64(rng.below(2000) as f64 / 1000.0);
+        let moment = whole * u32::try_from(rng.below(2000)).expect("it is small") / 1000;
         within(moment, || false);
         running.signal(Signal::KILL);
         running.wait_up_to(Duration::from_secs(20));

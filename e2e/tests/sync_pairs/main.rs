@@ -79,8 +79,8 @@ fn pair(sandbox: &Sandbox, seed: u64, has_rsync: bool) -> Result<Verdict, String
     let mut maker = Maker::new(seed, rustix::process::geteuid().is_root());
     let tree = maker.tree();
     let old = maker.target(&tree);
-    let delete = ["--delete", "--delete=during", "--delete=before"][maker.below(3) as usize];
-    let compare = ["--compare=time", "--compare=digest"][usize::from(maker.below(8) == 0)];
+    let delete = maker.pick(&["--delete", "--delete=during", "--delete=before"]);
+    let compare = maker.pick(&["--compare=time", "--compare=time", "--compare=time", "--compare=digest"]);
     let options = [delete, compare];
     let words = |error| format!("the pair cannot be made: {error}");
     for (place, tree) in [(&source, &tree), (&of_rsync, &old), (&target, &old)] {

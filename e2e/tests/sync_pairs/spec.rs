@@ -81,9 +81,13 @@ impl Maker {
         Self { rng: Rng::new(seed), owners }
     }
 
-    /// One of a few ways.
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.rng.below(end)
+    /// One of these.
+    pub fn pick(&mut self, from: &[&'static str]) -> &'static str {
+        self.rng.pick(from)
+    }
+
+    fn small(&mut self, end: u64) -> u32 {
+        u32::try_from(self.rng.below(end)).expect("it is small")
     }
 
     /// Some tree.
@@ -184,8 +188,8 @@ impl Maker {
         let own = if inode.kind == Kind::Directory { 0o700 } else { 0o600 };
         let unusual = if self.owners { 0 } else { own };
         inode.mode = match self.rng.below(8) {
-            0 => (self.rng.below(0o1000) as u32) | unusual,
-            1 if self.owners => self.rng.below(0o10000) as u32,
+            0 => self.small(0o1000) | unusual,
+            1 if self.owners => self.small(0o10000),
             2 => own,
             _ => own | 0o44,
         };
@@ -193,7 +197,7 @@ impl Maker {
 
     fn set_owner(&mut self, inode: &mut Inode) {
         if self.owners && self.rng.chance(100) {
-            inode.owner = (self.rng.below(4) as u32, 65_000 + self.rng.below(3) as u32);
+            inode.owner = (self.small(4), 65_000 + self.small(3));
         }
     }
 
@@ -209,15 +213,15 @@ impl Maker {
     }
 
     fn time(&mut self) -> Time {
-        let nanoseconds = if self.rng.chance(200) { 0 } else { self.rng.below(1_000_000_000) as u32 };
+        let nanoseconds = if self.rng.chance(200) { 0 } else { self.small(1_000_000_000) };
         let first = if self.rng.chance(30) { -5_000_000_000 } else { 900_000_000 };
-        (first + self.rng.below(1_000_000_000) as i64, nanoseconds)
+        (first + i64::from(self.small(1_000_000_000)), nanoseconds)
     }
 
     fn name(&mut self) -> Path {
         match self.rng.below(20) {
             0..=3 => self.rng.pick(&NAMES).to_vec(),
-            4 => vec![b'n'; self.rng.between(200, 255) as usize],
+            4 => vec![b'n'; 200 + self.rng.index(56)],
             _ => format!("{:x}", self.rng.below(400)).into_bytes(),
         }
     }

@@ -81,7 +81,7 @@ fn what_cannot_be_read_is_offered_without_and_said_when_it_is_copied() {
     use std::os::unix::fs::PermissionsExt;
     let temp = tempfile::tempdir().unwrap();
     let file = make_file(temp.path().join("tree/file"));
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o000)).unwrap();
     let source = telling(&[file.parent().unwrap().to_owned()], |_| ());
     let (told, failed) = without_capabilities(move || (digests(&source), source.reporter.tally.counters().failed));
     if rustix::process::geteuid().is_root() || told[0].1.is_none() {

@@ -156,7 +156,7 @@ impl Source {
     pub(super) fn removable(&self, item: &Item, look: &Look) -> Option<Removable> {
         let is_operand = item.place.as_ref().is_some_and(|place| place.is_operand);
         let may_be = self.removes_files() && (is_operand || self.request.links != LinkRule::Follow);
-        may_be.then(|| Removable { identity: look.identity, names: Names::Only })
+        may_be.then_some(Removable { identity: look.identity, names: Names::Only })
     }
 
     /// Takes what the machine has learned is proven. What is not removed is seen to by that.

@@ -303,7 +303,8 @@ fn a_confined_source_removes_where_its_operands_are_and_only_if_it_may() {
     as_operand.unwrap();
     make_file(operand.clone());
     let [in_tree, as_operand, elsewhere] = try_all(&removing(&operands, |_| ())).unwrap();
-    (in_tree.unwrap(), as_operand.unwrap());
+    in_tree.unwrap();
+    as_operand.unwrap();
     is_denied(elsewhere);
 
     make_file(inside.clone());
