@@ -1,8 +1,8 @@
 //! What a transfer would be made of, before it is begun: walks what a copy would walk, and counts.
 //!
-//! One walk counts ([`tally`]), draws the tree ([`tree`]), keeps the names of files that could be duplicates
-//! ([`catalog`]) and picks the bytes to be sampled ([`sample`]); a target's directories are looked at beside it
-//! ([`there`]). Then files of equal size are read ([`duplicates`]), and what was picked is compressed. Nothing is
+//! One walk counts (`tally`), draws the tree (`tree`), keeps the names of files that could be duplicates
+//! (`catalog`) and picks the bytes to be sampled (`sample`); a target's directories are looked at beside it
+//! (`there`). Then files of equal size are read (`duplicates`), and what was picked is compressed. Nothing is
 //! written, and what is held does not grow with the number of files beyond bounds that each part names.
 
 mod catalog;
