@@ -18,6 +18,7 @@ mod secret;
 mod show;
 mod signals;
 mod standing;
+mod survey;
 mod sweep;
 mod terminal;
 

@@ -311,7 +311,7 @@ pub fn streams(values: &Values) -> Result<Option<u16>, UsageError> {
     Ok(values.number("streams", 1..=MAX_STREAMS)?.and_then(|streams| u16::try_from(streams).ok()))
 }
 
-fn symlinks(values: &Values) -> Result<Option<Symlinks>, UsageError> {
+pub fn symlinks(values: &Values) -> Result<Option<Symlinks>, UsageError> {
     values.choice("symlinks", &[("keep", Symlinks::Keep), ("follow", Symlinks::Follow), ("ignore", Symlinks::Ignore)])
 }
 

@@ -45,6 +45,7 @@ mod stages;
 pub mod steering;
 mod storage;
 mod stream;
+pub mod survey;
 mod sync_tally;
 mod target;
 #[cfg(test)]

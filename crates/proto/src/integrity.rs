@@ -44,7 +44,7 @@ impl FrameLen {
     }
 
     /// Bytes.
-    pub fn get(self) -> u32 {
+    pub const fn get(self) -> u32 {
         self.0
     }
 

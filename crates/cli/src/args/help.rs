@@ -8,7 +8,7 @@ use haul_proto::path::escape;
 use super::names::{self, Named};
 use super::nearest::nearest;
 use super::parse::COMMANDS;
-use super::table::{COPY, DEMO, PARTIALS, PROBE, Row, SERVE, SWEEP, Section, Takes, VERIFY};
+use super::table::{COPY, DEMO, PARTIALS, PROBE, Row, SERVE, SURVEY, SWEEP, Section, Takes, VERIFY};
 use super::{Dialect, UsageError, completions, manual};
 
 /// What `--version` prints.
@@ -35,7 +35,7 @@ pub fn on(dialect: Dialect, topic: &OsStr) -> Result<String, UsageError> {
         (_, "fish") => return Ok(completions::fish()),
         (_, "demo") => return Ok(demo()),
         (_, "filters") => return Ok(super::filters::HELP.to_owned()),
-        (_, "status" | "clean" | "serve" | "verify" | "sync" | "config" | "sweep" | "probe") => {
+        (_, "status" | "clean" | "serve" | "verify" | "sync" | "config" | "sweep" | "probe" | "survey") => {
             return Ok(command(text));
         }
         _ => {}
@@ -108,7 +108,7 @@ pub fn short() -> String {
          haul status|clean PATH...             what broken copies left there; removes it\n\
          haul serve DIR                        lets others send and fetch, without ssh\n\
          haul config [HOST]                    options in force, and where they come from\n\
-         haul probe [SOURCE] TARGET            how fast would a copy be? measures that\n\n",
+         haul survey PATH... | probe TARGET    what would a copy be made of? how fast?\n\n",
     );
     push_rows(&mut text, COPY.iter().filter(|row| row.essential));
     text.push_str(
@@ -198,6 +198,7 @@ pub fn command(command: &str) -> String {
         "sweep" => sweep(),
         "config" => config(),
         "probe" => probe(),
+        "survey" => survey(),
         _ => partials(command),
     }
 }
@@ -268,6 +269,24 @@ fn probe() -> String {
     text.push_str(
         "\nOptions of a copy about moving data and reaching hosts are taken, too, and\n\
          measured with: haul --help all. Each part logs in at the other host anew.\n",
+    );
+    text
+}
+
+/// Help of `haul survey`.
+fn survey() -> String {
+    let mut text = String::from(
+        "haul survey [OPTIONS] PATH...\n\n\
+         Shows what a copy of each PATH would be made of: files, directories, bytes,\n\
+         holes, sizes, types, what is biggest, what is there twice, how well it\n\
+         compresses, and what cannot be read. Nothing is written, and nothing leaves\n\
+         this machine.\n\n\
+         PATH is on this machine; for another: ssh HOST haul survey PATH\n\n",
+    );
+    push_rows(&mut text, SURVEY.iter().filter(|row| row.section != Section::Unlisted));
+    text.push_str(
+        "\nFiles of equal size are read, those first with which most could be saved. Exit\n\
+         status: 0, or 1 if something cannot be read.\n",
     );
     text
 }
@@ -366,8 +385,9 @@ mod tests {
         let text = short();
         assert!(text.lines().count() <= 24, "{} lines", text.lines().count());
         let others = [full(), demo(), serve()];
-        let others =
-            others.into_iter().chain(["verify", "sync", "sweep", "status", "clean", "config", "probe"].map(command));
+        let others = others
+            .into_iter()
+            .chain(["verify", "sync", "sweep", "status", "clean", "config", "probe", "survey"].map(command));
         let others: Vec<_> = others.collect();
         for line in text.lines().chain(others.iter().flat_map(|help| help.lines())) {
             assert!(line.chars().count() <= 80, "too wide: {line}");
@@ -393,7 +413,7 @@ mod tests {
             haul status|clean PATH...             what broken copies left there; removes it
             haul serve DIR                        lets others send and fetch, without ssh
             haul config [HOST]                    options in force, and where they come from
-            haul probe [SOURCE] TARGET            how fast would a copy be? measures that
+            haul survey PATH... | probe TARGET    what would a copy be made of? how fast?
 
               -r, --recursive           copy directories with all that is in them
               -f, --force               replace files that exist and differ
@@ -726,6 +746,51 @@ mod tests {
         Exit status: 0 identical, 1 differences (or files that could not be read), each
         named on standard error; 2 to 4 as of a copy.
         "#);
+    }
+
+    #[test]
+    fn survey_help() {
+        insta::assert_snapshot!(command("survey"), @r#"
+            haul survey [OPTIONS] PATH...
+
+            Shows what a copy of each PATH would be made of: files, directories, bytes,
+            holes, sizes, types, what is biggest, what is there twice, how well it
+            compresses, and what cannot be read. Nothing is written, and nothing leaves
+            this machine.
+
+            PATH is on this machine; for another: ssh HOST haul survey PATH
+
+                  --to TARGET           say what is at TARGET already (a directory here), or
+                                        how long a copy takes (host:path)
+              -r, --recursive           as for a copy: directories are always walked
+              -@, --symlinks MODE       links in directories: keep (default), follow, ignore
+                  --include PATTERN     take what matches; the first of these options that
+                                        matches decides (haul help filters)
+                  --exclude PATTERN     leave out what matches: a gitignore pattern, such as
+                                        '*.o', '/build/' or 'src/**/*.tmp'
+                  --include-from FILE   patterns of what is taken, one a line; of these the
+                                        last that matches decides, and ! leaves out
+                  --exclude-from FILE   patterns of what is left out, as in a .gitignore
+                  --filter-files NAME   files of that name in the source's directories have
+                                        patterns, such as .gitignore or .haulignore
+                  --min-size SIZE       leave out files with fewer bytes
+                  --max-size SIZE       leave out files with more bytes
+                  --newer WHEN          only files modified at WHEN (2026-11-01, in UTC) or
+                                        later, or in that time (12h, 7d)
+                  --older WHEN          only files modified before that
+                  --no-duplicates       read no files to find those that are the same
+                  --no-sample           read no files to see how they compress
+                  --time TIME           read files for at most TIME, for both together
+                                        (default: 60s)
+                  --html FILE           a page, too, with a map of the bytes
+                  --json                one object a line
+              -C, --config FILE         options from FILE, and not from the configuration of
+                                        user and system (haul help config)
+              -h, --help                this help
+
+            Files of equal size are read, those first with which most could be saved. Exit
+            status: 0, or 1 if something cannot be read.
+            "#);
     }
 
     #[test]

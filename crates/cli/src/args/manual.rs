@@ -36,7 +36,7 @@ has the line sends with haul -r run7 LINE and fetches with haul -r LINE:run7 ., 
 and proven at both ends. With --config FILE, several directories are served under names, with secrets
 and keys of their own: haul://HOST/NAME/PATH; haul serve --help shows such a file. Its options:";
 
-const COMMANDS: [(&str, &str); 10] = [
+const COMMANDS: [(&str, &str); 11] = [
     ("haul serve DIR", "lets others send and fetch, without ssh"),
     (
         "haul sync SOURCE... TARGET",
@@ -50,6 +50,10 @@ const COMMANDS: [(&str, &str); 10] = [
     (
         "haul probe [SOURCE] TARGET",
         "what a copy would reach and what would limit it, measured part by part; --save keeps what it recommends",
+    ),
+    (
+        "haul survey PATH...",
+        "what a copy would be made of: bytes, sizes, types, duplicates, how it compresses; --html makes a page of it",
     ),
     ("haul demo", "a copy on this machine through the real path, to see it work"),
     ("haul help WHAT", "about one option or command; man, bash, zsh and fish print this page and completions"),

@@ -11,13 +11,13 @@ use haul_proto::path::escape;
 use super::nearest::nearest;
 use super::operand::parse_operand;
 use super::scan::{Grammar, Scanned, scan};
-use super::table::{COPY, DEMO, PARTIALS, Row, SERVE, VERIFY};
+use super::table::{COPY, DEMO, PARTIALS, Row, SERVE, SURVEY, VERIFY};
 use super::values::Values;
 use super::{Dialect, UsageError, habits, help};
 
 /// Words that are commands when they stand first. `worker` is one, too, but only haul itself gives it.
 pub const COMMANDS: &[&str] =
-    &["clean", "config", "demo", "help", "probe", "serve", "status", "sweep", "sync", "verify"];
+    &["clean", "config", "demo", "help", "probe", "serve", "status", "survey", "sweep", "sync", "verify"];
 
 /// What the user wants.
 #[derive(Debug)]
@@ -32,6 +32,8 @@ pub enum Command {
     Probe(Values, Values, Vec<OsString>),
     /// `haul sweep`: measure the same copy with many settings.
     Sweep(Values, Vec<OsString>),
+    /// `haul survey`: paths to look at.
+    Survey(Values, Vec<OsString>),
     /// `haul demo`: its own options, and those of the copy.
     Demo(Values, Values),
     /// `haul status`: paths to look at.
@@ -89,6 +91,7 @@ pub fn parse(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> 
         Some("config") => config(&words[1..], exists),
         Some("probe") => probe(&words[1..], exists),
         Some("verify") => verify(&words[1..], exists),
+        Some("survey") => survey(&words[1..], exists),
         Some("sweep") => sweep(&words[1..], exists),
         Some("sync") => sync(&words[1..], exists),
         Some(word @ ("status" | "clean")) => partials(word, &words[1..], exists),
@@ -210,6 +213,15 @@ fn probe(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command,
         _ => Err(UsageError::new("haul probe: say where a copy would go, and perhaps of what")
             .remedy("haul probe db1:/archive           from memory: everything but a source's disk")
             .remedy("haul probe run7 db1:/archive      also how fast run7 is read")),
+    })
+}
+
+/// `haul survey` takes paths.
+fn survey(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+    with_operands("survey", SURVEY, words, exists, |values, paths| match paths.is_empty() {
+        true => Err(UsageError::new("haul survey: say what a copy would be made of")
+            .remedy("haul survey PATH...      . is this directory")),
+        false => refuse_what_cannot_be_had(&values).map(|()| Command::Survey(values, paths)),
     })
 }
 

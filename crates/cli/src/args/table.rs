@@ -483,6 +483,48 @@ pub const SERVE: &[Row] = &[
     row("help", Some('h'), Takes::Nothing, Section::Showing, "this help"),
 ];
 
+/// Options of `haul survey`.
+pub const SURVEY: &[Row] = &[
+    row(
+        "to",
+        None,
+        Takes::One("TARGET"),
+        Section::Copying,
+        "say what is at TARGET already (a directory here), or\nhow long a copy takes (host:path)",
+    ),
+    row("recursive", Some('r'), Takes::Nothing, Section::Copying, "as for a copy: directories are always walked"),
+    row(
+        "symlinks",
+        Some('@'),
+        Takes::One("MODE"),
+        Section::Copying,
+        "links in directories: keep (default), follow, ignore",
+    ),
+    filters::INCLUDE,
+    filters::EXCLUDE,
+    filters::INCLUDE_FROM,
+    filters::EXCLUDE_FROM,
+    filters::FILTER_FILES,
+    filters::FILTER,
+    filters::MIN_SIZE,
+    filters::MAX_SIZE,
+    filters::NEWER,
+    filters::OLDER,
+    row("no-duplicates", None, Takes::Nothing, Section::Verifying, "read no files to find those that are the same"),
+    row("no-sample", None, Takes::Nothing, Section::Moving, "read no files to see how they compress"),
+    row(
+        "time",
+        None,
+        Takes::One("TIME"),
+        Section::Showing,
+        "read files for at most TIME, for both together\n(default: 60s)",
+    ),
+    row("html", None, Takes::One("FILE"), Section::Showing, "a page, too, with a map of the bytes"),
+    row("json", None, Takes::Nothing, Section::Showing, "one object a line"),
+    CONFIG,
+    row("help", Some('h'), Takes::Nothing, Section::Showing, "this help"),
+];
+
 /// Options of `haul sweep` besides those that are a copy's ([`super::sweep`]).
 pub const SWEEP: &[Row] = &[
     row("windowsz", Some('w'), Takes::One("LIST"), Section::Moving, "windows: sizes, =SIZE as in a copy").or("windows"),
@@ -617,7 +659,7 @@ impl Row {
 /// # Panics
 /// If no row has that id: a mistake in this program.
 pub fn typed(id: &str) -> String {
-    let mut all = COPY.iter().chain(DEMO).chain(PROBE).chain(SERVE).chain(SWEEP);
+    let mut all = COPY.iter().chain(DEMO).chain(PROBE).chain(SERVE).chain(SURVEY).chain(SWEEP);
     all.find(|row| row.id == id).map(Row::typed).expect("every option is in the table")
 }
 
@@ -628,7 +670,7 @@ mod tests {
 
     #[test]
     fn no_name_and_no_letter_stands_for_two_options() {
-        for table in [COPY, DEMO, PARTIALS, PROBE, SERVE, VERIFY] {
+        for table in [COPY, DEMO, PARTIALS, PROBE, SERVE, SURVEY, VERIFY] {
             let ids: HashSet<_> = table.iter().map(|row| row.id).collect();
             assert_eq!(ids.len(), table.len());
             let names: Vec<_> = table.iter().flat_map(Row::long_forms).collect();

@@ -9,6 +9,7 @@ mod places;
 pub mod probe;
 pub mod serve;
 pub mod status;
+pub mod survey;
 pub mod sweep;
 pub mod sync;
 pub mod verify;
@@ -52,6 +53,7 @@ pub fn run(program: &OsStr, words: Vec<OsString>) -> u8 {
         Ok(Command::Sweep(values, operands)) => {
             between(values, &operands).and_then(|values| sweep::run(&values, &operands))
         }
+        Ok(Command::Survey(values, paths)) => here(values).and_then(|values| survey::run(&values, &paths)),
         Ok(Command::Demo(own, copy)) => here(copy).and_then(|copy| demo::run(&own, &copy)),
         Ok(Command::Status(values, paths)) => here(values).and_then(|values| status::run(&values, &paths)),
         Ok(Command::Clean(values, paths)) => here(values).and_then(|values| clean::run(&values, &paths)),

@@ -92,7 +92,7 @@ impl Account {
 }
 
 /// Nothing is looked at on another host: ssh does that as well.
-fn refuse_remote(command: &str, path: &OsStr) -> Result<(), UsageError> {
+pub(super) fn refuse_remote(command: &str, path: &OsStr) -> Result<(), UsageError> {
     let Location { host, path: there } = parse_operand(path)?;
     let Host::Remote { user, name } = host else {
         return match host {

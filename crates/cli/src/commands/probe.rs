@@ -10,11 +10,14 @@ use haul_engine::probe::{AtEnd, Listener, Part, Probe, Sample};
 use haul_engine::rate::RateHandle;
 use haul_engine::spec::Host;
 use haul_proto::forecast::Forecast;
+use jiff::Zoned;
 
+use super::worker::state_dir;
 use crate::args::UsageError;
 use crate::args::values::Values;
 use crate::config;
 use crate::exit::Exit;
+use crate::probe::figures::{self, Direction, Figures};
 use crate::probe::options::{Option_, recommended};
 use crate::probe::{json, ready, save, shown};
 use crate::resolve::{Mode, probe};
@@ -45,14 +48,15 @@ pub fn run(own: &Values, copy: &Values, operands: &[OsString]) -> anyhow::Result
     }
 }
 
-/// The file to be changed, and the host whose section it is.
-fn place_to_save(probe: &Probe, copy: &Values) -> Result<(PathBuf, String), UsageError> {
-    let ends = [Some(&probe.target.host), probe.source.as_ref().map(|source| &source.host)];
-    let host = ends.into_iter().flatten().find_map(|host| match host {
-        Host::Remote { name, .. } => Some(name.clone()),
+/// Where a profile of the host belongs.
+fn place_to_save(probe: &Probe, copy: &Values) -> Result<Saved, UsageError> {
+    let source = probe.source.as_ref().map(|source| (&source.host, Direction::From));
+    let ends = [Some((&probe.target.host, Direction::To)), source];
+    let host = ends.into_iter().flatten().find_map(|(host, direction)| match host {
+        Host::Remote { name, .. } => Some((name.clone(), direction)),
         Host::Local | Host::Served { .. } => None,
     });
-    let host = host.ok_or_else(|| {
+    let (host, direction) = host.ok_or_else(|| {
         UsageError::new("--save: there is no other host that a profile could be for")
             .remedy("haul probe --save [SOURCE] host:/path")
     })?;
@@ -60,7 +64,17 @@ fn place_to_save(probe: &Probe, copy: &Values) -> Result<(PathBuf, String), Usag
     let path = named.or_else(config::users_file).ok_or_else(|| {
         UsageError::new("--save: neither HOME nor XDG_CONFIG_HOME is set").remedy("-C FILE names a file")
     })?;
-    Ok((path, host))
+    Ok(Saved { path, host, direction })
+}
+
+/// Where what is found is to be saved.
+struct Saved {
+    /// The file to be changed.
+    path: PathBuf,
+    /// The host whose section it is.
+    host: String,
+    /// Whether data goes there, or comes from there.
+    direction: Direction,
 }
 
 /// Says what is found.
@@ -88,14 +102,9 @@ impl Told {
         self.text.error(message);
     }
 
-    fn end(
-        &mut self,
-        found: Option<Forecast>,
-        copy: &Values,
-        saves: Option<(PathBuf, String)>,
-    ) -> anyhow::Result<Exit> {
+    fn end(&mut self, found: Option<Forecast>, copy: &Values, saves: Option<Saved>) -> anyhow::Result<Exit> {
         let options = found.as_ref().map(|found| recommended(&found.settings, copy)).unwrap_or_default();
-        let saved = found.as_ref().zip(saves).map(|(found, (path, host))| saved(found, &options, path, &host));
+        let saved = found.as_ref().zip(saves).map(|(found, place)| saved(found, &options, &place));
         let saved = saved.transpose();
         let exit = if found.is_some() && saved.is_ok() { Exit::Done } else { Exit::Failed };
         let place = saved.as_ref().ok().cloned().flatten();
@@ -116,10 +125,15 @@ impl Told {
 }
 
 /// Saves, and says where.
-fn saved(found: &Forecast, options: &[Option_], path: PathBuf, host: &str) -> anyhow::Result<String> {
-    let remark = format!("haul probe: {}, limited by {}", units::rate(found.rate), show::verdict::words(found.limit));
-    save::save(&path, host, options, &remark)?;
-    Ok(format!("{} [host.\"{}\"]", config::shown(&path), haul_proto::path::escape(host.as_bytes())))
+fn saved(found: &Forecast, options: &[Option_], place: &Saved) -> anyhow::Result<String> {
+    let Saved { path, host, direction } = place;
+    let limit = show::verdict::words(found.limit);
+    save::save(path, host, options, &format!("haul probe: {}, limited by {limit}", units::rate(found.rate)))?;
+    if let Some(state) = state_dir() {
+        let when = Zoned::now().strftime("%Y-%m-%d %H:%M").to_string();
+        figures::keep(&state, *direction, host, &Figures { bytes_per_s: found.rate, limit: limit.to_owned(), when })?;
+    }
+    Ok(format!("{} [host.\"{}\"]", config::shown(path), haul_proto::path::escape(host.as_bytes())))
 }
 
 impl Listener for Told {

@@ -146,7 +146,7 @@ fn absolute(name: &str) -> Option<PathBuf> {
 }
 
 /// Where a worker keeps what outlives it (XDG Base Directory Specification).
-fn state_dir() -> Option<PathBuf> {
+pub(super) fn state_dir() -> Option<PathBuf> {
     let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
     Some(state.join("haul"))
 }

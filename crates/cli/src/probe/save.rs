@@ -65,7 +65,7 @@ fn written(takes: Takes, argument: Option<&str>) -> Item {
 }
 
 /// Whole or not at all.
-fn replace(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
+pub(super) fn replace(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
     let directory = path.parent().context("it has no directory")?;
     fs::create_dir_all(directory)?;
     let mut temporary = path.as_os_str().to_owned();

@@ -3,6 +3,8 @@
 
 use std::fmt::Write;
 
+use haul_engine::checksum::sum_of;
+use haul_engine::spec::Algorithm;
 use haul_proto::path::disturbs;
 
 use super::document::{Block, Document, Table};
@@ -11,26 +13,65 @@ use super::svg;
 /// Rows of the table below a chart.
 const ROWS_MAX: usize = 600;
 
+/// What a page has besides its document: the only one of its scripts that browsers run, and what that needs.
+pub struct Extra<'e> {
+    /// Added to the style.
+    pub style: &'e str,
+    /// Elements that stand before the document's parts.
+    pub body: &'e str,
+    /// JSON without anything that could end a script, in the element that is called `data`.
+    pub data: &'e str,
+    /// The script.
+    pub script: &'e str,
+}
+
 /// The page.
 pub fn page(document: &Document) -> String {
+    page_with(document, None)
+}
+
+/// The page with a script. The page tells the browser to run no other one, by this one's digest.
+pub fn page_with(document: &Document, extra: Option<&Extra<'_>>) -> String {
     let title = text(&document.title);
-    let style = include_str!("style.css");
+    let style = include_str!("style.css").to_owned() + extra.map_or("", |extra| extra.style);
+    let allowed = extra.map_or_else(String::new, |extra| format!("; script-src 'sha256-{}'", digest(extra.script)));
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'{allowed}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          <title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n\
          <h1>{title}</h1>\n<p class=\"about\">{}</p>\n",
         text(&document.about)
     );
+    if let Some(extra) = extra {
+        page.push_str(extra.body);
+    }
     for part in &document.parts {
         let _ = writeln!(page, "<section>\n<h2>{}</h2>", text(&part.heading));
         part.blocks.iter().for_each(|block| push_block(&mut page, block));
         page.push_str("</section>\n");
     }
+    if let Some(Extra { data, script, .. }) = extra {
+        let _ =
+            write!(page, "<script type=\"application/json\" id=\"data\">{data}</script>\n<script>{script}</script>\n");
+    }
     page.push_str("</body>\n</html>\n");
     page
+}
+
+/// SHA-256 in base64, as a policy names a script (Content Security Policy Level 3, 2.3.1).
+fn digest(script: &str) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digest = sum_of(Algorithm::Sha256, script.as_bytes());
+    let mut shown = String::new();
+    for bytes in digest.chunks(3) {
+        let word = bytes.iter().fold(0_u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - bytes.len()));
+        let digits = (0..4).map(|at| DIGITS[(word >> (18 - 6 * at)) as usize & 63] as char);
+        shown.extend(digits.take(bytes.len() + 1));
+        shown.extend(std::iter::repeat_n('=', 3 - bytes.len()));
+    }
+    shown
 }
 
 fn push_block(page: &mut String, block: &Block) {
@@ -135,6 +176,19 @@ mod tests {
         for elsewhere in ["src=", "href=", "url(", "@import", "http://", "https://"] {
             assert!(!page.contains(elsewhere), "{elsewhere}");
         }
+    }
+
+    #[test]
+    fn a_script_is_named_by_its_digest_and_no_other_may_run() {
+        assert_eq!(digest(""), "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=");
+        let extra = Extra { style: ".x {}", body: "<p id=\"x\"></p>", data: "{}", script: "run();" };
+        let page = page_with(&Document::default(), Some(&extra));
+        let allowed =
+            format!("default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{}'\">", digest("run();"));
+        assert!(
+            page.contains(&allowed) && page.contains("<script>run();</script>") && page.contains(".x {}"),
+            "{page}"
+        );
     }
 
     #[test]

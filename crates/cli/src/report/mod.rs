@@ -4,7 +4,7 @@
 
 pub mod chart;
 pub mod document;
-mod html;
+pub mod html;
 mod markdown;
 pub mod scale;
 pub mod series;

@@ -287,7 +287,7 @@ fn path_of(path: &PathFigures) -> Value {
 }
 
 /// A name is bytes and JSON is text: where they differ, the bytes stand beside it.
-fn name_of(path: &[u8]) -> Map<String, Value> {
+pub fn name_of(path: &[u8]) -> Map<String, Value> {
     let mut fields = Map::new();
     fields.insert("path".into(), String::from_utf8_lossy(path).into());
     if std::str::from_utf8(path).is_err() {

@@ -65,6 +65,7 @@ use crate::stream::Stream;
 use crate::stream::compress::Compressing;
 
 pub use self::item::CHANGED;
+pub use self::operand::origin;
 pub use self::send::{NO_VALUE, Outlet, SendError};
 use self::send::{Nowhere, ReadFrames};
 
@@ -198,7 +199,7 @@ impl Source {
 
     /// Names these operands on this host, over all runs.
     pub fn origin(&self) -> [u8; 32] {
-        operand::origin(&self.request.operands)
+        origin(&self.request.operands)
     }
 
     /// What it reads: its operands and what is below them. What it may remove: files there, where that was asked for.

@@ -28,6 +28,30 @@ pub fn is_hole(file: impl AsFd, offset: u64, len: u64) -> bool {
     matches!(next_data(file, offset, offset.saturating_add(len)), Some(None))
 }
 
+/// Where the next data begins, from `at` on; `None` where there is none up to `end`, or the file system does not tell.
+pub fn data_from(file: impl AsFd, at: u64, end: u64) -> Option<u64> {
+    next_data(file, at, end).flatten().map(|data| data.start)
+}
+
+/// Pieces of data that are counted one by one; what lies behind them counts as data.
+const PIECES_MAX: u32 = 100_000;
+
+/// How many of a file's bytes are not in holes: all of them, where the file system does not tell.
+pub fn data_bytes(file: impl AsFd, size: u64) -> u64 {
+    let (mut at, mut bytes) = (0, 0);
+    for _ in 0..PIECES_MAX {
+        match next_data(&file, at, size) {
+            Some(Some(data)) => {
+                bytes += data.end - data.start;
+                at = data.end;
+            }
+            Some(None) => return bytes,
+            None => break,
+        }
+    }
+    bytes + size.saturating_sub(at)
+}
+
 /// The next bytes from `at` on, up to `end`, that are data. The outer `None` where the file system does not tell.
 fn next_data(file: impl AsFd, at: u64, end: u64) -> Option<Option<Range<u64>>> {
     if at >= end {
@@ -104,6 +128,17 @@ mod tests {
         assert_eq!(map_of(&file, 2 * frame, FRAME), None);
         assert_eq!(map_of(&file, 4 * frame, 100), Some(Map::HOLE));
         assert!(is_hole(&file, 0, frame) && is_hole(&file, 3 * frame, frame + 100) && !is_hole(&file, 0, frame + 1));
+    }
+
+    #[test]
+    fn what_is_not_in_holes_is_counted() {
+        let frame = FRAME as u64;
+        let file = sparse(40 * frame + 100, &[(frame, FRAME), (30 * frame, 1)]);
+        assert_eq!(data_bytes(&file, 40 * frame + 100), frame + 4096);
+        assert_eq!(data_from(&file, 2 * frame, 40 * frame), Some(30 * frame));
+        assert_eq!(data_from(&file, 31 * frame, 40 * frame), None);
+        assert_eq!(data_bytes(sparse(9, &[(0, 9)]), 9), 9);
+        assert_eq!(data_bytes(sparse(9 * frame, &[]), 9 * frame), 0);
     }
 
     #[test]

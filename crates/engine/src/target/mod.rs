@@ -95,6 +95,7 @@ use self::landing::Landing;
 pub use self::landing::Refused;
 use self::links::HardLinks;
 use self::listed::Listed;
+pub use self::memory::made_by;
 use self::names::{Kept, Names};
 use self::owners::Owners;
 use self::proof::Claims;

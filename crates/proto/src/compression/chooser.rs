@@ -10,7 +10,7 @@ use super::pipe::Pipe;
 use super::{Method, Policy};
 
 /// Connections faster than this (500 MB/s a stream) are left alone.
-const PIPE_MIN_NS_PER_BYTE: f64 = 2.0;
+pub const PIPE_MIN_NS_PER_BYTE: f64 = 2.0;
 /// Preparing a byte never takes longer; what seems to is waiting for work.
 const PREPARE_MAX_NS_PER_BYTE: f64 = 20.0;
 /// Sealing and handing over a byte.

@@ -28,6 +28,7 @@ use crate::path::{MAX_NAME, Name};
 
 /// From the controller to a worker.
 #[derive(Clone, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant, reason = "a job has one of each Request, and what is sent is encoded at once")]
 pub enum ControllerMessage {
     /// Be the source.
     Source(SourceRequest),

@@ -1,0 +1,177 @@
+//! `haul survey PATH...`: shows what a transfer would be made of.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use haul_engine::cancel::Cancel;
+use haul_engine::error::Error;
+use haul_engine::fs::describe;
+use haul_engine::rate::RateHandle;
+use haul_engine::spec::{Host, Symlinks};
+use haul_engine::survey::{self, Ask, Survey};
+use haul_proto::path::escape;
+use jiff::Zoned;
+
+use super::places::refuse_remote;
+use super::worker::state_dir;
+use crate::args::UsageError;
+use crate::args::operand::parse_operand;
+use crate::args::values::{Values, bad};
+use crate::exit::Exit;
+use crate::pending::Pending;
+use crate::probe::figures::{self, Direction};
+use crate::resolve::{filters, symlinks};
+use crate::show;
+use crate::signals::Watch;
+use crate::survey::outlook::Outlook;
+use crate::survey::progress::ProgressLine;
+use crate::survey::{Shown, contents, json, page, words};
+use crate::terminal;
+
+/// How long files are read.
+const TIME: Duration = Duration::from_secs(60);
+/// Shortest and longest.
+const TIMES: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(7 * 86_400);
+/// Rows of tables in words, and on a page.
+const ROWS: usize = 10;
+const PAGE_ROWS: usize = 20;
+
+/// Looks at `paths`.
+pub fn run(values: &Values, paths: &[OsString]) -> anyhow::Result<Exit> {
+    let (ask, host) = asked(values, paths)?;
+    let page = values.last("html").map(|to| begin(Path::new(to))).transpose()?;
+    let cancel = Cancel::new();
+    let watch = Watch::start(cancel.clone(), RateHandle::new(), None).context("signals cannot be caught")?;
+    let is_shown = terminal::stderr_is_terminal() && terminal::in_foreground();
+    let mut progress = ProgressLine::new(is_shown.then(std::io::stderr));
+    let found = watch.during(|| survey::run(&ask, &cancel, &mut |so_far| progress.tell(so_far)));
+    progress.end();
+    match found {
+        Ok(found) => tell(values, paths, &found, host, page),
+        Err(Error::Interrupted) => {
+            show::stderr().error("interrupted: what was found so far is not shown");
+            Ok(Exit::Interrupted)
+        }
+        Err(Error::Usage(text)) => Err(of_lines(&text).into()),
+        Err(error) => {
+            show::stderr().error(&error.to_string());
+            Ok(Exit::of(&Err(error)))
+        }
+    }
+}
+
+/// What the engine is asked, and the host that a copy would go to.
+fn asked(values: &Values, paths: &[OsString]) -> Result<(Ask, Option<String>), UsageError> {
+    paths.iter().try_for_each(|path| refuse_remote("survey", path))?;
+    let paths = paths.iter().map(|path| Ok(parse_operand(path)?.path)).collect::<Result<Vec<_>, UsageError>>()?;
+    let (target, host) = values.last("to").map_or(Ok((None, None)), target)?;
+    let ask = Ask {
+        paths,
+        symlinks: symlinks(values)?.unwrap_or(Symlinks::Keep),
+        filters: filters(values)?,
+        target,
+        state_dir: state_dir(),
+        duplicates: !values.flag("no-duplicates"),
+        sample: !values.flag("no-sample"),
+        time: values.time("time", TIMES, "from 1s to 7d")?.unwrap_or(TIME),
+    };
+    Ok((ask, host))
+}
+
+/// A directory here is looked at; of another host, what was measured is known.
+fn target(to: &OsStr) -> Result<(Option<PathBuf>, Option<String>), UsageError> {
+    let place = parse_operand(to)?;
+    match place.host {
+        Host::Local => Ok((Some(place.path), None)),
+        Host::Remote { name, .. } => Ok((None, Some(name))),
+        Host::Served { .. } => Err(bad("to", to, "a server is not measured, and tells nobody what it has")
+            .remedy("name a directory here, or host:path where ssh reaches the host")),
+    }
+}
+
+/// The page appears when it is whole; that it cannot be written is known before the survey.
+fn begin(to: &Path) -> anyhow::Result<(Pending, String)> {
+    let shown = format!("--html {}", escape(to.as_os_str().as_bytes()));
+    let pending = Pending::create(to).map_err(|error| anyhow::anyhow!("{shown}: {}", describe(&error)))?;
+    Ok((pending, shown))
+}
+
+fn tell(
+    values: &Values,
+    paths: &[OsString],
+    found: &Survey,
+    host: Option<String>,
+    page: Option<(Pending, String)>,
+) -> anyhow::Result<Exit> {
+    let kept = host.as_deref().zip(state_dir());
+    let figures = kept.and_then(|(host, state)| figures::last(&state, Direction::To, host));
+    let outlook = Outlook::new(found, host, figures);
+    let named: Vec<_> = paths.iter().map(|path| escape(path.as_bytes())).collect();
+    let shown = Shown { what: named.join(" and "), survey: found, outlook: &outlook };
+    let exit = if found.unreadable.count == 0 { Exit::Done } else { Exit::Failed };
+    if let Some((pending, to)) = page {
+        let when = Zoned::now().strftime("%Y-%m-%d %H:%M:%S %Z").to_string();
+        let text = page::page(&contents::document(&shown, when, PAGE_ROWS), &shown);
+        let written = pending.writer().and_then(|mut file| file.write_all(text.as_bytes()));
+        written.and_then(|()| pending.publish()).map_err(|error| anyhow::anyhow!("{to}: {}", describe(&error)))?;
+    }
+    super::print(&match values.flag("json") {
+        true => json::lines(&shown, exit.number()),
+        false => words::text(&contents::document(&shown, String::new(), ROWS)),
+    });
+    Ok(exit)
+}
+
+/// The first line says what is wrong, the others what to do.
+fn of_lines(text: &str) -> UsageError {
+    let mut lines = text.lines();
+    let error = UsageError::new(lines.next().unwrap_or_default());
+    lines.fold(error, UsageError::remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Dialect;
+    use crate::args::parse::{Command, parse};
+
+    fn planned(words: &str) -> Result<(Ask, Option<String>), UsageError> {
+        let words = std::iter::once("survey").chain(words.split_whitespace()).map(OsString::from).collect();
+        match parse(Dialect::Haul, words, &|_| false)? {
+            Command::Survey(values, paths) => asked(&values, &paths),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn options_say_what_is_looked_at() {
+        let (ask, host) = planned("a ./b:c").unwrap();
+        assert_eq!(ask.paths, [PathBuf::from("a"), "./b:c".into()]);
+        assert!(ask.duplicates && ask.sample && ask.target.is_none() && host.is_none() && ask.time == TIME);
+        let (ask, host) = planned("-r --no-duplicates --no-sample --time 5 -@ follow --max-size 1k --to t a").unwrap();
+        assert!(!ask.duplicates && !ask.sample && ask.symlinks == Symlinks::Follow);
+        assert_eq!((ask.time, ask.filters.limits.max_size), (Duration::from_secs(5), Some(1024)));
+        assert_eq!((ask.target, host), (Some("t".into()), None));
+        let (ask, host) = planned("--to ann@db1:/archive a").unwrap();
+        assert_eq!((ask.target, host.as_deref()), (None, Some("db1")));
+    }
+
+    #[test]
+    fn what_cannot_be_looked_at_is_refused_with_what_to_type() {
+        for (words, says) in [
+            ("ann@db1:/data", "ssh ann@db1 haul survey /data"),
+            ("haul://db1/data", "looks at this machine"),
+            ("", "haul survey PATH..."),
+            ("--time 0 a", "--time 0"),
+            ("--to haul://db1/x a", "a server is not measured"),
+            ("--symlinks some a", "--symlinks some"),
+        ] {
+            let error = planned(words).unwrap_err().to_string();
+            assert!(error.contains(says), "{words}: {error}");
+        }
+    }
+}

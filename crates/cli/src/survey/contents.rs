@@ -1,0 +1,334 @@
+//! What there is to be shown, as a document of headings and tables.
+
+use haul_engine::survey::{Duplicates, Sample, Set, SizeClass, Sum, Survey, There, Totals, Unreadable};
+use haul_proto::compression::chooser::PIPE_MIN_NS_PER_BYTE;
+use haul_proto::path::escape;
+
+use super::Shown;
+use crate::report::document::{Block, Document, Table};
+use crate::show::text::harmless;
+use crate::show::units::{count, counted, files, percent, rate, size};
+
+/// Below this part nothing worth while is saved by compression.
+const STUBBORN_MIN: f64 = 0.95;
+/// What is left of a byte has to be less than this.
+const LEFT_MAX: f64 = 0.95;
+
+/// The document; tables have `rows` rows at most.
+pub fn document(shown: &Shown<'_>, about: String, rows: usize) -> Document {
+    let Shown { what, survey, outlook } = shown;
+    let mut document = Document { title: format!("haul survey: {what}"), about, ..Document::default() };
+    document.part("What there is", totals(&survey.totals, &survey.unreadable));
+    document.part("Cannot be read", unreadable(&survey.unreadable));
+    document.part("At the target", survey.there.iter().map(there).collect());
+    document.part("How long a copy takes", vec![Block::Text(outlook.words())]);
+    document.part("Compression", survey.sample.iter().flat_map(sample).collect());
+    document.part("Duplicates", survey.duplicates.iter().flat_map(|found| duplicates(found, rows)).collect());
+    document.part("Sizes of files", sizes(&survey.sizes, &survey.totals.files));
+    document.part("Biggest directories", directories(survey, rows));
+    document.part("Biggest files", biggest(survey, rows));
+    document.part("Types", kinds(survey, rows));
+    document
+}
+
+fn facts(rows: Vec<(&str, String)>) -> Block {
+    let rows = rows.into_iter().map(|(label, text)| vec![label.to_owned(), text]).collect();
+    Block::Table(Table { columns: Vec::new(), rows })
+}
+
+fn table(columns: &[&str], rows: Vec<Vec<String>>) -> Vec<Block> {
+    if rows.is_empty() { Vec::new() } else { vec![Block::Table(Table { rows, ..Table::new(columns) })] }
+}
+
+/// `12,408 files, 333.1 GB, in 301 directories`
+pub fn headline(totals: &Totals) -> String {
+    let directories = counted(totals.directories, "directory", "directories");
+    format!("{}, {}, in {directories}", files(totals.files.files), size(totals.files.bytes))
+}
+
+fn totals(totals: &Totals, unreadable: &Unreadable) -> Vec<Block> {
+    let mut rows = Vec::new();
+    let Totals { files: all, links, others, data_bytes, linked, filtered, left_out, .. } = totals;
+    if *data_bytes != all.bytes {
+        rows.push(("data", format!("{}; the rest is holes, which do not travel", size(*data_bytes))));
+    }
+    if *links > 0 {
+        rows.push(("links", counted(*links, "symbolic link", "symbolic links")));
+    }
+    if *others > 0 {
+        let what = counted(*others, "device, FIFO or socket", "devices, FIFOs and sockets");
+        rows.push(("others", format!("{what}: left out without --devices and --specials")));
+    }
+    if linked.files > 0 {
+        let names = counted(linked.files, "further name", "further names");
+        let linked = format!("{names} of the same files, {}: with --hard-links they are sent once", size(linked.bytes));
+        rows.push(("hard links", linked));
+    }
+    if *filtered > 0 {
+        rows.push(("filtered", format!("{} left out, with all that is below", counted(*filtered, "name", "names"))));
+    }
+    if *left_out > 0 {
+        rows.push(("left out", format!("{} that no copy takes", counted(*left_out, "name", "names"))));
+    }
+    if unreadable.count > 0 {
+        rows.push(("unreadable", format!("{}: a copy would fail there", count(unreadable.count))));
+    }
+    let facts = (!rows.is_empty()).then(|| facts(rows));
+    std::iter::once(Block::Text(headline(totals))).chain(facts).collect()
+}
+
+fn unreadable(unreadable: &Unreadable) -> Vec<Block> {
+    if unreadable.count == 0 {
+        return Vec::new();
+    }
+    let line = |(path, why): &(Vec<u8>, String)| {
+        format!("{}: {}", escape(path), harmless(why.lines().next().unwrap_or_default()))
+    };
+    let mut lines: Vec<_> = unreadable.first.iter().map(line).collect();
+    let more = unreadable.count - lines.len() as u64;
+    if more > 0 {
+        lines.push(format!("and {} more", count(more)));
+    }
+    vec![Block::List(lines)]
+}
+
+fn sum(sum: &Sum) -> String {
+    format!("{}, {}", files(sum.files), size(sum.bytes))
+}
+
+fn there(there: &There) -> Block {
+    let There { same, differs, missing, send_bytes } = there;
+    let mut rows = vec![("there", format!("{}: same size and time, they stay", sum(same)))];
+    if differs.files > 0 {
+        rows.push(("differ", format!("{}: something else has their names; -f replaces it", sum(differs))));
+    }
+    rows.push(("missing", sum(missing)));
+    rows.push(("to send", format!("{} of data", size(*send_bytes))));
+    facts(rows)
+}
+
+fn sample(sample: &Sample) -> Vec<Block> {
+    let read = format!("{} of {} were tried", size(sample.bytes), files(sample.files));
+    let mut rows = vec![("sample", read)];
+    for packed in &sample.methods {
+        let speed = packed.bytes_per_s.map_or_else(|| "nothing to try".to_owned(), |speed| rate(speed) + " a core");
+        let level = packed.method.level().map_or_else(String::new, |level| format!("level {level}, "));
+        let ratio = format!("{:.2} to 1 ({level}{speed})", 1.0 / packed.left.max(1e-6));
+        rows.push((packed.method.codec().name(), ratio));
+    }
+    rows.push(("choice", choice(sample)));
+    vec![facts(rows)]
+}
+
+/// What a copy between two hosts would choose by itself.
+fn choice(sample: &Sample) -> String {
+    let quickest = sample.methods.iter().find_map(|packed| packed.bytes_per_s);
+    let best = sample.methods.iter().map(|packed| packed.left).fold(1.0, f64::min);
+    let Some(quickest) = quickest.filter(|_| sample.stubborn < STUBBORN_MIN && best < LEFT_MAX) else {
+        return "sent as it is: compression would bring nothing".to_owned();
+    };
+    let below = rate(quickest.min(1e9 / PIPE_MIN_NS_PER_BYTE));
+    let rest = match (sample.stubborn * 100.0).round() {
+        percent if percent >= 1.0 => format!("; {percent:.0} % of it is sent as it is"),
+        _ => String::new(),
+    };
+    format!("compressed over streams slower than {below}, sent as it is over faster ones{rest}")
+}
+
+fn duplicates(found: &Duplicates, rows: usize) -> Vec<Block> {
+    let mut lines = Vec::new();
+    let Duplicates { sets, spare, read, late, left_out, held_from, failed, biggest } = found;
+    lines.push((
+        "to save",
+        match sets {
+            0 => "nothing: no two files that were compared are the same".to_owned(),
+            _ => format!(
+                "{} in {}",
+                sum(spare),
+                counted(*sets, "set of files that are the same", "sets of files that are the same")
+            ),
+        },
+    ));
+    lines.push(("read", format!("{} of files of equal size", size(*read))));
+    if late.files > 0 {
+        lines.push(("not compared", format!("{}: the time was up; --time TIME gives more", sum(late))));
+    }
+    if left_out.files > 0 {
+        let below = size(*held_from);
+        lines.push((
+            "not compared",
+            format!("{}: too many to remember, most of them smaller than {below}", sum(left_out)),
+        ));
+    }
+    if *failed > 0 {
+        lines.push(("not compared", format!("{}: not readable, or changed meanwhile", files(*failed))));
+    }
+    let shown = |set: &Set| {
+        let names: Vec<_> = set.paths.iter().map(|path| escape(path)).collect();
+        let more = set.files - names.len() as u64;
+        let more = if more > 0 { format!(", and {} more", count(more)) } else { String::new() };
+        vec![names.join(", ") + &more, count(set.files), size(set.bytes), size(set.saves())]
+    };
+    let sets = biggest.iter().take(rows).map(shown).collect();
+    let table = table(&["files with the same bytes", "files", "each", "to save"], sets);
+    std::iter::once(facts(lines)).chain(table).collect()
+}
+
+fn sizes(classes: &[SizeClass], all: &Sum) -> Vec<Block> {
+    let row = |class: &SizeClass| {
+        let label = match class.from {
+            0 => "nothing".to_owned(),
+            from => format!("{} to {}", binary(from), binary(class.below)),
+        };
+        let Sum { files, bytes } = class.sum;
+        vec![label, count(files), share(files, all.files), size(bytes), share(bytes, all.bytes)]
+    };
+    table(&["size", "files", "of files", "bytes", "of bytes"], classes.iter().map(row).collect())
+}
+
+/// A power of four, in the units that fit it.
+fn binary(bytes: u64) -> String {
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let unit = bytes.checked_ilog2().map_or(0, |log| log as usize / 10);
+    format!("{} {}", bytes >> (10 * unit), UNITS.get(unit).unwrap_or(&""))
+}
+
+fn share(part: u64, all: u64) -> String {
+    if all == 0 { String::new() } else { format!("{} %", percent(part, all)) }
+}
+
+fn directories(survey: &Survey, rows: usize) -> Vec<Block> {
+    let of = survey.directories.iter().take(rows).map(|directory| {
+        let (all, own) = (directory.all, directory.own);
+        vec![escape(&directory.path), size(all.bytes), count(all.files), size(own.bytes), count(own.files)]
+    });
+    table(&["directory", "bytes", "files", "bytes in it", "files in it"], of.collect())
+}
+
+fn biggest(survey: &Survey, rows: usize) -> Vec<Block> {
+    let of = survey.files.iter().take(rows).map(|file| vec![escape(&file.path), size(file.bytes)]);
+    table(&["file", "bytes"], of.collect())
+}
+
+fn kinds(survey: &Survey, rows: usize) -> Vec<Block> {
+    let all = survey.totals.files.bytes;
+    let row = |label: String, Sum { files, bytes }: Sum| vec![label, size(bytes), share(bytes, all), count(files)];
+    let named = survey.kinds.iter().take(rows).map(|kind| row(ending(&kind.ending), kind.sum));
+    let mut shown: Vec<_> = named.collect();
+    let mut others = survey.other_kinds;
+    survey.kinds.iter().skip(rows).for_each(|kind| {
+        others.files += kind.sum.files;
+        others.bytes = others.bytes.saturating_add(kind.sum.bytes);
+    });
+    if others.files > 0 {
+        shown.push(row("(others)".to_owned(), others));
+    }
+    table(&["type", "bytes", "of bytes", "files"], shown)
+}
+
+/// How a type is called.
+pub fn ending(ending: &[u8]) -> String {
+    if ending.is_empty() { "(none)".to_owned() } else { format!(".{}", escape(ending)) }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::survey::outlook::Outlook;
+    use haul_engine::survey::{BigDirectory, BigFile, Kind, Node, Packed};
+    use haul_proto::compression::Method;
+
+    fn sum_of(files: u64, bytes: u64) -> Sum {
+        Sum { files, bytes }
+    }
+
+    /// A survey in which everything occurs.
+    pub fn example() -> Survey {
+        let packed = |method, left, speed| Packed { method, left, bytes_per_s: Some(speed) };
+        let node = |name: &str, all: Sum, own: Sum, children| Node {
+            name: name.into(),
+            all,
+            own,
+            children,
+            rest: Sum::default(),
+        };
+        let below = node("a<b>", sum_of(2, 4_000_000), sum_of(2, 4_000_000), vec![]);
+        let top = node("run7", sum_of(4, 5_000_007), sum_of(2, 1_000_007), vec![below]);
+        Survey {
+            totals: Totals {
+                files: sum_of(4, 5_000_007),
+                directories: 2,
+                links: 1,
+                others: 2,
+                data_bytes: 4_000_007,
+                linked: sum_of(1, 7),
+                filtered: 3,
+                left_out: 1,
+            },
+            sizes: vec![
+                SizeClass { from: 0, below: 1, sum: sum_of(1, 0) },
+                SizeClass { from: 4, below: 16, sum: sum_of(1, 7) },
+                SizeClass { from: 1 << 20, below: 4 << 20, sum: sum_of(2, 5_000_000) },
+            ],
+            directories: vec![
+                BigDirectory { path: b"run7".to_vec(), own: sum_of(2, 1_000_007), all: sum_of(4, 5_000_007) },
+                BigDirectory { path: b"run7/a<b>".to_vec(), own: sum_of(2, 4_000_000), all: sum_of(2, 4_000_000) },
+            ],
+            files: vec![BigFile { path: b"run7/a<b>/x\x1b\xff".to_vec(), bytes: 4_000_000 }],
+            kinds: vec![
+                Kind { ending: b"iso".to_vec(), sum: sum_of(1, 4_000_000) },
+                Kind { ending: vec![], sum: sum_of(2, 1_000_000) },
+            ],
+            other_kinds: sum_of(1, 7),
+            tree: node("", sum_of(4, 5_000_007), Sum::default(), vec![top]),
+            unreadable: Unreadable { count: 30, first: vec![(b"run7/no".to_vec(), "Permission denied\nlook".into())] },
+            duplicates: Some(Duplicates {
+                sets: 1,
+                spare: sum_of(4, 4_000_000),
+                biggest: vec![Set {
+                    bytes: 1_000_000,
+                    files: 5,
+                    digest: [0xab; 32],
+                    paths: vec![b"run7/1".to_vec(), b"run7/2".to_vec()],
+                }],
+                read: 5_000_000,
+                late: sum_of(2, 20),
+                left_out: sum_of(3, 30),
+                held_from: 11,
+                failed: 1,
+            }),
+            sample: Some(Sample {
+                files: 2,
+                bytes: 3_000_000,
+                stubborn: 0.25,
+                methods: vec![packed(Method::Lz4, 0.5, 7e8), packed(Method::Zstd(3), 0.25, 3e8)],
+            }),
+            there: Some(There {
+                same: sum_of(1, 7),
+                differs: sum_of(1, 1_000_000),
+                missing: sum_of(2, 4_000_000),
+                send_bytes: 4_000_000,
+            }),
+        }
+    }
+
+    /// What is shown of it.
+    pub fn shown<'s>(survey: &'s Survey, outlook: &'s Outlook) -> Shown<'s> {
+        Shown { what: "run7".to_owned(), survey, outlook }
+    }
+
+    #[test]
+    fn what_would_not_shrink_is_sent_as_it_is() {
+        let methods = |left| vec![Packed { method: Method::Lz4, left, bytes_per_s: Some(2e8) }];
+        let said = |stubborn, left| choice(&Sample { files: 1, bytes: 1, stubborn, methods: methods(left) });
+        assert!(said(1.0, 1.0).starts_with("sent as it is"));
+        assert!(said(0.0, 0.97).starts_with("sent as it is"));
+        assert_eq!(said(0.0, 0.5), "compressed over streams slower than 200 MB/s, sent as it is over faster ones");
+    }
+
+    #[test]
+    fn powers_of_four_have_their_units() {
+        let shown: Vec<_> = [1, 256, 1 << 10, 1 << 16, 4 << 30, 1 << 62].map(binary).into();
+        assert_eq!(shown, ["1 B", "256 B", "1 KiB", "64 KiB", "4 GiB", "4 EiB"]);
+    }
+}

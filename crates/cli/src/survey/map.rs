@@ -1,0 +1,70 @@
+//! What the map of a page is drawn from: an array for each directory, `[name, bytes, files, bytes in it, files in it,
+//! bytes in what is not drawn, files in that, directories]`, and one for each type.
+
+use haul_engine::survey::{Node, Survey};
+use haul_proto::path::{disturbs, escape};
+use serde_json::{Value, json};
+
+use super::contents::ending;
+
+/// JSON that can stand in a page: nothing in it ends a script or begins a tag.
+pub fn data(survey: &Survey) -> String {
+    let types = survey.kinds.iter().map(|kind| json!([ending(&kind.ending), kind.sum.bytes, kind.sum.files]));
+    let others = json!(["(others)", survey.other_kinds.bytes, survey.other_kinds.files]);
+    let types: Vec<_> = types.chain((survey.other_kinds.files > 0).then_some(others)).collect();
+    let all = json!({"dirs": node(root(&survey.tree)), "types": types}).to_string();
+    all.chars().fold(String::with_capacity(all.len()), |mut shown, c| {
+        match c {
+            '<' | '>' | '&' => shown.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c if disturbs(c) => {
+                c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| shown.push_str(&format!("\\u{unit:04x}")))
+            }
+            c => shown.push(c),
+        }
+        shown
+    })
+}
+
+/// Where one directory alone was named, that.
+fn root(tree: &Node) -> &Node {
+    match tree.children.as_slice() {
+        [only] if tree.own.files == 0 && tree.rest.files == 0 => only,
+        _ => tree,
+    }
+}
+
+fn node(at: &Node) -> Value {
+    let name = if at.name.is_empty() { "all that was named".to_owned() } else { escape(&at.name) };
+    let children: Vec<_> = at.children.iter().map(node).collect();
+    json!([name, at.all.bytes, at.all.files, at.own.bytes, at.own.files, at.rest.bytes, at.rest.files, children])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::survey::contents::tests::example;
+
+    #[test]
+    fn names_are_data_and_nothing_else() {
+        let mut survey = example();
+        survey.tree.children[0].name = "</script>&\u{202e}\x1b".into();
+        let data = data(&survey);
+        assert!(!data.contains(['<', '>', '&', '\u{202e}', '\u{1b}']), "{data}");
+        let read: Value = serde_json::from_str(&data).unwrap();
+        assert_eq!(read["dirs"][0].as_str().unwrap(), escape("</script>&\u{202e}\x1b".as_bytes()));
+        assert_eq!((&read["dirs"][1], &read["dirs"][7][0][1]), (&json!(5_000_007), &json!(4_000_000)));
+        assert_eq!(read["types"][1], json!(["(none)", 1_000_000, 2]));
+    }
+
+    #[test]
+    fn several_roots_stay_beside_each_other() {
+        let mut survey = example();
+        let again = survey.tree.children[0].clone();
+        survey.tree.children.push(again);
+        let read: Value = serde_json::from_str(&data(&survey)).unwrap();
+        assert_eq!(
+            (read["dirs"][0].as_str(), read["dirs"][7].as_array().unwrap().len()),
+            (Some("all that was named"), 2)
+        );
+    }
+}

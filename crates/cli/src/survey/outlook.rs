@@ -1,0 +1,100 @@
+//! How long a copy will take: by what the last `haul probe --save` for that host expected.
+
+use std::time::Duration;
+
+use haul_engine::survey::Survey;
+use haul_proto::path::escape;
+
+use crate::probe::figures::Figures;
+use crate::show::units::{duration, rate, size};
+
+/// What can be said.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outlook {
+    /// No host was named.
+    NoHost,
+    /// This host was never measured, or that was not saved.
+    Unmeasured(String),
+    /// It was.
+    Measured {
+        /// The host.
+        host: String,
+        /// What was expected then.
+        figures: Figures,
+        /// What would be sent, in bytes.
+        bytes: u64,
+        /// How long that takes.
+        time: Duration,
+    },
+}
+
+/// Longer times than this are not told apart.
+const TIME_MAX_S: f64 = 1e9;
+
+impl Outlook {
+    /// For a copy to `host`.
+    pub fn new(survey: &Survey, host: Option<String>, figures: Option<Figures>) -> Self {
+        let Some(host) = host else { return Self::NoHost };
+        let Some(figures) = figures else { return Self::Unmeasured(host) };
+        let bytes = bytes(survey);
+        let seconds = (bytes as f64 / figures.bytes_per_s.max(1.0)).min(TIME_MAX_S);
+        Self::Measured { host, figures, bytes, time: Duration::from_secs_f64(seconds) }
+    }
+
+    /// For people, a line.
+    pub fn words(&self) -> String {
+        match self {
+            Self::NoHost => {
+                "not known: haul probe --save HOST:PATH measures the way to a host, and then --to HOST:PATH says it"
+                    .to_owned()
+            }
+            Self::Unmeasured(host) => {
+                let host = escape(host.as_bytes());
+                format!("not known: {host} was not measured yet; haul probe --save {host}:PATH does that")
+            }
+            Self::Measured { host, figures, bytes, time } => {
+                let host = escape(host.as_bytes());
+                let Figures { bytes_per_s, limit, when } = figures;
+                let [limit, when] = [limit, when].map(|text| escape(text.as_bytes()));
+                format!(
+                    "{} for {} to {host}, at the {} that haul probe expected there ({when}; limited by {limit}); small files take longer",
+                    duration(*time),
+                    size(*bytes),
+                    rate(*bytes_per_s)
+                )
+            }
+        }
+    }
+}
+
+/// What would be sent: all data, or what is not at the target yet.
+fn bytes(survey: &Survey) -> u64 {
+    survey.there.map_or(survey.totals.data_bytes, |there| there.send_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_bytes_by_the_rate_that_was_saved() {
+        let mut survey = Survey::default();
+        survey.totals.data_bytes = 30_000_000_000;
+        let figures = Figures { bytes_per_s: 1.5e9, limit: "target disk".into(), when: "2026-11-22 10:00".into() };
+        let outlook = Outlook::new(&survey, Some("db1".into()), Some(figures));
+        insta::assert_snapshot!(outlook.words(), @"20.0 s for 30.0 GB to db1, at the 1.50 GB/s that haul probe expected there (2026-11-22 10:00; limited by target disk); small files take longer");
+        let none = Outlook::new(&survey, Some("db1".into()), None).words();
+        assert!(none.contains("haul probe --save db1:PATH"), "{none}");
+        assert_eq!(Outlook::new(&survey, None, None), Outlook::NoHost);
+    }
+
+    #[test]
+    fn a_rate_without_sense_does_no_harm() {
+        let mut survey = Survey::default();
+        survey.totals.data_bytes = u64::MAX;
+        for bytes_per_s in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let figures = Figures { bytes_per_s, limit: String::new(), when: String::new() };
+            assert!(matches!(Outlook::new(&survey, Some("a".into()), Some(figures)), Outlook::Measured { .. }));
+        }
+    }
+}

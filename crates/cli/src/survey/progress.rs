@@ -1,0 +1,77 @@
+//! How far a survey is, on one line of a terminal that is rubbed out in the end.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use haul_engine::survey::{Progress, Stage};
+
+use crate::show::units::{files, size};
+
+/// How often it is written anew.
+const EVERY: Duration = Duration::from_millis(200);
+/// Rubs out the line (ECMA-48, EL).
+const RUB_OUT: &str = "\r\x1b[K";
+
+/// The line.
+pub struct ProgressLine<W: Write> {
+    /// `None` where there is no terminal.
+    out: Option<W>,
+    due: Instant,
+    is_there: bool,
+}
+
+impl<W: Write> ProgressLine<W> {
+    /// Writes to `out`.
+    pub fn new(out: Option<W>) -> Self {
+        Self { out, due: Instant::now() + EVERY, is_there: false }
+    }
+
+    /// Shows it, if the last time is long enough ago.
+    pub fn tell(&mut self, progress: Progress) {
+        if self.out.is_some() && Instant::now() >= self.due {
+            self.due = Instant::now() + EVERY;
+            self.is_there = true;
+            self.write(&format!("{RUB_OUT}{}", words(progress)));
+        }
+    }
+
+    /// Rubs it out.
+    pub fn end(&mut self) {
+        if std::mem::take(&mut self.is_there) {
+            self.write(RUB_OUT);
+        }
+    }
+
+    /// A terminal that is gone is no error.
+    fn write(&mut self, text: &str) {
+        if let Some(out) = &mut self.out {
+            let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        }
+    }
+}
+
+fn words(Progress { stage, files: found, bytes }: Progress) -> String {
+    match stage {
+        Stage::Walking => format!("{}, {} found", files(found), size(bytes)),
+        Stage::Sampling => format!("{} found; compressing a sample: {}", files(found), size(bytes)),
+        Stage::Comparing => format!("{} found; comparing files of equal size: {} read", files(found), size(bytes)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_written_now_and_then_and_rubbed_out() {
+        let mut out = Vec::new();
+        let mut line = ProgressLine::new(Some(&mut out));
+        let progress = Progress { stage: Stage::Walking, files: 2, bytes: 5_000_000 };
+        line.tell(progress);
+        line.due = Instant::now();
+        line.tell(progress);
+        line.end();
+        line.end();
+        assert_eq!(String::from_utf8(out).unwrap(), "\r\x1b[K2 files, 5.00 MB found\r\x1b[K");
+    }
+}

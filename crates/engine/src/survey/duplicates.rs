@@ -1,0 +1,352 @@
+//! Files that are the same: of those that have one size, those that begin alike ([`HEAD`] bytes), and of those, the ones
+//! with one BLAKE3 value. Names of one file are one file. Whoever could save most is looked at first, for the case that
+//! the time is up.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, Builder};
+use std::time::{Duration, Instant};
+
+use super::catalog::{Catalog, FileId, Opener};
+use super::tally::Sum;
+use super::top::Top;
+use crate::cancel::Cancel;
+use crate::fs::{Identity, Links};
+use crate::os::machine::cores;
+use crate::storage::calls::read_at;
+
+/// Bytes at the beginning of a file that are compared before the whole.
+const HEAD: u64 = 64 << 10;
+/// Read at a time.
+const PIECE: usize = 1 << 20;
+/// Sets that are named.
+const SETS: usize = 20;
+/// Paths that are named of a set.
+const PATHS: usize = 3;
+/// Files that are compared before the next ones; groups of equal size stay together.
+const BATCH: usize = 1 << 16;
+/// Files that a thread takes at a time.
+const CHUNK: usize = 16;
+/// Most that read at a time: what waits for the disk, while others hash.
+const READERS: usize = 8;
+/// How often it is said how far it is.
+const TELL_EVERY: Duration = Duration::from_millis(100);
+
+/// Files that are the same.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Duplicates {
+    /// How many sets of files with the same bytes.
+    pub sets: u64,
+    /// Files beyond the first of each set, and their bytes: what could be saved.
+    pub spare: Sum,
+    /// The sets with which most could be saved, these first.
+    pub biggest: Vec<Set>,
+    /// Bytes that were read for that.
+    pub read: u64,
+    /// Files of equal size that were not compared: the time was up.
+    pub late: Sum,
+    /// Files whose names were not held, for want of room.
+    pub left_out: Sum,
+    /// All of those are smaller than this, or there was no room even for bigger ones.
+    pub held_from: u64,
+    /// Files that could not be read, or changed meanwhile.
+    pub failed: u64,
+}
+
+/// Files with the same bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Set {
+    /// Bytes of each.
+    pub bytes: u64,
+    /// How many.
+    pub files: u64,
+    /// The BLAKE3 value of each.
+    pub digest: [u8; 32],
+    /// The first few of them.
+    pub paths: Vec<Vec<u8>>,
+}
+
+/// What the threads share.
+struct Search<'c> {
+    catalog: &'c Catalog,
+    links: Links,
+    deadline: Instant,
+    cancel: &'c Cancel,
+    read: AtomicU64,
+    found: Mutex<Duplicates>,
+}
+
+/// What was read of a file: its digest, the device and inode that it was read from, and which file of the catalog it is.
+struct Read {
+    size: u64,
+    digest: [u8; 32],
+    identity: (u64, u64),
+    file: FileId,
+}
+
+/// Why a file has no digest.
+enum Refused {
+    /// There is no time.
+    Late,
+    /// It cannot be read.
+    Failed,
+}
+
+impl From<io::Error> for Refused {
+    fn from(_: io::Error) -> Self {
+        Self::Failed
+    }
+}
+
+/// Finds them, until the deadline. `links`: whether directories may be links to directories.
+pub fn find(
+    mut catalog: Catalog,
+    links: Links,
+    deadline: Instant,
+    cancel: &Cancel,
+    mut tell: impl FnMut(u64),
+) -> Duplicates {
+    let mut groups = Vec::new();
+    catalog.groups(|size, files| {
+        if files.len() > 1 {
+            groups.push((size.saturating_mul(files.len() as u64 - 1), files));
+        }
+    });
+    groups.sort_by_key(|(spare, _)| std::cmp::Reverse(*spare));
+    let found = Mutex::default();
+    let search = Search { catalog: &catalog, links, deadline, cancel, read: AtomicU64::new(0), found };
+    let mut biggest = Top::new(SETS);
+    let (mut batch, mut groups) = (Vec::new(), groups.into_iter().peekable());
+    while let Some((_, files)) = groups.next() {
+        batch.extend(files);
+        if batch.len() >= BATCH || groups.peek().is_none() {
+            search.compare(std::mem::take(&mut batch), &mut biggest, &mut tell);
+        }
+    }
+    let read = search.read.into_inner();
+    let found = search.found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let (left_out, held_from) = catalog.left_out();
+    Duplicates { biggest: biggest.into_sorted(), read, left_out, held_from, ..found }
+}
+
+impl Set {
+    /// Bytes of all but one of them.
+    pub fn saves(&self) -> u64 {
+        self.bytes.saturating_mul(self.files.saturating_sub(1))
+    }
+}
+
+impl Search<'_> {
+    /// Compares whole groups of files of equal size. Their beginnings are read in the order in which they were found, which
+    /// is how they lie on most disks.
+    fn compare(&self, mut files: Vec<FileId>, biggest: &mut Top<Set>, tell: &mut impl FnMut(u64)) {
+        files.sort_unstable_by_key(|file| self.catalog.order(*file));
+        let heads = sorted(self.read_all(&files, HEAD, READERS, tell));
+        drop(files);
+        let mut longer = Vec::new();
+        for run in runs(&heads) {
+            match run[0].size {
+                0..=HEAD => self.count(run, biggest),
+                _ => longer.extend(run.iter().map(|read| read.file)),
+            }
+        }
+        longer.sort_by_key(|file| std::cmp::Reverse(self.catalog.size(*file)));
+        let whole = sorted(self.read_all(&longer, u64::MAX, usize::from(cores()).clamp(1, READERS), tell));
+        runs(&whole).for_each(|run| self.count(run, biggest));
+    }
+
+    /// Reads the first `most` bytes of each, or all, by so many threads.
+    fn read_all(&self, files: &[FileId], most: u64, threads: usize, tell: &mut impl FnMut(u64)) -> Vec<Read> {
+        let (next, waiting) = (AtomicUsize::new(0), thread::current());
+        let take_part = || {
+            let (mut opener, mut buffer) = (Opener::new(self.catalog, self.links), vec![0; PIECE]);
+            let mut all = Vec::new();
+            while let Some(some) = files.chunks(CHUNK).nth(next.fetch_add(1, Ordering::Relaxed)) {
+                all.extend(some.iter().filter_map(|file| self.read(*file, most, &mut opener, &mut buffer)));
+            }
+            waiting.unpark();
+            all
+        };
+        thread::scope(|scope| {
+            let threads = threads.min(files.len().div_ceil(CHUNK));
+            let begin = |number| Builder::new().name(format!("haul-same{number}")).spawn_scoped(scope, take_part).ok();
+            let started: Vec<_> = (0..threads).map_while(begin).collect();
+            if started.is_empty() {
+                // The system permits no threads, or there is nothing to read.
+                return take_part();
+            }
+            while started.iter().any(|thread| !thread.is_finished()) {
+                tell(self.read.load(Ordering::Relaxed));
+                thread::park_timeout(TELL_EVERY);
+            }
+            // One that panicked has found a mistake in this program, which is not to be hidden.
+            started.into_iter().flat_map(|thread| thread.join().expect("a thread reads to its end")).collect()
+        })
+    }
+
+    fn read(&self, file: FileId, most: u64, opener: &mut Opener<'_>, buffer: &mut [u8]) -> Option<Read> {
+        let size = self.catalog.size(file);
+        match self.digest(file, size, most, opener, buffer) {
+            Ok((digest, identity)) => return Some(Read { size, digest, identity, file }),
+            Err(Refused::Failed) => self.with_found(|found| found.failed += 1),
+            Err(Refused::Late) => self.with_found(|found| found.late.add(size)),
+        }
+        None
+    }
+
+    fn digest(
+        &self,
+        file: FileId,
+        size: u64,
+        most: u64,
+        opener: &mut Opener<'_>,
+        buffer: &mut [u8],
+    ) -> Result<([u8; 32], (u64, u64)), Refused> {
+        self.check_time()?;
+        let (fd, look) = opener.open(file)?;
+        if look.size != size {
+            return Err(Refused::Failed);
+        }
+        let (mut hasher, mut at, len) = (blake3::Hasher::new(), 0, size.min(most));
+        while at < len {
+            let want = usize::try_from(len - at).map_or(PIECE, |left| left.min(PIECE));
+            let got = read_at(&fd, &mut buffer[..want], at)?;
+            if got < want {
+                return Err(Refused::Failed);
+            }
+            hasher.update(&buffer[..got]);
+            at += got as u64;
+            self.read.fetch_add(got as u64, Ordering::Relaxed);
+            self.check_time()?;
+        }
+        let Identity { device, inode } = look.identity;
+        Ok((*hasher.finalize().as_bytes(), (device, inode)))
+    }
+
+    fn check_time(&self) -> Result<(), Refused> {
+        let is_late = self.cancel.is_cancelled() || Instant::now() >= self.deadline;
+        if is_late { Err(Refused::Late) } else { Ok(()) }
+    }
+
+    /// Counts files that are the same.
+    fn count(&self, run: &[Read], biggest: &mut Top<Set>) {
+        let [first, others @ ..] = run else { return };
+        let (bytes, files) = (first.size, run.len() as u64);
+        let spare = Sum { files: files - 1, bytes: bytes.saturating_mul(others.len() as u64) };
+        self.with_found(|found| {
+            found.sets += 1;
+            found.spare.add_all(&spare);
+        });
+        let paths = || run.iter().take(PATHS).map(|read| self.catalog.path(read.file)).collect();
+        biggest.offer(spare.bytes, || Set { bytes, files, digest: first.digest, paths: paths() });
+    }
+
+    fn with_found(&self, change: impl FnOnce(&mut Duplicates)) {
+        change(&mut self.found.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Those that are the same beside each other. Two names of one file, or one file that was named twice, are one.
+fn sorted(mut files: Vec<Read>) -> Vec<Read> {
+    files.sort_unstable_by_key(|read| (read.size, read.digest, read.identity, read.file));
+    files.dedup_by_key(|read| (read.size, read.digest, read.identity));
+    files.sort_unstable_by_key(|read| (read.size, read.digest, read.file));
+    files
+}
+
+/// Two or more with one digest.
+fn runs(files: &[Read]) -> impl Iterator<Item = &[Read]> {
+    files.chunk_by(|a, b| (a.size, a.digest) == (b.size, b.digest)).filter(|run| run.len() > 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::Dir;
+    use haul_proto::path::Name;
+    use std::path::Path;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn catalog(dir: &Path, files: &[(&str, &[u8])]) -> Catalog {
+        let mut catalog = Catalog::new();
+        catalog.enter_root(Dir::open_root(dir).unwrap(), b"t");
+        for (name, bytes) in files {
+            std::fs::write(dir.join(name), bytes).unwrap();
+            catalog.add(&Name::new(name.as_bytes()).unwrap(), Links::Itself, bytes.len() as u64);
+        }
+        catalog
+    }
+
+    fn found(catalog: Catalog, time: Duration) -> Duplicates {
+        find(catalog, Links::Itself, Instant::now() + time, &Cancel::new(), |_| {})
+    }
+
+    /// Bytes that begin alike and end as they are told.
+    fn long(end: u8) -> Vec<u8> {
+        let mut bytes = vec![1; 3 * PIECE + 5];
+        bytes.push(end);
+        bytes
+    }
+
+    #[test]
+    fn the_same_bytes_are_found_whatever_their_size() {
+        let temp = tempfile::tempdir().unwrap();
+        let (one, other) = (long(1), long(2));
+        let files: [(&str, &[u8]); 8] = [
+            ("a", b"same"),
+            ("b", b"same"),
+            ("c", b"else"),
+            ("d", b"same"),
+            ("e", b"of another size"),
+            ("f", &one),
+            ("g", &other),
+            ("h", &one),
+        ];
+        let found = found(catalog(temp.path(), &files), LONG);
+        assert_eq!((found.sets, found.spare), (2, Sum { files: 3, bytes: 8 + one.len() as u64 }));
+        let named: Vec<_> = found.biggest.iter().map(|set| (set.files, set.paths.clone())).collect();
+        let paths = |names: &[&str]| names.iter().map(|name| name.as_bytes().to_vec()).collect::<Vec<_>>();
+        assert_eq!(named, [(2, paths(&["t/f", "t/h"])), (3, paths(&["t/a", "t/b", "t/d"]))]);
+        assert_eq!(found.biggest[0].digest, *blake3::hash(&one).as_bytes());
+        // Four small ones, three beginnings, and three whole.
+        assert_eq!(found.read, 16 + 3 * HEAD + 3 * one.len() as u64);
+        assert_eq!((found.late, found.failed), (Sum::default(), 0));
+    }
+
+    #[test]
+    fn names_of_one_file_are_one_file() {
+        let temp = tempfile::tempdir().unwrap();
+        let mut catalog = catalog(temp.path(), &[("a", b"1234"), ("b", b"5678")]);
+        std::fs::hard_link(temp.path().join("a"), temp.path().join("c")).unwrap();
+        catalog.add(&Name::new(b"c").unwrap(), Links::Itself, 4);
+        assert_eq!(found(catalog, LONG).sets, 0);
+    }
+
+    #[test]
+    fn what_begins_otherwise_is_not_read_to_its_end() {
+        let temp = tempfile::tempdir().unwrap();
+        let (one, mut other) = (long(1), long(1));
+        other[0] = 2;
+        let found = found(catalog(temp.path(), &[("a", &one), ("b", &other)]), LONG);
+        assert_eq!((found.sets, found.read), (0, 2 * HEAD));
+    }
+
+    #[test]
+    fn without_time_nothing_is_compared_and_that_is_said() {
+        let temp = tempfile::tempdir().unwrap();
+        let found = found(catalog(temp.path(), &[("a", b"1234"), ("b", b"1234"), ("c", b"1")]), Duration::ZERO);
+        assert_eq!((found.sets, found.read, found.late), (0, 0, Sum { files: 2, bytes: 8 }));
+    }
+
+    #[test]
+    fn what_has_changed_or_vanished_is_counted_and_nothing_else_suffers() {
+        let temp = tempfile::tempdir().unwrap();
+        let catalog = catalog(temp.path(), &[("a", b"1234"), ("b", b"1234"), ("c", b"1234"), ("d", b"1234")]);
+        std::fs::remove_file(temp.path().join("a")).unwrap();
+        std::fs::write(temp.path().join("b"), b"123456").unwrap();
+        let found = found(catalog, LONG);
+        assert_eq!((found.failed, found.sets, found.spare.files), (2, 1, 1));
+    }
+}

@@ -1,0 +1,278 @@
+//! The walk of a survey: what is found is counted by everyone whom it concerns.
+
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use haul_proto::path::Name;
+use rustix::fs::FileType;
+
+use super::catalog::Catalog;
+use super::kinds::Kinds;
+use super::sample::Picker;
+use super::tally::{BigDirectory, BigFile, Linked, Sizes, Sum, Totals, Unreadable};
+use super::there::Beside;
+use super::top::Top;
+use super::tree::Node;
+use super::{Ask, Listener, Progress, Stage, Survey, duplicates};
+use crate::cancel::Cancel;
+use crate::error::Error;
+use crate::fs::{Access, Ahead, Dir, FdCache, Filter, Found, Links, Look, MAX_OPEN_DIRECTORIES};
+use crate::fs::{Nodes, WalkOptions, Walker, describe};
+use crate::shown::{below, own_name};
+use crate::spec::{Symlinks, names_null};
+use crate::storage::holes;
+
+/// Files and directories that are named of the biggest.
+const BIGGEST: usize = 20;
+/// Files after which it is said how far it is.
+const TELL_EVERY: u64 = 512;
+/// Directories that are remembered in which files lie that were named.
+const PARENTS_MAX: usize = 1024;
+/// All may read it: nobody has to ask.
+const READABLE: u16 = 0o444;
+
+/// What the walk found.
+pub struct Gathered {
+    totals: Totals,
+    sizes: Sizes,
+    directories: Top<BigDirectory>,
+    files: Top<BigFile>,
+    kinds: Kinds,
+    tree: Node,
+    unreadable: Unreadable,
+    linked: Linked,
+    /// `None` where nobody wants to know of duplicates.
+    catalog: Option<Catalog>,
+    /// `None` where nobody wants a sample.
+    picker: Option<Picker>,
+    beside: Option<Beside>,
+    /// Directories that were entered and not left.
+    open: Vec<Node>,
+    told: u64,
+}
+
+/// Walks all that `ask` names.
+pub fn gather(ask: &Ask, filter: Option<&Filter>, cancel: &Cancel, listener: Listener<'_>) -> Result<Gathered, Error> {
+    let beside = Beside::of(ask)?;
+    let options = WalkOptions {
+        recursive: true,
+        symlinks: ask.symlinks,
+        skip: beside.as_ref().and_then(Beside::identity),
+        is_filtered: filter.is_some(),
+        nodes: Nodes { devices: true, specials: true },
+    };
+    let ahead = Ahead::new(options, cancel.clone());
+    let cache = FdCache::new(MAX_OPEN_DIRECTORIES);
+    let mut gathered = Gathered::new(ask, beside);
+    let mut parents = HashMap::new();
+    for path in &ask.paths {
+        gathered.operand(path, &ahead, filter, &cache, &mut parents, listener);
+    }
+    let seen = gathered.totals.files.bytes;
+    gathered.tree.finish(seen);
+    if cancel.is_cancelled() { Err(Error::Interrupted) } else { Ok(gathered) }
+}
+
+impl Gathered {
+    fn new(ask: &Ask, beside: Option<Beside>) -> Self {
+        Self {
+            totals: Totals::default(),
+            sizes: Sizes::default(),
+            directories: Top::new(BIGGEST),
+            files: Top::new(BIGGEST),
+            kinds: Kinds::default(),
+            tree: Node::default(),
+            unreadable: Unreadable::default(),
+            linked: Linked::default(),
+            catalog: ask.duplicates.then(Catalog::new),
+            picker: ask.sample.then(Picker::new),
+            beside,
+            open: Vec::new(),
+            told: 0,
+        }
+    }
+
+    fn operand(
+        &mut self,
+        path: &Path,
+        ahead: &Ahead,
+        filter: Option<&Filter>,
+        cache: &Arc<FdCache>,
+        parents: &mut HashMap<PathBuf, Dir>,
+        listener: Listener<'_>,
+    ) {
+        let typed = path.as_os_str().as_bytes();
+        let look = match rustix::fs::stat(path) {
+            // What is no file is not there.
+            Err(_) if names_null(path.as_os_str()) => return self.fail(typed.to_vec(), NULL),
+            Err(error) => return self.fail(typed.to_vec(), &describe(&error.into())),
+            Ok(stat) => Look::from(&stat),
+        };
+        match look.kind {
+            FileType::Directory => match Dir::open_operand(path, Access::List, Arc::clone(cache)) {
+                Ok(dir) => self.tree(path, &dir, Walker::helped(dir.clone(), ahead).filtered(filter), listener),
+                Err(error) => self.fail(typed.to_vec(), &describe(&error)),
+            },
+            FileType::RegularFile => self.operand_file(path, &look, cache, parents),
+            _ => self.totals.others += 1,
+        }
+    }
+
+    /// A file that was named; it may be a link to one.
+    fn operand_file(&mut self, path: &Path, look: &Look, cache: &Arc<FdCache>, parents: &mut HashMap<PathBuf, Dir>) {
+        let typed = path.as_os_str().as_bytes();
+        let Some(name) = own_name(path).and_then(|name| Name::new(name.as_bytes()).ok()) else {
+            return self.fail(typed.to_vec(), "this path does not end in a file's name");
+        };
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let dir = match parents.get(parent) {
+            Some(dir) => dir.clone(),
+            None => match Dir::open_operand(parent, Access::Search, Arc::clone(cache)) {
+                Ok(dir) => dir,
+                Err(error) => return self.fail(typed.to_vec(), &describe(&error)),
+            },
+        };
+        if parents.len() >= PARENTS_MAX {
+            parents.clear();
+        }
+        parents.insert(parent.to_owned(), dir.clone());
+        let label = typed.strip_suffix(name.as_bytes()).unwrap_or_default();
+        self.catalog.iter_mut().for_each(|catalog| catalog.enter_root(dir.clone(), label));
+        self.file(label, &dir, &name, Links::Followed, look);
+        self.catalog.iter_mut().for_each(Catalog::leave);
+    }
+
+    fn tree(&mut self, path: &Path, root: &Dir, walker: Walker<'_>, listener: Listener<'_>) {
+        let typed = path.as_os_str().as_bytes();
+        for found in walker {
+            self.found(path, typed, root, found);
+            if self.totals.files.files >= self.told + TELL_EVERY {
+                self.told = self.totals.files.files;
+                let Sum { files, bytes } = self.totals.files;
+                listener(Progress { stage: Stage::Walking, files, bytes });
+            }
+        }
+        // A walk that was stopped leaves nothing.
+        while !self.open.is_empty() {
+            self.leave(typed, root);
+        }
+    }
+
+    fn found(&mut self, path: &Path, typed: &[u8], root: &Dir, found: Found) {
+        match found {
+            Found::EnterDir { dir, .. } => self.enter(path, typed, root, &dir),
+            Found::LeaveDir { dir, .. } => self.leave(typed, &dir),
+            Found::Filtered { .. } => self.totals.filtered += 1,
+            Found::File { name, .. } | Found::Symlink { name, .. } if name.is_reserved() => self.totals.left_out += 1,
+            Found::File { parent, name, links, look } => self.file(typed, &parent, &name, links, &look),
+            Found::Symlink { .. } => self.totals.links += 1,
+            Found::Node { .. } => self.totals.others += 1,
+            Found::LeftOut { .. } => self.totals.left_out += 1,
+            Found::Failed { path, error } => self.fail(below(typed, &path), &describe(&error)),
+        }
+    }
+
+    fn enter(&mut self, path: &Path, typed: &[u8], root: &Dir, dir: &Dir) {
+        self.totals.directories += 1;
+        match dir.name() {
+            None => {
+                self.open.push(Node::new(typed.to_vec()));
+                self.catalog.iter_mut().for_each(|catalog| catalog.enter_root(root.clone(), typed));
+                self.beside.iter_mut().for_each(|beside| beside.enter_operand(path));
+            }
+            Some(name) => {
+                self.open.push(Node::new(name.as_bytes().to_vec()));
+                self.catalog.iter_mut().for_each(|catalog| catalog.enter(name));
+                self.beside.iter_mut().for_each(|beside| beside.enter(name));
+            }
+        }
+    }
+
+    fn leave(&mut self, typed: &[u8], dir: &Dir) {
+        let Some(node) = self.open.pop() else { return };
+        self.catalog.iter_mut().for_each(Catalog::leave);
+        self.beside.iter_mut().for_each(Beside::leave);
+        let (own, all) = (node.own, node.all);
+        self.directories.offer(all.bytes, || BigDirectory { path: below(typed, &dir.path_bytes()), own, all });
+        let (depth, seen) = (self.open.len() + 1, self.totals.files.bytes);
+        self.open.last_mut().unwrap_or(&mut self.tree).adopt(node, depth, seen);
+    }
+
+    /// A file in the innermost directory, or one that was named.
+    fn file(&mut self, typed: &[u8], parent: &Dir, name: &Name, links: Links, look: &Look) {
+        let bytes = look.size;
+        self.totals.files.add(bytes);
+        self.sizes.add(bytes);
+        self.kinds.add(name.as_bytes(), bytes);
+        let path = || below(typed, &parent.path_of(name.as_bytes()));
+        self.files.offer(bytes, || BigFile { path: path(), bytes });
+        if look.meta.mode & READABLE != READABLE && parent.is_denied(name, links).unwrap_or(false) {
+            self.unreadable.add(path, || describe(&std::io::ErrorKind::PermissionDenied.into()));
+        }
+        let data_bytes = data_bytes(parent, name, links, look);
+        self.totals.data_bytes = self.totals.data_bytes.saturating_add(data_bytes);
+        let is_named = self.open.is_empty();
+        match &mut self.beside {
+            Some(beside) if is_named => beside.operand(name, look, data_bytes),
+            Some(beside) => beside.file(name, look, data_bytes),
+            None => {}
+        }
+        self.open.last_mut().unwrap_or(&mut self.tree).add(bytes);
+        self.picker.iter_mut().for_each(|picker| picker.file(parent, name, links, bytes, data_bytes));
+        match self.linked.is_known(look) {
+            true => self.totals.linked.add(bytes),
+            false => self.catalog.iter_mut().for_each(|catalog| catalog.add(name, links, bytes)),
+        }
+    }
+
+    fn fail(&mut self, path: Vec<u8>, text: &str) {
+        self.unreadable.add(|| path, || text.to_owned());
+    }
+
+    /// Reads files, where that is wanted, and says all that was found.
+    pub fn finish(self, ask: &Ask, cancel: &Cancel, listener: Listener<'_>) -> Result<Survey, Error> {
+        let deadline = Instant::now() + ask.time;
+        let files = self.totals.files.files;
+        let sample = self.picker.and_then(|picker| {
+            picker.measure(deadline, cancel, |bytes| listener(Progress { stage: Stage::Sampling, files, bytes }))
+        });
+        let links = if ask.symlinks == Symlinks::Follow { Links::Followed } else { Links::Itself };
+        let duplicates = self.catalog.map(|catalog| {
+            let tell = |bytes| listener(Progress { stage: Stage::Comparing, files, bytes });
+            duplicates::find(catalog, links, deadline, cancel, tell)
+        });
+        if cancel.is_cancelled() {
+            return Err(Error::Interrupted);
+        }
+        let (kinds, other_kinds) = self.kinds.finish();
+        Ok(Survey {
+            totals: self.totals,
+            sizes: self.sizes.finish(),
+            directories: self.directories.into_sorted(),
+            files: self.files.into_sorted(),
+            kinds,
+            other_kinds,
+            tree: self.tree,
+            unreadable: self.unreadable,
+            duplicates,
+            sample,
+            there: self.beside.map(Beside::finish),
+        })
+    }
+}
+
+const NULL: &str = "null: is no file: there is nothing to look at";
+
+/// Bytes that are not in holes. What cannot be opened tells its room, which is about that.
+fn data_bytes(parent: &Dir, name: &Name, links: Links, look: &Look) -> u64 {
+    if !look.may_have_holes() {
+        return look.size;
+    }
+    match parent.open_file(name, links) {
+        Ok((file, now)) => holes::data_bytes(&file, now.size),
+        Err(_) => look.room,
+    }
+}

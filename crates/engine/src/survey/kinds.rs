@@ -1,0 +1,114 @@
+//! Files by the ends of their names.
+
+use std::collections::HashMap;
+
+use super::tally::Sum;
+
+/// Most kinds that are told apart; what comes later is counted as others.
+const KINDS_MAX: usize = 4096;
+/// An ending that is longer is none.
+const ENDING_MAX: usize = 16;
+/// Kinds that are named in the end.
+const NAMED: usize = 30;
+
+/// Files whose names end in the same way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kind {
+    /// What is behind the last dot, in small letters; empty where there is nothing.
+    pub ending: Vec<u8>,
+    /// How many, and how much.
+    pub sum: Sum,
+}
+
+/// Counts them.
+#[derive(Default)]
+pub struct Kinds {
+    known: HashMap<Box<[u8]>, Sum>,
+    others: Sum,
+}
+
+impl Kinds {
+    /// Counts a file.
+    pub fn add(&mut self, name: &[u8], size: u64) {
+        let mut small = [0; ENDING_MAX];
+        let ending = ending(name);
+        let key = &mut small[..ending.len()];
+        key.copy_from_slice(ending);
+        key.make_ascii_lowercase();
+        let has_room = self.known.len() < KINDS_MAX;
+        match self.known.get_mut(&*key) {
+            Some(sum) => sum.add(size),
+            None if has_room => {
+                self.known.insert((&*key).into(), Sum { files: 1, bytes: size });
+            }
+            None => self.others.add(size),
+        }
+    }
+
+    /// Those with the most bytes, and what is in all others.
+    pub fn finish(self) -> (Vec<Kind>, Sum) {
+        let mut kinds: Vec<_> =
+            self.known.into_iter().map(|(ending, sum)| Kind { ending: ending.into_vec(), sum }).collect();
+        kinds.sort_by(|a, b| (b.sum.bytes, b.sum.files, &a.ending).cmp(&(a.sum.bytes, a.sum.files, &b.ending)));
+        let mut others = self.others;
+        let rest = kinds.split_off(kinds.len().min(NAMED));
+        rest.iter().for_each(|kind| others.add_all(&kind.sum));
+        (kinds, others)
+    }
+}
+
+/// What is behind the last dot, unless the name begins with that.
+fn ending(name: &[u8]) -> &[u8] {
+    let Some(dot) = name.iter().rposition(|byte| *byte == b'.') else { return b"" };
+    let is_hidden = name[..dot].iter().all(|byte| *byte == b'.');
+    match &name[dot + 1..] {
+        ending if is_hidden || ending.len() > ENDING_MAX => b"",
+        ending => ending,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ending_is_what_stands_behind_the_last_dot_of_a_name() {
+        for (name, expected) in [
+            ("a.txt", "txt"),
+            ("a.tar.GZ", "GZ"),
+            (".bashrc", ""),
+            ("..rc", ""),
+            (".conf.d", "d"),
+            ("a.", ""),
+            ("Makefile", ""),
+            ("a.0123456789abcdef", "0123456789abcdef"),
+            ("a.0123456789abcdefg", ""),
+        ] {
+            assert_eq!(ending(name.as_bytes()), expected.as_bytes(), "{name}");
+        }
+    }
+
+    #[test]
+    fn kinds_are_counted_whatever_the_case_and_the_biggest_come_first() {
+        let mut kinds = Kinds::default();
+        for (name, size) in [("a.c", 10), ("b.C", 20), ("c.iso", 500), ("d", 3)] {
+            kinds.add(name.as_bytes(), size);
+        }
+        let (kinds, others) = kinds.finish();
+        let shown: Vec<_> = kinds.iter().map(|kind| (&kind.ending[..], kind.sum.files, kind.sum.bytes)).collect();
+        assert_eq!(shown, [(&b"iso"[..], 1, 500), (b"c", 2, 30), (b"", 1, 3)]);
+        assert_eq!(others, Sum::default());
+    }
+
+    #[test]
+    fn there_may_be_any_number_of_kinds_and_none_is_lost() {
+        let mut kinds = Kinds::default();
+        let number = KINDS_MAX + 1000;
+        (0..number).for_each(|i| kinds.add(format!("f.{i}").as_bytes(), 2));
+        assert_eq!(kinds.known.len(), KINDS_MAX);
+        let (named, others) = kinds.finish();
+        assert_eq!(named.len(), NAMED);
+        let expected = (number - NAMED) as u64;
+        assert_eq!(others, Sum { files: expected, bytes: 2 * expected });
+    }
+}

@@ -1,0 +1,114 @@
+//! What a transfer would be made of, before it is begun: walks what a copy would walk, and counts.
+//!
+//! One walk counts ([`tally`]), draws the tree ([`tree`]), keeps the names of files that could be duplicates
+//! ([`catalog`]) and picks the bytes to be sampled ([`sample`]); a target's directories are looked at beside it
+//! ([`there`]). Then files of equal size are read ([`duplicates`]), and what was picked is compressed. Nothing is
+//! written, and what is held does not grow with the number of files beyond bounds that each part names.
+
+mod catalog;
+mod duplicates;
+mod gather;
+mod kinds;
+mod sample;
+mod tally;
+#[cfg(test)]
+mod tests;
+mod there;
+mod top;
+mod tree;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::cancel::Cancel;
+use crate::error::Error;
+use crate::fs::Filter;
+use crate::spec::{Filters, Symlinks};
+
+pub use self::duplicates::{Duplicates, Set};
+pub use self::kinds::Kind;
+pub use self::sample::{Packed, Sample};
+pub use self::tally::{BigDirectory, BigFile, SizeClass, Sum, Totals, Unreadable};
+pub use self::there::There;
+pub use self::tree::Node;
+
+/// What is to be looked at, and how closely.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// Files and directories of this machine; directories are walked.
+    pub paths: Vec<PathBuf>,
+    /// What becomes of symbolic links in directories.
+    pub symlinks: Symlinks,
+    /// What is left out.
+    pub filters: Filters,
+    /// Where a copy would go, on this machine: what is there already is counted.
+    pub target: Option<PathBuf>,
+    /// Where a target remembers trees that it made.
+    pub state_dir: Option<PathBuf>,
+    /// Whether files are read to find those that are the same.
+    pub duplicates: bool,
+    /// Whether files are read to see how they compress.
+    pub sample: bool,
+    /// How long files are read, together. The walk is not limited.
+    pub time: Duration,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Default)]
+pub struct Survey {
+    /// How much there is of everything.
+    pub totals: Totals,
+    /// Files by their sizes, from the smallest on, without a gap.
+    pub sizes: Vec<SizeClass>,
+    /// The directories with the most bytes in and below them, the biggest first.
+    pub directories: Vec<BigDirectory>,
+    /// The biggest files, the biggest first.
+    pub files: Vec<BigFile>,
+    /// Files by the ends of their names, those with the most bytes first.
+    pub kinds: Vec<Kind>,
+    /// What is in all other kinds.
+    pub other_kinds: Sum,
+    /// Where the bytes are: a root above all that was named.
+    pub tree: Node,
+    /// What a copy could not read.
+    pub unreadable: Unreadable,
+    /// Files that are the same; `None` where nobody asked.
+    pub duplicates: Option<Duplicates>,
+    /// How well it compresses; `None` where nobody asked, or there is nothing to compress.
+    pub sample: Option<Sample>,
+    /// What is at the target; `None` where none was named.
+    pub there: Option<There>,
+}
+
+/// What a survey is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Looking at names; then it reads.
+    Walking,
+    /// Reading what is picked, to compress it; then it reads files of equal size.
+    Sampling,
+    /// Reading files of equal size; then it is done.
+    Comparing,
+}
+
+/// How far a survey is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// What it is at.
+    pub stage: Stage,
+    /// Files that were found.
+    pub files: u64,
+    /// Bytes that were found, or, of the later stages, read.
+    pub bytes: u64,
+}
+
+/// Is told how far it is, some times a second or oftener.
+pub type Listener<'l> = &'l mut dyn FnMut(Progress);
+
+/// Looks. What cannot be read is counted and named, and the rest goes on; an error is what is wrong with the question,
+/// or [`Error::Interrupted`].
+pub fn run(ask: &Ask, cancel: &Cancel, listener: Listener<'_>) -> Result<Survey, Error> {
+    let filter = Filter::new(&ask.filters).map_err(|error| Error::Usage(error.to_string()))?;
+    let gathered = gather::gather(ask, filter.as_ref(), cancel, listener)?;
+    gathered.finish(ask, cancel, listener)
+}

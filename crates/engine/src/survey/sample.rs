@@ -1,0 +1,346 @@
+//! How well it compresses: some bytes of all, picked so that each byte has the same chance, in frames as a copy sends
+//! them, through what a copy compresses them with.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use haul_proto::compression::sample::is_promising;
+use haul_proto::compression::{LEVEL_DEFAULT, Method};
+use haul_proto::integrity::FrameLen;
+use haul_proto::path::Name;
+
+use crate::cancel::Cancel;
+use crate::codec::Packer;
+use crate::fs::{Dir, Links};
+use crate::storage::calls::read_at;
+use crate::storage::holes::{data_from, is_hole};
+
+/// Bytes that are picked. So many frames are read at most: 64 MiB.
+const PICKS: usize = 128;
+/// Bytes of a frame.
+const FRAME: usize = FrameLen::DEFAULT.get() as usize;
+/// What is measured.
+const METHODS: [Method; 2] = [Method::Lz4, Method::Zstd(LEVEL_DEFAULT)];
+
+/// How well it compresses.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample {
+    /// Files that something was read of.
+    pub files: u64,
+    /// Bytes that were read.
+    pub bytes: u64,
+    /// Of all bytes, the part that no method makes shorter, between 0 and 1: it would travel as it is.
+    pub stubborn: f64,
+    /// What each method makes of it.
+    pub methods: Vec<Packed>,
+}
+
+/// What a method makes of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Packed {
+    /// The method.
+    pub method: Method,
+    /// What is left of a byte: 0.25 is four to one.
+    pub left: f64,
+    /// Bytes that one core of this machine compresses in a second; `None` where nothing was tried.
+    pub bytes_per_s: Option<f64>,
+}
+
+/// Picks bytes while they are counted, without knowing how many there will be: whoever has byte n of those so far goes
+/// over to byte m when that comes with the chance of 1 in m. Where that will be is drawn beforehand.
+pub struct Picker {
+    picks: Vec<Option<Pick>>,
+    /// The number of the byte that a pick goes over to, from 1, and of the pick.
+    next: BinaryHeap<Reverse<(u64, usize)>>,
+    seen: u64,
+    files: u64,
+    random: u64,
+}
+
+/// A frame that has such a byte.
+#[derive(Clone)]
+struct Pick {
+    dir: Dir,
+    name: Name,
+    links: Links,
+    size: u64,
+    /// Where the frame begins.
+    offset: u64,
+    /// Which file of all.
+    file: u64,
+}
+
+impl Picker {
+    /// Picks `picks` bytes.
+    fn with(picks: usize) -> Self {
+        let next = (0..picks).map(|pick| Reverse((1, pick))).collect();
+        // The same tree gives the same sample.
+        Self { picks: vec![None; picks], next, seen: 0, files: 0, random: 0x9e37_79b9_7f4a_7c15 }
+    }
+
+    /// As many as make a good sample.
+    pub fn new() -> Self {
+        Self::with(PICKS)
+    }
+
+    /// Passes over a file, of which so many bytes are data: only these count, wherever in it they are.
+    pub fn file(&mut self, dir: &Dir, name: &Name, links: Links, size: u64, data_bytes: u64) {
+        self.files += 1;
+        let end = self.seen.saturating_add(data_bytes);
+        while let Some(Reverse((byte, pick))) = self.next.peek().copied().filter(|Reverse((byte, _))| *byte <= end) {
+            self.next.pop();
+            let offset = scaled(byte - self.seen - 1, size, data_bytes) / FRAME as u64 * FRAME as u64;
+            let (dir, name, file) = (dir.clone(), name.clone(), self.files);
+            self.picks[pick] = Some(Pick { dir, name, links, size, offset, file });
+            let next = self.byte_after(byte);
+            self.next.push(Reverse((next, pick)));
+        }
+        self.seen = end;
+    }
+
+    /// Which byte a pick at this one goes over to: beyond m with the chance of `byte` in m.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+    fn byte_after(&mut self, byte: u64) -> u64 {
+        // xorshift64*
+        self.random ^= self.random >> 12;
+        self.random ^= self.random << 25;
+        self.random ^= self.random >> 27;
+        let draw = (self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 + 0.5;
+        let unit = draw / (1_u64 << 53) as f64;
+        ((byte as f64 / unit) as u64).max(byte).saturating_add(1)
+    }
+
+    /// Frames that were picked, each once, in the order of the files, and how often.
+    fn frames(self) -> Vec<(Pick, u32)> {
+        let mut picks: Vec<_> = self.picks.into_iter().flatten().collect();
+        picks.sort_by_key(|pick| (pick.file, pick.offset));
+        let mut frames: Vec<(Pick, u32)> = Vec::new();
+        for pick in picks {
+            match frames.last_mut() {
+                Some((last, times)) if (last.file, last.offset) == (pick.file, pick.offset) => *times += 1,
+                _ => frames.push((pick, 1)),
+            }
+        }
+        frames
+    }
+
+    /// Reads what was picked and compresses it, until the deadline. `None` where nothing could be read.
+    pub fn measure(self, deadline: Instant, cancel: &Cancel, mut tell: impl FnMut(u64)) -> Option<Sample> {
+        let mut meter = Meter::default();
+        let (mut frame, mut pack) = (vec![0; FRAME], Pack::default());
+        let (mut files, mut bytes, mut last) = (0, 0, 0);
+        for (pick, times) in self.frames() {
+            if cancel.is_cancelled() || Instant::now() >= deadline {
+                break;
+            }
+            let Some(plain) = read(&pick, &mut frame) else { continue };
+            bytes += plain.len() as u64;
+            files += u64::from(std::mem::replace(&mut last, pick.file) != pick.file);
+            // Small files travel together.
+            match pick.size <= FrameLen::DEFAULT.pack_file_max() {
+                true => pack.add(plain, times, &mut meter),
+                false => meter.payload(plain, times),
+            }
+            tell(bytes);
+        }
+        pack.flush(&mut meter);
+        meter.finish(files, bytes)
+    }
+}
+
+/// A place in a file, as far in it as `at` is in its data.
+fn scaled(at: u64, size: u64, data_bytes: u64) -> u64 {
+    let place = u128::from(at) * u128::from(size) / u128::from(data_bytes.max(1));
+    u64::try_from(place).unwrap_or(u64::MAX).min(size.saturating_sub(1))
+}
+
+/// The bytes of a frame, or, where that is a hole, of the next one that is none; `None` for what cannot be read.
+fn read<'b>(pick: &Pick, frame: &'b mut [u8]) -> Option<&'b [u8]> {
+    let (fd, _) = pick.dir.open_file(&pick.name, pick.links).ok()?;
+    let len = |offset: u64| (pick.size - offset).min(FRAME as u64);
+    let mut offset = pick.offset;
+    if is_hole(fd.as_fd(), offset, len(offset)) {
+        let data = data_from(fd.as_fd(), offset, pick.size).or_else(|| data_from(fd.as_fd(), 0, offset))?;
+        offset = data / FRAME as u64 * FRAME as u64;
+    }
+    let want = usize::try_from(len(offset)).ok()?;
+    let got = read_at(&fd, &mut frame[..want], offset).ok()?;
+    frame.get(..got).filter(|plain| !plain.is_empty())
+}
+
+/// Small files in one frame.
+#[derive(Default)]
+struct Pack {
+    bytes: Vec<u8>,
+    times: u32,
+}
+
+impl Pack {
+    fn add(&mut self, plain: &[u8], times: u32, meter: &mut Meter) {
+        if self.bytes.len() + plain.len() > FRAME {
+            self.flush(meter);
+        }
+        self.bytes.extend_from_slice(plain);
+        self.times += times;
+    }
+
+    fn flush(&mut self, meter: &mut Meter) {
+        if !self.bytes.is_empty() {
+            meter.payload(&self.bytes, self.times);
+        }
+        self.bytes.clear();
+        self.times = 0;
+    }
+}
+
+/// Adds up what becomes of payloads.
+#[derive(Default)]
+struct Meter {
+    packer: Packer,
+    room: Vec<u8>,
+    times: f64,
+    stubborn: f64,
+    left: [f64; METHODS.len()],
+    tried: f64,
+    took: [Duration; METHODS.len()],
+}
+
+impl Meter {
+    /// A payload that stands for `times` as many bytes as one that was picked once.
+    fn payload(&mut self, plain: &[u8], times: u32) {
+        let times = f64::from(times);
+        self.times += times;
+        if !is_promising(plain) {
+            self.stubborn += times;
+            self.left.iter_mut().for_each(|left| *left += times);
+            return;
+        }
+        self.tried += plain.len() as f64;
+        self.room.resize(Packer::room(plain.len()), 0);
+        let mut is_stubborn = true;
+        for ((method, left), took) in METHODS.into_iter().zip(&mut self.left).zip(&mut self.took) {
+            let begun = Instant::now();
+            let packed = self.packer.pack(method, plain, &mut self.room);
+            *took += begun.elapsed();
+            is_stubborn &= packed.is_none();
+            *left += times * packed.unwrap_or(plain.len()) as f64 / plain.len() as f64;
+        }
+        if is_stubborn {
+            self.stubborn += times;
+        }
+    }
+
+    fn finish(self, files: u64, bytes: u64) -> Option<Sample> {
+        if self.times == 0.0 {
+            return None;
+        }
+        let methods = METHODS.into_iter().zip(self.left).zip(self.took).map(|((method, left), took)| {
+            let seconds = took.as_secs_f64();
+            let bytes_per_s = (self.tried > 0.0 && seconds > 0.0).then(|| self.tried / seconds);
+            Packed { method, left: left / self.times, bytes_per_s }
+        });
+        Some(Sample { files, bytes, stubborn: self.stubborn / self.times, methods: methods.collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn name(text: &str) -> Name {
+        Name::new(text.as_bytes()).unwrap()
+    }
+
+    fn noise(len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        blake3::Hasher::new().finalize_xof().fill(&mut bytes);
+        bytes
+    }
+
+    fn text(len: usize) -> Vec<u8> {
+        (0u32..).flat_map(|i| format!("line {i} of a text\n").into_bytes()).take(len).collect()
+    }
+
+    fn sample(dir: &Path, files: &[(&str, Vec<u8>)]) -> Sample {
+        let root = Dir::open_root(dir).unwrap();
+        let mut picker = Picker::new();
+        for (file, bytes) in files {
+            std::fs::write(dir.join(file), bytes).unwrap();
+            let len = bytes.len() as u64;
+            picker.file(&root, &name(file), Links::Itself, len, len);
+        }
+        picker.measure(Instant::now() + Duration::from_secs(60), &Cancel::new(), |_| {}).unwrap()
+    }
+
+    #[test]
+    fn every_byte_has_the_same_chance() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = Dir::open_root(temp.path()).unwrap();
+        // Of 10,000 picks, a tenth should be in the first file, three in the second, six in the last one.
+        let mut picker = Picker::with(10_000);
+        for (file, size) in [("a", 1 << 20), ("none", 0), ("b", 3 << 20), ("c", 6 << 20)] {
+            picker.file(&root, &name(file), Links::Itself, size, size);
+        }
+        let of = |file| picker.picks.iter().flatten().filter(|pick| pick.file == file).count();
+        let counts = [1, 2, 3, 4].map(of);
+        assert!((900..1100).contains(&counts[0]) && counts[1] == 0, "{counts:?}");
+        assert!((2850..3150).contains(&counts[2]) && (5850..6150).contains(&counts[3]), "{counts:?}");
+        let of_last: Vec<_> = picker.picks.iter().flatten().filter(|pick| pick.file == 4).collect();
+        let second_half = of_last.iter().filter(|pick| pick.offset >= 3 << 20).count() as f64 / of_last.len() as f64;
+        assert!((0.46..0.54).contains(&second_half), "{second_half}");
+    }
+
+    #[test]
+    fn noise_is_stubborn_and_text_is_not() {
+        let temp = tempfile::tempdir().unwrap();
+        let noisy = sample(temp.path(), &[("noise", noise(3 << 20))]);
+        assert_eq!((noisy.stubborn, noisy.methods[1].left), (1.0, 1.0));
+        assert!(noisy.methods.iter().all(|method| method.bytes_per_s.is_none()));
+        let plain = sample(temp.path(), &[("text", text(3 << 20))]);
+        assert_eq!(plain.stubborn, 0.0);
+        assert!(plain.methods[1].left < 0.3 && plain.methods[1].left < plain.methods[0].left, "{plain:?}");
+        assert!(plain.methods[1].bytes_per_s.is_some());
+        assert_eq!((plain.files, plain.bytes), (1, 3 << 20));
+    }
+
+    #[test]
+    fn halves_are_told_by_their_bytes_and_not_by_their_files() {
+        let temp = tempfile::tempdir().unwrap();
+        let mut files = vec![("noise", noise(2 << 20))];
+        let names: Vec<_> = (0..64).map(|i| format!("small{i}")).collect();
+        files.extend(names.iter().map(|name| (name.as_str(), text(32 << 10))));
+        let mixed = sample(temp.path(), &files);
+        assert!((0.35..0.65).contains(&mixed.stubborn), "{mixed:?}");
+    }
+
+    #[test]
+    fn holes_are_no_data_and_what_vanished_is_none_either() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = Dir::open_root(temp.path()).unwrap();
+        std::fs::File::create(temp.path().join("hole")).unwrap().set_len(8 << 20).unwrap();
+        let mut picker = Picker::new();
+        picker.file(&root, &name("hole"), Links::Itself, 8 << 20, 0);
+        picker.file(&root, &name("gone"), Links::Itself, 8 << 20, 8 << 20);
+        let late = Instant::now() + Duration::from_secs(60);
+        assert_eq!(picker.measure(late, &Cancel::new(), |_| {}), None);
+    }
+
+    #[test]
+    fn a_little_data_in_a_large_hole_is_found_and_no_more_than_itself() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = Dir::open_root(temp.path()).unwrap();
+        let file = std::fs::File::create(temp.path().join("sparse")).unwrap();
+        file.set_len(1 << 40).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &noise(FRAME), 700 << 30).unwrap();
+        std::fs::write(temp.path().join("text"), text(FRAME)).unwrap();
+        let mut picker = Picker::new();
+        picker.file(&root, &name("sparse"), Links::Itself, 1 << 40, FRAME as u64);
+        picker.file(&root, &name("text"), Links::Itself, FRAME as u64, FRAME as u64);
+        let late = Instant::now() + Duration::from_secs(60);
+        let sample = picker.measure(late, &Cancel::new(), |_| {}).unwrap();
+        assert!((0.3..0.7).contains(&sample.stubborn), "{sample:?}");
+    }
+}

@@ -1,0 +1,233 @@
+//! How much there is: plain counts, sizes by class, and what could not be read.
+
+use std::collections::HashMap;
+
+use crate::fs::{Identity, Look};
+
+/// What could not be read is named so many times.
+const UNREADABLE_MAX: usize = 20;
+/// Most files with several names whose other names are waited for; the names of further ones count as files of their own.
+const LINKED_MAX: usize = 1 << 20;
+
+/// Files, and their bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sum {
+    /// How many.
+    pub files: u64,
+    /// How many bytes they have.
+    pub bytes: u64,
+}
+
+impl Sum {
+    /// One more.
+    pub fn add(&mut self, bytes: u64) {
+        self.add_all(&Self { files: 1, bytes });
+    }
+
+    /// More of them.
+    pub fn add_all(&mut self, more: &Self) {
+        self.files += more.files;
+        // File systems can claim sizes whose sum is beyond any number.
+        self.bytes = self.bytes.saturating_add(more.bytes);
+    }
+}
+
+/// How much there is of everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Totals {
+    /// Names of files, and their bytes: what a copy sends that keeps no hard links.
+    pub files: Sum,
+    /// Directories, those that were named included.
+    pub directories: u64,
+    /// Symbolic links.
+    pub links: u64,
+    /// Devices, FIFOs and sockets: a copy leaves them out, unless it is told otherwise.
+    pub others: u64,
+    /// Bytes of files without their holes.
+    pub data_bytes: u64,
+    /// Names of files that have another one among these already, and their bytes: what `--hard-links` saves.
+    pub linked: Sum,
+    /// What filters leave out.
+    pub filtered: u64,
+    /// What a copy leaves out by itself: what interrupted ones have left, links with `--symlinks ignore`.
+    pub left_out: u64,
+}
+
+/// Files of about one size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SizeClass {
+    /// The fewest bytes.
+    pub from: u64,
+    /// More bytes than any of them has.
+    pub below: u64,
+    /// How many, and how much.
+    pub sum: Sum,
+}
+
+/// A file that is among the biggest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BigFile {
+    /// Its path, as the user would name it.
+    pub path: Vec<u8>,
+    /// Its bytes.
+    pub bytes: u64,
+}
+
+/// A directory that is among the biggest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BigDirectory {
+    /// Its path, as the user would name it.
+    pub path: Vec<u8>,
+    /// Files in it.
+    pub own: Sum,
+    /// Files in and below it.
+    pub all: Sum,
+}
+
+/// What a copy could not read.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Unreadable {
+    /// How many: files, directories, paths that were named.
+    pub count: u64,
+    /// The first few of them, each with the reason.
+    pub first: Vec<(Vec<u8>, String)>,
+}
+
+impl Unreadable {
+    /// One more.
+    pub fn add(&mut self, path: impl FnOnce() -> Vec<u8>, why: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.first.len() < UNREADABLE_MAX {
+            self.first.push((path(), why()));
+        }
+    }
+}
+
+/// Files by powers of four: no bytes, 1 to 3, 4 to 15, and so on.
+#[derive(Debug)]
+pub struct Sizes([Sum; CLASSES]);
+
+/// One for no bytes, and one for each power of four that 64 bits have.
+const CLASSES: usize = 33;
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self([Sum::default(); CLASSES])
+    }
+}
+
+impl Sizes {
+    /// Counts a file.
+    pub fn add(&mut self, bytes: u64) {
+        self.0[class(bytes)].add(bytes);
+    }
+
+    /// Those from the first to the last that has a file.
+    pub fn finish(&self) -> Vec<SizeClass> {
+        let used = |sum: &Sum| sum.files > 0;
+        let (Some(first), Some(last)) = (self.0.iter().position(used), self.0.iter().rposition(used)) else {
+            return Vec::new();
+        };
+        let of = |(at, sum): (usize, &Sum)| SizeClass {
+            from: at.checked_sub(1).map_or(0, begin),
+            below: begin(at),
+            sum: *sum,
+        };
+        self.0.iter().enumerate().skip(first).take(last + 1 - first).map(of).collect()
+    }
+}
+
+fn class(bytes: u64) -> usize {
+    bytes.checked_ilog2().map_or(0, |log| log as usize / 2 + 1)
+}
+
+/// The fewest bytes of the class behind this one.
+fn begin(class: usize) -> u64 {
+    u32::try_from(2 * class).ok().and_then(|bits| 1_u64.checked_shl(bits)).unwrap_or(u64::MAX)
+}
+
+/// Files that have several names: which of them were found.
+#[derive(Default)]
+pub struct Linked {
+    /// How many names of each are still to come.
+    waiting: HashMap<Identity, u64>,
+}
+
+impl Linked {
+    /// Whether another name of this file was found before.
+    pub fn is_known(&mut self, look: &Look) -> bool {
+        if look.names < 2 {
+            return false;
+        }
+        if let Some(left) = self.waiting.get_mut(&look.identity) {
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                self.waiting.remove(&look.identity);
+            }
+            return true;
+        }
+        if self.waiting.len() < LINKED_MAX {
+            self.waiting.insert(look.identity, look.names - 1);
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use haul_proto::manifest::{Meta, Stamp};
+    use rustix::fs::FileType;
+
+    #[test]
+    fn classes_are_powers_of_four_and_hold_every_size() {
+        for (bytes, class_of) in [(0, 0), (1, 1), (3, 1), (4, 2), (15, 2), (16, 3), (1 << 20, 11), (u64::MAX, 32)] {
+            assert_eq!(class(bytes), class_of, "{bytes}");
+        }
+        let mut sizes = Sizes::default();
+        [0, 5, 7, 70].iter().for_each(|bytes| sizes.add(*bytes));
+        let shown: Vec<_> = sizes.finish().iter().map(|class| (class.from, class.below, class.sum.files)).collect();
+        assert_eq!(shown, [(0, 1, 1), (1, 4, 0), (4, 16, 2), (16, 64, 0), (64, 256, 1)]);
+        assert!(Sizes::default().finish().is_empty());
+        let mut greatest = Sizes::default();
+        greatest.add(u64::MAX);
+        assert_eq!(greatest.finish()[0].from, 1 << 62);
+    }
+
+    #[test]
+    fn sums_of_what_cannot_be_do_not_overflow() {
+        let mut sum = Sum { files: 1, bytes: u64::MAX };
+        sum.add(7);
+        assert_eq!(sum, Sum { files: 2, bytes: u64::MAX });
+    }
+
+    fn look(inode: u64, names: u64) -> Look {
+        let stamp = Stamp { seconds: 0, nanoseconds: 0 };
+        Look {
+            kind: FileType::RegularFile,
+            size: 1,
+            meta: Meta { mode: 0o600, uid: 0, gid: 0, modified: stamp },
+            identity: Identity { device: 1, inode },
+            changed: stamp,
+            room: 512,
+            names,
+            device: 0,
+        }
+    }
+
+    #[test]
+    fn other_names_of_a_file_are_known_and_forgotten_after_the_last() {
+        let mut linked = Linked::default();
+        let found: Vec<_> = [1, 2, 1, 1, 2].iter().map(|inode| linked.is_known(&look(*inode, 3))).collect();
+        assert_eq!(found, [false, false, true, true, true]);
+        assert_eq!(linked.waiting.len(), 1, "all names of the first were found");
+        assert!(!linked.is_known(&look(3, 1)) && !linked.is_known(&look(3, 1)));
+    }
+
+    #[test]
+    fn the_first_few_are_named_and_all_are_counted() {
+        let mut unreadable = Unreadable::default();
+        (0..50).for_each(|i| unreadable.add(|| vec![i], || "no".into()));
+        assert_eq!((unreadable.count, unreadable.first.len()), (50, UNREADABLE_MAX));
+    }
+}

@@ -1,0 +1,165 @@
+//! What is at the target already: its directories are looked at beside the source's, by the rules of a copy to it. A
+//! file of the same size and time counts as there, as it does for a copy; no bytes are compared.
+
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use haul_proto::path::{Name, escape};
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+use super::Ask;
+use super::tally::Sum;
+use crate::error::Error;
+use crate::fs::{Dir, Identity, Links, Look, describe};
+use crate::shown::own_name;
+use crate::source::origin;
+use crate::target::made_by;
+
+/// What is at the target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct There {
+    /// Files of the same size and time: a copy leaves them as they are.
+    pub same: Sum,
+    /// Files of whose names there is something else: a copy names them, and replaces them with `-f`.
+    pub differs: Sum,
+    /// Files that are not there.
+    pub missing: Sum,
+    /// Bytes of both without their holes: what would be sent with `-f`.
+    pub send_bytes: u64,
+}
+
+/// Where operands land.
+enum Landing {
+    /// In this directory, under their own names.
+    Into(Dir),
+    /// What is in the one directory goes into this one.
+    Contents(Dir),
+    /// The one file gets this name in this directory.
+    As(Dir, Name),
+    /// Nothing is there.
+    Nowhere,
+}
+
+/// The target beside a walk.
+pub struct Beside {
+    landing: Landing,
+    /// The target's directories for those that were entered and not left, where there are such.
+    open: Vec<Option<Dir>>,
+    there: There,
+}
+
+impl Beside {
+    /// The target of `ask`, if it names one.
+    pub fn of(ask: &Ask) -> Result<Option<Self>, Error> {
+        let Some(target) = &ask.target else { return Ok(None) };
+        let landing = landing(ask, target)?;
+        Ok(Some(Self { landing, open: Vec::new(), there: There::default() }))
+    }
+
+    /// The directory that a copy does not walk into.
+    pub fn identity(&self) -> Option<Identity> {
+        match &self.landing {
+            Landing::Into(dir) | Landing::Contents(dir) => Some(dir.identity()),
+            Landing::As(..) | Landing::Nowhere => None,
+        }
+    }
+
+    /// The walk enters a directory that was named.
+    pub fn enter_operand(&mut self, path: &Path) {
+        let name = own_name(path).and_then(|name| Name::new(name.as_bytes()).ok());
+        let dir = match (&self.landing, name) {
+            (Landing::Into(dir), Some(name)) => dir.child(&name).ok(),
+            (Landing::Into(dir) | Landing::Contents(dir), _) => Some(dir.clone()),
+            (Landing::As(..) | Landing::Nowhere, _) => None,
+        };
+        self.open.push(dir);
+    }
+
+    /// It enters one in that.
+    pub fn enter(&mut self, name: &Name) {
+        let above = self.open.last().and_then(Option::as_ref);
+        self.open.push(above.and_then(|above| above.child(name).ok()));
+    }
+
+    /// It leaves the innermost one.
+    pub fn leave(&mut self) {
+        self.open.pop();
+    }
+
+    /// It finds a file in the innermost one, with so many bytes of data.
+    pub fn file(&mut self, name: &Name, look: &Look, data_bytes: u64) {
+        let place = self.open.last().and_then(Option::as_ref).map(|dir| (dir, name));
+        self.there.count(place, look, data_bytes);
+    }
+
+    /// A file that was named.
+    pub fn operand(&mut self, own: &Name, look: &Look, data_bytes: u64) {
+        let place = match &self.landing {
+            Landing::Into(dir) => Some((dir, own)),
+            Landing::As(dir, name) => Some((dir, name)),
+            Landing::Contents(_) | Landing::Nowhere => None,
+        };
+        self.there.count(place, look, data_bytes);
+    }
+
+    /// What was found.
+    pub fn finish(self) -> There {
+        self.there
+    }
+}
+
+impl There {
+    fn count(&mut self, place: Option<(&Dir, &Name)>, look: &Look, data_bytes: u64) {
+        let found = place.map(|(dir, name)| Look::at_name(&*dir.fd()?, name, Links::Itself));
+        let sum = match found {
+            Some(Ok(there)) if is_same(&there, look) => return self.same.add(look.size),
+            // What cannot be looked at is there, in the way.
+            Some(Err(error)) if error.raw_os_error() != Some(Errno::NOENT.raw_os_error()) => &mut self.differs,
+            Some(Ok(_)) => &mut self.differs,
+            Some(Err(_)) | None => &mut self.missing,
+        };
+        sum.add(look.size);
+        self.send_bytes = self.send_bytes.saturating_add(data_bytes);
+    }
+}
+
+fn is_same(there: &Look, here: &Look) -> bool {
+    there.kind == FileType::RegularFile && there.size == here.size && there.meta.modified == here.meta.modified
+}
+
+fn landing(ask: &Ask, target: &Path) -> Result<Landing, Error> {
+    let shown = escape(target.as_os_str().as_bytes());
+    let failed = |error: io::Error| Error::Failed(format!("--to {shown}: {}", describe(&error)));
+    let look = match rustix::fs::stat(target) {
+        Ok(stat) => Look::from(&stat),
+        Err(Errno::NOENT) => return Ok(Landing::Nowhere),
+        Err(error) => return Err(failed(error.into())),
+    };
+    let directories: Vec<_> = ask.paths.iter().map(|path| path.is_dir()).collect();
+    match (look.kind, directories.as_slice()) {
+        (FileType::Directory, [true]) if goes_on(ask, target, look.identity) => {
+            Ok(Landing::Contents(Dir::open_root(target).map_err(failed)?))
+        }
+        (FileType::Directory, _) => Ok(Landing::Into(Dir::open_root(target).map_err(failed)?)),
+        (FileType::RegularFile, [false]) => beside(target).map_err(failed),
+        _ => Err(Error::Usage(format!("--to {shown} is not a directory\nname the directory that a copy would go to"))),
+    }
+}
+
+/// Whether the one directory that is named goes into the target itself: it has no name of its own, or the target was made
+/// of it.
+fn goes_on(ask: &Ask, target: &Path, identity: Identity) -> bool {
+    let [only] = ask.paths.as_slice() else { return false };
+    let origin = || origin(&[only.as_os_str().as_bytes().to_vec()]);
+    own_name(only).is_none() || made_by(ask.state_dir.as_deref(), target, identity, &origin())
+}
+
+/// A file that is there, by its name in its directory: a link to it is followed, as a copy does.
+fn beside(target: &Path) -> io::Result<Landing> {
+    let real: PathBuf = std::fs::canonicalize(target)?;
+    let (Some(parent), Some(name)) = (real.parent(), real.file_name()) else { return Ok(Landing::Nowhere) };
+    let name = Name::new(name.as_bytes()).map_err(io::Error::other)?;
+    Ok(Landing::As(Dir::open_root_path(parent)?, name))
+}

@@ -1,0 +1,123 @@
+//! Where the bytes are, drawn small: a tree of the directories that matter, the others added up.
+//!
+//! What has less than a part of [`SHARE`] of the bytes is added to what else is in its parent, so that the tree stays small
+//! however many directories there are: on each of [`DEPTH_MAX`] levels, no more than [`SHARE`] of them can have that much.
+
+use super::tally::Sum;
+
+/// A directory with less than one part in so many of the bytes is not drawn.
+const SHARE: u64 = 2000;
+/// What lies deeper is added up.
+pub const DEPTH_MAX: usize = 24;
+/// Directories that are drawn in one directory; of more, the biggest.
+const CHILDREN_MAX: usize = 200;
+
+/// A directory.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Node {
+    /// Its name; of what was named, as it was typed. Empty for the root above all.
+    pub name: Vec<u8>,
+    /// Files in and below it.
+    pub all: Sum,
+    /// Files in it.
+    pub own: Sum,
+    /// Directories in it, the biggest first.
+    pub children: Vec<Node>,
+    /// What is in directories in it that are not drawn.
+    pub rest: Sum,
+}
+
+impl Node {
+    /// An empty one.
+    pub fn new(name: Vec<u8>) -> Self {
+        Self { name, ..Self::default() }
+    }
+
+    /// Counts a file in it.
+    pub fn add(&mut self, bytes: u64) {
+        self.own.add(bytes);
+        self.all.add(bytes);
+    }
+
+    /// Takes in a directory that is complete. `seen` is how many bytes were found so far in all.
+    pub fn adopt(&mut self, mut child: Node, depth: usize, seen: u64) {
+        self.all.add_all(&child.all);
+        if depth > DEPTH_MAX || !is_drawn(&child, seen) {
+            return self.rest.add_all(&child.all);
+        }
+        child.settle(seen);
+        self.children.push(child);
+        if self.children.len() >= 2 * CHILDREN_MAX {
+            self.settle(seen);
+        }
+    }
+
+    /// Adds up what turned out to be too small. Only what is in this one: those below were settled before, when less was
+    /// seen, and are again in the end.
+    fn settle(&mut self, seen: u64) {
+        self.children.sort_by(|a, b| (b.all.bytes, &a.name).cmp(&(a.all.bytes, &b.name)));
+        let drawn = self.children.iter().take(CHILDREN_MAX).take_while(|child| is_drawn(child, seen)).count();
+        let Self { children, rest, .. } = self;
+        children.drain(drawn..).for_each(|small| rest.add_all(&small.all));
+        children.shrink_to_fit();
+    }
+
+    /// The same all the way down, when everything was seen.
+    pub fn finish(&mut self, seen: u64) {
+        self.settle(seen);
+        self.children.iter_mut().for_each(|child| child.finish(seen));
+    }
+}
+
+fn is_drawn(node: &Node, seen: u64) -> bool {
+    node.all.bytes > 0 && node.all.bytes.saturating_mul(SHARE) >= seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directory(name: &str, sizes: &[u64]) -> Node {
+        let mut node = Node::new(name.into());
+        sizes.iter().for_each(|bytes| node.add(*bytes));
+        node
+    }
+
+    #[test]
+    fn what_matters_is_drawn_and_all_is_counted() {
+        let mut root = directory("", &[5]);
+        root.adopt(directory("small", &[1]), 1, 1);
+        root.adopt(directory("big", &[9000, 1000]), 1, 10_001);
+        root.adopt(directory("empty", &[0]), 1, 10_001);
+        root.finish(10_006);
+        assert_eq!(root.children.iter().map(|child| &child.name[..]).collect::<Vec<_>>(), [b"big"]);
+        assert_eq!((root.own, root.rest), (Sum { files: 1, bytes: 5 }, Sum { files: 2, bytes: 1 }));
+        assert_eq!(root.all, Sum { files: 5, bytes: 10_006 });
+    }
+
+    #[test]
+    fn a_million_directories_make_a_small_tree() {
+        let (mut root, mut seen) = (Node::default(), 0);
+        for i in 0..1000 {
+            let mut above = directory(&format!("a{i}"), &[]);
+            for j in 0..1000 {
+                seen += 10;
+                above.adopt(directory(&format!("b{j}"), &[10]), 2, seen);
+                assert!(above.children.len() < 2 * CHILDREN_MAX);
+            }
+            root.adopt(above, 1, seen);
+        }
+        root.finish(seen);
+        assert_eq!(root.children.len(), CHILDREN_MAX);
+        assert!(root.children.iter().all(|child| child.children.is_empty() && child.rest.files == 1000));
+        assert_eq!(root.all, Sum { files: 1_000_000, bytes: seen });
+    }
+
+    #[test]
+    fn what_is_too_deep_is_added_up() {
+        let mut root = Node::default();
+        root.adopt(directory("deep", &[7]), DEPTH_MAX + 1, 7);
+        assert!(root.children.is_empty());
+        assert_eq!((root.rest.bytes, root.all.bytes), (7, 7));
+    }
+}
