@@ -145,8 +145,11 @@ impl Maker {
         if self.rng.chance(80)
             && let Some(other) = tree.some(&mut self.rng, |kind| matches!(kind, Kind::File { .. }))
         {
-            let id = tree.names[&other];
-            tree.names.insert(path, id);
+            match self.rng.chance(700) {
+                true => drop(tree.names.insert(path, tree.names[&other])),
+                // Equal, and a file of its own.
+                false => tree.add(path, tree.inodes[tree.names[&other]].clone()),
+            }
             return;
         }
         let kind = self.kind();
@@ -277,7 +280,9 @@ impl Maker {
 
     /// Makes a name stand for a file of its own, or for another one.
     fn relink(&mut self, tree: &mut Tree, path: &[u8]) {
-        let other = tree.some(&mut self.rng, |kind| matches!(kind, Kind::File { .. }));
+        let own = tree.inodes[tree.names[path]].kind.clone();
+        let only_equal = self.rng.chance(700);
+        let other = tree.some(&mut self.rng, |kind| matches!(kind, Kind::File { .. }) && (!only_equal || *kind == own));
         let id = match other.filter(|_| self.rng.chance(500)) {
             Some(other) => tree.names[&other],
             None => {
