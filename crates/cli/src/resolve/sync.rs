@@ -125,6 +125,13 @@ fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
         )
         .remedy("write --delete, which removes when everything is there"));
     }
+    let follows = values.last("symlinks").is_some_and(|what| what == "follow");
+    if values.flag("remove-source-files") && follows {
+        return Err(UsageError::new(
+            "--remove-source-files and --symlinks follow: what a link leads to is not removed, and neither is the link",
+        )
+        .remedy("keep the links, or leave --remove-source-files out"));
+    }
     let compare = values.choice("compare", &COMPARE)?;
     let denied: &[&str] = match compare {
         None => &[],
