@@ -548,3 +548,64 @@ fn killed_at_any_moment_each_file_is_its_old_or_its_new_self_and_the_next_run_co
         old = new;
     }
 }
+
+#[test]
+fn what_was_moved_is_made_of_what_is_there() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let mut rng = Rng::new(77);
+    for (name, bytes) in [("one", 3 << 20), ("two", 40_000), ("three", 900_000), ("tiny", 100)] {
+        fs::create_dir_all(sandbox.path("s/before")).unwrap();
+        fs::write(sandbox.path("s/before").join(name), rng.bytes(bytes)).unwrap();
+    }
+    let far = remote.at(sandbox.path("t/"));
+    let run = |options: &[&str]| {
+        let haul = sandbox.haul(["sync"]).args(remote.sshd().haul_args()).args(["--json", "-c", "off"]).args(options);
+        let run = haul.arg("s/").arg(&far).run().succeeds();
+        let summary = run.summary();
+        (summary["bytes_on_wire"].as_u64().unwrap(), summary["delta"].clone())
+    };
+    let (whole, _) = run(&[]);
+    assert!(whole > 3_900_000, "{whole}");
+    fs::rename(sandbox.path("s/before"), sandbox.path("s/after")).unwrap();
+    // Another name, the same time; and another content with the same size and name, which costs what differs.
+    fs::rename(sandbox.path("s/after/two"), sandbox.path("s/after/second")).unwrap();
+    let mut changed = contents(&sandbox.path("s/after/three"));
+    changed[500_000..500_100].fill(0);
+    fs::write(sandbox.path("s/after/three"), changed).unwrap();
+    let (moved, delta) = run(&["--detect-renames", "--delete"]);
+    assert!(moved < 100_000, "{moved} bytes for what is there already: {delta}");
+    assert_eq!(delta["files"], 3, "{delta}");
+    compare(&sandbox.path("s"), &sandbox.path("t")).unwrap();
+    // Without the option, all of it travels.
+    fs::rename(sandbox.path("s/after"), sandbox.path("s/again")).unwrap();
+    assert!(run(&["--delete"]).0 > 3_900_000);
+    compare(&sandbox.path("s"), &sandbox.path("t")).unwrap();
+    remote.is_left_clean();
+}
+
+#[test]
+fn owners_are_those_of_the_same_names_or_whom_the_user_said() {
+    if !is_root_or_skip("files of others") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let owner = |path: &Path| fs::symlink_metadata(path).map(|meta| (meta.uid(), meta.gid())).unwrap();
+    for (name, uid, gid) in [("root", 0, 0), ("named", 1, 1), ("nameless", 123_456, 234_567)] {
+        let path = file(&sandbox, &format!("s/{name}"), name, NEW);
+        std::os::unix::fs::chown(path, Some(uid), Some(gid)).unwrap();
+    }
+    let of = |options: &[&str]| {
+        sync(&sandbox, options).succeeds();
+        ["root", "named", "nameless"].map(|name| owner(&sandbox.path("t").join(name)))
+    };
+    let same = [(0, 0), (1, 1), (123_456, 234_567)];
+    assert_eq!(of(&[]), same);
+    assert_eq!(of(&["--numeric-ids"]), same);
+    assert_eq!(of(&["--usermap", "0-99:7,:8", "--groupmap", "*:9"]), [(7, 9), (7, 9), (8, 9)]);
+    // root has this name everywhere, and the first rule decides.
+    assert_eq!(of(&["--usermap", "root:5,*:root"]), [(5, 0), (0, 1), (0, 234_567)]);
+    assert_eq!(of(&["--chown", ":11"]), [(0, 11), (1, 11), (123_456, 11)]);
+    assert_eq!(of(&["--dry-run", "--chown", "12:12"]), [(0, 11), (1, 11), (123_456, 11)]);
+    sync(&sandbox, &["--chown", "nobody-of-this-name"]).ends(2).says(["nobody-of-this-name", "target"]);
+}
