@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-use super::Tool;
 use crate::args::Settings;
 use crate::daemon::Daemon;
 use crate::site;
@@ -75,7 +74,7 @@ impl Hosts {
     /// haul's own command.
     pub fn haul(&self) -> Command {
         let mut command = Command::new(&self.haul);
-        command.args(["sync", "--json"]).args(self.sshd.haul_args());
+        command.arg("sync").args(self.sshd.haul_args());
         command
     }
 
@@ -111,11 +110,8 @@ impl Hosts {
     }
 }
 
-/// The most memory of both ends, as haul says it; of others, that of what was started.
-pub fn peaks(finished: &Finished, tool: Tool) -> [u64; 2] {
-    if tool != Tool::Haul {
-        return [finished.peak_memory_bytes, 0];
-    }
+/// The most memory of both ends, as haul says it with `--json`.
+pub fn peaks(finished: &Finished) -> [u64; 2] {
     let stdout = finished.stdout_text();
     let summary: Value = stdout.lines().last().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
     ["source_peak_bytes", "target_peak_bytes"].map(|end| summary[end].as_u64().unwrap_or_default())

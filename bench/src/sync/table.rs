@@ -11,8 +11,6 @@ pub struct Measured {
     pub seconds: f64,
     /// On the cable.
     pub bytes: u64,
-    /// Most memory of both ends.
-    pub peaks: [u64; 2],
 }
 
 /// One tool's runs.
@@ -22,6 +20,8 @@ pub struct Row {
     pub tool: Tool,
     /// Those that were made.
     pub runs: Vec<Measured>,
+    /// The most memory at either end, as far as it is known: at the near one for others than haul.
+    pub peak_bytes: u64,
     /// Why there are no more.
     pub failure: Option<String>,
 }
@@ -29,7 +29,7 @@ pub struct Row {
 impl Row {
     /// No run yet.
     pub fn new(tool: Tool) -> Self {
-        Self { tool, runs: Vec::new(), failure: None }
+        Self { tool, runs: Vec::new(), peak_bytes: 0, failure: None }
     }
 
     fn seconds(&self) -> Option<f64> {
@@ -39,10 +39,6 @@ impl Row {
     #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^53 bytes")]
     fn bytes(&self) -> Option<f64> {
         median(self.runs.iter().map(|run| run.bytes as f64).collect())
-    }
-
-    fn peak(&self) -> u64 {
-        self.runs.iter().flat_map(|run| run.peaks).max().unwrap_or(0)
     }
 }
 
@@ -64,7 +60,7 @@ pub fn table(case: Case, rows: &[Row]) -> String {
                 range.0,
                 range.1,
                 bytes / 1e6,
-                megabytes(row.peak())
+                megabytes(row.peak_bytes)
             ),
             _ => format!("| {} | not measured | | | |", row.tool.name()),
         });
@@ -97,7 +93,7 @@ fn limits(aim: Aim, haul: &Row) -> Vec<String> {
         let met = if own <= most { "Met" } else { "MISSED" };
         Some(format!("\n{met}: {own:.1} MB {what}; at most {most:.1} MB is aimed at."))
     };
-    let memory = said("of memory", megabytes(haul.peak()), aim.peak_bytes);
+    let memory = said("of memory", megabytes(haul.peak_bytes), aim.peak_bytes);
     let bytes = haul.bytes().and_then(|bytes| said("on the cable", bytes / 1e6, aim.bytes_max));
     [memory, bytes].into_iter().flatten().collect()
 }
@@ -107,7 +103,7 @@ mod tests {
     use super::*;
 
     fn row(tool: Tool, seconds: f64, bytes: u64) -> Row {
-        Row { runs: vec![Measured { seconds, bytes, peaks: [100 << 20, 300 << 20] }], ..Row::new(tool) }
+        Row { runs: vec![Measured { seconds, bytes }], peak_bytes: 300 << 20, ..Row::new(tool) }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use haul_proto::wire::sync::Reasons;
 use rustix::fs::{FileType, readlinkat};
 use rustix::process::{getegid, geteuid, getgroups};
 use std::io;
+use std::sync::LazyLock;
 
 use super::Target;
 use crate::fs::attributes::read;
@@ -90,18 +91,26 @@ pub(super) fn attributes(entry: &Entry) -> Option<&[Attribute]> {
 
 /// What this process cannot change is no difference: it would be one for ever.
 fn owner_and_mode(meta: &Meta, there: &Look) -> Reasons {
-    let is_root = geteuid().is_root();
-    let is_own_group = || getegid().as_raw() == meta.gid || is_among_groups(meta.gid);
-    let owner = meta.uid != there.meta.uid && meta.uid != u32::MAX && is_root;
-    let group = meta.gid != there.meta.gid && meta.gid != u32::MAX && (is_root || is_own_group());
-    let foreign = if is_root { 0 } else { SETUID | SETGID };
+    let Own { is_root, groups } = &*OWN;
+    let is_own_group = || groups.contains(&meta.gid);
+    let owner = meta.uid != there.meta.uid && meta.uid != u32::MAX && *is_root;
+    let group = meta.gid != there.meta.gid && meta.gid != u32::MAX && (*is_root || is_own_group());
+    let foreign = if *is_root { 0 } else { SETUID | SETGID };
     let mode = (meta.mode ^ there.meta.mode) & !foreign != 0 && there.kind != FileType::Symlink;
     Reasons::default().and(Reasons::OWNER, owner || group).and(Reasons::MODE, mode)
 }
 
-fn is_among_groups(gid: u32) -> bool {
-    getgroups().is_ok_and(|groups| groups.iter().any(|group| group.as_raw() == gid))
+/// As whom this process changes files: that does not change, and asking for each file would take as long as looking at it.
+struct Own {
+    is_root: bool,
+    groups: Vec<u32>,
 }
+
+static OWN: LazyLock<Own> = LazyLock::new(|| {
+    let others = getgroups().unwrap_or_default();
+    let groups = std::iter::once(getegid()).chain(others).map(|group| group.as_raw()).collect();
+    Own { is_root: geteuid().is_root(), groups }
+});
 
 #[cfg(test)]
 mod tests {
