@@ -27,6 +27,7 @@ mod mending;
 mod network;
 pub mod os;
 mod pace;
+mod packing;
 pub mod partials;
 pub mod probe;
 mod program;

@@ -20,6 +20,7 @@ use crate::lifeline::Lifeline;
 use crate::link::LinkWriter;
 use crate::load::{self, Gauges, LoadMeter, stream_figures};
 use crate::mending::{keep_fixed, mend, share_out};
+use crate::packing::{Packing, Unpacking};
 use crate::source::Source;
 use crate::stages::{Stages, during};
 use crate::stream::connector::Connector;
@@ -211,7 +212,13 @@ fn start_comparison(shared: &Arc<Shared>, source: &Arc<Source>) {
 fn start_source(shared: &Arc<Shared>, source: &Arc<Source>) {
     start_walk(shared, source);
     let sending = Arc::clone(source);
-    shared.work("haul-control", move |shared| send_messages(shared, || sending.wait_for_messages()));
+    shared.work("haul-control", move |shared| {
+        let (mut packing, job) = (Packing::default(), sending.settings().number);
+        send_messages(shared, || {
+            let messages = sending.wait_for_messages()?;
+            Some(messages.into_iter().map(|message| packing.pack(message, job)).collect())
+        })
+    });
     if source.compares() {
         return start_comparison(shared, source);
     }
@@ -350,8 +357,10 @@ fn pass_on(
 
 fn take_messages(shared: &Shared, target: &Target, messages: &Receiver<Vec<u8>>) {
     let _entered = shared.stages.enter(None, Stage::ExamineWait);
+    let (mut unpacking, job) = (Unpacking::default(), target.settings().number);
     for message in messages {
-        if let Err(fault) = during(Stage::Examine, || target.handle_peer(&message)) {
+        let take = || target.handle_peer(&*unpacking.unpack(&message, job)?);
+        if let Err(fault) = during(Stage::Examine, take) {
             shared.fail(&format!("the source broke the protocol: {fault}"));
             return;
         }

@@ -5,7 +5,7 @@ mod flow;
 mod loss;
 mod proven;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use self::loss::Losses;
 use self::proven::Proven;
 use super::summing::Summing;
 use crate::delta::blocks::BLOCK;
-use crate::ids::{EntryId, PathId};
+use crate::ids::{ByEntry, EntryId, PathId};
 use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::manifest::{Entry, Kind, Place, Stamp};
 use crate::path::Name;
@@ -35,7 +35,7 @@ pub struct Source<H> {
     /// Nothing is sent: what both ends have is compared.
     compares: bool,
     plan: Plan<H>,
-    entries: HashMap<EntryId, Tracked<H>>,
+    entries: ByEntry<Tracked<H>>,
     next: u64,
     /// Entries before this one have left in an Offer; about others the target can have nothing to say.
     sent: u64,
@@ -98,7 +98,7 @@ impl<H> Source<H> {
             frame,
             compares: false,
             plan: Plan::new(frame, streams),
-            entries: HashMap::new(),
+            entries: ByEntry::default(),
             next: 0,
             sent: 0,
             batch: Vec::new(),

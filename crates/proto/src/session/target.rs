@@ -18,7 +18,7 @@ use std::sync::Arc;
 use self::flow::{Extent, Progress, tree_of};
 use super::summing::Summing;
 use crate::delta::blocks::BLOCK;
-use crate::ids::EntryId;
+use crate::ids::{ByEntry, EntryId};
 use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::manifest::{Entry, Kind, Place, Stamp};
 use crate::ranges::RangeSet;
@@ -45,7 +45,7 @@ const OUTBOX_MAX: usize = 2 * (ENTRY_WINDOW + OPEN_DIRECTORIES_MAX);
 #[derive(Debug)]
 pub struct Target<H> {
     frame: FrameLen,
-    entries: HashMap<EntryId, Tracked<H>>,
+    entries: ByEntry<Tracked<H>>,
     next: u64,
     /// Answers to the Offer that is being examined.
     needs: Vec<Need>,
@@ -130,7 +130,7 @@ impl<H> Target<H> {
     pub fn new(frame: FrameLen) -> Self {
         Self {
             frame,
-            entries: HashMap::new(),
+            entries: ByEntry::default(),
             next: 0,
             needs: Vec::new(),
             needs_first: EntryId(0),

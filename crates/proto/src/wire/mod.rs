@@ -19,6 +19,7 @@ pub mod load;
 pub mod measure;
 pub mod message;
 pub mod owners;
+pub mod packed;
 pub mod pipe;
 pub mod report;
 pub mod request;
