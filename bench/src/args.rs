@@ -177,7 +177,7 @@ const OPTIONS: &[Row] = &[
         to.strangers = true;
         Ok(())
     }),
-    flag("--sync", "instead: what is moved where a copy is there already (needs root, 60 GB of disk)", |to, _| {
+    flag("--sync", "instead: what is moved where a copy is there already (needs root)", |to, _| {
         to.sync = true;
         Ok(())
     }),

@@ -43,7 +43,7 @@ fn what_becomes_of_any_tree_is_the_source_as_rsync_makes_it() {
     }
     let sandbox = Sandbox::new();
     let (next, others, failed) = (AtomicU64::new(from), AtomicU64::new(0), Mutex::new(Vec::new()));
-    let threads = std::thread::available_parallelism().map_or(2, usize::from) + 1;
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
