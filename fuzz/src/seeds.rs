@@ -31,6 +31,7 @@ use haul_proto::wire::load::{Load, StreamFigures};
 use haul_proto::wire::measure::{MeasureRequest, Measured, PlaceFigures};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::owners::{Account, OwnerFrom, OwnerMap, OwnerRules};
+use haul_proto::wire::packed::Packed;
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::{
     Counters, Difference, Final, Hello, PathFigures, ReadBack, What, Windows, WorkerMessage,
@@ -51,7 +52,10 @@ use crate::wire::{CRC_BYTES, JOB};
 /// Seeds of the target of this name; none for a name that there is not.
 pub fn of(target: &str) -> Vec<Vec<u8>> {
     match target {
-        "source_message" => source_messages().iter().map(|message| message.encode(JOB)).collect(),
+        "source_message" => {
+            let packed = Packed { plain: 700, bytes: &[0x28, 0xb5, 0x2f, 0xfd] }.encode(JOB);
+            source_messages().iter().map(|message| message.encode(JOB)).chain([packed]).collect()
+        }
         "target_message" => target_messages().iter().map(|message| message.encode(JOB)).collect(),
         "controller_message" => controller_messages().iter().map(ControllerMessage::encode).collect(),
         "worker_message" => worker_messages().iter().map(WorkerMessage::encode).collect(),

@@ -17,6 +17,7 @@ use haul_proto::wire::handshake::{ANSWER_LEN, Answer, GREETING_LEN, Greeting, Su
 use haul_proto::wire::limits::FRAME_MAX;
 use haul_proto::wire::link::{HEADER_LEN, decode_header, encode_header};
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
+use haul_proto::wire::packed::Packed;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::ControllerMessage;
 use haul_proto::wire::serve::{ClientProof, DIRECTORY_MAX, decode_directory};
@@ -30,6 +31,9 @@ pub const CRC_BYTES: usize = 8;
 /// Messages from a source.
 pub fn source_message(data: &[u8]) {
     comes_back(data, |bytes| SourceMessage::decode(bytes, JOB), |message| message.encode(JOB));
+    if let Ok(Some(packed)) = Packed::decode(data, JOB) {
+        assert_eq!(Packed::decode(&packed.encode(JOB), JOB), Ok(Some(packed)));
+    }
 }
 
 /// Messages from a target.
