@@ -33,8 +33,8 @@ pub struct Aim {
     pub bytes: Option<f64>,
     /// Most bytes of memory at either end.
     pub peak_bytes: Option<u64>,
-    /// Most bytes on the cable.
-    pub bytes_max: Option<u64>,
+    /// Most bytes of the records that haul sends.
+    pub sent_max: Option<u64>,
 }
 
 impl Case {
@@ -83,7 +83,7 @@ impl Case {
             Self::Pages => Aim { time: Some(0.25), bytes: Some(1.2), ..none },
             Self::Insert => Aim { time: Some(0.5), bytes: Some(1.5), ..none },
             Self::Renamed => Aim { bytes: Some(0.01), ..none },
-            Self::Sparse => Aim { bytes_max: Some(101 << 20), ..none },
+            Self::Sparse => Aim { sent_max: Some(101 << 20), ..none },
         }
     }
 

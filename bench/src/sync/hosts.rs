@@ -110,9 +110,10 @@ impl Hosts {
     }
 }
 
-/// The most memory of both ends, as haul says it with `--json`.
-pub fn peaks(finished: &Finished) -> [u64; 2] {
+/// What haul says with `--json`: the most memory of source and target, and the bytes of the records that it sent.
+pub fn told(finished: &Finished) -> [u64; 3] {
     let stdout = finished.stdout_text();
     let summary: Value = stdout.lines().last().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
-    ["source_peak_bytes", "target_peak_bytes"].map(|end| summary[end].as_u64().unwrap_or_default())
+    ["source_peak_bytes", "target_peak_bytes", "bytes_on_wire"]
+        .map(|figure| summary[figure].as_u64().unwrap_or_default())
 }

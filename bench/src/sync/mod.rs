@@ -83,20 +83,21 @@ fn measure(settings: &Settings, hosts: &Hosts, case: Case) -> Result<Vec<Row>> {
             }
         }
     }
-    if case.aim().peak_bytes.is_some() {
-        far_memory(settings, hosts, &site, case, &mut rows[0])?;
+    if case.aim().peak_bytes.or(case.aim().sent_max).is_some() {
+        ask_haul(settings, hosts, &site, case, &mut rows[0])?;
     }
     Ok(rows)
 }
 
-/// haul's memory at both ends, from a run that is not measured: with `--json` it tells of each file.
-fn far_memory(settings: &Settings, hosts: &Hosts, site: &data::Site, case: Case, row: &mut Row) -> Result<()> {
+/// What only haul itself knows, from a run that is not measured: with `--json` it tells of each file.
+fn ask_haul(settings: &Settings, hosts: &Hosts, site: &data::Site, case: Case, row: &mut Row) -> Result<()> {
     let mut command = case.command(hosts, row.tool, site.source(), &site.target(row.tool))?;
     command.arg("--json");
     let finished = run_with_timeout(command, settings.timeout)?;
-    let [source, target] = hosts::peaks(&finished);
+    let [source, target, sent] = hosts::told(&finished);
     row.peak_bytes = row.peak_bytes.max(source).max(target);
-    Ok(())
+    row.sent_bytes = sent;
+    site.reset(case, row.tool)
 }
 
 /// One run. What goes wrong with it is the row's; an error is the benchmark's own.

@@ -22,6 +22,8 @@ pub struct Row {
     pub runs: Vec<Measured>,
     /// The most memory at either end, as far as it is known: at the near one for others than haul.
     pub peak_bytes: u64,
+    /// Bytes of the records that haul sent; 0 where that was not asked.
+    pub sent_bytes: u64,
     /// Why there are no more.
     pub failure: Option<String>,
 }
@@ -29,7 +31,7 @@ pub struct Row {
 impl Row {
     /// No run yet.
     pub fn new(tool: Tool) -> Self {
-        Self { tool, runs: Vec::new(), peak_bytes: 0, failure: None }
+        Self { tool, runs: Vec::new(), peak_bytes: 0, sent_bytes: 0, failure: None }
     }
 
     fn seconds(&self) -> Option<f64> {
@@ -94,7 +96,7 @@ fn limits(aim: Aim, haul: &Row) -> Vec<String> {
         Some(format!("\n{met}: {own:.1} MB {what}; at most {most:.1} MB is aimed at."))
     };
     let memory = said("of memory", megabytes(haul.peak_bytes), aim.peak_bytes);
-    let bytes = haul.bytes().and_then(|bytes| said("on the cable", bytes / 1e6, aim.bytes_max));
+    let bytes = said("in records", megabytes(haul.sent_bytes), aim.sent_max);
     [memory, bytes].into_iter().flatten().collect()
 }
 
@@ -114,8 +116,9 @@ mod tests {
         assert!(text.contains("MISSED: 0.667 of the time of rsync to a daemon"), "{text}");
         assert!(text.contains("Met: 0.900 of the bytes of rsync over ssh"), "{text}");
         assert!(table(Case::Unchanged, &rows).contains("MISSED: 314.6 MB of memory"));
-        let sparse = table(Case::Sparse, &[row(Tool::Haul, 1.0, 100 << 20), row(Tool::Cp, 1.0, 0)]);
-        assert!(sparse.contains("Met: 104.9 MB on the cable"), "{sparse}");
+        let haul = Row { sent_bytes: 100 << 20, ..row(Tool::Haul, 1.0, 110 << 20) };
+        let sparse = table(Case::Sparse, &[haul, row(Tool::Cp, 1.0, 0)]);
+        assert!(sparse.contains("Met: 104.9 MB in records"), "{sparse}");
     }
 
     #[test]
