@@ -359,7 +359,7 @@ fn take_messages(shared: &Shared, target: &Target, messages: &Receiver<Vec<u8>>)
     let _entered = shared.stages.enter(None, Stage::ExamineWait);
     let (mut unpacking, job) = (Unpacking::default(), target.settings().number);
     for message in messages {
-        let take = || target.handle_peer(&*unpacking.unpack(&message, job)?);
+        let take = || target.handle_peer(&unpacking.unpack(&message, job)?);
         if let Err(fault) = during(Stage::Examine, take) {
             shared.fail(&format!("the source broke the protocol: {fault}"));
             return;
