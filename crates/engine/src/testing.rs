@@ -11,8 +11,12 @@ use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::request::{Links, Operand, SessionSettings, SourceRequest, TargetRequest};
 use haul_proto::wire::rules::Rules;
 use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use crate::worker::lock;
 
 /// Of a session with one stream.
 pub fn settings() -> SessionSettings {
@@ -91,5 +95,20 @@ pub fn source_request(operands: Vec<Vec<u8>>) -> SourceRequest {
         tell_digests: false,
         remove_files: false,
         tell_owners: false,
+    }
+}
+
+/// Collects what a worker says.
+#[derive(Clone, Default)]
+pub struct Said(pub Arc<Mutex<Vec<u8>>>);
+
+impl Write for Said {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        lock(&self.0).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

@@ -12,29 +12,13 @@ use haul_proto::wire::request::{Operand, TargetRequest};
 use haul_proto::wire::rules::Rules;
 use haul_proto::wire::sync::{Equal, Reasons, SyncRules};
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 
 use super::super::{Surroundings, Target};
 use crate::link::{LinkReader, LinkWriter};
 use crate::report::Reporter;
-use crate::testing::target_request;
-
-/// Collects what a worker says.
-#[derive(Clone, Default)]
-struct Said(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Said {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        lock(&self.0).extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
+use crate::testing::{Said, target_request};
 
 const DRY: SyncRules = SyncRules {
     into: true,

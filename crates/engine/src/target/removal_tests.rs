@@ -6,7 +6,6 @@ use haul_proto::manifest::{Meta, Stamp};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::sync::{Change, Equal, SyncRules};
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -14,22 +13,7 @@ use crate::fs::testing::name;
 use crate::link::{LinkReader, LinkWriter};
 use crate::report::Reporter;
 use crate::target::Surroundings;
-use crate::testing::target_request;
-
-/// Collects what a worker says.
-#[derive(Clone, Default)]
-struct Said(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Said {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        lock(&self.0).extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
+use crate::testing::{Said, target_request};
 
 /// What everything has that is offered.
 pub const THEN: Stamp = Stamp { seconds: 1_600_000_000, nanoseconds: 5 };
