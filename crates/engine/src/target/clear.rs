@@ -179,10 +179,7 @@ impl<'t> Clearing<'t> {
         };
         match removed {
             Ok(true) if is_told => {
-                // Deep down, a path takes long to be put together.
-                let is_told = target.request.sync.tells_items;
-                let relative = if is_told { dir.path_of(name.as_bytes()) } else { Vec::new() };
-                target.tell_item(&relative, what(kind), Change::Removed);
+                target.tell_item(|| dir.path_of(name.as_bytes()), what(kind), Change::Removed);
                 return Ok(true);
             }
             Ok(_) => {}

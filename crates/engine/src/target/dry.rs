@@ -38,7 +38,7 @@ impl Target {
         let relative = if above.is_empty() { name.as_bytes().to_vec() } else { [above, name.as_bytes()].join(&b'/') };
         match (self.is_in_earlier(above, name, entry), &entry.kind) {
             (Ok(true), Kind::File { size }) => {
-                self.tell_linked(&relative, *size);
+                self.tell_linked(|| relative.clone(), *size);
                 Answer::Settled
             }
             (Ok(_), _) => self.would_make(relative, entry),
@@ -51,7 +51,7 @@ impl Target {
 
     /// Answers what would be made.
     pub(super) fn would_make(&self, relative: Vec<u8>, entry: &Entry) -> Answer<Item> {
-        self.tell_item(&relative, What::from(&entry.kind), Change::Made);
+        self.tell_item(|| relative.clone(), What::from(&entry.kind), Change::Made);
         would_be(entry, relative)
     }
 

@@ -315,14 +315,14 @@ impl Target {
             // Whatever would be in it, or be another name of it, is not there either.
             Decision::Pass => return Ok(Err(Answer::Refused)),
             Decision::Create if self.link_from_earlier(position, entry)? => {
-                self.tell_linked(&self.relative(position), size_of(&entry.kind).unwrap_or(0));
+                self.tell_linked(|| self.relative(position), size_of(&entry.kind).unwrap_or(0));
                 return Ok(Err(Answer::Settled));
             }
-            Decision::Create => self.tell_item(&self.relative(position), what, Change::Made),
+            Decision::Create => self.tell_item(|| self.relative(position), what, Change::Made),
             Decision::Replace | Decision::ReplaceTree => {
-                self.tell_item(&self.relative(position), what, Change::Replaced(reasons));
+                self.tell_item(|| self.relative(position), what, Change::Replaced(reasons));
             }
-            Decision::Keep | Decision::Compare => self.tell_adjusted(&self.relative(position), what, reasons),
+            Decision::Keep | Decision::Compare => self.tell_adjusted(|| self.relative(position), what, reasons),
         }
         Ok(Ok(decision))
     }

@@ -18,8 +18,9 @@ impl Target {
         Conduct::new(self.request.rules.in_the_way, &self.request.sync)
     }
 
-    /// Tells of something that is made, changed or removed, or would be. `relative` is its path from the landing down.
-    pub(super) fn tell_item(&self, relative: &[u8], what: What, change: Change) {
+    /// Tells of something that is made, changed or removed, or would be. `relative` is its path from the landing down, which
+    /// is put together only where it is told.
+    pub(super) fn tell_item(&self, relative: impl FnOnce() -> Vec<u8>, what: What, change: Change) {
         let tally = &self.reporter.sync;
         match change {
             Change::Adjusted(_) => add(&tally.adjusted, 1),
@@ -29,18 +30,18 @@ impl Target {
         }
         if self.request.sync.tells_items {
             let item = Item { what, change };
-            self.reporter.send(&WorkerMessage::Item { path: self.landing.path(relative), item });
+            self.reporter.send(&WorkerMessage::Item { path: self.landing.path(&relative()), item });
         }
     }
 
     /// A file becomes a name of an earlier copy's.
-    pub(super) fn tell_linked(&self, relative: &[u8], size: u64) {
-        self.tell_item(relative, What::File, Change::Linked);
-        self.reporter.file_there(|| relative.to_vec(), size, None);
+    pub(super) fn tell_linked(&self, relative: impl Fn() -> Vec<u8>, size: u64) {
+        self.tell_item(&relative, What::File, Change::Linked);
+        self.reporter.file_there(&relative, size, None);
     }
 
     /// The same of something whose metadata alone are changed, if any are.
-    pub(super) fn tell_adjusted(&self, relative: &[u8], what: What, reasons: Reasons) {
+    pub(super) fn tell_adjusted(&self, relative: impl FnOnce() -> Vec<u8>, what: What, reasons: Reasons) {
         if !reasons.is_empty() {
             self.tell_item(relative, what, Change::Adjusted(reasons));
         }

@@ -333,7 +333,7 @@ impl Target {
             reporter,
         };
         if target.landing.is_new {
-            target.tell_item(b"", Kinds::Directory, Change::Made);
+            target.tell_item(Vec::new, Kinds::Directory, Change::Made);
         }
         Ok(target)
     }
@@ -431,7 +431,7 @@ impl Target {
 
     /// Whether the source tells BLAKE3 values: within one process, only where somebody asks for them.
     pub(self) fn wants_values(&self) -> bool {
-        !self.is_both_ends.load(Ordering::Relaxed)
+        !self.is_within_process()
             || self.request.verify != Verify::Wire
             || self.request.settings.report_files
             || self.request.delta.looks_everywhere()
