@@ -158,7 +158,6 @@ fn planned(
         sources = sources.into_iter().map(sync::contents).collect();
         settings.options = sync::implied(settings.options, values, &target);
     }
-    sync::refuse_to_mix(values, &sources)?;
     settings.options.owners = owners(values, is_sync)?;
     check_hosts(&sources)?;
     crate::secret::complete(values, sources.iter_mut().chain([&mut target]))?;

@@ -222,21 +222,6 @@ pub fn refuse_places(values: &Values, is_sync: bool, pipes: &Pipes, places: &[&L
     Ok(())
 }
 
-/// What goes into one directory from several sources would be there alone to each of them.
-pub fn refuse_to_mix(values: &Values, sources: &[Location]) -> Result<(), UsageError> {
-    let is_contents = |source: &Location| {
-        let path = source.path.as_os_str().as_bytes();
-        path == b"." || path == b"/" || path.ends_with(b"/.")
-    };
-    match values.flag("delete") && sources.len() > 1 && sources.iter().any(is_contents) {
-        false => Ok(()),
-        true => Err(UsageError::new(
-            "--delete: what is in several sources would go into one directory, and each would remove what is the others'",
-        )
-        .remedy("name the sources without a slash at their ends, or one at a time")),
-    }
-}
-
 /// What a sync implies. A server's files are its own: modes and owners are kept there only if that is asked for.
 pub fn implied(options: Options, values: &Values, target: &Location) -> Options {
     let keeps_modes = !values.flag("mode") && !matches!(target.host, Host::Served { .. });

@@ -8,6 +8,7 @@ use haul_engine::event::{
     Comparison, Compression, Event, Observer, Path, Progress, ReadBack, Sandbox, SlowFile, Summary, Way,
 };
 use haul_engine::spec::DeltaFigures;
+use haul_proto::checksum::hex;
 use haul_proto::path::disturbs;
 use haul_proto::wire::report::PathFigures;
 use serde_json::{Map, Value, json};
@@ -301,10 +302,6 @@ fn slow_file(SlowFile { path, size, took_us }: &SlowFile) -> Value {
     fields.insert("bytes".into(), (*size).into());
     fields.insert("seconds".into(), json!(Duration::from_micros(*took_us).as_secs_f64()));
     fields.into()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Adds JSON to a line, without what could disturb a terminal: JSON has another way to write that, and allows all but

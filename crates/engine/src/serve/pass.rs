@@ -1,6 +1,7 @@
 //! What clients and servers prove themselves with: a secret that both know, or a key of each.
 
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
+use haul_proto::checksum::hex;
 use haul_proto::wire::serve::{KEY_LEN, SECRET_LEN, SIGNATURE_LEN, from_hex};
 use std::fmt;
 use std::io;
@@ -129,10 +130,6 @@ impl Pass {
             Some((own, server)) => Some(Self::Keys { own: PrivateKey::parse(own)?, server: PublicKey::parse(server)? }),
         }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl fmt::Display for PublicKey {

@@ -20,22 +20,11 @@ use crate::link::{LinkReader, LinkWriter};
 use crate::report::Reporter;
 use crate::testing::{Said, target_request};
 
-const DRY: SyncRules = SyncRules {
-    into: true,
-    equal: Equal::SizeAndTime,
-    update: false,
-    existing_only: false,
-    detect_renames: false,
-    delete: haul_proto::wire::sync::Delete::No,
-    delete_max: None,
-    delete_filtered: false,
-    replaces_trees: true,
-    delete_despite_errors: false,
-    is_dry: true,
-    tells_items: true,
-    backup_dir: Vec::new(),
-    link_dests: Vec::new(),
-};
+/// Everything is told, and nothing done.
+fn dry() -> SyncRules {
+    SyncRules { into: true, replaces_trees: true, is_dry: true, tells_items: true, ..SyncRules::default() }
+}
+
 const NOW: Stamp = Stamp { seconds: 1_700_000_000, nanoseconds: 5 };
 
 /// A target for the contents of one directory.
@@ -119,7 +108,7 @@ fn a_dry_run_tells_what_would_be_done_and_does_nothing() {
     symlink("old", at("link")).unwrap();
     let before = fs::metadata(temp.path()).unwrap();
 
-    let mut site = Site::new(temp.path(), DRY);
+    let mut site = Site::new(temp.path(), dry());
     assert_eq!(site.child(0, "same", file(3)), Need::Nothing);
     assert_eq!(site.child(0, "other", file(3)), Need::Nothing);
     assert_eq!(site.child(0, "tree", file(3)), Need::Nothing);
@@ -156,12 +145,12 @@ fn a_dry_run_tells_what_would_be_done_and_does_nothing() {
 fn a_target_that_is_not_there_would_be_made() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("new");
-    let mut site = Site::new(&path, DRY);
+    let mut site = Site::new(&path, dry());
     assert_eq!(site.child(0, "a", file(3)), Need::Nothing);
     let expected = [("".to_owned(), Change::Made), ("/a".to_owned(), Change::Made)];
     assert_eq!(site.items(&path), expected);
     assert!(!path.exists());
-    drop(Site::new(&path, SyncRules { is_dry: false, ..DRY }));
+    drop(Site::new(&path, SyncRules { is_dry: false, ..dry() }));
     assert!(path.is_dir());
 }
 
@@ -172,7 +161,7 @@ fn other_names_of_a_file_that_stays_stay_and_those_of_one_that_is_replaced_do_no
         touch(&temp.path().join(first), content);
         fs::hard_link(temp.path().join(first), temp.path().join(second)).unwrap();
     }
-    let mut site = Site::new(temp.path(), DRY);
+    let mut site = Site::new(temp.path(), dry());
     let place = |name: &str| Place::Child { parent: EntryId(0), name: Name::new(name.as_bytes()).unwrap() };
     for (first, second) in [("a", "b"), ("c", "d")] {
         let to = EntryId(site.next);
@@ -193,7 +182,7 @@ fn what_an_earlier_copy_has_becomes_a_name_of_its_file() {
     fs::create_dir(&earlier).unwrap();
     touch(&earlier.join("same"), "abc");
     touch(&earlier.join("other"), "abcd");
-    let sync = SyncRules { is_dry: false, link_dests: vec![b"../0".to_vec(), b"../1".to_vec()], ..DRY };
+    let sync = SyncRules { is_dry: false, link_dests: vec![b"../0".to_vec(), b"../1".to_vec()], ..dry() };
     let mut site = Site::new(&now, sync.clone());
     assert_eq!(site.child(0, "same", file(3)), Need::Nothing);
     assert_eq!(site.child(0, "other", file(3)), Need::All);
@@ -214,7 +203,7 @@ fn what_an_earlier_copy_has_becomes_a_name_of_its_file() {
 fn a_digest_that_is_told_decides() {
     let temp = tempfile::tempdir().unwrap();
     touch(&temp.path().join("a"), "abc");
-    let mut site = Site::new(temp.path(), SyncRules { is_dry: false, equal: Equal::Digest, ..DRY });
+    let mut site = Site::new(temp.path(), SyncRules { is_dry: false, equal: Equal::Digest, ..dry() });
     let place = || Place::Child { parent: EntryId(0), name: Name::new(b"a").unwrap() };
     let digest = |text: &str| Some(More { digest: Some(*blake3::hash(text.as_bytes()).as_bytes()), ..More::default() });
     assert_eq!(site.offer(place(), file(3), digest("abc")), Need::Nothing);
@@ -227,7 +216,7 @@ fn two_files_of_the_source_do_not_stay_names_of_one() {
     let temp = tempfile::tempdir().unwrap();
     touch(&temp.path().join("a"), "abc");
     fs::hard_link(temp.path().join("a"), temp.path().join("b")).unwrap();
-    let mut site = Site::new(temp.path(), SyncRules { is_dry: false, ..DRY });
+    let mut site = Site::new(temp.path(), SyncRules { is_dry: false, ..dry() });
     assert_eq!(site.child(0, "a", file(3)), Need::Nothing);
     assert_eq!(site.child(0, "b", file(3)), Need::All);
     let items = site.items(temp.path());

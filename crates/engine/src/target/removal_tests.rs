@@ -292,3 +292,21 @@ fn a_directory_for_backups_that_cannot_be_one_is_refused() {
     assert_eq!(refused("inside/deep"), "");
     assert!(temp.path().join("inside/deep").is_dir());
 }
+
+#[test]
+fn where_several_sources_are_mixed_it_is_not_known_what_is_there_alone() {
+    let temp = tempfile::tempdir().unwrap();
+    let operand = |text: &str| Operand { name: Name::new(text.as_bytes()).ok(), directory: true, device: 0, inode: 0 };
+    let refused = |operands: &[&str], delete| {
+        let operands = operands.iter().map(|text| operand(text)).collect();
+        let sync = SyncRules { into: true, delete, ..SyncRules::default() };
+        prepare(TargetRequest { sync, ..target_request(temp.path(), operands) }, Said::default()).err()
+    };
+    for delete in [Delete::During, Delete::After, Delete::Only] {
+        assert_eq!(refused(&["", ""], delete).as_deref(), Some(MERGED), "{delete:?}");
+        assert_eq!(refused(&["", "b"], delete).as_deref(), Some(MERGED), "{delete:?}");
+        assert_eq!(refused(&["a", "b"], delete), None);
+        assert_eq!(refused(&[""], delete), None);
+    }
+    assert_eq!(refused(&["", ""], Delete::No), None);
+}
