@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use haul_e2e::{Remote, Rng, Run, Sandbox, compare, contents, hidden_or_partial, listing, mtime, set_mtime, within};
+use haul_lab::descendants;
 use haul_proto::delta::patch::{Header, append};
 use haul_proto::manifest::Stamp;
 use rustix::process::Signal;
@@ -209,7 +210,76 @@ fn a_patch_that_was_not_carried_out_is_carried_out_first() {
     leave_patch(&change, fs::metadata(&change.old).unwrap().ino());
     let run = change.push(&[]).succeeds();
     change.is_done();
-    assert_eq!(number(&run.summary(), "files_copied"), 0, "it was the new file then");
+    let (delta, _) = travelled(&run);
+    assert_eq!(number(&delta, "old_bytes"), BIG, "it was the new file then: {delta}");
+}
+
+#[test]
+fn what_changed_in_a_file_after_its_patch_was_made_does_not_stay() {
+    let change = Change::new(|bytes| pages(bytes, 60));
+    leave_patch(&change, fs::metadata(&change.old).unwrap().ino());
+    let mut bytes = contents(&change.old);
+    let same = bytes.iter().zip(&contents(&change.new)).position(|(old, new)| old == new).expect("a byte that stays");
+    bytes[same] ^= 1;
+    fs::write(&change.old, bytes).unwrap();
+    change.push(&[]).succeeds();
+    change.is_done();
+}
+
+#[test]
+fn a_patch_that_is_cut_off_is_in_nobodys_way() {
+    let change = Change::new(|bytes| pages(bytes, 60));
+    let patch = leave_patch(&change, fs::metadata(&change.old).unwrap().ino());
+    fs::File::options().write(true).open(patch).unwrap().set_len(100_000).unwrap();
+    change.push(&["--inplace"]).succeeds();
+    change.is_done();
+}
+
+/// Ends a run within one machine while it puts a patch into its file; `false` where it was too fast.
+fn killed_in_the_middle(change: &Change, patch: &Path) -> bool {
+    let haul = change.sandbox.haul(["-f", "--inplace"]).limit(LIMIT);
+    let mut running = haul.arg(&change.new).arg(&change.old).start();
+    while !patch.exists() && !running.wait_up_to(Duration::ZERO) {}
+    let kill = |process: u32| {
+        let process = rustix::process::Pid::from_raw(i32::try_from(process).unwrap()).unwrap();
+        let _ = rustix::process::kill_process(process, Signal::KILL);
+    };
+    let workers = descendants(running.id());
+    workers.iter().copied().for_each(kill);
+    running.signal(Signal::KILL);
+    assert!(running.wait_up_to(LIMIT), "still running");
+    let is_gone = |worker: &u32| !Path::new(&format!("/proc/{worker}")).exists();
+    assert!(within(LIMIT, || workers.iter().all(is_gone)), "a worker is left");
+    patch.exists() && contents(&change.old) != contents(&change.new)
+}
+
+#[test]
+fn changes_that_a_killed_run_left_are_shown_and_outlive_a_cleaning() {
+    let change = Change::new(|bytes| bytes.iter_mut().for_each(|byte| *byte ^= 0x5a));
+    let before = contents(&change.old);
+    let (patch, place) = (patch_of(&change.old), change.old.parent().expect("a directory").to_owned());
+    let left = (0..20).any(|_| {
+        fs::write(&change.old, &before).unwrap();
+        killed_in_the_middle(&change, &patch)
+    });
+    assert!(left, "it was always too fast");
+    for path in [&place, &change.old] {
+        let run = change.sandbox.haul(["status"]).arg(path).run().succeeds();
+        let says =
+            ["there/file: 24.0 MB of changes lie beside it, left ", "the same command puts in all", "1 unfinished"];
+        says.iter().for_each(|phrase| assert!(run.stdout.contains(phrase), "{phrase}\n{}", run.account()));
+    }
+    let events = change.sandbox.haul(["status", "--json"]).arg(&place).run().succeeds().events();
+    assert_eq!((&events[0]["state"], &events[0]["bytes"]), (&"patch".into(), &BIG.into()));
+    let run = change.sandbox.haul(["clean"]).arg(&place).run().succeeds();
+    assert!(run.stdout.contains("kept ") && run.stdout.contains("0 removed"), "{}", run.account());
+    change.sandbox.haul(["-f", "--inplace"]).limit(LIMIT).arg(&change.new).arg(&change.old).run().succeeds();
+    change.is_done();
+    // Once its file has it, or there is another one, it can go.
+    leave_patch(&change, 1);
+    let run = change.sandbox.haul(["clean"]).arg(&place).run().succeeds();
+    assert!(run.stdout.contains("removed ") && run.stdout.contains("1 removed"), "{}", run.account());
+    change.is_done();
 }
 
 #[test]

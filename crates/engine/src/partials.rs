@@ -1,9 +1,12 @@
 //! What broken copies have left below a path: found, described, removed. Follows no link, believes nothing but what it
 //! sees, and leaves alone what a running copy writes.
 
+mod patches;
+
 use haul_proto::manifest::Stamp;
 use haul_proto::path::Name;
 use rustix::fs::{AtFlags, FileType, OFlags, statat, unlinkat};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -26,6 +29,8 @@ pub struct Partial {
     dir: Dir,
     name: Name,
     journal: Option<Leaf>,
+    /// The file that a patch is for.
+    file: Option<Name>,
 }
 
 /// What is to be told of a [`Partial`].
@@ -59,6 +64,18 @@ pub enum State {
     Journal,
     /// A journal of a part that lies in another directory (`-a`). It is not removed without that.
     Elsewhere,
+    /// Changes that a file gets in its own place (`--inplace`), all of them. Some may be in it by now: the same copy puts in
+    /// all of them, and until then they are not removed.
+    Patch {
+        /// Bytes of them.
+        bytes: u64,
+        /// Bytes of the whole file then.
+        size: u64,
+    },
+    /// A patch that is of no use any more: its file has it, is gone or is another one.
+    Spent,
+    /// A patch that cannot be put in. Its file may be half of it; the same copy makes that whole.
+    Damaged,
     /// It belongs to another user, and is neither read nor removed.
     Foreign {
         /// That user.
@@ -120,6 +137,7 @@ struct Finder {
     journals: Option<Journals>,
     /// Final names by the parts' names, of all journals there.
     final_names: HashMap<Name, Name>,
+    patched: RefCell<patches::Names>,
 }
 
 impl Finder {
@@ -144,7 +162,8 @@ impl Finder {
             }
         }
         let journals = journals.map(|directory| Journals::new(true, Some(directory))).transpose()?;
-        Ok(Self { label: path.as_os_str().as_bytes().to_vec(), journals, final_names })
+        let label = path.as_os_str().as_bytes().to_vec();
+        Ok(Self { label, journals, final_names, patched: RefCell::default() })
     }
 
     /// Something that the walk came across.
@@ -163,30 +182,26 @@ impl Finder {
     }
 
     /// What is left of the one file at `path`; an error where there is neither the file nor anything of it.
-    fn of_file(mut self, path: &Path, is_there: bool) -> io::Result<Option<Partial>> {
+    fn of_file(mut self, path: &Path, is_there: bool) -> io::Result<Vec<Partial>> {
         let name = path.file_name().and_then(|name| Name::new(name.as_bytes()).ok());
         let name = name.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let dir = Dir::open_root(parent.unwrap_or(Path::new(".")))?;
         self.label = parent.map_or_else(Vec::new, |parent| parent.as_os_str().as_bytes().to_vec());
         let part = if name.is_reserved() { name } else { temporary_name(&name, b"file") };
-        let found = match self.look(&dir, &part)? {
-            None => self.look(&dir, &sibling(&part, "journal"))?,
-            found => found,
-        };
-        match found {
-            None if !is_there => Err(io::Error::other("there is neither such a file nor a part of one")),
-            found => Ok(found),
+        let mut found = Vec::new();
+        for what in ["part", "journal", "patch"] {
+            found.extend(self.look(&dir, &sibling(&part, what))?);
+        }
+        match found.is_empty() && !is_there {
+            true => Err(io::Error::other("there is neither such a file nor a part of one")),
+            false => Ok(found),
         }
     }
 
     /// What this file is; `None` for what no copy has left, or what is told of with its part.
     fn look(&self, dir: &Dir, name: &Name) -> io::Result<Option<Partial>> {
         let Some((_, what)) = name.reserved_parts() else { return Ok(None) };
-        // What a file is to become in its own place may be half in it: the next copy carries that out, and nobody removes it.
-        if what == "patch" {
-            return Ok(None);
-        }
         let stat = match statat(&*dir.fd()?, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW) {
             Err(rustix::io::Errno::NOENT) => return Ok(None),
             stat => stat?,
@@ -204,13 +219,28 @@ impl Finder {
             dir: dir.clone(),
             name: name.clone(),
             journal: None,
+            file: None,
         };
         if stat.st_uid != rustix::process::geteuid().as_raw() {
             partial.about.state = State::Foreign { uid: stat.st_uid };
             return Ok(Some(partial));
         }
-        let is_known = if what == "part" { self.look_at_part(&mut partial)? } else { look_at_journal(&mut partial)? };
+        let is_known = match what {
+            "part" => self.look_at_part(&mut partial)?,
+            "patch" => self.look_at_patch(&mut partial)?,
+            _ => look_at_journal(&mut partial)?,
+        };
         Ok(is_known.then_some(partial))
+    }
+
+    /// `false` where it has vanished. As long as a patch is of use, it is known by the name of its file.
+    fn look_at_patch(&self, partial: &mut Partial) -> io::Result<bool> {
+        partial.file = self.patched.borrow_mut().file_of(&partial.dir, &partial.name)?;
+        let is_known = partial.look_at_patch()?;
+        if let (Some(file), State::Patch { .. } | State::Busy { .. }) = (&partial.file, partial.about.state) {
+            partial.about.path = below(&self.label, &partial.dir.path_of(file.as_bytes()));
+        }
+        Ok(is_known)
     }
 
     /// `false` where it has vanished.
@@ -276,7 +306,8 @@ impl Partial {
         match self.about.state {
             State::Elsewhere | State::Foreign { .. } => return Ok(Removal::Kept),
             State::Journal => return self.remove_journal(),
-            State::Part(_) | State::Busy { .. } | State::Unrecorded => {}
+            _ if self.is_patch() => return self.remove_patch(),
+            _ => {}
         }
         let extent = match self.about.state {
             State::Part(extent) => Some(extent),
@@ -300,6 +331,10 @@ impl Partial {
         }
         unlink(&Leaf { dir: self.dir.clone(), name: self.name.clone() })?;
         Ok(Removal::Removed)
+    }
+
+    fn is_patch(&self) -> bool {
+        self.name.reserved_parts().is_some_and(|(_, what)| what == "patch")
     }
 
     /// A copy makes the part before its journal: as long as there is no part, nobody is at work on it.

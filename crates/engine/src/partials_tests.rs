@@ -1,11 +1,14 @@
 //! What is found of what broken copies leave, and what of it is removed.
 
 use super::*;
+use crate::target::in_place::patch_name;
+use haul_proto::delta::patch;
 use haul_proto::integrity::FrameLen;
 use haul_proto::journal::{Header, Record};
 use haul_proto::manifest::Version;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 const FRAME: u64 = 256 << 10;
@@ -38,6 +41,17 @@ impl Place {
         let journal = Journal::create(&leaf, &header).unwrap();
         [0, 3].iter().for_each(|index| journal.record(*index, &Record { crc: 1, value: None }));
         part
+    }
+
+    /// A patch of `name`, for the file with this inode, that would give it two bytes and this time.
+    fn patch(&self, name: &str, inode: u64, modified: Stamp) -> PathBuf {
+        let path = self.path(name);
+        let patch = patch_name(&Name::new(path.file_name().unwrap().as_bytes()).unwrap());
+        let mut bytes = patch::Header { inode, size: 3, modified, end: patch::HEADER_LEN as u64 + 14 }.encode();
+        patch::append(&mut bytes, 1, b"yz");
+        let patch = path.parent().unwrap().join(patch.to_string());
+        fs::write(&patch, bytes).unwrap();
+        patch
     }
 
     fn found_at(&self, name: &str, journals: Option<&str>) -> Vec<(String, State)> {
@@ -141,4 +155,73 @@ fn a_journal_whose_part_came_back_stays() {
     fs::remove_file(&part).unwrap();
     assert!(matches!(orphan.remove().unwrap(), Removal::Removed));
     assert_eq!(fs::read_dir(place.path("a")).unwrap().count(), 0);
+}
+
+#[test]
+fn changes_that_wait_are_known_by_their_file_and_stay() {
+    let place = Place::new();
+    fs::create_dir(place.path("a")).unwrap();
+    for name in ["a/db", "a/other"] {
+        fs::write(place.path(name), "abc").unwrap();
+    }
+    let later = Stamp { seconds: 1 << 34, nanoseconds: 1 };
+    let patch = place.patch("a/db", fs::metadata(place.path("a/db")).unwrap().ino(), later);
+    let waits = [("a/db".to_owned(), State::Patch { bytes: 14, size: 3 })];
+    let hidden = patch.strip_prefix(place.0.path()).unwrap().to_str().unwrap().to_owned();
+    for name in ["a", "a/db", &hidden] {
+        assert_eq!(place.found_at(name, None), waits, "{name}");
+        assert!(matches!(place.partials(name, None)[0].remove().unwrap(), Removal::Kept), "{name}");
+    }
+    assert_eq!(place.found_at("a/other", None), []);
+    let held = File::open(&patch).unwrap();
+    flock(&held, FlockOperation::NonBlockingLockExclusive).unwrap();
+    let busy = State::Busy { extent: None, process: Some(std::process::id()) };
+    assert_eq!(place.found_at("a", None), [("a/db".to_owned(), busy)]);
+    assert!(matches!(place.partials("a", None)[0].remove().unwrap(), Removal::Kept));
+    assert!(patch.exists());
+}
+
+#[test]
+fn changes_that_nothing_waits_for_are_removed() {
+    let place = Place::new();
+    fs::create_dir(place.path("a")).unwrap();
+    let file = place.path("a/db");
+    fs::write(&file, "ayz").unwrap();
+    let about = fs::metadata(&file).unwrap();
+    let inode = about.ino();
+    let modified = Stamp { seconds: about.mtime(), nanoseconds: u32::try_from(about.mtime_nsec()).unwrap() };
+    let later = Stamp { seconds: modified.seconds + 1, ..modified };
+    let cut = |patch: &Path, len| File::options().write(true).open(patch).unwrap().set_len(len).unwrap();
+    let all_in_it = || place.patch("a/db", inode, modified);
+    let of_another = || place.patch("a/db", inode + 1, later);
+    let of_none = || place.patch("a/gone", inode, later);
+    let shorter = || {
+        let patch = place.patch("a/db", inode, later);
+        cut(&patch, 109);
+        patch
+    };
+    let without_header = || {
+        let patch = place.patch("a/db", inode, later);
+        cut(&patch, 95);
+        patch
+    };
+    let cases: [(&dyn Fn() -> PathBuf, State); 5] = [
+        (&all_in_it, State::Spent),
+        (&of_another, State::Spent),
+        (&of_none, State::Spent),
+        (&shorter, State::Damaged),
+        (&without_header, State::Damaged),
+    ];
+    for (make, state) in cases {
+        let patch = make();
+        let own = patch.strip_prefix(place.0.path()).unwrap().to_str().unwrap().to_owned();
+        assert_eq!(place.found_at("a", None), [(own, state)]);
+        assert!(matches!(place.partials("a", None)[0].remove().unwrap(), Removal::Removed));
+        assert!(!patch.exists() && fs::read(&file).unwrap() == b"ayz");
+    }
+    // It was of no use when it was looked at, and is one that waits when it is to be removed.
+    let patch = of_another();
+    let early = &mut place.partials("a", None)[0];
+    place.patch("a/db", inode, later);
+    assert!(matches!(early.remove().unwrap(), Removal::Kept) && patch.exists());
 }

@@ -338,7 +338,8 @@ fn partials(command: &str) -> String {
     text.push_str(match command {
         "clean" => {
             "Removes what unfinished copies have left below each PATH, or of the file PATH,\n\
-             and says what that was. What a running copy writes is left alone.\n\n"
+             and says what that was. What a running copy writes is left alone, and so are\n\
+             changes that a file may have some of (--inplace): the same copy puts in all.\n\n"
         }
         _ => {
             "Shows what unfinished copies have left below each PATH, or of the file PATH, and\n\
@@ -663,7 +664,8 @@ mod tests {
             haul clean [OPTIONS] PATH...
 
             Removes what unfinished copies have left below each PATH, or of the file PATH,
-            and says what that was. What a running copy writes is left alone.
+            and says what that was. What a running copy writes is left alone, and so are
+            changes that a file may have some of (--inplace): the same copy puts in all.
 
             PATH is on this machine; for another: ssh HOST haul clean PATH
 

@@ -96,6 +96,18 @@ fn words(about: &About, fate: Fate) -> String {
         }
         State::Journal => "the record of a part that is gone".to_owned(),
         State::Elsewhere => "the record of a part that lies in another directory (-a)".to_owned(),
+        State::Patch { bytes, .. } => {
+            let changes = units::size(bytes);
+            format!(
+                "{changes} of changes lie beside it, left {left}; some may be in it by now, and the same command puts in all"
+            )
+        }
+        State::Spent => {
+            "changes that are of no use any more: their file has them, is gone or is another one".to_owned()
+        }
+        State::Damaged => {
+            "changes that are damaged; if their file has some of them, the same command makes it whole".to_owned()
+        }
         State::Foreign { uid } => format!("belongs to the user with the number {uid}, who can look at it"),
     };
     format!("{done}{path}: {what}\n")
@@ -112,6 +124,9 @@ fn object(about: &About, fate: Fate) -> Line {
         State::Unrecorded => ("unrecorded", None, None),
         State::Journal => ("journal", None, None),
         State::Elsewhere => ("elsewhere", None, None),
+        State::Patch { bytes, size } => ("patch", Some(Extent { recorded: bytes, size }), None),
+        State::Spent => ("spent", None, None),
+        State::Damaged => ("damaged", None, None),
         State::Foreign { .. } => ("foreign", None, None),
     };
     let event = match fate {
@@ -143,6 +158,9 @@ mod tests {
             State::Unrecorded,
             State::Journal,
             State::Elsewhere,
+            State::Patch { bytes: 4_100_000, size: 333_100_000_000 },
+            State::Spent,
+            State::Damaged,
             State::Foreign { uid: 1000 },
         ];
         let about = |state| About {
@@ -170,8 +188,11 @@ mod tests {
             /archive/big\ndb: 231.4 GB, left 2 h ago; nothing is recorded of it, so that the same command begins anew
             /archive/big\ndb: the record of a part that is gone
             /archive/big\ndb: the record of a part that lies in another directory (-a)
+            /archive/big\ndb: 4.10 MB of changes lie beside it, left 2 h ago; some may be in it by now, and the same command puts in all
+            /archive/big\ndb: changes that are of no use any more: their file has them, is gone or is another one
+            /archive/big\ndb: changes that are damaged; if their file has some of them, the same command makes it whole
             /archive/big\ndb: belongs to the user with the number 1000, who can look at it
-            7 unfinished, 1.62 TB on the disk
+            10 unfinished, 2.31 TB on the disk
             "#);
         let removed = [0, 3, 4].map(|which: usize| Form::Words.line(&examples()[which], Fate::Removed)).concat();
         insta::assert_snapshot!(removed, @r#"
@@ -179,6 +200,10 @@ mod tests {
             removed /archive/big\ndb: 231.4 GB
             removed /archive/big\ndb: the record of a part that is gone
             "#);
+        assert_eq!(
+            Form::Words.line(&examples()[6], Fate::Kept),
+            "kept /archive/big\\ndb: 4.10 MB of changes lie beside it, left 2 h ago; some may be in it by now, and the same command puts in all\n"
+        );
         let sum = Sum { count: 3, disk_bytes: 1 << 30 };
         assert_eq!(Form::Words.sum(sum, Some(sum), ""), "3 removed, 1.07 GB freed\n");
         assert_eq!(Form::Words.sum(Sum::default(), None, "a and b"), "nothing unfinished below a and b\n");
@@ -193,8 +218,11 @@ mod tests {
             {"event":"unfinished","path":"/archive/big\ndb","state":"unrecorded","bytes":null,"bytes_recorded":null,"bytes_on_disk":231400001024,"idle_s":7300,"process":null}
             {"event":"unfinished","path":"/archive/big\ndb","state":"journal","bytes":null,"bytes_recorded":null,"bytes_on_disk":231400001024,"idle_s":7300,"process":null}
             {"event":"unfinished","path":"/archive/big\ndb","state":"elsewhere","bytes":null,"bytes_recorded":null,"bytes_on_disk":231400001024,"idle_s":7300,"process":null}
+            {"event":"unfinished","path":"/archive/big\ndb","state":"patch","bytes":333100000000,"bytes_recorded":4100000,"bytes_on_disk":231400001024,"idle_s":7300,"process":null}
+            {"event":"unfinished","path":"/archive/big\ndb","state":"spent","bytes":null,"bytes_recorded":null,"bytes_on_disk":231400001024,"idle_s":7300,"process":null}
+            {"event":"unfinished","path":"/archive/big\ndb","state":"damaged","bytes":null,"bytes_recorded":null,"bytes_on_disk":231400001024,"idle_s":7300,"process":null}
             {"event":"unfinished","path":"/archive/big\ndb","state":"foreign","bytes":null,"bytes_recorded":null,"bytes_on_disk":231400001024,"idle_s":7300,"process":null}
-            {"event":"summary","unfinished":7,"bytes_on_disk":1619800007168}
+            {"event":"summary","unfinished":10,"bytes_on_disk":2314000010240}
             "#);
         let about = &examples()[0];
         assert!(Form::Json.line(about, Fate::Kept).starts_with(r#"{"event":"kept","#));

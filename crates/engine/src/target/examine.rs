@@ -421,8 +421,8 @@ impl Target {
             self.file_stays(position, size)?;
             return Ok(Answer::Settled);
         }
-        if spot.replaces && self.recover(&spot)? {
-            return self.try_answer(position, entry);
+        if spot.replaces {
+            self.recover(&spot)?;
         }
         if let Err(text) = self.quota.take(size) {
             return Ok(self.refuse(position, text));

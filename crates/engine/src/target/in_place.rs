@@ -25,8 +25,7 @@ use super::basis::{Basis, open_to_write};
 use super::file::{Incoming, Spot};
 use super::temporary::{Denied, is_ours, lock_file, remove, temporary_name};
 use super::{Item, Target};
-use crate::fs::meta::apply;
-use crate::fs::{Keep, Links, Look, describe};
+use crate::fs::{Links, Look, describe};
 use crate::storage::calls::{read_at, write_at};
 use crate::stream::record::Record;
 use crate::worker::lock;
@@ -49,7 +48,7 @@ impl Default for InPlace {
 }
 
 /// The name of a patch that is complete.
-fn patch_name(name: &Name) -> Name {
+pub(crate) fn patch_name(name: &Name) -> Name {
     let temporary = temporary_name(name, b"file");
     temporary.reserved_parts().map_or_else(|| name.clone(), |(digits, _)| Name::reserved(digits, "patch"))
 }
@@ -179,12 +178,13 @@ impl Target {
         carried().map_err(|error| format!("{}\nthe same command goes on with it", describe(&error)))
     }
 
-    /// Carries out what an earlier run has left: `true` where there was something for the file that stands there.
-    pub(super) fn recover(&self, spot: &Spot) -> io::Result<bool> {
+    /// Carries out what an earlier run has left for the file that stands there, as far as that can be done. What the file
+    /// is then is proven as of any old file: somebody may have changed it since, or it may have got the inode of another.
+    pub(super) fn recover(&self, spot: &Spot) -> io::Result<()> {
         let name = patch_name(&spot.name);
         let patch = match lock_file(&spot.dir, &name, OFlags::RDWR, &self.rivals) {
             Ok(Some(patch)) => patch,
-            Ok(None) => return Ok(false),
+            Ok(None) => return Ok(()),
             Err(Denied::Held(rival)) => return Err(io::Error::other(rival.writes())),
             Err(Denied::Failed(error)) => return Err(error),
         };
@@ -192,23 +192,24 @@ impl Target {
             return Err(io::Error::other(format!("{name} is in the way, and was not made by haul\nremove it")));
         }
         let look = Look::at_name(&*spot.dir.fd()?, &spot.name, Links::Itself)?;
-        let header = read_header(&patch).filter(|header| header.inode == look.identity.inode);
-        if let Some(header) = &header {
+        if let Some(header) = read_header(&patch).filter(|header| header.inode == look.identity.inode) {
             let file = open_to_write(&spot.dir, &spot.name)?;
-            put_into(&patch, &file, header)?;
-            let meta = Meta { modified: header.modified, ..look.meta };
-            let _ = apply(&file, &meta, Keep { owner: false, mode: None, times: true })?;
+            match put_into(&patch, &file, &header) {
+                // What is left of it can never be put in.
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
+                put => put?,
+            }
             if self.has_groups() {
                 fsync(&file)?;
             }
         }
         // What belongs to a file that is not there any more is of no use.
-        remove(&spot.dir, &name)?;
-        Ok(header.is_some())
+        remove(&spot.dir, &name)
     }
 }
 
-fn read_header(patch: &OwnedFd) -> Option<Header> {
+/// The header of a patch; `None` where it has none, or a damaged one.
+pub(crate) fn read_header(patch: &OwnedFd) -> Option<Header> {
     let mut bytes = [0; HEADER_LEN];
     let read = read_at(patch, &mut bytes, 0).ok()?;
     Header::decode(&bytes).ok().filter(|_| read == HEADER_LEN)

@@ -21,7 +21,7 @@ mod earlier;
 mod examine;
 pub(crate) mod file;
 mod filtered;
-mod in_place;
+pub(crate) mod in_place;
 mod items;
 pub(crate) mod journal;
 mod landing;

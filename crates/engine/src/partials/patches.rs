@@ -1,0 +1,113 @@
+//! Patches: what files are to become in their own place (`--inplace`), and whether that is still of use. A patch does not
+//! say the name of its file; its own name does, to whoever has all names of the directory.
+
+use haul_proto::delta::patch::HEADER_LEN;
+use haul_proto::path::Name;
+use rustix::fs::{FileType, Mode, OFlags, fdatasync, openat};
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::os::fd::OwnedFd;
+
+use super::{Partial, Removal, State, impatient, unlink};
+use crate::fs::{Dir, Identity, Links, Look, each_name};
+use crate::target::in_place::{patch_name, read_header};
+use crate::target::journal::Leaf;
+use crate::target::rivals::Rival;
+use crate::target::temporary::{Denied, is_ours, lock_file};
+
+/// The files that patches in one directory are for: that which was looked at last.
+#[derive(Default)]
+pub struct Names {
+    of: Option<Identity>,
+    files: HashMap<Name, Name>,
+}
+
+impl Names {
+    /// The file in `dir` that this patch is for, if there is one.
+    pub fn file_of(&mut self, dir: &Dir, patch: &Name) -> io::Result<Option<Name>> {
+        if self.of != Some(dir.identity()) {
+            *self = Self { of: Some(dir.identity()), files: files_with_patches(dir)? };
+        }
+        Ok(self.files.get(patch).cloned())
+    }
+}
+
+/// The files of a directory by the names of their patches: of those that have one.
+fn files_with_patches(dir: &Dir) -> io::Result<HashMap<Name, Name>> {
+    // A description of its own: the walk is at some place in that of the directory.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let dir = Dir::from_fd(openat(&*dir.fd()?, c".", flags, Mode::empty())?)?;
+    let is_patch = |name: &Name| name.reserved_parts().is_some_and(|(_, what)| what == "patch");
+    let mut patches = HashSet::new();
+    each_name(&dir, |name, _| {
+        if is_patch(name) {
+            patches.insert(name.clone());
+        }
+    })?;
+    let mut files = HashMap::new();
+    each_name(&dir, |name, kind| {
+        let patch = if kind == FileType::RegularFile { patch_name(name) } else { return };
+        if patches.contains(&patch) {
+            files.insert(patch, name.clone());
+        }
+    })?;
+    Ok(files)
+}
+
+/// What a patch is, beside the file that it is for.
+fn state_of(dir: &Dir, patch: &OwnedFd, file: Option<&Name>) -> io::Result<State> {
+    let Some(header) = read_header(patch) else { return Ok(State::Damaged) };
+    let look = match file.map(|name| Look::at_name(&*dir.fd()?, name, Links::Itself)) {
+        Some(Ok(look)) if look.identity.inode == header.inode => look,
+        Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => return Ok(State::Spent),
+    };
+    // The file gets its time when all is in it, and loses it with the first byte that is put into it.
+    if (look.size, look.meta.modified) == (header.size, header.modified) {
+        return Ok(State::Spent);
+    }
+    let bytes = header.end.saturating_sub(HEADER_LEN as u64);
+    match Look::at_fd(patch)?.size < header.end {
+        true => Ok(State::Damaged),
+        false => Ok(State::Patch { bytes, size: header.size }),
+    }
+}
+
+impl Partial {
+    /// Says of a patch what it is; `false` where it has vanished.
+    pub(super) fn look_at_patch(&mut self) -> io::Result<bool> {
+        self.about.state = match lock_file(&self.dir, &self.name, OFlags::RDONLY, &impatient()) {
+            Ok(None) => return Ok(false),
+            Ok(Some(patch)) => state_of(&self.dir, &patch, self.file.as_ref())?,
+            Err(Denied::Held(Rival { process })) => State::Busy { extent: None, process },
+            Err(Denied::Failed(error)) => return Err(error),
+        };
+        Ok(true)
+    }
+
+    /// Removes a patch, unless it may be half in its file: then nothing else makes that whole.
+    pub(super) fn remove_patch(&mut self) -> io::Result<Removal> {
+        let patch = match lock_file(&self.dir, &self.name, OFlags::RDWR, &impatient()) {
+            Ok(Some(patch)) => patch,
+            Ok(None) => return Ok(Removal::Vanished),
+            Err(Denied::Held(Rival { process })) => {
+                self.about.state = State::Busy { extent: None, process };
+                return Ok(Removal::Kept);
+            }
+            Err(Denied::Failed(error)) => return Err(error),
+        };
+        if !is_ours(&patch)? {
+            return Ok(Removal::Kept);
+        }
+        self.about.state = state_of(&self.dir, &patch, self.file.as_ref())?;
+        if matches!(self.about.state, State::Patch { .. }) {
+            return Ok(Removal::Kept);
+        }
+        // What was put into the file may be nowhere but in memory, and in the patch.
+        if let Some((file, _)) = self.file.as_ref().and_then(|name| self.dir.open_file(name, Links::Itself).ok()) {
+            fdatasync(&file)?;
+        }
+        unlink(&Leaf { dir: self.dir.clone(), name: self.name.clone() })?;
+        Ok(Removal::Removed)
+    }
+}
