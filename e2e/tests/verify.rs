@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use haul_e2e::{Haul, Remote, Run, Sandbox, Tree, chain, fifo, is_root_or_skip, set_mtime, stamp};
+use rustix::fs::{CWD, FileType, Mode, XattrFlags, lsetxattr, makedev};
 
 /// A frame, unless another length is asked for.
 const FRAME: u64 = 512 << 10;
@@ -253,6 +254,106 @@ fn modes_and_owners_count_with_p_and_times_never() {
     let run = twins.verify(Way::Local, &["-p"]).run().ends(1);
     assert_eq!(twins.named(&run), expected, "{}", run.account());
     run.says(["has mode 4700, and at the source"]);
+}
+
+fn set_attribute(path: &Path, name: &str, value: &str) {
+    lsetxattr(path, name, value.as_bytes(), XattrFlags::empty()).unwrap_or_else(|error| panic!("{name}: {error}"));
+}
+
+fn pipe_at(path: &Path) {
+    let _ = fs::remove_file(path);
+    fifo(path);
+}
+
+#[test]
+fn what_is_kept_besides_counts_with_the_option_that_keeps_it() {
+    let sandbox = Sandbox::new();
+    let twins = Twins::new(&sandbox);
+    let source = twins.source();
+    for name in ["one byte", "large", "x", "none"] {
+        set_attribute(&source.join(name), "user.same", "same");
+        set_attribute(&source.join(name), "user.color", "blue");
+    }
+    fs::hard_link(source.join("large"), source.join("x/also large")).unwrap();
+    fs::hard_link(source.join("frame"), source.join("x/also frame")).unwrap();
+    pipe_at(&source.join("pipe"));
+    let all = ["--archive", "--specials"];
+    let _ = fs::remove_dir_all(sandbox.path("target"));
+    sandbox.dir("target");
+    let copied = sandbox.haul(["--archive", "--specials", "source", "target"]).run().succeeds();
+    let twins = twins.on_another_host();
+    assert!(twins.there("pipe").exists(), "{}", copied.account());
+    for way in WAYS {
+        twins.verify(way, &all).run().succeeds();
+    }
+    set_attribute(&twins.there("one byte"), "user.color", "red");
+    set_attribute(&twins.there("x"), "user.more", "");
+    rustix::fs::lremovexattr(twins.there("none"), "user.color").unwrap();
+    // A name that is a file of its own, and a file that is another name.
+    let (own, joined) = (twins.there("x/also large"), twins.there("odd too"));
+    fs::copy(&own, twins.there("copy")).unwrap();
+    fs::rename(twins.there("copy"), &own).unwrap();
+    set_attribute(&own, "user.same", "same");
+    set_attribute(&own, "user.color", "blue");
+    let odd = twins.there(OsStr::from_bytes(b"odd \xff\n\\"));
+    fs::copy(source.join(OsStr::from_bytes(b"odd \xff\n\\")), source.join("odd too")).unwrap();
+    fs::hard_link(&odd, &joined).unwrap();
+    fs::remove_file(twins.there("pipe")).unwrap();
+    std::os::unix::net::UnixListener::bind(twins.there("pipe")).unwrap();
+    pipe_at(&twins.there("more"));
+    for (options, expected) in [
+        (&[][..], &[][..]),
+        (&["--xattrs"], &[("one byte", "attributes"), ("x", "attributes"), ("none", "attributes")]),
+        (&["--hard-links"], &[("x/also large", "name"), ("odd too", "name")]),
+        (&["--specials"], &[("pipe", "node"), ("more", "extra")]),
+    ] {
+        for way in [Way::Local, Way::Push] {
+            let run = twins.verify(way, options).run();
+            // Which name of a file is met first is the directory's order.
+            let named: BTreeMap<_, _> = twins
+                .named(&run)
+                .into_iter()
+                .map(|(path, what)| {
+                    let path =
+                        if path.as_os_str().as_bytes().starts_with(b"odd") { PathBuf::from("odd too") } else { path };
+                    let path = if path == Path::new("large") { PathBuf::from("x/also large") } else { path };
+                    (path, what)
+                })
+                .collect();
+            let expected: BTreeMap<_, _> =
+                expected.iter().map(|(path, what)| (path.into(), (*what).to_owned())).collect();
+            assert_eq!(named, expected, "{options:?} {way:?}: {}", run.account());
+        }
+    }
+    let run = twins.verify(Way::Local, &["--xattrs"]).run().ends(1);
+    let of_byte = |event: &serde_json::Value| event["path"].as_str().is_some_and(|path| path.ends_with("one byte"));
+    let byte = run.events().into_iter().find(|event| event["event"] == "differs" && of_byte(event)).unwrap();
+    let expected = serde_json::json!([{
+        "what": "attributes", "missing": [], "extra": [], "changed": ["user.color"], "count": 1
+    }]);
+    assert_eq!(byte["differences"], expected);
+    run.says(["has another attribute user.color", "lacks attribute user.color", "has attribute user.more alone"]);
+}
+
+#[test]
+fn devices_are_the_same_by_kind_and_number() {
+    if !is_root_or_skip("devices") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let twins = Twins::new(&sandbox);
+    let device = |path: PathBuf, minor| {
+        rustix::fs::mknodat(CWD, path, FileType::CharacterDevice, Mode::from_raw_mode(0o600), makedev(1, minor))
+            .unwrap();
+    };
+    for (name, minor) in [("null", 3), ("zero", 5)] {
+        device(twins.source().join(name), minor);
+        device(twins.there(name), 3);
+    }
+    twins.verify(Way::Local, &[]).run().succeeds();
+    let run = twins.verify(Way::Local, &["--devices"]).run().ends(1);
+    assert_eq!(twins.named(&run), BTreeMap::from([("zero".into(), "node".to_owned())]), "{}", run.account());
+    run.says(["is the character device 1:3, and at the source the character device 1:5"]);
 }
 
 #[test]

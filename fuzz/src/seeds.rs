@@ -34,7 +34,7 @@ use haul_proto::wire::owners::{Account, OwnerFrom, OwnerMap, OwnerRules};
 use haul_proto::wire::packed::Packed;
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::{
-    Counters, Difference, Final, Hello, PathFigures, ReadBack, What, Windows, WorkerMessage,
+    Counters, Difference, End, Final, Hello, PathFigures, ReadBack, What, Windows, WorkerMessage,
 };
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
 use haul_proto::wire::route::Route;
@@ -408,6 +408,9 @@ fn differences() -> Vec<Difference> {
         Difference::Mode { source: 0o644, target: 0o4755 },
         Difference::Owner { source: (0, 0), target: (1000, 100) },
         Difference::Content { ranges: vec![0..512 << 10, 5 << 20..6 << 20], bytes: 9 << 20 },
+        Difference::Attributes { names: vec![(End::Both, b"user.a".as_slice().into())], count: 40 },
+        Difference::Name { at_source: false, of: b"tree/a".to_vec() },
+        Difference::Node { source: Node::Character(Device { major: 1, minor: 3 }), target: Node::Fifo },
     ]
 }
 

@@ -2,9 +2,10 @@
 
 pub use haul_proto::diagnose::watch::Now;
 pub use haul_proto::diagnose::{Candidate, Detail, Fact, Figure, Limit, Unit, Verdict};
+pub use haul_proto::manifest::{Device, Node};
 pub use haul_proto::wire::load::{Load, Sockets, Stage, StreamFigures};
 use haul_proto::wire::report::PathFigures;
-pub use haul_proto::wire::report::{Difference, ReadBack, What};
+pub use haul_proto::wire::report::{Difference, End, ReadBack, What};
 pub use haul_proto::wire::sandbox::{Confinement, Sandbox};
 pub use haul_proto::wire::slow::SlowFile;
 pub use haul_proto::wire::sync::{Change, Item, Reasons, SyncFigures};

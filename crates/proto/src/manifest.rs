@@ -67,7 +67,7 @@ pub enum Kind {
 }
 
 /// A device, FIFO or socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Node {
     /// A character device.
     Character(Device),
@@ -80,7 +80,7 @@ pub enum Node {
 }
 
 /// The number of a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Device {
     /// Which driver.
     pub major: u32,

@@ -322,7 +322,8 @@ fn verify() -> String {
          Compares SOURCE with what a copy to TARGET would have made of it: both ends read\n\
          all files, and only BLAKE3 values of their blocks travel. Nothing is written.\n\
          Names what is missing, what is at the target alone, and what differs: files by\n\
-         block. Times are not compared; FIFOs, sockets and devices are left out.\n\n",
+         block. Times are never compared. What only some copies keep is compared with the\n\
+         options that keep it.\n\n",
     );
     push_rows(&mut text, VERIFY.iter().filter(|row| row.section != Section::Unlisted));
     text.push_str(
@@ -685,10 +686,23 @@ mod tests {
         Compares SOURCE with what a copy to TARGET would have made of it: both ends read
         all files, and only BLAKE3 values of their blocks travel. Nothing is written.
         Names what is missing, what is at the target alone, and what differs: files by
-        block. Times are not compared; FIFOs, sockets and devices are left out.
+        block. Times are never compared. What only some copies keep is compared with the
+        options that keep it.
 
           -r, --recursive           compare directories with all that is in them
           -p, --preserve            compare mode, owner and group, too
+              --archive             -r, -p, --hard-links, --xattrs and --acls
+              --hard-links          whether names of one file are names of one file
+                                    there, too, and no others are
+              --xattrs              compare extended attributes
+              --acls                compare access control lists, and all that -p does
+              --numeric-ids         with -p, owners and groups by their numbers, and not
+                                    by their names
+              --usermap FROM:TO,... with -p, users that the copy has made others
+              --groupmap FROM:TO,... the same of groups
+              --chown USER:GROUP    with -p, whose all was made
+              --devices             compare devices: kind and number
+              --specials            compare FIFOs and sockets
           -d, --dirbase BASE        relative sources are below BASE, and in the same
                                     directories below the target
           -I, --infiles FILE        compare what FILE names, too, one path a line; - is

@@ -277,6 +277,28 @@ pub const COPY: &[Row] = &[
 pub const VERIFY: &[Row] = &[
     row("recursive", Some('r'), Takes::Nothing, Section::Copying, "compare directories with all that is in them"),
     row("preserve", Some('p'), Takes::Nothing, Section::Copying, "compare mode, owner and group, too"),
+    row("archive", None, Takes::Nothing, Section::Copying, "-r, -p, --hard-links, --xattrs and --acls"),
+    row(
+        "hard-links",
+        None,
+        Takes::Nothing,
+        Section::Copying,
+        "whether names of one file are names of one file\nthere, too, and no others are",
+    ),
+    row("xattrs", None, Takes::Nothing, Section::Copying, "compare extended attributes"),
+    row("acls", None, Takes::Nothing, Section::Copying, "compare access control lists, and all that -p does"),
+    row(
+        "numeric-ids",
+        None,
+        Takes::Nothing,
+        Section::Copying,
+        "with -p, owners and groups by their numbers, and not\nby their names",
+    ),
+    row("usermap", None, Takes::One("FROM:TO,..."), Section::Copying, "with -p, users that the copy has made others"),
+    row("groupmap", None, Takes::One("FROM:TO,..."), Section::Copying, "the same of groups"),
+    row("chown", None, Takes::One("USER:GROUP"), Section::Copying, "with -p, whose all was made"),
+    row("devices", None, Takes::Nothing, Section::Copying, "compare devices: kind and number"),
+    row("specials", None, Takes::Nothing, Section::Copying, "compare FIFOs and sockets"),
     row(
         "dirbase",
         Some('d'),

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use haul_engine::spec::{Job, Options};
 
 use super::{
-    CPUS_END, Digests, Ends, Mode, Plan, access, cache, check_hosts, display, ends, filters, frame, progress_every,
-    streams, symlinks, time_limit, unbuffered,
+    CPUS_END, Digests, Ends, Mode, Plan, access, cache, check_hosts, display, ends, filters, frame, metadata, owners,
+    progress_every, streams, symlinks, time_limit, unbuffered,
 };
 use crate::args::UsageError;
 use crate::args::values::Values;
@@ -25,8 +25,10 @@ pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bo
     let options = Options {
         compare: true,
         base: base_path,
-        recursive: values.flag("recursive"),
-        preserve: values.flag("preserve"),
+        recursive: values.flag("recursive") || values.flag("archive"),
+        preserve: metadata::preserves(values),
+        kept: metadata::kept(values)?,
+        owners: owners(values, false)?,
         symlinks: symlinks(values)?.unwrap_or(defaults.symlinks),
         filters: filters(values)?,
         streams: streams(values)?,
@@ -80,5 +82,16 @@ mod tests {
         );
         assert!(!job.options.resume && job.options.journal_dir.is_none() && checksums.is_none());
         assert_eq!(job.options.streams, Some(3));
+    }
+
+    #[test]
+    fn what_is_kept_is_compared_by_the_options_that_keep_it() {
+        let of = |words: &[&str]| planned(words).unwrap().job.options;
+        let none = of(&["a", "b"]);
+        assert!(!none.preserve && !none.recursive && none.kept == haul_engine::spec::Kept::default());
+        let all = of(&["--archive", "--devices", "--specials", "--numeric-ids", "a", "b"]);
+        assert!(all.preserve && all.recursive && !all.owners.by_name);
+        assert_eq!(all.kept, haul_engine::spec::Kept { devices: true, specials: true, ..metadata::ALL });
+        assert!(planned(&["--chown", "me", "a", "b"]).is_err(), "without -p, owners are not compared");
     }
 }

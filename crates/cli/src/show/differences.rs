@@ -2,12 +2,14 @@
 
 use std::ops::Range;
 
-use haul_engine::event::{Difference, What};
+use haul_engine::event::{Device, Difference, End, Node, What};
 use haul_proto::path::escape;
 use serde_json::{Value, json};
 
 /// Most ranges of bytes that are named in words.
 const RANGES_SHOWN: usize = 8;
+/// Most extended attributes that are named in words.
+const ATTRIBUTES_SHOWN: usize = 8;
 
 /// How an entry at the target differs, to follow its path.
 pub fn words(differences: &[Difference]) -> String {
@@ -28,6 +30,47 @@ fn phrase(difference: &Difference) -> String {
             format!("belongs to {other_uid}:{other_gid}, and at the source to {uid}:{gid}")
         }
         Difference::Content { ranges, bytes } => format!("differs in bytes {}", in_bytes(ranges, *bytes)),
+        Difference::Attributes { names, count } => in_attributes(names, *count),
+        Difference::Name { at_source: true, of } => {
+            format!("is a file of its own, and at the source another name of {}", escape(of))
+        }
+        Difference::Name { at_source: false, of } => {
+            format!("is another name of {}, and at the source a file of its own", escape(of))
+        }
+        Difference::Node { source, target } => format!("is {}, and at the source {}", a_node(*target), a_node(*source)),
+    }
+}
+
+/// `lacks attribute user.a, has attribute user.b alone, has another user.c`.
+fn in_attributes(names: &[(End, Box<[u8]>)], count: u64) -> String {
+    let phrase = |(end, name): &(End, Box<[u8]>)| match end {
+        End::Source => format!("lacks attribute {}", escape(name)),
+        End::Target => format!("has attribute {} alone", escape(name)),
+        End::Both => format!("has another attribute {}", escape(name)),
+    };
+    let mut words: Vec<_> = names[..names.len().min(ATTRIBUTES_SHOWN)].iter().map(phrase).collect();
+    let said = words.len() as u64;
+    if said < count {
+        words.push(format!("and differs in {} more", count - said));
+    }
+    words.join(", ")
+}
+
+fn a_node(node: Node) -> String {
+    match node {
+        Node::Character(Device { major, minor }) => format!("the character device {major}:{minor}"),
+        Node::Block(Device { major, minor }) => format!("the block device {major}:{minor}"),
+        Node::Fifo => "a FIFO".into(),
+        Node::Socket => "a socket".into(),
+    }
+}
+
+fn node_name(node: Node) -> String {
+    match node {
+        Node::Character(Device { major, minor }) => format!("character {major}:{minor}"),
+        Node::Block(Device { major, minor }) => format!("block {major}:{minor}"),
+        Node::Fifo => "fifo".into(),
+        Node::Socket => "socket".into(),
     }
 }
 
@@ -89,6 +132,24 @@ pub fn json(differences: &[Difference]) -> Value {
             let ranges: Vec<_> = ranges.iter().map(|range| [range.start, range.end]).collect();
             json!({"what": "content", "bytes": bytes, "ranges": ranges})
         }
+        Difference::Attributes { names, count } => {
+            let of = |end| -> Vec<_> {
+                names.iter().filter(|(other, _)| *other == end).map(|(_, name)| String::from_utf8_lossy(name)).collect()
+            };
+            json!({
+                "what": "attributes",
+                "missing": of(End::Source),
+                "extra": of(End::Target),
+                "changed": of(End::Both),
+                "count": count,
+            })
+        }
+        Difference::Name { at_source, of } => {
+            json!({"what": "name", "at": if *at_source { "source" } else { "target" }, "of": link(of)})
+        }
+        Difference::Node { source, target } => {
+            json!({"what": "node", "source": node_name(*source), "target": node_name(*target)})
+        }
     };
     differences.iter().map(one).collect()
 }
@@ -110,6 +171,15 @@ pub mod tests {
             Difference::Mode { source: 0o644, target: 0o4755 },
             Difference::Owner { source: (1000, 100), target: (0, 0) },
             Difference::Content { ranges: vec![MIB / 2..MIB, 5 * MIB..7 * MIB], bytes: 5 * MIB / 2 },
+            Difference::Attributes {
+                names: [(End::Source, "user.a"), (End::Target, "user.b\n"), (End::Both, "user.c")]
+                    .map(|(end, name)| (end, name.as_bytes().into()))
+                    .to_vec(),
+                count: 40,
+            },
+            Difference::Name { at_source: true, of: b"t/first".to_vec() },
+            Difference::Name { at_source: false, of: b"t/first".to_vec() },
+            Difference::Node { source: Node::Fifo, target: Node::Block(Device { major: 8, minor: 1 }) },
         ]
     }
 
@@ -125,6 +195,10 @@ pub mod tests {
         has mode 4755, and at the source 0644
         belongs to 0:0, and at the source to 1000:100
         differs in bytes 524288-1048575, 5242880-7340031
+        lacks attribute user.a, has attribute user.b\n alone, has another attribute user.c, and differs in 37 more
+        is a file of its own, and at the source another name of t/first
+        is another name of t/first, and at the source a file of its own
+        is the block device 8:1, and at the source a FIFO
         "#);
     }
 

@@ -49,11 +49,13 @@ impl Source {
         open: impl FnOnce() -> io::Result<F>,
         path: impl Fn() -> Vec<u8>,
     ) -> Option<Vec<Attribute>> {
-        if !is_wanted(self.request.kept) || self.compares() {
+        if !is_wanted(self.request.kept) {
             return None;
         }
         let found = open().and_then(|file| {
-            self.note_flags(&file, &path);
+            if !self.compares() {
+                self.note_flags(&file, &path);
+            }
             read(&file, self.request.kept)
         });
         match found {
@@ -61,7 +63,8 @@ impl Source {
             // That is told of the file itself, when it is read.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
             Err(error) => {
-                let text = format!("{}: {}: it is copied without them", escape(&path()), describe(&error));
+                let what = if self.compares() { "they are not compared" } else { "it is copied without them" };
+                let text = format!("{}: {}: {what}", escape(&path()), describe(&error));
                 self.reporter.send(&WorkerMessage::Notice { text });
                 None
             }

@@ -47,11 +47,7 @@ pub(super) fn walk(source: &Source) {
         LinkRule::Ignore => Symlinks::Ignore,
     };
     let kept = source.request.kept;
-    // What is only compared has bytes, or is a link.
-    let nodes = match source.compares() {
-        true => Nodes::default(),
-        false => Nodes { devices: kept.devices, specials: kept.specials },
-    };
+    let nodes = Nodes { devices: kept.devices, specials: kept.specials };
     let is_filtered = source.filter.is_some();
     let options = WalkOptions { recursive: true, symlinks, skip: source.landing.get().copied(), is_filtered, nodes };
     let ahead = Ahead::new(options, source.walking.clone());
@@ -366,7 +362,7 @@ impl Offers<'_> {
 
     /// Whether other names of a file are to be made names of what becomes of it.
     fn may_have_other_names(&self, place: &EntryPlace, look: &Look) -> bool {
-        let is_asked_for = self.source.request.kept.hard_links && !self.source.compares();
+        let is_asked_for = self.source.request.kept.hard_links;
         let is_child = matches!(place, EntryPlace::Child { .. });
         is_asked_for && is_child && look.names > 1 && self.linked.has_room(&self.source.reporter)
     }

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::landing::LandingKind;
 use super::names::Names;
 use super::{Item, Target};
+use crate::fs::attributes::read;
 use crate::fs::{Dir, Links, Look, describe, each_name};
 use crate::report::add;
 
@@ -78,6 +79,17 @@ impl Target {
         self.request.compare.is_some()
     }
 
+    /// Where something that is compared stands, in a directory that is.
+    pub(super) fn compared_place(&self, place: &Place) -> Option<(Dir, Name)> {
+        let (Place::Child { name, .. }, Parent::Open(parent)) = (place, self.lock().machine.parent(place)) else {
+            return None;
+        };
+        match &*parent {
+            Item::Compared(Compared::Directory(ComparedDirectory { dir, .. })) => Some((dir.clone(), name.clone())),
+            _ => None,
+        }
+    }
+
     /// Compares an entry, and answers it.
     pub(super) fn answer_compared(&self, parent: Parent<Item>, entry: &Entry) -> Answer<Item> {
         match (parent, &entry.place) {
@@ -107,7 +119,7 @@ impl Target {
                 self.compare_below(dir, &operand.below, name.as_ref(), entry)
             }
             (LandingKind::Contents(dir), _) | (LandingKind::Into(dir), None) if is_directory => {
-                self.compare_contents(dir, &entry.meta, self.request.operands.len() == 1)
+                self.compare_contents(dir, entry, self.request.operands.len() == 1)
             }
             (LandingKind::Into(dir), Some(name)) => {
                 let answer = self.compare_at(dir, name, entry);
@@ -127,7 +139,7 @@ impl Target {
         let relative = names.join(&b'/');
         match (below.iter().try_fold(landing.clone(), |dir, name| dir.child(name)), name) {
             (Ok(dir), Some(name)) => self.compare_at(&dir, name, entry),
-            (Ok(dir), None) => self.compare_contents(&dir, &entry.meta, false),
+            (Ok(dir), None) => self.compare_contents(&dir, entry, false),
             (Err(error), _) if error.kind() == io::ErrorKind::NotFound => {
                 self.concluded(&relative, entry, vec![Difference::Missing(What::from(&entry.kind))])
             }
@@ -170,18 +182,29 @@ impl Target {
         let mut differences = self.metadata_differences(&entry.meta, &there);
         match (&entry.kind, there.kind) {
             (Kind::Directory, FileType::Directory) => {
+                let child = dir.child(name)?;
+                differences.extend(self.attributes_of_directory(&child, entry)?);
                 self.tell_differences(relative, differences);
-                return Ok(self.directory_compared(dir.child(name)?, true));
+                return Ok(self.directory_compared(child, true));
             }
-            (Kind::File { size }, FileType::RegularFile) if *size == there.size && *size > 0 => {
-                let (dir, name, modified) = (dir.clone(), name.clone(), there.meta.modified);
-                let failed = AtomicBool::new(false);
-                let file = ComparedFile { dir, name, size: *size, modified, failed, differences };
-                return Ok(Answer::Compare(Arc::new(Item::Compared(Compared::File(file)))));
+            (Kind::HardLink { to, size }, FileType::RegularFile) => match self.differs_as_name(*to, &there)? {
+                None => differences.clear(),
+                Some(difference) => {
+                    differences.push(difference);
+                    if *size != there.size {
+                        differences.insert(0, Difference::Size { source: *size, target: there.size });
+                    }
+                }
+            },
+            (Kind::File { .. }, FileType::RegularFile) => {
+                let found = || read(dir.open_file(name, Links::Itself)?.0, self.request.kept);
+                differences.extend(self.attribute_differences(entry, found)?);
+                differences.extend(self.differs_as_file(dir, name, entry, &there));
             }
-            (Kind::File { size }, FileType::RegularFile) if *size == there.size => {}
-            (Kind::File { size }, FileType::RegularFile) => {
-                differences.insert(0, Difference::Size { source: *size, target: there.size });
+            (Kind::Node(node), _) if there.is_special() => {
+                if let Some(target) = there.node().filter(|there| there != node) {
+                    differences.push(Difference::Node { source: *node, target });
+                }
             }
             (Kind::Symlink { points_to }, FileType::Symlink) => {
                 let text = readlinkat(&*dir.fd()?, name.as_bytes(), Vec::new())?;
@@ -192,13 +215,31 @@ impl Target {
             }
             (_, kind) => differences = vec![Difference::Kind { source: offered, target: what(kind) }],
         }
+        match (&entry.kind, there.kind) {
+            (Kind::File { size }, FileType::RegularFile) if *size == there.size && *size > 0 => {
+                let (dir, name, modified) = (dir.clone(), name.clone(), there.meta.modified);
+                let failed = AtomicBool::new(false);
+                let file = ComparedFile { dir, name, size: *size, modified, failed, differences };
+                return Ok(Answer::Compare(Arc::new(Item::Compared(Compared::File(file)))));
+            }
+            (Kind::File { size }, FileType::RegularFile) if *size != there.size => {
+                differences.insert(0, Difference::Size { source: *size, target: there.size });
+            }
+            _ => {}
+        }
         Ok(self.concluded(relative, entry, differences))
     }
 
-    fn compare_contents(&self, dir: &Dir, meta: &Meta, is_alone: bool) -> Answer<Item> {
-        match dir.fd().and_then(|fd| Look::at_fd(&*fd)) {
-            Ok(there) => {
-                self.tell_differences(b"", self.metadata_differences(meta, &there));
+    fn compare_contents(&self, dir: &Dir, entry: &Entry, is_alone: bool) -> Answer<Item> {
+        let there = dir.fd().and_then(|fd| Look::at_fd(&*fd));
+        let compared = there.and_then(|there| {
+            let mut differences = self.metadata_differences(&entry.meta, &there);
+            differences.extend(self.attributes_of_directory(dir, entry)?);
+            Ok(differences)
+        });
+        match compared {
+            Ok(differences) => {
+                self.tell_differences(b"", differences);
                 self.directory_compared(dir.clone(), is_alone)
             }
             Err(error) => {
@@ -206,6 +247,10 @@ impl Target {
                 Answer::Refused
             }
         }
+    }
+
+    fn attributes_of_directory(&self, dir: &Dir, entry: &Entry) -> io::Result<Option<Difference>> {
+        self.attribute_differences(entry, || read(&*dir.fd()?, self.request.kept))
     }
 
     fn directory_compared(&self, dir: Dir, is_alone: bool) -> Answer<Item> {
@@ -288,7 +333,7 @@ impl Target {
         let (mut too_many, leaves_links) = (false, self.request.compare == Some(LinkRule::Ignore));
         let listed = each_name(dir, |name, kind| {
             let is_left_out = match what(kind) {
-                What::Special => true,
+                What::Special => !self.keeps_node(kind) || name.is_reserved(),
                 What::Symlink => leaves_links || name.is_reserved(),
                 What::File => name.is_reserved(),
                 What::Directory => false,
@@ -303,6 +348,11 @@ impl Target {
         });
         listed.map_err(|error| describe(&error))?;
         if too_many { Err(TOO_MANY_NAMES.into()) } else { Ok(()) }
+    }
+
+    fn keeps_node(&self, kind: FileType) -> bool {
+        let kept = self.request.kept;
+        if matches!(kind, FileType::CharacterDevice | FileType::BlockDevice) { kept.devices } else { kept.specials }
     }
 
     /// Every frame of a file was compared, and some are not the same.

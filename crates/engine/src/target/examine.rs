@@ -61,6 +61,7 @@ impl Target {
             self.note_name(entry);
             let answer = match &entry.kind {
                 _ if self.removes_only() => self.answer_only_removal(entry),
+                Kind::HardLink { .. } if self.compares() => self.answer(entry),
                 Kind::HardLink { .. } if self.is_dry() => self.answer_dry_link(entry),
                 Kind::HardLink { .. } => {
                     let (answer, other) = self.answer_link(id, entry);

@@ -113,6 +113,9 @@ impl Table {
 impl Target {
     /// Remembers a file of which more names may come. To be called before it is answered.
     pub(super) fn expect_links(&self, entry: EntryId, offered: &Entry) {
+        if self.compares() {
+            return self.expect_compared_names(entry, offered);
+        }
         if let Place::Again(old) = offered.place {
             let mut table = lock(&self.hard_links.0);
             let first = table.again.remove(&old).unwrap_or(old);

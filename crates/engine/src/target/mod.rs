@@ -14,6 +14,7 @@ mod checkpoint;
 
 mod clear;
 mod compare;
+mod compared;
 mod deliver;
 mod dry;
 mod durable;
@@ -86,6 +87,7 @@ use self::backup::Backup;
 use self::below::Below;
 
 use self::compare::Compared;
+use self::compared::ComparedNames;
 use self::dry::DryLinks;
 use self::earlier::Earlier;
 use self::file::Incoming;
@@ -163,6 +165,7 @@ pub struct Target {
     sharing: Sharing,
     /// Files of which more names may come.
     hard_links: HardLinks,
+    compared_names: ComparedNames,
     /// The same in a dry run.
     dry_links: DryLinks,
     /// What is there under several names.
@@ -319,6 +322,7 @@ impl Target {
             quota: Quota::new(surroundings.size),
             sharing: Sharing::default(),
             hard_links: HardLinks::default(),
+            compared_names: ComparedNames::default(),
             dry_links: DryLinks::default(),
             several: Several::default(),
             renames: Renames::default(),

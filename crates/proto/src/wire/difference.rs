@@ -3,9 +3,11 @@
 use std::ops::Range;
 
 use super::fault::ProtocolFault;
-use super::limits::{DIFFERENCES_MAX, DIFFERING_RANGES_MAX, SYMLINK_MAX};
+use super::limits::{
+    ATTRIBUTE_NAME_MAX, DIFFERENCES_MAX, DIFFERING_ATTRIBUTES_MAX, DIFFERING_RANGES_MAX, PATH_MAX, SYMLINK_MAX,
+};
 use crate::codec::{Decoded, Reader, Writer};
-use crate::manifest::Kind;
+use crate::manifest::{Device, Kind, Node};
 
 /// One way in which both differ.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -56,6 +58,38 @@ pub enum Difference {
         /// Bytes of all frames that differ.
         bytes: u64,
     },
+    /// Extended attributes, access control lists among them.
+    Attributes {
+        /// The first of them, by name.
+        names: Vec<(End, Box<[u8]>)>,
+        /// How many there are.
+        count: u64,
+    },
+    /// It is another name of a file at one end, and a file of its own at the other.
+    Name {
+        /// Whether that is the source.
+        at_source: bool,
+        /// That file, by its name at the target.
+        of: Vec<u8>,
+    },
+    /// Devices of another number, or of another kind; a FIFO and a socket.
+    Node {
+        /// The source's.
+        source: Node,
+        /// The target's.
+        target: Node,
+    },
+}
+
+/// Which end has an attribute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum End {
+    /// The source alone.
+    Source,
+    /// The target alone.
+    Target,
+    /// Both, with different values.
+    Both,
 }
 
 /// What a name stands for.
@@ -91,6 +125,9 @@ mod kind {
     pub const MODE: u8 = 6;
     pub const OWNER: u8 = 7;
     pub const CONTENT: u8 = 8;
+    pub const ATTRIBUTES: u8 = 9;
+    pub const NAME: u8 = 10;
+    pub const NODE: u8 = 11;
 }
 
 impl Difference {
@@ -124,6 +161,21 @@ impl Difference {
                 });
                 out
             }
+            Self::Attributes { names, count } => {
+                out.u8(kind::ATTRIBUTES).varint(*count).count(names.len());
+                names.iter().for_each(|(end, name)| {
+                    out.u8(end.number()).bytes(name);
+                });
+                out
+            }
+            Self::Name { at_source, of } => {
+                out.u8(kind::NAME).u8(if *at_source { 1 } else { 2 }).bytes(&of[..of.len().min(PATH_MAX)])
+            }
+            Self::Node { source, target } => {
+                encode_node(*source, out.u8(kind::NODE));
+                encode_node(*target, out);
+                out
+            }
         };
     }
 
@@ -146,6 +198,24 @@ impl Difference {
                 let count = reader.count(DIFFERING_RANGES_MAX, "ranges of bytes")?;
                 Self::Content { ranges: (0..count).map(|_| decode_range(reader)).collect::<Decoded<_>>()?, bytes }
             }
+            kind::ATTRIBUTES => {
+                let all = reader.varint()?;
+                let count = reader.count(DIFFERING_ATTRIBUTES_MAX, "attributes that differ")?;
+                let names = (0..count).map(|_| {
+                    let end = End::decode(reader)?;
+                    Ok((end, reader.bytes(ATTRIBUTE_NAME_MAX, "the name of an attribute")?.into()))
+                });
+                Self::Attributes { names: names.collect::<Decoded<_>>()?, count: all }
+            }
+            kind::NAME => {
+                let at_source = match End::decode(reader)? {
+                    End::Source => true,
+                    End::Target => false,
+                    End::Both => return Err(ProtocolFault::Invalid("a name at both ends")),
+                };
+                Self::Name { at_source, of: reader.bytes(PATH_MAX, "a path")?.to_vec() }
+            }
+            kind::NODE => Self::Node { source: decode_node(reader)?, target: decode_node(reader)? },
             value => return Err(ProtocolFault::Unknown { what: "difference", value: value.into() }),
         })
     }
@@ -154,6 +224,45 @@ impl Difference {
 fn decode_range(reader: &mut Reader<'_>) -> Decoded<Range<u64>> {
     let range = reader.varint()?..reader.varint()?;
     if range.is_empty() { Err(ProtocolFault::Invalid("a range of bytes")) } else { Ok(range) }
+}
+
+fn encode_node(node: Node, out: &mut Writer) {
+    match node {
+        Node::Character(Device { major, minor }) => out.u8(1).u32(major).u32(minor),
+        Node::Block(Device { major, minor }) => out.u8(2).u32(major).u32(minor),
+        Node::Fifo => out.u8(3),
+        Node::Socket => out.u8(4),
+    };
+}
+
+fn decode_node(reader: &mut Reader<'_>) -> Decoded<Node> {
+    let device = |reader: &mut Reader<'_>| Ok(Device { major: reader.u32()?, minor: reader.u32()? });
+    Ok(match reader.u8()? {
+        1 => Node::Character(device(reader)?),
+        2 => Node::Block(device(reader)?),
+        3 => Node::Fifo,
+        4 => Node::Socket,
+        value => return Err(ProtocolFault::Unknown { what: "device, FIFO or socket", value: value.into() }),
+    })
+}
+
+impl End {
+    fn number(self) -> u8 {
+        match self {
+            Self::Source => 1,
+            Self::Target => 2,
+            Self::Both => 3,
+        }
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        match reader.u8()? {
+            1 => Ok(Self::Source),
+            2 => Ok(Self::Target),
+            3 => Ok(Self::Both),
+            value => Err(ProtocolFault::Unknown { what: "end", value: value.into() }),
+        }
+    }
 }
 
 impl What {
@@ -192,6 +301,12 @@ mod tests {
             Difference::Mode { source: 0o644, target: 0o4755 },
             Difference::Owner { source: (0, 1), target: (u32::MAX, 2) },
             Difference::Content { ranges: vec![0..5, 7..9], bytes: 1 << 40 },
+            Difference::Attributes {
+                names: [End::Source, End::Target, End::Both].map(|end| (end, Box::from(*b"user.a"))).to_vec(),
+                count: 1024,
+            },
+            Difference::Name { at_source: true, of: b"a/b".to_vec() },
+            Difference::Node { source: Node::Block(Device { major: 8, minor: 1 << 20 }), target: Node::Socket },
         ];
         assert_eq!(all.len(), DIFFERENCES_MAX, "one of each");
         let mut out = Writer::new();
@@ -199,7 +314,17 @@ mod tests {
         let bytes = out.into_bytes();
         assert_eq!(Difference::decode_all(&mut Reader::new(&bytes)), Ok(all));
         assert!((0..bytes.len()).all(|cut| Difference::decode_all(&mut Reader::new(&bytes[..cut])).is_err()));
-        for unknown in [&[9, 1][..], &[1, 0], &[1, 9], &[1, 2, 0], &[1, 2, 5], &[1, 8, 4, 1, 7, 7]] {
+        for unknown in [
+            &[12, 1][..],
+            &[1, 9, 1, 1, 4],
+            &[1, 10, 3, 0],
+            &[1, 11, 3, 5],
+            &[1, 0],
+            &[1, 9],
+            &[1, 2, 0],
+            &[1, 2, 5],
+            &[1, 8, 4, 1, 7, 7],
+        ] {
             assert!(Difference::decode_all(&mut Reader::new(unknown)).is_err(), "{unknown:?}");
         }
     }

@@ -61,7 +61,9 @@ pub const MORE_BYTES_MAX: usize = 72 << 10;
 /// Most files with several names of which more names may come: both ends remember these.
 pub const LINKED_FILES_MAX: usize = 1 << 20;
 /// Most ways in which an entry differs that are told of it.
-pub const DIFFERENCES_MAX: usize = 8;
+pub const DIFFERENCES_MAX: usize = 11;
+/// Most extended attributes that are named of an entry where they differ.
+pub const DIFFERING_ATTRIBUTES_MAX: usize = 32;
 /// Most ranges of bytes that are told of a file that differs.
 pub const DIFFERING_RANGES_MAX: usize = 64;
 /// Most bytes in a text meant for a person.

@@ -3,7 +3,7 @@
 use super::address::{self, LocalAddress};
 pub use super::counters::{Counters, Final, PathFigures, ReadBack};
 use super::delta::DeltaFigures;
-pub use super::difference::{Difference, What};
+pub use super::difference::{Difference, End, What};
 use super::fault::ProtocolFault;
 use super::feature::Features;
 use super::limits::{CHECKSUM_MAX, LINKS_MAX, OPERANDS_MAX, PATH_MAX, TEXT_MAX};
