@@ -295,12 +295,26 @@ fn what_was_sent_is_removed_at_the_source_and_nothing_else() {
         assert_eq!(dry.summary()["removed_at_source"], 0, "a dry run removes nothing");
         assert!(sandbox.path("s/large").exists());
         let run = haul().args(["s/"]).arg(&to).run().succeeds();
-        assert_eq!(run.summary()["removed_at_source"], 4, "{}", run.account());
-        assert_eq!(listing(&sandbox.path("s")), ["link", "sub", "there already"]);
+        assert_eq!(run.summary()["removed_at_source"], 5, "{}", run.account());
+        assert_eq!(run.summary()["left_at_source"], 1, "{}", run.account());
+        assert_eq!(listing(&sandbox.path("s")), ["sub", "there already"]);
         assert!(sandbox.path("s/sub/deep").is_dir());
         let names = ["its other name", "large", "link", "small", "sub", "there already"];
         assert_eq!(listing(&target), names);
         assert_eq!(fs::metadata(target.join("large")).unwrap().len(), 3_000_000);
+        // What is there and another file of the same size and time; a link to something else.
+        file(&sandbox, "s/other", "contenT", NEW);
+        file(&sandbox, &format!("{}/other", ["t", "far"][round]), "content", NEW);
+        symlink("elsewhere", sandbox.path("s/small")).unwrap();
+        symlink("small", sandbox.path("s/link")).unwrap();
+        let words = sandbox.haul(["sync"]).args(&login).args(["--remove-source-files", "s/"]).arg(&to).run().succeeds();
+        words.says(["2 files at the source: there before, and not proven the same"]);
+        assert_eq!(listing(&sandbox.path("s")), ["other", "sub", "there already"]);
+        let run = haul().args(["--compare", "digest", "s/"]).arg(&to).run().succeeds();
+        assert_eq!((&run.summary()["removed_at_source"], &run.summary()["left_at_source"]), (&2.into(), &0.into()));
+        assert_eq!(listing(&sandbox.path("s")), ["sub"]);
+        assert_eq!(fs::read(target.join("other")).unwrap(), b"contenT", "it was another one, and was replaced");
+        assert_eq!(fs::read_link(target.join("small")).unwrap(), Path::new("elsewhere"));
     }
 }
 

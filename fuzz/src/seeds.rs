@@ -144,6 +144,7 @@ fn target_messages() -> Vec<TargetMessage> {
     vec![
         TargetMessage::Needs { first: EntryId(0), needs: vec![Need::All, Need::Compare, Need::InOrder, Need::Refused] },
         TargetMessage::Needs { first: EntryId(1 << 40), needs: vec![Need::Nothing; 512] },
+        TargetMessage::Needs { first: EntryId(7), needs: vec![Need::Same, Need::All] },
         TargetMessage::Done { runs: vec![(EntryId(0), 300), (EntryId(400), 1)] },
         TargetMessage::TargetFailed { entry: EntryId(3) },
         TargetMessage::Lacks { entry: EntryId(3), frames: vec![2..3, 9..1 << 40] },

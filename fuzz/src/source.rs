@@ -187,13 +187,14 @@ fn message(bytes: &mut Bytes<'_>) -> TargetMessage {
 }
 
 fn need(byte: u8) -> Need {
-    match byte % 7 {
+    match byte % 8 {
         0 => Need::All,
         1 => Need::Nothing,
         2 => Need::InOrder,
         3 => Need::Rest,
         4 => Need::Compare,
         5 => Need::Delta,
+        6 => Need::Same,
         _ => Need::Refused,
     }
 }

@@ -14,8 +14,10 @@ pub struct SyncTally {
     pub linked: AtomicU64,
     /// Entries whose metadata alone were changed.
     pub adjusted: AtomicU64,
-    /// Files removed at the source.
+    /// Files and links removed at the source.
     pub removed_at_source: AtomicU64,
+    /// Those that were to be removed and stay.
+    pub left_at_source: AtomicU64,
 }
 
 impl SyncTally {
@@ -28,6 +30,7 @@ impl SyncTally {
             linked: now(&self.linked),
             adjusted: now(&self.adjusted),
             removed_at_source: now(&self.removed_at_source),
+            left_at_source: now(&self.left_at_source),
         };
         (figures != SyncFigures::default()).then_some(figures)
     }

@@ -352,7 +352,14 @@ fn item() -> WorkerMessage {
 }
 
 fn synced() -> WorkerMessage {
-    WorkerMessage::Synced(SyncFigures { removed: 1, backed_up: 0, linked: 300, adjusted: 2, removed_at_source: 0 })
+    WorkerMessage::Synced(SyncFigures {
+        removed: 1,
+        backed_up: 0,
+        linked: 300,
+        adjusted: 2,
+        removed_at_source: 0,
+        left_at_source: 7,
+    })
 }
 
 #[test]

@@ -535,8 +535,8 @@ mod tests {
                   --link-dest DIR       files that are the same in DIR, an earlier copy, are
                                         made names of those; up to 20 times; in the target
                                         unless it begins with /
-                  --remove-source-files remove files that were sent, once they are proven
-                                        at the target
+                  --remove-source-files remove files that were sent, and links, once they
+                                        are proven at the target
                   --dry-run             change nothing, and say what would be made, changed
                                         and removed
                   --items               say what is made, changed and removed
@@ -841,8 +841,8 @@ mod tests {
                   --link-dest DIR       files that are the same in DIR, an earlier copy, are
                                         made names of those; up to 20 times; in the target
                                         unless it begins with /
-                  --remove-source-files remove files that were sent, once they are proven
-                                        at the target
+                  --remove-source-files remove files that were sent, and links, once they
+                                        are proven at the target
                   --dry-run             change nothing, and say what would be made, changed
                                         and removed
                   --items               say what is made, changed and removed

@@ -209,7 +209,7 @@ pub const COPY: &[Row] = &[
     row("detect-renames", None, Takes::Nothing, Section::Syncing, "look for files that are not there under other names,\nand send only what those lack").of_one_job(),
     row("backup-dir", None, Takes::One("DIR"), Section::Syncing, "keep what is replaced or removed in DIR, which is in\nthe target unless it begins with /").of_one_job(),
     row("link-dest", None, Takes::Each("DIR"), Section::Syncing, "files that are the same in DIR, an earlier copy, are\nmade names of those; up to 20 times; in the target\nunless it begins with /").of_one_job(),
-    row("remove-source-files", None, Takes::Nothing, Section::Syncing, "remove files that were sent, once they are proven\nat the target").of_one_job(),
+    row("remove-source-files", None, Takes::Nothing, Section::Syncing, "remove files that were sent, and links, once they\nare proven at the target").of_one_job(),
     row("dry-run", None, Takes::Nothing, Section::Syncing, "change nothing, and say what would be made, changed\nand removed").of_one_job(),
     row("items", None, Takes::Nothing, Section::Syncing, "say what is made, changed and removed"),
     row("streams", Some('s'), Takes::One("N"), Section::Moving, "parallel streams, 1 to 256 (default: automatic)").bbcp(1).essential(),

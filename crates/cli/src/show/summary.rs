@@ -96,9 +96,12 @@ pub fn facts(summary: &Summary, verbose: bool) -> Vec<(&'static str, String)> {
     facts
 }
 
+/// Why files were left at the source that were to be removed.
+const LEFT: &str = "there before, and not proven the same (--compare digest does that)";
+
 /// What else was done so that the target is the same; in a dry run, nothing was.
 fn sync_facts(summary: &Summary) -> Vec<(&'static str, String)> {
-    let SyncFigures { removed, backed_up, linked, adjusted, removed_at_source } = match summary.is_dry {
+    let SyncFigures { removed, backed_up, linked, adjusted, removed_at_source, left_at_source } = match summary.is_dry {
         true => SyncFigures::default(),
         false => summary.sync,
     };
@@ -109,6 +112,7 @@ fn sync_facts(summary: &Summary) -> Vec<(&'static str, String)> {
         (linked, "linked", format!("{} with those of an earlier copy", files(linked))),
         (adjusted, "adjusted", format!("{}: metadata alone", entries(adjusted))),
         (removed_at_source, "moved", format!("{}, removed at the source", files(removed_at_source))),
+        (left_at_source, "left", format!("{} at the source: {LEFT}", files(left_at_source))),
     ];
     all.into_iter().filter(|(number, ..)| *number > 0).map(|(_, label, text)| (label, text)).collect()
 }
@@ -383,7 +387,8 @@ pub mod tests {
 
     #[test]
     fn what_a_sync_did_besides_is_said_where_it_did_it() {
-        let sync = SyncFigures { removed: 12, backed_up: 1, linked: 3, adjusted: 2, removed_at_source: 1 };
+        let sync =
+            SyncFigures { removed: 12, backed_up: 1, linked: 3, adjusted: 2, removed_at_source: 1, left_at_source: 5 };
         let said = summary(&Summary { sync, ..example() }, false);
         insta::assert_snapshot!(said, @r#"
             12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3), durable
@@ -392,6 +397,7 @@ pub mod tests {
             linked      3 files with those of an earlier copy
             adjusted    2 entries: metadata alone
             moved       1 file, removed at the source
+            left        5 files at the source: there before, and not proven the same (--compare digest does that)
             way         10.10.1.155 -> 10.10.1.202 over enp5s0f1 (10 Gbit/s), 8 streams
             cpu         source 12.3 s, target 14.1 s
             "#);

@@ -366,6 +366,7 @@ impl Copy<'_> {
     /// Where a source is missing, what it would have had is not there alone.
     fn sync_rules(&mut self, is_missing: bool) -> SyncRules {
         let mut rules = self.job.options.sync.clone();
+        rules.source_removes = self.job.options.remove_source_files && !rules.is_dry;
         if is_missing && rules.deletes() && !rules.delete_despite_errors {
             rules.delete = Delete::No;
             self.tell(Event::Notice(NOTHING_REMOVED.into()));

@@ -247,6 +247,8 @@ fn hold_sync(rules: &SyncRules) -> Result<(), String> {
         delete_despite_errors: _,
         is_dry,
         tells_items,
+        // That links are the same is known from their not being needed.
+        source_removes: _,
         // Paths are held as others are.
         backup_dir: _,
         link_dests,

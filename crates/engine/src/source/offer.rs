@@ -246,7 +246,8 @@ impl Offers<'_> {
                 self.directories_of_what_is_found(operand)?;
                 let entry_place = self.place_of(operand, Some(&name));
                 let place = Place { parent, name, links: Links::Itself, is_operand: false };
-                let item = Item::new(Arc::clone(&operand.path), place, 0, meta.modified);
+                let mut item = Item::new(Arc::clone(&operand.path), place, 0, meta.modified);
+                item.removable = self.source.removable_link(&points_to);
                 let kind = Kind::Symlink { points_to };
                 self.offer(Entry { place: entry_place, kind, meta, version: None, more: None }, item)?;
             }

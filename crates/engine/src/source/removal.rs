@@ -1,12 +1,13 @@
-//! Files that are removed here once they are proven at the target: those that were sent in this job, each after the target
-//! has said that it is done, and only if it is still what was sent. Directories and links stay.
+//! Files and symbolic links that are removed here once they are proven at the target: files that were sent in this job, each
+//! after the target has said that it is done; links that it has made; and what it has said is there and known to be the
+//! same. Each only if it still is what was offered. Directories stay, and what is at the target and not proven.
 //!
 //! One thread removes them, so that messages are not held up. The machine bounds how many wait for it.
 
 use haul_proto::manifest::Stamp;
 use haul_proto::wire::listed::Listed;
 use haul_proto::wire::request::Links as LinkRule;
-use rustix::fs::{AtFlags, FileType, unlinkat};
+use rustix::fs::{AtFlags, FileType, readlinkat, unlinkat};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -32,8 +33,16 @@ pub type Proof = Arc<AtomicBool>;
 /// What a file needs to be removed.
 #[derive(Debug, Clone)]
 pub struct Removable {
-    identity: Identity,
+    is: Is,
     names: Names,
+}
+
+/// By what it is known again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Is {
+    File(Identity),
+    /// A symbolic link, by what it holds.
+    Link(Box<[u8]>),
 }
 
 /// Which of a file's names it is.
@@ -67,7 +76,12 @@ enum Outcome {
 impl Removable {
     /// Another name of a file with this proof.
     pub fn other(look: &Look, proof: Proof) -> Self {
-        Self { identity: look.identity, names: Names::Other(proof) }
+        Self { is: Is::File(look.identity), names: Names::Other(proof) }
+    }
+
+    /// A symbolic link.
+    fn link(points_to: &[u8]) -> Self {
+        Self { is: Is::Link(points_to.into()), names: Names::Only }
     }
 
     /// The file has more names; they share this.
@@ -86,7 +100,7 @@ impl Removable {
 
     /// The same of a file that was offered anew.
     pub fn now(&self, look: &Look) -> Self {
-        Self { identity: look.identity, ..self.clone() }
+        Self { is: Is::File(look.identity), ..self.clone() }
     }
 }
 
@@ -120,9 +134,16 @@ impl Removal {
         if look.kind == FileType::Symlink && self.place.links != Links::Itself {
             return Ok(Outcome::Nothing);
         }
-        let is_same = look.kind == FileType::RegularFile
-            && look.identity == self.removable.identity
-            && (look.size, look.meta.modified) == (self.size, self.modified);
+        let is_same = look.meta.modified == self.modified
+            && match &self.removable.is {
+                Is::File(identity) => {
+                    look.kind == FileType::RegularFile && look.identity == *identity && look.size == self.size
+                }
+                Is::Link(points_to) => {
+                    look.kind == FileType::Symlink
+                        && *readlinkat(&*dir, name.as_bytes(), Vec::new())?.as_bytes() == **points_to
+                }
+            };
         if !is_same {
             return Ok(Outcome::Changed);
         }
@@ -156,18 +177,28 @@ impl Source {
     pub(super) fn removable(&self, item: &Item, look: &Look) -> Option<Removable> {
         let is_operand = item.place.as_ref().is_some_and(|place| place.is_operand);
         let may_be = self.removes_files() && (is_operand || self.request.links != LinkRule::Follow);
-        may_be.then_some(Removable { identity: look.identity, names: Names::Only })
+        may_be.then_some(Removable { is: Is::File(look.identity), names: Names::Only })
+    }
+
+    /// The same of a symbolic link in a directory.
+    pub(super) fn removable_link(&self, points_to: &[u8]) -> Option<Removable> {
+        (self.removes_files() && self.request.links == LinkRule::Keep).then(|| Removable::link(points_to))
     }
 
     /// Takes what the machine has learned is proven. What is not removed is seen to by that.
     pub(super) fn take_proven(&self, state: &mut State) {
         let proven = state.machine.take_proven();
+        add(&self.reporter.sync.left_at_source, state.machine.take_unproven());
         // One that was offered anew may come behind its other names.
         proven.iter().filter_map(|item| item.removable.as_ref()).for_each(Removable::prove);
         for item in proven {
             match Removal::new(&item) {
                 Some(removal) => state.removals.push_back(removal),
-                None => state.machine.proven_seen_to(1),
+                None => {
+                    let is_other_name = item.removable.as_ref().is_some_and(|it| matches!(it.names, Names::Other(_)));
+                    add(&self.reporter.sync.left_at_source, u64::from(is_other_name));
+                    state.machine.proven_seen_to(1);
+                }
             }
         }
     }

@@ -25,17 +25,18 @@ fn removing(operands: &[PathBuf], change: impl FnOnce(&mut SourceRequest)) -> So
     Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false), None, &[])
 }
 
-/// Offers everything and has it needed, but for files whose names begin with `has`: those are there. Then all that is
+/// Offers everything and has it needed, but for files whose names begin with `has`: those are there, and with `same`: those
+/// are known to be the same, as links are. Then all that is
 /// needed is given to a stream.
 fn send_all(source: &Source) -> Vec<EntryId> {
     let entries = offers(source);
-    let is_there =
-        |place: &EntryPlace| matches!(place, EntryPlace::Child { name, .. } if name.as_bytes().starts_with(b"has"));
+    let begins = |place: &EntryPlace, with: &[u8]| matches!(place, EntryPlace::Child { name, .. } if name.as_bytes().starts_with(with));
     let answers: Vec<_> = entries
         .iter()
         .map(|entry| match entry.kind {
-            Kind::Symlink { .. } => Need::Nothing,
-            Kind::File { .. } if is_there(&entry.place) => Need::Nothing,
+            Kind::File { .. } | Kind::Symlink { .. } if begins(&entry.place, b"has") => Need::Nothing,
+            Kind::File { .. } if begins(&entry.place, b"same") => Need::Same,
+            Kind::Symlink { .. } => Need::Same,
             _ => Need::All,
         })
         .collect();
@@ -75,18 +76,47 @@ fn what_was_sent_goes_and_all_else_stays() {
         let temp = tempfile::tempdir().unwrap();
         let tree = temp.path().join("tree");
         ["sent", "sub/deep/sent", "has this", "sub/has that"].iter().for_each(|name| drop(make_file(tree.join(name))));
-        symlink("sent", tree.join("link")).unwrap();
+        symlink("sent", tree.join("has link")).unwrap();
         let operand = make_file(temp.path().join("operand"));
         let led_to = make_file(temp.path().join("led to"));
         symlink("led to", temp.path().join("leads")).unwrap();
         let source = removing(&[tree.clone(), operand.clone(), temp.path().join("leads")], |_| ());
         let entries = send_all(&source);
-        assert_eq!(names(&tree), ["has this", "link", "sent", "sub"], "nothing is done");
+        assert_eq!(names(&tree), ["has link", "has this", "sent", "sub"], "nothing is done");
         assert_eq!(finish(&source, &entries), (3, 0));
-        assert_eq!(names(&tree), ["has this", "link", "sub"]);
+        assert_eq!(names(&tree), ["has link", "has this", "sub"]);
+        assert_eq!(source.reporter.sync.figures().map(|figures| figures.left_at_source), Some(3));
         assert_eq!(names(&tree.join("sub")), ["deep", "has that"]);
         assert!(names(&tree.join("sub/deep")).is_empty(), "directories stay");
         assert!(!operand.exists() && led_to.exists() && temp.path().join("leads").is_symlink());
+    });
+}
+
+#[test]
+fn what_is_the_same_goes_and_links_too_if_they_are_what_was_offered() {
+    in_time(|| {
+        let temp = tempfile::tempdir().unwrap();
+        let tree = temp.path().join("tree");
+        let first = make_file(tree.join("same"));
+        fs::hard_link(first, tree.join("same too")).unwrap();
+        make_file(tree.join("same, then changed"));
+        for name in ["link", "turned", "made a file"] {
+            symlink("same", tree.join(name)).unwrap();
+        }
+        let source = removing(std::slice::from_ref(&tree), |request| {
+            request.kept = Kept { hard_links: true, ..Kept::default() };
+        });
+        let entries = send_all(&source);
+        fs::write(tree.join("same, then changed"), "something else").unwrap();
+        for name in ["turned", "made a file"] {
+            fs::remove_file(tree.join(name)).unwrap();
+        }
+        symlink("elsewhere", tree.join("turned")).unwrap();
+        make_file(tree.join("made a file"));
+        let all: Vec<_> = entries[1..].iter().chain(&entries[..1]).copied().collect();
+        assert_eq!(finish(&source, &all), (3, 3));
+        assert_eq!(names(&tree), ["made a file", "same, then changed", "turned"]);
+        assert_eq!(source.reporter.sync.figures().map(|figures| figures.left_at_source), Some(0));
     });
 }
 

@@ -11,7 +11,7 @@ use haul_proto::plan::Piece;
 use haul_proto::session::target::{Answer, Parent};
 use haul_proto::wire::listed::{ListedKinds, Place as OperandPlace};
 use haul_proto::wire::report::What;
-use haul_proto::wire::sync::{Change, Reasons};
+use haul_proto::wire::sync::{Change, Equal, Reasons};
 use rustix::fs::{AtFlags, Mode, RenameFlags, mkdirat, renameat_with, symlinkat, unlinkat};
 use rustix::io::Errno;
 use std::io;
@@ -78,7 +78,8 @@ impl Target {
                     self.answer(entry)
                 }
             };
-            let (is_there, is_refused) = (matches!(answer, Answer::Settled), matches!(answer, Answer::Refused));
+            let is_there = matches!(answer, Answer::Settled | Answer::Same);
+            let is_refused = matches!(answer, Answer::Refused);
             match (&answer, &entry.kind) {
                 (Answer::Partial(item), _) => claims.push(Claim::Part(id, Arc::clone(item))),
                 (Answer::Delta(item), Kind::File { size }) => {
@@ -286,7 +287,7 @@ impl Target {
                     _ => {}
                 }
                 add(&self.reporter.tally.symlinks, 1);
-                Ok(Answer::Settled)
+                self.known_to_be_same(position, false)
             }
             Kind::File { size } => self.file(position, entry, *size, decision, &there),
             Kind::Stream => Ok(self.stream(position, entry.meta, decision)),
@@ -420,7 +421,8 @@ impl Target {
                 self.refresh(position, entry, look)?;
             }
             self.file_stays(position, size)?;
-            return Ok(Answer::Settled);
+            let is_same = self.request.sync.equal == Equal::Digest || size == 0;
+            return if is_same { self.known_to_be_same(position, true) } else { Ok(Answer::Settled) };
         }
         if spot.replaces {
             self.recover(&spot)?;

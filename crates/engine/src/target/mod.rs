@@ -45,6 +45,7 @@ mod removal;
 mod renames;
 mod reread;
 pub(crate) mod rivals;
+mod same;
 mod settle;
 mod several;
 mod share;

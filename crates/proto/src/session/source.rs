@@ -459,15 +459,19 @@ impl<H> Source<H> {
                         self.settle(entry);
                     }
                 }
-                Need::Nothing | Need::InOrder | Need::Rest | Need::Compare | Need::Delta => {
+                Need::Nothing | Need::Same | Need::InOrder | Need::Rest | Need::Compare | Need::Delta => {
                     return Err(ProtocolFault::Invalid("a need that a directory cannot have"));
                 }
             },
             State::Offered { kind, modified } => match (need, kind.clone(), *modified) {
-                (Need::Nothing, Kind::Stream, _) => {
+                (Need::Nothing | Need::Same, Kind::Stream, _) => {
                     return Err(ProtocolFault::Invalid("a need that a stream cannot have"));
                 }
-                (Need::Nothing | Need::Refused, ..) => {
+                (Need::Same, ..) if self.compares => {
+                    return Err(ProtocolFault::Invalid("a need that is not this job's"));
+                }
+                (Need::Nothing | Need::Same | Need::Refused, ..) => {
+                    self.proven.answered(need, &tracked.handle);
                     self.settle(entry);
                 }
                 (need, ..) if (need == Need::Compare) != self.compares => {

@@ -26,6 +26,8 @@ pub enum Parent<H> {
 pub enum Answer<H> {
     /// Nothing has to be sent: it is there, or (a link) was made at once.
     Settled,
+    /// The same, and what is there is known to be what the source has: who wants to remove that may do so.
+    Same,
     /// A file: send it. A directory: send its children.
     Needed(Arc<H>),
     /// A large file: an earlier run left a part of it. What is proven of it, and what is lacking, follows by

@@ -236,6 +236,7 @@ impl<H> Target<H> {
         assert_eq!(entry.0, self.needs_first.0 + self.needs.len() as u64, "answers in order");
         let need = match answer {
             Answer::Settled => Need::Nothing,
+            Answer::Same => Need::Same,
             Answer::Needed(_) => Need::All,
             Answer::Partial(_) => Need::Rest,
             Answer::Delta(_) => Need::Delta,
@@ -272,7 +273,7 @@ impl<H> Target<H> {
             }
             // The engine makes it when what it is a name of is there.
             (Answer::Needed(_), State::Examining { kind: Kind::HardLink { .. } }) => tracked.state = State::Finishing,
-            (Answer::Settled | Answer::Refused, State::Examining { .. }) => return self.forget(entry),
+            (Answer::Settled | Answer::Same | Answer::Refused, State::Examining { .. }) => return self.forget(entry),
             _ => panic!("an answer that entry {} cannot have", entry.0),
         }
         None

@@ -208,6 +208,8 @@ pub enum TargetMessage {
 pub enum Need {
     /// It is there already.
     Nothing,
+    /// It is there already, and known to be what the source has: who removes that may do so.
+    Same,
     /// All of it, in any order; for a directory: its children.
     All,
     /// All of it, from its beginning to its end.
@@ -476,6 +478,7 @@ impl Need {
             Need::Refused => 3,
             Need::Rest => 4,
             Need::Compare => 5,
+            Need::Same => 6,
             Need::Delta => 7,
         }
     }
@@ -488,6 +491,7 @@ impl Need {
             3 => Ok(Need::Refused),
             4 => Ok(Need::Rest),
             5 => Ok(Need::Compare),
+            6 => Ok(Need::Same),
             7 => Ok(Need::Delta),
             value => Err(ProtocolFault::Unknown { what: "kind of need", value: value.into() }),
         }

@@ -59,6 +59,7 @@ fn need() -> impl Strategy<Value = Need> {
         Just(Need::Refused),
         Just(Need::Rest),
         Just(Need::Compare),
+        Just(Need::Same),
         Just(Need::Delta)
     ]
 }

@@ -34,6 +34,8 @@ pub struct SyncRules {
     pub is_dry: bool,
     /// What is made, changed and removed is told ([`Item`]).
     pub tells_items: bool,
+    /// The source removes what it has once that is proven: of what is there, it is said where it is known to be the same.
+    pub source_removes: bool,
     /// Where what is replaced or removed goes instead; empty: nowhere. A relative path begins at the target.
     pub backup_dir: Vec<u8>,
     /// Earlier copies: a file that one of them has becomes a name of it. Relative paths begin at the target.
@@ -140,8 +142,10 @@ pub struct SyncFigures {
     pub linked: u64,
     /// Entries whose metadata alone were changed.
     pub adjusted: u64,
-    /// Files that the source removed, once they were proven at the target.
+    /// Files and links that the source removed, once they were proven at the target.
     pub removed_at_source: u64,
+    /// Files and links that it was to remove, and that stay: they were at the target, and are not proven.
+    pub left_at_source: u64,
 }
 
 mod kind {
@@ -181,7 +185,8 @@ impl SyncRules {
             .bool(self.replaces_trees)
             .bool(self.delete_despite_errors)
             .bool(self.is_dry)
-            .bool(self.tells_items);
+            .bool(self.tells_items)
+            .bool(self.source_removes);
         out.bytes(&self.backup_dir).count(self.link_dests.len());
         self.link_dests.iter().for_each(|path| {
             out.bytes(path);
@@ -219,6 +224,7 @@ impl SyncRules {
             delete_despite_errors: reader.bool()?,
             is_dry: reader.bool()?,
             tells_items: reader.bool()?,
+            source_removes: reader.bool()?,
             backup_dir: reader.bytes(PATH_MAX, "a path")?.to_vec(),
             link_dests: {
                 let count = reader.count(LINK_DESTS_MAX, "earlier copies")?;
@@ -272,13 +278,14 @@ impl SyncFigures {
             linked: self.linked.saturating_add(other.linked),
             adjusted: self.adjusted.saturating_add(other.adjusted),
             removed_at_source: self.removed_at_source.saturating_add(other.removed_at_source),
+            left_at_source: self.left_at_source.saturating_add(other.left_at_source),
         }
     }
 
     /// Writes them.
     pub(super) fn encode(self, out: &mut Writer) {
         out.varint(self.removed).varint(self.backed_up).varint(self.linked).varint(self.adjusted);
-        out.varint(self.removed_at_source);
+        out.varint(self.removed_at_source).varint(self.left_at_source);
     }
 
     /// Reads them.
@@ -289,6 +296,7 @@ impl SyncFigures {
             linked: reader.varint()?,
             adjusted: reader.varint()?,
             removed_at_source: reader.varint()?,
+            left_at_source: reader.varint()?,
         })
     }
 }
@@ -332,7 +340,13 @@ mod tests {
                 backup_dir: path.clone(),
                 ..some.clone()
             },
-            SyncRules { delete_despite_errors: true, tells_items: true, link_dests: vec![path, Vec::new()], ..some },
+            SyncRules {
+                delete_despite_errors: true,
+                tells_items: true,
+                source_removes: true,
+                link_dests: vec![path, Vec::new()],
+                ..some
+            },
         ] {
             comes_back(&rules, SyncRules::encode, SyncRules::decode);
         }
@@ -344,7 +358,14 @@ mod tests {
         for change in [Change::Made, Change::Replaced(all), Change::Adjusted(all), Change::Linked, Change::Removed] {
             comes_back(&Item { what: What::File, change }, |item, out| item.encode(out), Item::decode);
         }
-        let figures = SyncFigures { removed: 1, backed_up: 2, linked: 3, adjusted: 4, removed_at_source: u64::MAX };
+        let figures = SyncFigures {
+            removed: 1,
+            backed_up: 2,
+            linked: 3,
+            adjusted: 4,
+            removed_at_source: u64::MAX,
+            left_at_source: 5,
+        };
         comes_back(&figures, |figures, out| figures.encode(out), SyncFigures::decode);
         assert_eq!(figures.plus(figures).linked, 6);
     }

@@ -1,10 +1,11 @@
-//! Files that a target has said are done, and that were sent to it in this job: where those are to be removed, the engine
-//! is told of each. Until it says that it has seen to one, that takes its place in the window, so that they do not pile up.
+//! Files that a target has said are done, and that were sent to it in this job, and what it has said is there and is known
+//! to be the same: where those are to be removed, the engine is told of each. Until it says that it has seen to one, that takes its place in the window, so that they do not pile up.
 
 use std::sync::Arc;
 
 use super::{Source, State, Tracked};
 use crate::ids::EntryId;
+use crate::wire::message::Need;
 
 /// What is proven at the target.
 #[derive(Debug)]
@@ -15,11 +16,13 @@ pub(super) struct Proven<H> {
     files: Vec<Arc<H>>,
     /// Taken, and not seen to.
     taken: usize,
+    /// How many were there, and are not known to be the same, since that was asked for.
+    unproven: u64,
 }
 
 impl<H> Default for Proven<H> {
     fn default() -> Self {
-        Self { wanted: false, files: Vec::new(), taken: 0 }
+        Self { wanted: false, files: Vec::new(), taken: 0, unproven: 0 }
     }
 }
 
@@ -27,6 +30,15 @@ impl<H> Proven<H> {
     /// How many were not seen to.
     pub(super) fn under_way(&self) -> usize {
         self.files.len() + self.taken
+    }
+
+    /// Of something, nothing is needed.
+    pub(super) fn answered(&mut self, need: Need, handle: &Arc<H>) {
+        match need {
+            Need::Same if self.wanted => self.files.push(Arc::clone(handle)),
+            Need::Nothing if self.wanted => self.unproven += 1,
+            _ => {}
+        }
     }
 }
 
@@ -36,8 +48,13 @@ impl<H> Source<H> {
         self.proven.wanted = true;
     }
 
-    /// Files that were sent, and have become done since this was last called, in that order; names of such files among
-    /// them. Each of them is to be [`Self::proven_seen_to`] some time.
+    /// How many files and links were there since this was last called, and are not known to be the same.
+    pub fn take_unproven(&mut self) -> u64 {
+        std::mem::take(&mut self.proven.unproven)
+    }
+
+    /// Files that were sent and have become done since this was last called, in that order, names of such files among
+    /// them, and what is there and known to be the same. Each of them is to be [`Self::proven_seen_to`] some time.
     pub fn take_proven(&mut self) -> Vec<Arc<H>> {
         self.proven.taken += self.proven.files.len();
         std::mem::take(&mut self.proven.files)

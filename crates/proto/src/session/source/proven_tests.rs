@@ -48,6 +48,22 @@ fn proven_is_what_was_sent_and_is_done_and_nothing_else() {
 }
 
 #[test]
+fn what_is_there_is_proven_where_the_target_says_so_and_else_counted() {
+    let (same, nothing) = (Need::Same, Need::Nothing);
+    let mut source =
+        awaiting_proof(vec![file(1), file(1), link(), link(), file(1)], &[same, nothing, same, nothing, Need::Refused]);
+    assert_eq!((proven(&mut source), source.take_unproven()), (vec![0, 2], 2));
+    assert_eq!((proven(&mut source), source.take_unproven()), (vec![], 0));
+    let mut unwanted = Source::new(FrameLen::new(256 << 10).unwrap(), 2);
+    offered(&mut unwanted, vec![file(1), file(1)]);
+    unwanted.handle(needs(0, &[same, nothing])).unwrap();
+    assert!(unwanted.take_proven().is_empty() && unwanted.take_unproven() == 0);
+    let mut comparing = Source::comparing(FrameLen::new(256 << 10).unwrap(), 2);
+    offered(&mut comparing, vec![file(1)]);
+    assert!(comparing.handle(needs(0, &[same])).is_err());
+}
+
+#[test]
 fn what_no_stream_was_given_is_not_proven_whatever_a_target_says() {
     let mut source = awaiting_proof(vec![file(1), file(1)], &[Need::All; 2]);
     source.handle(done(0, 1)).unwrap();
