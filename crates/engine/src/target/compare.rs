@@ -66,6 +66,13 @@ impl Compared {
     }
 }
 
+impl ComparedDirectory {
+    /// Something in it, from the landing down.
+    pub fn path_of(&self, name: &Name) -> Vec<u8> {
+        self.dir.path_of(name.as_bytes())
+    }
+}
+
 impl ComparedFile {
     /// From the landing down.
     fn relative(&self) -> Vec<u8> {
@@ -185,7 +192,7 @@ impl Target {
                 let child = dir.child(name)?;
                 differences.extend(self.attributes_of_directory(&child, entry)?);
                 self.tell_differences(relative, differences);
-                return Ok(self.directory_compared(child, true));
+                return Ok(self.directory_compared(child, !self.merges()));
             }
             (Kind::HardLink { to, size }, FileType::RegularFile) => match self.differs_as_name(*to, &there)? {
                 None => differences.clear(),

@@ -59,7 +59,10 @@ impl Target {
         let (mut claims, mut pieces, mut deltas, mut links) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (id, entry) in (first.0..).map(EntryId).zip(entries) {
             self.note_name(entry);
+            let turn = self.in_its_turn(entry);
+            let entry = turn.as_deref().unwrap_or(entry);
             let answer = match &entry.kind {
+                _ if turn.is_none() => Answer::Refused,
                 _ if self.removes_only() => self.answer_only_removal(entry),
                 Kind::HardLink { .. } if self.compares() => self.answer(entry),
                 Kind::HardLink { .. } if self.is_dry() => self.answer_dry_link(entry),

@@ -30,6 +30,7 @@ mod links;
 mod listed;
 mod made;
 mod memory;
+mod merged;
 mod modes;
 mod names;
 mod nodes;
@@ -99,6 +100,7 @@ pub use self::landing::Refused;
 use self::links::HardLinks;
 use self::listed::Listed;
 pub use self::memory::made_by;
+use self::merged::Merged;
 use self::names::{Kept, Names};
 use self::owners::Owners;
 use self::proof::Claims;
@@ -167,6 +169,7 @@ pub struct Target {
     /// Files of which more names may come.
     hard_links: HardLinks,
     compared_names: ComparedNames,
+    merged: Merged,
     /// The same in a dry run.
     dry_links: DryLinks,
     /// What is there under several names.
@@ -299,6 +302,7 @@ impl Target {
         }
         let state = Mutex::new(State { machine, stopped: false });
         let target = Self {
+            merged: Merged::new(&request.operands, request.listed),
             request,
             landing,
             below: Below::default(),
