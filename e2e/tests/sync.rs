@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use haul_e2e::{
     Attributes, Remote, Rng, Run, Sandbox, compare, compare_with, contents, eventually, fifo, give_to_user,
-    is_root_or_skip, listing, mtime, set_mtime, stamp, user, within,
+    hidden_or_partial, is_root_or_skip, listing, mtime, set_mtime, stamp, user, within,
 };
 use rustix::process::Signal;
 
@@ -316,6 +316,85 @@ fn what_was_sent_is_removed_at_the_source_and_nothing_else() {
         assert_eq!(fs::read(target.join("other")).unwrap(), b"contenT", "it was another one, and was replaced");
         assert_eq!(fs::read_link(target.join("small")).unwrap(), Path::new("elsewhere"));
     }
+}
+
+#[test]
+fn of_what_several_sources_have_the_first_one_counts_in_every_run() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    for (path, text) in [
+        ("b/x", "b"),
+        ("b/d/y", "b"),
+        ("b/d/only b", "b"),
+        ("b/turned/z", "b"),
+        ("b/turned too", "b"),
+        ("c/x", "longer"),
+        ("c/d/y", "longer"),
+        ("c/d/only c", "c"),
+        ("c/turned", "c"),
+        ("c/turned too/z", "c"),
+        ("x", "typed"),
+    ] {
+        file(&sandbox, path, text, NEW);
+    }
+    set_mtime(&sandbox.path("b/d"), OLD.0, OLD.1);
+    fs::set_permissions(sandbox.path("b/d"), fs::Permissions::from_mode(0o750)).unwrap();
+    for (target, to) in [("t", "t/".into()), ("far", remote.at(sandbox.path("far/")))] {
+        let there = sandbox.path(target);
+        for run in 0..3 {
+            let login = if target == "far" { remote.sshd().haul_args() } else { Vec::new() };
+            let haul = sandbox.haul(["sync", "--json"]).args(login).args(["b/", "c/", "x"]);
+            let run = haul.args(if run == 0 { &["--dry-run"][..] } else { &[] }).arg(&to).run().succeeds();
+            let told: Vec<_> = run.events().into_iter().filter(|event| event["event"] == "left_out").collect();
+            assert_eq!((told.len(), &run.summary()["left_out"]), (5, &5.into()), "{}", run.account());
+            let is_x = |path: &str| path.ends_with("/x") || path == "x";
+            assert_eq!(told.iter().filter(|event| is_x(event["path"].as_str().unwrap())).count(), 2);
+        }
+        assert_eq!(
+            ["x", "d/y", "d/only c", "turned/z", "turned too"].map(|path| text(there.join(path))),
+            ["b", "b", "c", "b", "b"]
+        );
+        assert_eq!(fs::metadata(there.join("d")).unwrap().mode() & 0o777, 0o750);
+        assert_eq!(mtime(&there.join("d")), (OLD.0, OLD.1.into()));
+        let verify = |sources: &[&str]| {
+            let haul = sandbox.haul(["verify", "-r", "-p"]).args(remote.sshd().haul_args()).args(sources);
+            haul.arg(remote.at(&there)).run()
+        };
+        verify(&["b/.", "c/.", "x"]).succeeds();
+        verify(&["c/.", "b/."]).ends(1);
+    }
+}
+
+#[test]
+fn what_was_removed_before_a_connection_was_lost_counts_when_it_is_begun_again() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    sandbox.big_file("s/big", 8_000_000);
+    file(&sandbox, "s/a/same", "same", NEW);
+    // It is there already, so that the directory is complete at once.
+    file(&sandbox, "t/a/same", "same", NEW);
+    let there = sandbox.path("t");
+    for extra in ["a/1", "a/2", "a/3", "4", "5"] {
+        sandbox.file(format!("t/{extra}"), extra);
+    }
+    let haul = sandbox.haul(["sync", "--json", "--delete=during", "--max-delete", "3", "-x", "2m", "-c", "off"]);
+    let mut running = haul.args(remote.sshd().haul_args()).arg("s/").arg(remote.at(&there)).start();
+    let limit = Duration::from_secs(60);
+    let is_removed = || ["1", "2", "3"].iter().all(|extra| !there.join("a").join(extra).exists());
+    assert!(within(limit, is_removed), "nothing is removed\n{}", running.stderr_so_far());
+    // What was removed is told twice a second, and so much takes two.
+    let arrived = within(limit, || hidden_or_partial(&there, &["a", "4", "5"], 4_000_000).is_some());
+    assert!(arrived, "nothing arrived\n{}", running.stderr_so_far());
+    let workers = remote.workers();
+    assert!(!workers.is_empty());
+    for worker in workers {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(worker).unwrap()).unwrap();
+        rustix::process::kill_process(pid, Signal::KILL).unwrap();
+    }
+    assert!(running.wait_up_to(limit), "still running");
+    let run = Run::of(running).ends(1).says(["--max-delete"]);
+    assert_eq!((&run.summary()["removed"], &run.summary()["restarts"]), (&3.into(), &1.into()), "{}", run.account());
+    assert_eq!(listing(&there), ["4", "5", "a", "big"]);
 }
 
 #[test]

@@ -211,6 +211,7 @@ impl Reporter {
     /// The counters as they are now.
     pub fn progress(&self) {
         self.send(&WorkerMessage::Counters(Box::new(self.tally.counters())));
+        self.sync.news().into_iter().for_each(|figures| self.send(&WorkerMessage::Synced(figures)));
     }
 
     /// The last word; `path` is what the source's sockets met with.

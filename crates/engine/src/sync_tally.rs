@@ -1,7 +1,10 @@
 //! What else came of a job than copies, as each end counts it.
 
 use haul_proto::wire::sync::SyncFigures;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::worker::lock;
 
 /// As [`SyncFigures`], while the job runs.
 #[derive(Debug, Default)]
@@ -18,9 +21,17 @@ pub struct SyncTally {
     pub removed_at_source: AtomicU64,
     /// Those that were to be removed and stay.
     pub left_at_source: AtomicU64,
+    told: Mutex<SyncFigures>,
 }
 
 impl SyncTally {
+    /// All of it, where something has been added since this was last called.
+    pub fn news(&self) -> Option<SyncFigures> {
+        let figures = self.figures()?;
+        let mut told = lock(&self.told);
+        (std::mem::replace(&mut *told, figures) != figures).then_some(figures)
+    }
+
     /// All of it; `None` where there was none.
     pub fn figures(&self) -> Option<SyncFigures> {
         let now = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

@@ -60,6 +60,7 @@ pub fn options(values: &Values, defaults: Options) -> Result<Options, UsageError
         is_dry,
         tells_items: is_dry || values.flag("items"),
         source_removes: false,
+        removed_before: 0,
         backup_dir: values.last("backup-dir").map_or(Ok(Vec::new()), |dir| directory("backup-dir", dir))?,
         link_dests: values
             .each("link-dest")

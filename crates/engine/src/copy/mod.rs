@@ -62,6 +62,8 @@ struct Attempt {
     outcome: Outcome,
     /// The last counters of source and target.
     ends: [Counters; 2],
+    /// What else was told to have come of it.
+    sync: SyncFigures,
     /// The one operand, a directory, was to become a directory that did not exist.
     new_tree: bool,
 }
@@ -69,7 +71,7 @@ struct Attempt {
 impl Attempt {
     /// It could not begin.
     fn failed(error: Error) -> Self {
-        Self { outcome: Err(error), ends: [Counters::default(); 2], new_tree: false }
+        Self { outcome: Err(error), ends: [Counters::default(); 2], sync: SyncFigures::default(), new_tree: false }
     }
 }
 
@@ -135,7 +137,7 @@ fn attempt(
         Ok(_) => copy.workers.close(),
         Err(_) => copy.workers.cancel(),
     }
-    Attempt { outcome, ends: copy.ends, new_tree: copy.new_tree }
+    Attempt { outcome, ends: copy.ends, sync: copy.sync, new_tree: copy.new_tree }
 }
 
 fn check(job: &Job) -> Result<(), Error> {
@@ -509,7 +511,7 @@ impl Copy<'_> {
             WorkerMessage::Streams(streams) => self.loads.streams[role.index()] = streams,
             WorkerMessage::Slowest(files) => self.slowest = files,
             WorkerMessage::Delta(figures) => self.delta = Some(figures),
-            WorkerMessage::Synced(figures) => self.sync = self.sync.plus(figures),
+            WorkerMessage::Synced(figures) => self.sync = self.sync.later(figures),
             WorkerMessage::Item { path, item } => self.tell(Event::Item { path, item }),
             WorkerMessage::Finished(last) => self.finished(role, *last)?,
             WorkerMessage::Confined(sandbox) => {

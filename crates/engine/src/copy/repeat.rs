@@ -30,7 +30,8 @@ pub fn run(job: Job, program: Program, cancel: &Cancel, steering: &Steering, obs
     let sync = SyncRules { delete: Delete::Only, ..job.options.sync.clone() };
     let removing = Job { options: Options { sync, ..job.options.clone() }, ..job.clone() };
     let removed = run_all(removing, &program, cancel, steering, observer)?;
-    let sync = SyncRules { delete: Delete::No, ..job.options.sync };
+    let removed_before = removed.sync.removed;
+    let sync = SyncRules { delete: Delete::No, removed_before, ..job.options.sync };
     let copying = Job { options: Options { sync, ..job.options }, ..job };
     let copied = run_all(copying, &program, cancel, steering, observer)?;
     Ok(Summary {
@@ -57,7 +58,7 @@ fn run_all(
     let mut told = Told::new(observer);
     let mut earlier = Earlier::default();
     loop {
-        let Attempt { outcome, ends, new_tree } = attempt(&job, program, cancel, &mut wishes, &mut told, earlier);
+        let Attempt { outcome, ends, sync, new_tree } = attempt(&job, program, cancel, &mut wishes, &mut told, earlier);
         let error = match outcome {
             Ok(last) => return Ok(totals.complete(last, begun.elapsed(), retry.begun())),
             Err(error) => error,
@@ -76,7 +77,10 @@ fn run_all(
         let Some(next) = retry.next(Instant::now(), &ends[0].plus(&ends[1]), broke) else {
             return Err(given_up(error, earlier.was_under_way, retry.begun()));
         };
-        totals.add(&ends);
+        totals.add(&ends, sync);
+        // What `--max-delete` allows, it allows once.
+        let removed_before = &mut job.options.sync.removed_before;
+        *removed_before = removed_before.saturating_add(sync.removed);
         told.event(&again(&error, &next, &job));
         pause(next.pause, cancel)?;
         job.access.connect_timeout = Some(next.connect_timeout);

@@ -5,6 +5,7 @@
 //! counts as there before if more are there than all that was found, and not there, in the attempts before.
 
 use haul_proto::wire::report::Counters;
+use haul_proto::wire::sync::SyncFigures;
 use std::time::Duration;
 
 use crate::event::Summary;
@@ -16,6 +17,7 @@ pub struct Totals {
     bytes: Before,
     frames_resent: u64,
     bytes_on_wire: u64,
+    sync: SyncFigures,
 }
 
 /// What was at the target before the job, as far as is known.
@@ -36,8 +38,10 @@ impl Before {
 }
 
 impl Totals {
-    /// An attempt broke with these counters of source and target.
-    pub fn add(&mut self, [source, target]: &[Counters; 2]) {
+    /// An attempt broke with these counters of source and target, and this came of it besides. What is left at the source
+    /// is found again.
+    pub fn add(&mut self, [source, target]: &[Counters; 2], sync: SyncFigures) {
+        self.sync = self.sync.plus(SyncFigures { left_at_source: 0, ..sync });
         let failed = source.failed.saturating_add(target.failed);
         self.files.note(source.files_found.saturating_sub(failed), target.files_skipped);
         self.bytes.note(source.bytes_found, target.bytes_skipped);
@@ -57,6 +61,7 @@ impl Totals {
             bytes_skipped: self.bytes.there,
             frames_resent: self.frames_resent.saturating_add(last.frames_resent),
             bytes_on_wire: self.bytes_on_wire.saturating_add(last.bytes_on_wire),
+            sync: last.sync.plus(self.sync),
             elapsed,
             restarts,
             ..last
@@ -86,7 +91,9 @@ mod tests {
     /// Files copied and skipped, after attempts that broke and a last one that did not.
     fn totals(broken: &[(u64, u64, u64)], copied: u64, there: u64) -> (u64, u64) {
         let mut totals = Totals::default();
-        broken.iter().for_each(|&(found, copied, there)| totals.add(&ends(found, copied, there)));
+        broken
+            .iter()
+            .for_each(|&(found, copied, there)| totals.add(&ends(found, copied, there), SyncFigures::default()));
         let last = Summary {
             files_copied: copied,
             files_skipped: there,
@@ -123,9 +130,11 @@ mod tests {
     #[test]
     fn work_that_was_done_again_counts_again() {
         let mut totals = Totals::default();
-        totals.add(&ends(10, 5, 0));
-        let all =
-            totals.complete(Summary { frames_resent: 2, bytes_on_wire: 100, ..Summary::default() }, Duration::ZERO, 1);
+        let figures = |removed, left_at_source| SyncFigures { removed, left_at_source, ..SyncFigures::default() };
+        totals.add(&ends(10, 5, 0), figures(7, 3));
+        let last = Summary { frames_resent: 2, bytes_on_wire: 100, sync: figures(2, 4), ..Summary::default() };
+        let all = totals.complete(last, Duration::ZERO, 1);
         assert_eq!((all.frames_resent, all.bytes_on_wire), (3, 155));
+        assert_eq!(all.sync, figures(9, 4), "what was removed is gone, and what was left is found again");
     }
 }

@@ -242,6 +242,7 @@ fn hold_sync(rules: &SyncRules) -> Result<(), String> {
         detect_renames,
         delete,
         delete_max: _,
+        removed_before: _,
         delete_filtered: _,
         replaces_trees,
         delete_despite_errors: _,

@@ -50,7 +50,7 @@ pub struct Removal {
 /// How far it has come.
 #[derive(Default)]
 pub(super) struct State {
-    /// How many entries were removed.
+    /// How many entries were removed, earlier attempts included.
     removed: u64,
     /// It was told that there are more than may be.
     pub is_over: bool,
@@ -73,7 +73,7 @@ impl Removal {
         Ok(Self {
             kept: kept.map(|dir| (dir, None)).chain(sources().map(|one| (identity(one), Some(IS_SOURCE)))).collect(),
             keeps_files: sources().any(|source| !source.directory),
-            state: Mutex::default(),
+            state: Mutex::new(State { removed: sync.removed_before, ..State::default() }),
             stopped: AtomicBool::new(false),
         })
     }

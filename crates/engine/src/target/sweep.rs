@@ -142,8 +142,12 @@ impl Target {
                 return;
             }
             if let Some(most) = self.most_removed_with(counting.entries) {
+                let before = match self.request.sync.removed_before {
+                    0 => String::new(),
+                    before => format!(", {before} of which this job has removed before"),
+                };
                 let text = format!(
-                    "{} entries are at the target alone, and at most {most} may be removed: none of them was\nallow more with --max-delete",
+                    "{} entries are at the target alone, and at most {most} may be removed{before}: none of them was\nallow more with --max-delete",
                     counting.entries
                 );
                 return self.fail(self.landing.path(b""), text);

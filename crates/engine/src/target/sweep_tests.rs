@@ -136,6 +136,17 @@ fn no_more_are_removed_than_may_be() {
 }
 
 #[test]
+fn what_earlier_attempts_have_removed_counts() {
+    for (removed_before, left) in [(0, 4), (2, 6), (9, 13), (u64::MAX, 13)] {
+        let during = after(SyncRules { delete_max: Some(9), removed_before, ..rules(Delete::During) });
+        assert_eq!((tree(&during.root()).len(), during.failures().len()), (left, usize::from(removed_before > 0)));
+    }
+    let later = after(SyncRules { delete_max: Some(9), removed_before: 1, ..rules(Delete::After) });
+    assert!(later.failures()[0].contains("9 may be removed, 1 of which this job has removed before"));
+    assert_eq!(tree(&later.root()).len(), 13);
+}
+
+#[test]
 fn where_the_source_was_not_listed_to_its_end_nothing_is_removed_from_then_on() {
     for delete in [Delete::During, Delete::After, Delete::Only] {
         for (despite, left) in [(false, 13), (true, 4)] {

@@ -24,6 +24,8 @@ pub struct SyncRules {
     pub delete: Delete,
     /// At most so many entries are removed.
     pub delete_max: Option<u64>,
+    /// So many entries were removed in earlier attempts, and count as well.
+    pub removed_before: u64,
     /// What filters leave out is there alone, too.
     pub delete_filtered: bool,
     /// A directory in whose place the source has something else is removed with all that is in it; else it has to be empty.
@@ -131,7 +133,7 @@ impl Reasons {
     }
 }
 
-/// What came of it all: what each end tells before it has finished, if there is anything.
+/// What came of it so far: what each end tells now and then and before it has finished, if there is anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SyncFigures {
     /// Entries that were removed at the target.
@@ -181,6 +183,7 @@ impl SyncRules {
         self.delete_max.iter().for_each(|most| {
             out.varint(*most);
         });
+        out.varint(self.removed_before);
         out.bool(self.delete_filtered)
             .bool(self.replaces_trees)
             .bool(self.delete_despite_errors)
@@ -211,6 +214,7 @@ impl SyncRules {
             value => return Err(ProtocolFault::Unknown { what: "time of removal", value: value.into() }),
         };
         let delete_max = if reader.bool()? { Some(reader.varint()?) } else { None };
+        let removed_before = reader.varint()?;
         Ok(Self {
             into,
             equal,
@@ -219,6 +223,7 @@ impl SyncRules {
             detect_renames,
             delete,
             delete_max,
+            removed_before,
             delete_filtered: reader.bool()?,
             replaces_trees: reader.bool()?,
             delete_despite_errors: reader.bool()?,
@@ -282,6 +287,19 @@ impl SyncFigures {
         }
     }
 
+    /// What is known when an end tells these: none of them becomes less, and no end counts what the other does.
+    #[must_use]
+    pub fn later(self, told: Self) -> Self {
+        Self {
+            removed: self.removed.max(told.removed),
+            backed_up: self.backed_up.max(told.backed_up),
+            linked: self.linked.max(told.linked),
+            adjusted: self.adjusted.max(told.adjusted),
+            removed_at_source: self.removed_at_source.max(told.removed_at_source),
+            left_at_source: self.left_at_source.max(told.left_at_source),
+        }
+    }
+
     /// Writes them.
     pub(super) fn encode(self, out: &mut Writer) {
         out.varint(self.removed).varint(self.backed_up).varint(self.linked).varint(self.adjusted);
@@ -321,7 +339,13 @@ mod tests {
     #[test]
     fn rules_come_back() {
         let path = b"/b".to_vec();
-        let some = SyncRules { into: true, delete_max: Some(1 << 40), is_dry: true, ..SyncRules::default() };
+        let some = SyncRules {
+            into: true,
+            delete_max: Some(1 << 40),
+            removed_before: 300,
+            is_dry: true,
+            ..SyncRules::default()
+        };
         for rules in [
             SyncRules::default(),
             some.clone(),
