@@ -84,7 +84,6 @@ pub(super) fn start_scripted(
     let placement = executable.system().filter(|_| access.deploy).map(|system| Placement {
         system,
         size: executable.size(),
-        sha256: executable.sha256(),
         token: &token,
     });
     let forbidden = match (access.deploy, &placement) {
