@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::cancel::Cancel;
 use haul_proto::path::escape;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
 
 /// How much of a child's error output is kept, in bytes: the end of it.
 pub const KEPT_STDERR: usize = 8 * 1024;
@@ -90,6 +90,7 @@ impl Guard {
     pub fn wait(&mut self, timeout: Duration) -> io::Result<Option<ExitStatus>> {
         let deadline = Instant::now() + timeout;
         let mut nap = Duration::from_micros(200);
+        let mut ended = None;
         loop {
             if self.status.is_none() {
                 self.status = self.child.try_wait()?;
@@ -98,7 +99,12 @@ impl Guard {
             if self.status.is_some() || left.is_zero() {
                 return Ok(self.status);
             }
-            thread::sleep(nap.min(left));
+            // Readable once it has ended. Before Linux 5.3, and where a filter of system calls forbids it, it is looked at.
+            ended = ended.or_else(|| pidfd_open(self.pid()?, PidfdFlags::empty()).ok());
+            match &ended {
+                Some(ended) => drop(is_ready(ended, PollFlags::IN, left)),
+                None => thread::sleep(nap.min(left)),
+            }
             nap = (nap * 2).min(LONGEST_NAP);
         }
     }
