@@ -350,12 +350,14 @@ impl Target {
             return (decision, Reasons::default());
         }
         let reasons = self.metadata_reasons(&position.dir, &position.name, entry, &look);
-        let gives_rights = self.request.preserve && matches!(entry.kind, Kind::File { .. }) && {
+        let gives_rights = || {
             let has_capability = self.keeps_attributes() && has_capability(entry);
-            !may_have_rights(&entry.meta, &look) || has_capability && !is_trusted(&entry.meta, &look)
+            self.request.preserve
+                && matches!(entry.kind, Kind::File { .. })
+                && (!may_have_rights(&entry.meta, &look) || has_capability && !is_trusted(&entry.meta, &look))
         };
         // Somebody else may have it open, and write to it later.
-        let is_replaced = follows && gives_rights && !reasons.is_empty();
+        let is_replaced = follows && !reasons.is_empty() && gives_rights();
         (if is_replaced { Decision::Replace } else { decision }, reasons)
     }
 
