@@ -27,6 +27,8 @@ use crate::wire::message::{Need, SourceMessage, TargetMessage};
 
 /// An Offer is sent when its entries take about this many bytes, whatever their number.
 const OFFER_BYTES: usize = 256 << 10;
+/// What an entry takes in an Offer at most, besides its name, what a link holds, and what few entries have.
+const ENTRY_BYTES: usize = 96;
 
 /// The source's side of a job. `H` is what the engine knows an entry by.
 #[derive(Debug)]
@@ -195,7 +197,9 @@ impl<H> Source<H> {
             State::Offered { kind: entry.kind.clone(), modified: entry.meta.modified }
         };
         self.entries.insert(id, Tracked { handle, state });
-        self.batch_bytes += 300 + if let Kind::Symlink { points_to } = &entry.kind { points_to.len() } else { 0 };
+        self.batch_bytes +=
+            ENTRY_BYTES + if let Kind::Symlink { points_to } = &entry.kind { points_to.len() } else { 0 };
+        self.batch_bytes += if let Place::Child { name, .. } = &entry.place { name.as_bytes().len() } else { 0 };
         self.batch_bytes += entry.more.as_ref().map_or(0, |more| more.bytes());
         self.batch.push(entry);
         if self.batch.len() == OFFER_ENTRIES_MAX || self.batch_bytes > OFFER_BYTES || self.window() == 0 {
