@@ -11,11 +11,11 @@ mod backup;
 mod basis;
 mod below;
 mod checkpoint;
-
 mod clear;
 mod compare;
 mod compared;
 mod deliver;
+mod directories;
 mod dry;
 mod durable;
 mod earlier;
@@ -33,6 +33,7 @@ mod memory;
 mod merged;
 mod modes;
 mod names;
+mod needed;
 mod nodes;
 mod order;
 mod owners;
@@ -45,6 +46,7 @@ mod readback;
 mod removal;
 mod renames;
 mod reread;
+mod rights;
 pub(crate) mod rivals;
 mod same;
 mod settle;
@@ -87,7 +89,6 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use self::attributes::Without;
 use self::backup::Backup;
 use self::below::Below;
-
 use self::compare::Compared;
 use self::compared::ComparedNames;
 use self::dry::DryLinks;
@@ -614,7 +615,7 @@ impl Target {
             let attributes = || self.put_attributes(&*fd, attributes, || dir.path_bytes());
             let applied = self.put_on_directory(&*fd, meta, mode, fresh, attributes);
             // A directory that was there before may be somebody else's; what was to go into it is in it.
-            let foreign = !fresh && !self.request.preserve && applied.as_ref().is_err_and(examine::is_not_ours);
+            let foreign = !fresh && !self.request.preserve && applied.as_ref().is_err_and(rights::is_not_ours);
             if foreign { Ok(()) } else { applied.map(|_| ()) }
         });
         made.and_then(|()| self.settle_directory(dir))
