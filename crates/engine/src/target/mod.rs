@@ -96,6 +96,7 @@ pub use self::landing::Refused;
 use self::links::HardLinks;
 use self::listed::Listed;
 pub use self::memory::made_by;
+use self::made::Making;
 use self::names::{Kept, Names};
 use self::owners::Owners;
 use self::proof::Claims;
@@ -141,6 +142,8 @@ pub struct Target {
     rereads: Waiting<Piece<Item>>,
     /// Old files that are to be told of.
     signings: Waiting<Signing>,
+    /// Frames that are to be made of old files.
+    makings: Waiting<Making>,
     /// There may be room for what is told of them.
     old_files_room: Signal,
     /// The names that are remembered for that.
@@ -308,6 +311,7 @@ impl Target {
             claims: Claims::default(),
             rereads: Waiting::default(),
             signings: Waiting::default(),
+            makings: Waiting::default(),
             old_files_room: Signal::default(),
             names_kept: Kept::default(),
             filtered,
@@ -426,6 +430,7 @@ impl Target {
         self.claims.close();
         self.rereads.close();
         self.signings.close();
+        self.makings.close();
         self.old_files_room.notify_all();
     }
 

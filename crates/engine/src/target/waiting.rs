@@ -31,6 +31,18 @@ impl<T> Waiting<T> {
         }
     }
 
+    /// One more, unless `most` of them wait already, or nobody takes them any more: then it is given back.
+    pub fn add_below(&self, most: usize, thing: T) -> Result<(), T> {
+        let mut state = lock(&self.state);
+        if state.closed || state.things.len() >= most {
+            return Err(thing);
+        }
+        state.things.push_back(thing);
+        drop(state);
+        self.wake.notify_one();
+        Ok(())
+    }
+
     /// There will be no more, and what waits is forgotten.
     pub fn close(&self) {
         lock(&self.state).closed = true;
