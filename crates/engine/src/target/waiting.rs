@@ -117,4 +117,14 @@ mod tests {
         waiting.add(vec![1]);
         assert_eq!(waiting.next(), None, "it is closed");
     }
+
+    #[test]
+    fn no_more_wait_than_may_and_none_when_it_is_over() {
+        let waiting = Waiting::default();
+        assert_eq!([1, 2, 3].map(|thing| waiting.add_below(2, thing)), [Ok(()), Ok(()), Err(3)]);
+        assert_eq!(waiting.next(), Some(1));
+        assert_eq!(waiting.add_below(2, 4), Ok(()));
+        waiting.close();
+        assert_eq!((waiting.add_below(9, 5), waiting.next()), (Err(5), None));
+    }
 }
