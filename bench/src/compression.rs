@@ -4,24 +4,20 @@
 //! is compared with its source. rsync and scp are there for reference.
 
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use haul_lab::{Finished, Netns, Options, Sshd, Tree, compare, run_with_timeout};
+use haul_lab::{Finished, Netns, Tree, compare, run_with_timeout};
 use serde_json::Value;
-use tempfile::TempDir;
 
 use crate::args::Settings;
+use crate::hosts::Pair;
 use crate::rounds::median;
-use crate::{machine, site, text, tools};
+use crate::{machine, text, tools};
 
 const SEED: u64 = 0x7a69_7000;
 const BYTES: u64 = 4 << 30;
-const NEAR: &str = "10.78.0.1/24";
-const FAR: &str = "10.78.0.2/24";
-const FAR_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
 /// What the cable carries each way.
 const RATE: &str = "1gbit";
 /// Text is to move at least so many times as fast as without compression.
@@ -95,51 +91,31 @@ pub fn run(settings: &Settings) -> Result<bool> {
     Ok(good)
 }
 
-/// Two hosts and a directory. Fields are dropped in this order: whoever uses a namespace goes before it.
+/// Two hosts, and how much is copied between them.
 struct Bench {
-    sshd: Sshd,
-    near: Netns,
-    _far: Netns,
-    directory: TempDir,
-    haul: PathBuf,
+    pair: Pair,
     bytes: u64,
 }
 
 impl Bench {
     fn prepare(settings: &Settings) -> Result<Self> {
-        let haul = site::find_haul(settings.haul.as_deref())?
-            .context("there is no haul: cargo build --release --package haul")?;
-        let directory = tempfile::Builder::new().prefix("haul-compression-").tempdir_in(&settings.dir)?;
-        let (near, far) = (Netns::create()?, Netns::create()?);
-        let cable = near.connect(&far, NEAR, FAR)?;
-        for (host, interface) in [(&near, &cable.0), (&far, &cable.1)] {
+        let pair = Pair::prepare(settings, "compression")?;
+        for (host, interface) in [(&pair.near, &pair.cable.0), (&pair.far, &pair.cable.1)] {
             let shape =
                 ["qdisc", "add", "dev", interface, "root", "tbf", "rate", RATE, "burst", "256k", "latency", "20ms"];
             host.run("tc", shape).context("this kernel cannot hold a cable to a rate (tc-tbf(8))")?;
         }
-        let home = directory.path().join("home");
-        fs::create_dir(&home)?;
-        let own = std::env::var("PATH").unwrap_or_default();
-        let path = format!("{}:{own}", haul.parent().unwrap_or(Path::new("/usr/bin")).display());
-        let sshd = Sshd::start(Options {
-            address: IpAddr::V4(FAR_ADDRESS),
-            netns: Some(&far),
-            home: Sshd::can_force_home().then_some(home),
-            path: Some(path.into()),
-            ..Options::default()
-        })?;
-        let bytes = settings.scaled(BYTES);
-        Ok(Self { sshd, near, _far: far, directory, haul, bytes })
+        Ok(Self { pair, bytes: settings.scaled(BYTES) })
     }
 
     /// All rounds over one file.
     fn measure(&self, settings: &Settings, data: Data) -> Result<Vec<Row>> {
-        let source = self.directory.path().join(data.name());
+        let source = self.pair.directory.path().join(data.name());
         eprintln!("bench: {}: making {} bytes", data.name(), self.bytes);
         match data {
             Data::Text => text::write(&source, self.bytes, SEED)?,
             Data::Noise => {
-                Tree::new(self.directory.path(), SEED).incompressible_file(data.name(), self.bytes)?;
+                Tree::new(self.pair.directory.path(), SEED).incompressible_file(data.name(), self.bytes)?;
             }
         }
         let row = |way| Row { way, seconds: Vec::new(), said: String::new(), failure: missing(way) };
@@ -158,8 +134,8 @@ impl Bench {
 
     /// One copy. What goes wrong with it is the row's; an error is the benchmark's own.
     fn copy(&self, settings: &Settings, source: &Path, row: &mut Row) -> Result<()> {
-        let target = self.directory.path().join("target");
-        let finished = run_with_timeout(self.near.enclose(&self.command(row.way, source, &target)), settings.timeout)?;
+        let target = self.pair.directory.path().join("target");
+        let finished = run_with_timeout(self.pair.place(&self.command(row.way, source, &target)), settings.timeout)?;
         eprintln!("bench: {} {:.2} s", row.way.name(), finished.wall_s);
         row.failure = failure(&finished).or_else(|| compare(source, &target).err());
         row.seconds.push(finished.wall_s);
@@ -173,19 +149,19 @@ impl Bench {
     }
 
     fn command(&self, way: Way, source: &Path, target: &Path) -> Command {
-        let config = self.sshd.ssh_config();
+        let Pair { sshd, haul, .. } = &self.pair;
         let mut command = match way {
-            Way::Off | Way::Auto => Command::new(&self.haul),
+            Way::Off | Way::Auto => Command::new(haul),
             Way::Rsync => Command::new("rsync"),
             Way::Scp => Command::new("scp"),
         };
         match way {
-            Way::Off => command.args(["--json", "-c", "off"]).args(self.sshd.haul_args()),
-            Way::Auto => command.arg("--json").args(self.sshd.haul_args()),
-            Way::Rsync => command.args(["-z", "-e", &format!("ssh -F {}", config.display())]),
-            Way::Scp => command.args(["-q", "-C", "-F"]).arg(config),
+            Way::Off => command.args(["--json", "-c", "off"]).args(sshd.haul_args()),
+            Way::Auto => command.arg("--json").args(sshd.haul_args()),
+            Way::Rsync => command.args(["-z", "-e", &self.pair.ssh()]),
+            Way::Scp => command.args(["-q", "-C", "-F"]).arg(sshd.ssh_config()),
         };
-        command.arg(source).arg(self.sshd.location(target));
+        command.arg(source).arg(sshd.location(target));
         command
     }
 }

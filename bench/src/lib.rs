@@ -27,6 +27,7 @@ mod bare_loop;
 mod compression;
 mod daemon;
 mod helper;
+mod hosts;
 mod kind;
 mod machine;
 mod measure;

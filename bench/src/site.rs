@@ -1,6 +1,5 @@
 //! Where the tools run: the directories, the servers, and the network.
 
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,6 +13,7 @@ use tempfile::TempDir;
 use crate::args::{Settings, build_directory};
 use crate::daemon::{Daemon, free_port};
 use crate::helper::helper;
+use crate::hosts;
 use crate::kind::{Kind, Place};
 use crate::old_cpu;
 use crate::tools::{Host, find_program};
@@ -239,19 +239,12 @@ fn namespace_with_congestion(name: &str) -> Result<Netns> {
     Ok(netns)
 }
 
-/// Remote haul is found by PATH, so that none has to be put there in the timed part: `bin` holds a link
-/// to it, whatever its file is called. An empty home directory keeps what this account's `.bashrc` does at each login out
-/// of the figures.
+/// `bin` is to hold a link to haul, whatever its file is called.
 fn start_sshd(netns: Option<&Netns>, haul: Option<&Path>, bin: &Path, home: &Path) -> Result<Sshd> {
     if let Some(haul) = haul {
         std::os::unix::fs::symlink(haul, bin.join("haul")).with_context(|| format!("making a link in {bin:?}"))?;
     }
-    let own = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
-    let mut path = bin.as_os_str().to_owned();
-    path.push(":");
-    path.push(own);
-    let home = Sshd::can_force_home().then(|| home.to_owned());
-    let sshd = Sshd::start(Options { netns, home, path: Some(path), ..Options::default() })?;
+    let sshd = hosts::start_sshd(Options { netns, ..Options::default() }, Some(bin), home)?;
     ensure_plain(sshd.directory())?;
     Ok(sshd)
 }

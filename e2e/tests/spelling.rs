@@ -43,3 +43,28 @@ fn of_two_names_that_are_one_at_the_target_one_fails_and_nothing_is_overwritten(
     sandbox.haul(["-f", "source/other"]).arg(&target).run().succeeds();
     assert_eq!(fs::read(target.join("other")).unwrap(), b"changed");
 }
+
+#[test]
+fn a_sync_removes_what_is_alone_and_never_what_is_only_spelled_otherwise() {
+    if !SlowFs::available() {
+        println!("SKIPPED: a FUSE file system needs root and /dev/fuse");
+        return;
+    }
+    for when in ["--delete", "--delete=during", "--delete=before"] {
+        let sandbox = Sandbox::new();
+        for name in ["Readme", "dir/Inner", "Folder/x", "Alone", "alone.dir/x"] {
+            sandbox.file(format!("old/{name}"), name);
+        }
+        let place = SlowFs::mount_folding(sandbox.dir("folding")).unwrap();
+        let target = place.path().join("target");
+        sandbox.haul(["sync", "old/"]).arg(&target).run().succeeds();
+        for name in ["README", "dir/inner", "FOLDER/x", "new"] {
+            sandbox.file(format!("source/{name}"), "new");
+        }
+        let run = sandbox.haul(["sync", when, "source/"]).arg(&target).run().ends(1);
+        run.says(["README", "inner", "FOLDER", "a name that is spelled in another way is there"]);
+        assert_eq!(listing(&target), ["Folder", "Readme", "dir", "new"], "{when}");
+        let kept = ["Readme", "dir/Inner", "Folder/x"].map(|name| fs::read(target.join(name)).unwrap());
+        assert_eq!(kept, [&b"Readme"[..], b"dir/Inner", b"Folder/x"], "{when}");
+    }
+}

@@ -115,15 +115,15 @@ impl Case {
             (_, _) => command.arg("-a"),
         };
         if tool == Tool::RsyncSsh {
-            command.args(["-e", &hosts.ssh()]);
+            command.args(["-e", &hosts.pair.ssh()]);
         }
         let target = match tool {
             Tool::RsyncDaemon => hosts.module(target)?.into(),
             Tool::Cp => target.as_os_str().to_owned(),
-            Tool::Haul | Tool::RsyncSsh => hosts.location(target),
+            Tool::Haul | Tool::RsyncSsh => hosts.pair.location(target),
         };
         command.arg(if is_tree { contents() } else { source.as_os_str().to_owned() }).arg(target);
-        Ok(hosts.place(&command))
+        Ok(hosts.pair.place(&command))
     }
 
     /// Whether it is about a directory.

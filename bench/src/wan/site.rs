@@ -1,6 +1,5 @@
 //! The two hosts at the ends of one link: their directories and the servers of the far one.
 
-use std::ffi::OsString;
 use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -12,6 +11,7 @@ use tempfile::TempDir;
 
 use super::args::Settings;
 use crate::daemon::{Daemon, free_port};
+use crate::hosts;
 use crate::site::{PREFIX, ensure_plain, find_haul, remove_leftovers};
 use crate::tools::find_program;
 
@@ -98,17 +98,9 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Remote haul is found by PATH. An empty home directory keeps what this account's `.bashrc` does out of the figures.
 fn start_sshd(wan: &Wan, haul: Option<&Path>, home: &Path) -> Result<Sshd> {
-    let own = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
-    let mut path = haul.and_then(Path::parent).map(|parent| parent.as_os_str().to_owned()).unwrap_or_default();
-    if !path.is_empty() {
-        path.push(":");
-    }
-    path.push(own);
-    let home = Sshd::can_force_home().then(|| home.to_owned());
-    let address = IpAddr::V4(Wan::ADDRESS_B);
-    Sshd::start(Options { address, netns: Some(wan.b()), home, path: Some(path), ..Options::default() })
+    let options = Options { address: IpAddr::V4(Wan::ADDRESS_B), netns: Some(wan.b()), ..Options::default() };
+    hosts::start_sshd(options, haul.and_then(Path::parent), home)
 }
 
 /// GridFTP insists on a name for every address; there is no name server at either end, and this machine's own table of

@@ -1,6 +1,6 @@
 //! Identifiers. Each is a newtype, so that one cannot be taken for another.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -31,6 +31,9 @@ pub struct EntryId(pub u64);
 /// What is known of entries. Ids follow each other, and nobody chooses them: so nobody chooses which ones collide, and a
 /// hash that costs next to nothing will do.
 pub type ByEntry<V> = HashMap<EntryId, V, BuildHasherDefault<EntryHasher>>;
+
+/// Some entries.
+pub type EntrySet = HashSet<EntryId, BuildHasherDefault<EntryHasher>>;
 
 /// Spreads consecutive numbers (Knuth's multiplicative hashing, The Art of Computer Programming 6.4).
 #[derive(Debug, Clone, Copy, Default)]

@@ -4,6 +4,7 @@
 //! no depth is too deep and nothing a peer sends can climb out of a directory.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// Longest name that Linux file systems take, in bytes.
 pub const MAX_NAME: usize = 255;
@@ -11,9 +12,9 @@ pub const MAX_NAME: usize = 255;
 /// One component of a path: 1 to 255 bytes, no `/`, no NUL, neither `.` nor `..`.
 ///
 /// Names are bytes, not text: they need not be UTF-8. [`fmt::Display`] escapes
-/// whatever could disturb a terminal or a line-based reader.
+/// whatever could disturb a terminal or a line-based reader. Cheap to clone: whoever deals with an entry keeps its name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Name(Box<[u8]>);
+pub struct Name(Arc<[u8]>);
 
 /// Why some bytes are not a [`Name`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -1,14 +1,14 @@
 //! The scheduler: turns needs into work. Any stream takes the next piece, so a slow stream holds nothing up;
 //! the last big file is shared by all, in pieces that shrink towards its end.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::delta::blocks::Mark;
 use crate::delta::rolling::Index;
-use crate::ids::EntryId;
+use crate::ids::{EntryId, EntrySet};
 use crate::integrity::{Digest, FrameLen};
 use crate::wire::limits::{LARGE_IN_FLIGHT_MAX, PACK_FILES_MAX};
 
@@ -141,7 +141,7 @@ pub struct Plan<H> {
     small_bytes: u64,
     large: VecDeque<Piece<H>>,
     /// Large files of which a piece was handed out, and that are not settled.
-    in_flight: HashSet<EntryId>,
+    in_flight: EntrySet,
     /// Pieces that were handed out and are not done, oldest first; only where they are kept.
     out: Option<BTreeMap<u64, Piece<H>>>,
     tickets: u64,
@@ -160,7 +160,7 @@ impl<H> Plan<H> {
             small: VecDeque::new(),
             small_bytes: 0,
             large: VecDeque::new(),
-            in_flight: HashSet::new(),
+            in_flight: EntrySet::default(),
             out: None,
             tickets: 0,
         }
@@ -206,6 +206,11 @@ impl<H> Plan<H> {
     /// Files that are not handed out, or not wholly; those that a target gave up meanwhile are among them.
     pub fn waiting(&self) -> usize {
         self.small.len() + self.large.len()
+    }
+
+    /// Whether nothing waits to be handed out, not even what may not begin yet.
+    pub fn is_empty(&self) -> bool {
+        self.waiting() == 0 && self.again.is_empty() && self.compare.is_empty() && self.marked.is_empty()
     }
 
     /// Large files of which something was handed out, and that are not settled.

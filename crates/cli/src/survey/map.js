@@ -74,7 +74,7 @@
     parent.append(span);
   };
 
-  // The directories in a directory, drawn faintly.
+  // The directories in a directory, drawn faintly, with their names where there is room.
   const inside = (parent, box) => {
     const { width, height } = box;
     if (!box.item.node || width < 50 || height < HEAD + 24) return;
@@ -83,6 +83,7 @@
       const element = document.createElement('div');
       element.className = 'inner plain';
       place(element, inner);
+      if (inner.width > 60 && inner.height > 20) line(element, inner.item.name);
       parent.append(element);
     }
   };

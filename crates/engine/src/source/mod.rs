@@ -41,7 +41,7 @@ use std::collections::HashSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -80,6 +80,8 @@ pub struct Source {
     state: Mutex<State>,
     /// What the walk leaves out.
     filter: Option<Filter>,
+    /// The target has refused a directory, which the walk need not look through.
+    has_refused: AtomicBool,
     /// Ends the walk.
     walking: Cancel,
     /// How files are read.
@@ -174,6 +176,7 @@ impl Source {
             listed,
             landing,
             state,
+            has_refused: AtomicBool::new(false),
             walking,
             policy,
             work,
@@ -254,8 +257,15 @@ impl Source {
         let mut state = self.lock();
         state.machine.handle(message)?;
         self.take_proven(&mut state);
+        if state.machine.has_refused() {
+            self.has_refused.store(true, Ordering::Relaxed);
+        }
+        let concerns_streams = state.machine.has_work() || state.is_over();
         drop(state);
-        self.notify();
+        if concerns_streams {
+            self.work.notify_all();
+        }
+        self.notify_others();
         Ok(())
     }
 
@@ -523,6 +533,10 @@ impl Source {
 
     fn notify(&self) {
         self.work.notify_all();
+        self.notify_others();
+    }
+
+    fn notify_others(&self) {
         self.window.notify_all();
         self.outbox.notify_all();
         self.removals.notify_all();

@@ -22,14 +22,14 @@ use crate::fs::{Ahead, Dir, Found, Links, Look, Nodes, Patterns, WalkOptions, Wa
 use crate::shown::below;
 use crate::spec::Symlinks;
 use crate::stages::during;
-use haul_proto::wire::limits::OPEN_DIRECTORIES_MAX;
+use haul_proto::wire::limits::{OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_MAX};
 use haul_proto::wire::listed::Paths;
 use haul_proto::wire::load::Stage;
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::request::Links as LinkRule;
 
 /// Entries leave in batches; the first ones are small, so that the first byte moves early.
-const BATCH_MAX: usize = 256;
+const BATCH_MAX: usize = OFFER_ENTRIES_MAX;
 /// No entry waits longer than this for its batch.
 const BATCH_AGE_MAX: Duration = Duration::from_millis(20);
 
@@ -320,8 +320,9 @@ impl Offers<'_> {
 
     /// What is in a directory that the target refused is not offered: it was told of the directory, and that is enough.
     fn is_skipped(&mut self, found: &Found) -> bool {
+        let is_refused = |parent: &Open| self.source.lock().machine.is_refused(parent.id);
         let refused = self.skipping > 0
-            || self.open.last().is_some_and(|parent| self.source.lock().machine.is_refused(parent.id));
+            || self.source.has_refused.load(Ordering::Relaxed) && self.open.last().is_some_and(is_refused);
         match found {
             Found::EnterDir { .. } => self.skipping += usize::from(refused),
             Found::LeaveDir { .. } if self.skipping > 0 => self.skipping -= 1,

@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Mutex;
 
 use super::Target;
-use super::examine::make_directory;
+use super::directories::make_directory;
 use crate::fs::{Dir, Links, Look};
 use crate::worker::lock;
 

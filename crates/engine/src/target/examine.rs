@@ -3,8 +3,7 @@
 
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
-use haul_proto::journal::Header;
-use haul_proto::manifest::{Entry, Kind, Meta, Place};
+use haul_proto::manifest::{Entry, Kind, Place};
 use haul_proto::need::{Decision, Existing, InTheWay, Refusal, decide};
 use haul_proto::path::Name;
 use haul_proto::plan::Piece;
@@ -12,23 +11,23 @@ use haul_proto::session::target::{Answer, Parent};
 use haul_proto::wire::listed::{ListedKinds, Place as OperandPlace};
 use haul_proto::wire::report::What;
 use haul_proto::wire::sync::{Change, Reasons};
-use rustix::fs::{AtFlags, Mode, RenameFlags, mkdirat, renameat_with, symlinkat, unlinkat};
+use rustix::fs::{AtFlags, RenameFlags, renameat_with, symlinkat, unlinkat};
 use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
 
-use super::file::{Incoming, Spot, UNKNOWN_SIZE};
-use super::landing::{LandingKind, cannot_remember};
-use super::memory::Memory;
+use super::file::{Incoming, UNKNOWN_SIZE};
+use super::landing::LandingKind;
 use super::proof::Claim;
+use super::rights::{has_capability, is_not_ours, is_trusted, may_have_rights};
 use super::several::OtherName;
 use super::sink::Sink;
 use super::spelling::OTHER_SPELLING;
 use super::standing::{Standing, attributes};
-use super::temporary::{rename_new, temporary_name};
+use super::temporary::temporary_name;
 use super::{Item, Target};
-use crate::fs::meta::{SETGID, SETUID, apply, apply_to_symlink};
-use crate::fs::{Dir, Keep, Links, Look, describe};
+use crate::fs::meta::apply_to_symlink;
+use crate::fs::{Dir, Keep, Links, describe};
 use crate::report::add;
 use crate::source::CHANGED;
 
@@ -39,11 +38,11 @@ pub(super) struct Position {
     /// The name in it.
     pub name: Name,
     /// Nothing can be there: the directory was made in this run.
-    fresh: bool,
+    pub fresh: bool,
     /// It is the one operand, under the name that the target was given.
-    renamed: bool,
+    pub renamed: bool,
     /// A directory there is one source's alone.
-    alone: bool,
+    pub alone: bool,
 }
 
 impl Position {
@@ -253,7 +252,7 @@ impl Target {
         }
     }
 
-    fn try_answer(&self, position: &Position, entry: &Entry) -> io::Result<Answer<Item>> {
+    pub(super) fn try_answer(&self, position: &Position, entry: &Entry) -> io::Result<Answer<Item>> {
         if position.name.is_reserved() {
             return Ok(self.refuse(position, Refusal::Reserved.text()));
         }
@@ -350,12 +349,14 @@ impl Target {
             return (decision, Reasons::default());
         }
         let reasons = self.metadata_reasons(&position.dir, &position.name, entry, &look);
-        let gives_rights = self.request.preserve && matches!(entry.kind, Kind::File { .. }) && {
+        let gives_rights = || {
             let has_capability = self.keeps_attributes() && has_capability(entry);
-            !may_have_rights(&entry.meta, &look) || has_capability && !is_trusted(&entry.meta, &look)
+            self.request.preserve
+                && matches!(entry.kind, Kind::File { .. })
+                && (!may_have_rights(&entry.meta, &look) || has_capability && !is_trusted(&entry.meta, &look))
         };
         // Somebody else may have it open, and write to it later.
-        let is_replaced = follows && gives_rights && !reasons.is_empty();
+        let is_replaced = follows && !reasons.is_empty() && gives_rights();
         (if is_replaced { Decision::Replace } else { decision }, reasons)
     }
 
@@ -393,7 +394,7 @@ impl Target {
         Ok(Answer::Settled)
     }
 
-    fn file_stays(&self, position: &Position, size: u64) -> io::Result<()> {
+    pub(super) fn file_stays(&self, position: &Position, size: u64) -> io::Result<()> {
         let path = || position.dir.path_of(position.name.as_bytes());
         let digest = match self.sum_existing(path, || Ok(position.dir.open_file(&position.name, Links::Itself)?.0))? {
             None if self.request.digest_existing => Some(digest_of(&position.dir, &position.name)?),
@@ -401,182 +402,6 @@ impl Target {
         };
         self.reporter.file_there(path, size, digest);
         Ok(())
-    }
-
-    fn file(
-        &self,
-        position: &Position,
-        entry: &Entry,
-        size: u64,
-        decision: Decision,
-        there: &Standing,
-    ) -> io::Result<Answer<Item>> {
-        let meta = entry.meta;
-        let spot =
-            Spot { dir: position.dir.clone(), name: position.name.clone(), replaces: decision == Decision::Replace };
-        if decision == Decision::Keep {
-            if let Some(look) = &there.look {
-                self.refresh(position, entry, look)?;
-            }
-            self.file_stays(position, size)?;
-            return Ok(Answer::Settled);
-        }
-        if spot.replaces && self.recover(&spot)? {
-            return self.try_answer(position, entry);
-        }
-        if let Err(text) = self.quota.take(size) {
-            return Ok(self.refuse(position, text));
-        }
-        let basis = match self.find_basis(&spot, size)? {
-            None => self.find_moved(&spot, size, meta.modified),
-            basis => basis,
-        };
-        let answer = if basis.is_some() { Answer::Delta } else { Answer::Needed };
-        let data_bytes = entry.more.as_ref().and_then(|more| more.data_bytes);
-        let item = |incoming: Incoming, basis| Arc::new(Item::File(incoming.with(entry.more.clone()).of(basis)));
-        if basis.as_ref().is_some_and(|basis| basis.in_place.is_some()) {
-            return Ok(answer(item(Incoming::new(spot, size, meta), basis)));
-        }
-        let Some((leaf, version)) = self.journals.place(&spot, size).zip(entry.version) else {
-            if let Some(text) = self.too_large(&spot.dir, size, data_bytes)? {
-                return Ok(self.refuse(position, text));
-            }
-            return Ok(answer(item(Incoming::new(spot, size, meta), basis)));
-        };
-        let frame = self.request.settings.frame;
-        let header = Header { name: spot.name.clone(), size, modified: meta.modified, version, frame };
-        match self.find_part(&spot, &leaf, &header) {
-            Ok(Some(part)) => {
-                let incoming = Incoming::resumed(spot, meta, leaf, header, part);
-                Ok(Answer::Partial(item(incoming, basis)))
-            }
-            // Another run had a part of it, and has just given it its name.
-            Ok(None) if decision == Decision::Create && self.is_there_by_now(position)? => {
-                self.try_answer(position, entry)
-            }
-            Ok(None) => {
-                if let Some(text) = self.too_large(&spot.dir, size, data_bytes)? {
-                    return Ok(self.refuse(position, text));
-                }
-                Ok(answer(item(Incoming::recorded(spot, meta, leaf, header), basis)))
-            }
-            Err(text) => Ok(self.refuse(position, text)),
-        }
-    }
-
-    /// It has no size yet, and cannot be gone on with: nothing is recorded of it.
-    fn stream(&self, position: &Position, meta: Meta, decision: Decision) -> Answer<Item> {
-        let (dir, name) = (position.dir.clone(), position.name.clone());
-        let spot = Spot { dir, name, replaces: decision == Decision::Replace };
-        Answer::Needed(Arc::new(Item::File(Incoming::new(spot, UNKNOWN_SIZE, meta))))
-    }
-
-    fn is_there_by_now(&self, position: &Position) -> io::Result<bool> {
-        Ok(!position.fresh && Standing::at(&position.dir, &position.name)?.existing != Existing::Absent)
-    }
-
-    /// With `-p`, a file that is there already gets owner and mode all the same, and attributes where these are kept.
-    fn refresh(&self, position: &Position, entry: &Entry, there: &Look) -> io::Result<()> {
-        let meta = &entry.meta;
-        if self.keeps_attributes() {
-            let (file, look) = position.dir.open_file(&position.name, Links::Itself)?;
-            if has_capability(entry) && !is_trusted(meta, &look) {
-                return Err(io::Error::other(OTHERS_RIGHTS));
-            }
-            self.put_attributes(&file, attributes(entry), || position.dir.path_of(position.name.as_bytes()));
-        }
-        let preserve = self.request.preserve;
-        let owned = |meta: &Meta| (meta.mode, meta.uid, meta.gid);
-        let has_other_owner = preserve && owned(&there.meta) != owned(meta);
-        // What is the same by its size or its digest alone gets its time, too.
-        if has_other_owner || there.meta.modified != meta.modified {
-            let (file, look) = position.dir.open_file(&position.name, Links::Itself)?;
-            if preserve && !may_have_rights(meta, &look) {
-                return Err(io::Error::other(OTHERS_RIGHTS));
-            }
-            let mode = preserve.then_some(meta.mode);
-            let _ = apply(&file, meta, Keep { owner: preserve, mode, times: true })?;
-        }
-        Ok(())
-    }
-
-    /// Says so at once when a large file cannot fit, instead of after hours.
-    fn too_large(&self, dir: &Dir, size: u64, data_bytes: Option<u64>) -> io::Result<Option<String>> {
-        if size <= self.request.settings.frame.pack_file_max() || !self.request.rules.check_space {
-            return Ok(None);
-        }
-        let space = rustix::fs::fstatvfs(&*dir.fd()?)?;
-        let free = space.f_bavail.saturating_mul(space.f_frsize);
-        // One that has no blocks at all (ramfs) does not tell.
-        let needed = data_bytes.map_or(size, |data_bytes| data_bytes.min(size));
-        Ok((space.f_blocks > 0 && needed > free).then(|| {
-            format!("no space: the file has {needed} bytes, and {free} are free there\nfree space there, or copy to another file system")
-        }))
-    }
-
-    pub(super) fn directory(&self, position: &Position, entry: &Entry, create: bool) -> io::Result<Answer<Item>> {
-        let meta = entry.meta;
-        let fresh = create && self.create_directory(position, meta)?;
-        if create && !fresh && self.is_spelled_otherwise(&position.dir, &position.name) {
-            return Ok(self.refuse(position, OTHER_SPELLING));
-        }
-        let child = position.dir.child(&position.name)?;
-        let dir = if position.renamed {
-            // The tree's own root from here on: what is shown begins below it.
-            Dir::from_fd(rustix::io::fcntl_dupfd_cloexec(&*child.fd()?, 0)?)?
-        } else {
-            child
-        };
-        let attributes = attributes(entry).map(Into::into);
-        let names = self.names_for(&dir, position.alone && !fresh);
-        Ok(Answer::Needed(Arc::new(Item::Directory { dir, fresh, names, meta, attributes })))
-    }
-
-    /// `false` where another run was faster: whose the directory is shows when it is entered.
-    fn create_directory(&self, position: &Position, meta: Meta) -> io::Result<bool> {
-        // Ours alone until it is complete, and always writable for us.
-        let mode = if self.request.preserve { 0o700 } else { u32::from(meta.mode & 0o777) | 0o700 };
-        let memory = self.landing.memory.as_ref().filter(|_| position.renamed);
-        let made = match memory {
-            None => make_directory(&position.dir, &position.name, mode),
-            Some(memory) => self.make_remembered(position, memory, mode),
-        };
-        match made.as_ref().map_err(Errno::from_io_error) {
-            Err(Some(Errno::EXIST | Errno::NOENT)) => {
-                let faster = position.dir.child(&position.name)?;
-                memory.into_iter().for_each(|memory| self.remember(memory, &faster));
-                Ok(false)
-            }
-            _ => made.map(|()| true),
-        }
-    }
-
-    /// It is remembered before it has its name: or a run that is killed in between would leave a directory that the
-    /// next one takes for somebody else's, and copies into instead of going on in it.
-    fn make_remembered(&self, position: &Position, memory: &Memory, mode: u32) -> io::Result<()> {
-        let temporary = temporary_name(&position.name, b"directory");
-        match make_directory(&position.dir, &temporary, mode) {
-            // A run that was killed here has left it, or another one is about to give it its name.
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
-        let (made, look) = position.dir.child_looked_at(&temporary, Links::Itself)?;
-        if look.meta.uid != rustix::process::geteuid().as_raw() {
-            return Err(io::Error::other(format!("{temporary} is in the way, and was not made by haul\nremove it")));
-        }
-        self.remember(memory, &made);
-        let parent = position.dir.fd()?;
-        let renamed = rename_new(&parent, &temporary, &position.name);
-        if renamed.is_err() {
-            let _ = unlinkat(&*parent, temporary.as_bytes(), AtFlags::REMOVEDIR);
-        }
-        Ok(renamed?)
-    }
-
-    fn remember(&self, memory: &Memory, dir: &Dir) {
-        if memory.keep(dir.identity()).is_err() {
-            self.reporter.send(&cannot_remember(&self.landing));
-        }
     }
 
     pub(super) fn refuse(&self, position: &Position, text: impl Into<String>) -> Answer<Item> {
@@ -594,43 +419,12 @@ fn size_of(kind: &Kind) -> Option<u64> {
     }
 }
 
-/// Said of a file that somebody else put there.
-const OTHERS_RIGHTS: &str = "it is there already, belongs to another user, and would be set-user-id or have capabilities\nremove it, and run the same command again";
-
-/// Whether a file that is there may get the source's mode. Its size and time are the source's, but anybody can set
-/// those: set-id bits would run what its owner wrote, as somebody else.
-fn may_have_rights(meta: &Meta, there: &Look) -> bool {
-    is_trusted(meta, there) || meta.mode & (SETUID | SETGID) == 0
-}
-
-fn is_trusted(meta: &Meta, there: &Look) -> bool {
-    [meta.uid, rustix::process::geteuid().as_raw()].contains(&there.meta.uid)
-}
-
-/// Whether a file is to have a capability, which is what a set-id bit is.
-fn has_capability(entry: &Entry) -> bool {
-    attributes(entry).is_some_and(|attributes| attributes.iter().any(|other| *other.name == *b"security.capability"))
-}
-
 /// BLAKE3 of a file that is there already.
 fn digest_of(dir: &Dir, name: &Name) -> io::Result<Digest> {
     let (file, _) = dir.open_file(name, Links::Itself)?;
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(std::fs::File::from(file))?;
     Ok(*hasher.finalize().as_bytes())
-}
-
-/// What may not be changed because it belongs to somebody else, or cannot be because there is no such thing here.
-pub(super) fn is_not_ours(error: &io::Error) -> bool {
-    matches!(
-        Errno::from_io_error(error),
-        Some(Errno::PERM | Errno::ACCESS | Errno::ROFS | Errno::OPNOTSUPP | Errno::NOSYS)
-    )
-}
-
-/// Makes a directory where nothing is.
-pub(super) fn make_directory(dir: &Dir, name: &Name, mode: u32) -> io::Result<()> {
-    Ok(mkdirat(&*dir.fd()?, name.as_bytes(), Mode::from_raw_mode(mode))?)
 }
 
 /// Makes a link; one that replaces something is made beside it and renamed over it.

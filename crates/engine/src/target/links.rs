@@ -1,7 +1,7 @@
 //! Files with several names: the first name that is offered stands for the file, and the others are made when it has
 //! it. Of each such file it is remembered where it is, until all its names have come.
 
-use haul_proto::ids::EntryId;
+use haul_proto::ids::{ByEntry, EntryId};
 use haul_proto::manifest::{Entry, Kind, Place};
 use haul_proto::need::{Decision, Existing};
 use haul_proto::path::Name;
@@ -9,7 +9,6 @@ use haul_proto::session::target::{Answer, Parent};
 use haul_proto::wire::limits::LINKED_FILES_MAX;
 use rustix::fs::{AtFlags, linkat, renameat, unlinkat};
 use rustix::io::Errno;
-use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
@@ -33,9 +32,9 @@ pub struct HardLinks(Mutex<Table>);
 
 #[derive(Default)]
 struct Table {
-    files: HashMap<EntryId, Linked>,
+    files: ByEntry<Linked>,
     /// Files that were offered anew: what they are called now, and were at first.
-    again: HashMap<EntryId, EntryId>,
+    again: ByEntry<EntryId>,
 }
 
 /// A file with several names.

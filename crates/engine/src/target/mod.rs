@@ -11,10 +11,10 @@ mod backup;
 mod basis;
 mod below;
 mod checkpoint;
-
 mod clear;
 mod compare;
 mod deliver;
+mod directories;
 mod dry;
 mod durable;
 mod earlier;
@@ -31,6 +31,7 @@ mod made;
 mod memory;
 mod modes;
 mod names;
+mod needed;
 mod nodes;
 mod order;
 mod owners;
@@ -43,6 +44,7 @@ mod readback;
 mod removal;
 mod renames;
 mod reread;
+mod rights;
 pub(crate) mod rivals;
 mod settle;
 mod several;
@@ -84,7 +86,6 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use self::attributes::Without;
 use self::backup::Backup;
 use self::below::Below;
-
 use self::compare::Compared;
 use self::dry::DryLinks;
 use self::earlier::Earlier;
@@ -610,7 +611,7 @@ impl Target {
             let attributes = || self.put_attributes(&*fd, attributes, || dir.path_bytes());
             let applied = self.put_on_directory(&*fd, meta, mode, fresh, attributes);
             // A directory that was there before may be somebody else's; what was to go into it is in it.
-            let foreign = !fresh && !self.request.preserve && applied.as_ref().is_err_and(examine::is_not_ours);
+            let foreign = !fresh && !self.request.preserve && applied.as_ref().is_err_and(rights::is_not_ours);
             if foreign { Ok(()) } else { applied.map(|_| ()) }
         });
         made.and_then(|()| self.settle_directory(dir))

@@ -45,8 +45,22 @@ impl Owners {
     /// Puts what they become in the place of the owners and groups of what is offered.
     pub fn put(&self, entries: &mut [Entry]) {
         let (users, groups) = (lock(&self.0[0]), lock(&self.0[1]));
+        let (mut user, mut group) = (Latest::default(), Latest::default());
         for Entry { meta: Meta { uid, gid, .. }, .. } in entries {
-            (*uid, *gid) = (users.get(*uid), groups.get(*gid));
+            (*uid, *gid) = (user.get(*uid, &users), group.get(*gid, &groups));
+        }
+    }
+}
+
+/// What was asked last, and the answer: neighbours mostly belong to one.
+#[derive(Default)]
+struct Latest(Option<(u32, u32)>);
+
+impl Latest {
+    fn get(&mut self, id: u32, map: &Map) -> u32 {
+        match self.0 {
+            Some((asked, becomes)) if asked == id => becomes,
+            _ => self.0.insert((id, map.get(id))).1,
         }
     }
 }

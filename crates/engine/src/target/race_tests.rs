@@ -18,7 +18,8 @@ use haul_proto::manifest::{Meta, Stamp};
 use haul_proto::path::Name;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps, openat, renameat_with, unlinkat};
 
-use super::examine::{make_directory, make_link};
+use super::directories::make_directory;
+use super::examine::make_link;
 use super::file::Spot;
 use super::rivals::Rivals;
 use super::temporary::{Unfinished, temporary_name};

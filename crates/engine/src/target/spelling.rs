@@ -33,11 +33,10 @@ impl Target {
     pub(super) fn is_spelled_otherwise(&self, dir: &Dir, name: &Name) -> bool {
         let mut latest = lock(&self.spellings.latest);
         let identity = dir.identity();
-        let known = match latest.take() {
-            Some(known) if known.identity == identity => known,
-            _ => Directory { identity, folds: None, names: HashSet::new() },
-        };
-        let directory = latest.insert(known);
+        if latest.as_ref().is_none_or(|known| known.identity != identity) {
+            *latest = None;
+        }
+        let directory = latest.get_or_insert_with(|| Directory { identity, folds: None, names: HashSet::new() });
         if directory.folds.is_none() {
             directory.folds = folds(dir, name);
         }

@@ -9,8 +9,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::clear::{Clearing, Enough};
-use super::examine::is_not_ours;
 use super::names::Names;
+use super::rights::is_not_ours;
 use super::spelling::folds;
 use super::{Item, Target};
 use crate::fs::meta::apply;

@@ -52,6 +52,8 @@ pub struct Source<H> {
     /// Bytes that the sums of old files take.
     sums_bytes: u64,
     proven: Proven<H>,
+    /// A directory was refused.
+    has_refused: bool,
 }
 
 #[derive(Debug)]
@@ -112,6 +114,7 @@ impl<H> Source<H> {
             sums: false,
             sums_bytes: 0,
             proven: Proven::default(),
+            has_refused: false,
         }
     }
 
@@ -265,6 +268,11 @@ impl<H> Source<H> {
         self.outbox.push_back(SourceMessage::OffersEnd);
     }
 
+    /// Whether the target has refused any directory.
+    pub fn has_refused(&self) -> bool {
+        self.has_refused
+    }
+
     /// Whether the target refused this directory, so that walking it is of no use.
     pub fn is_refused(&self, directory: EntryId) -> bool {
         matches!(self.entries.get(&directory), Some(Tracked { state: State::Directory { refused: true, .. }, .. }))
@@ -343,6 +351,11 @@ impl<H> Source<H> {
             self.hand_out(&work);
             return Some(self.as_delta(work));
         }
+    }
+
+    /// Whether there is, or may soon be, something for streams to do.
+    pub fn has_work(&self) -> bool {
+        !(self.plan.is_empty() && self.flows.is_empty())
     }
 
     /// How many files are under way: something of them was given to a stream, and they are not settled.
@@ -454,7 +467,7 @@ impl<H> Source<H> {
             State::Directory { refused, ended } => match need {
                 Need::All => {}
                 Need::Refused => {
-                    *refused = true;
+                    (*refused, self.has_refused) = (true, true);
                     if *ended {
                         self.settle(entry);
                     }
@@ -615,6 +628,7 @@ impl<H> Source<H> {
     /// Forgets an entry; an open directory stays until it has ended, since its children name it.
     fn settle(&mut self, entry: EntryId) -> bool {
         if let Some(Tracked { state: State::Directory { ended: false, refused }, .. }) = self.entries.get_mut(&entry) {
+            self.has_refused = true;
             return !std::mem::replace(refused, true);
         }
         let known = self.entries.remove(&entry);

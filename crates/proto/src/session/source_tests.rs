@@ -78,8 +78,9 @@ fn a_tree_goes_through() {
     let messages = drain(&mut source);
     assert!(matches!(&messages[0], SourceMessage::Offer { first: EntryId(0), entries } if entries.len() == 3));
     assert_eq!(messages[1..], [SourceMessage::DirectoryEnd { entry: dir, complete: true }, SourceMessage::OffersEnd]);
-    assert!(source.next_work(PIECE_FRAMES_MAX).is_none() && !source.is_finished());
+    assert!(source.next_work(PIECE_FRAMES_MAX).is_none() && !source.has_work() && !source.is_finished());
     source.handle(needs(0, &[Need::All; 3])).unwrap();
+    assert!(source.has_work());
     let mut frames = 0;
     let mut packed = Vec::new();
     while let Some(work) = source.next_work(PIECE_FRAMES_MAX) {
@@ -415,7 +416,7 @@ fn a_refused_directory_is_settled_when_it_has_ended() {
         offered(source, vec![entry(None, Kind::Directory), entry(Some(EntryId(0)), Kind::File { size: 1 })]);
     }
     before.handle(needs(0, &[Need::Refused; 2])).unwrap();
-    assert!(before.is_refused(EntryId(0)));
+    assert!(before.is_refused(EntryId(0)) && before.has_refused() && !after.has_refused());
     before.end_directory(EntryId(0), true);
     after.end_directory(EntryId(0), true);
     assert!(!after.is_refused(EntryId(0)));

@@ -11,7 +11,7 @@ mod delta;
 mod flow;
 mod loss;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ pub struct Target<H> {
     needs: Vec<Need>,
     needs_first: EntryId,
     /// Files that are offered anew and not answered yet, by their new ids: the old ones.
-    again: HashMap<EntryId, (EntryId, Arc<H>)>,
+    again: ByEntry<(EntryId, Arc<H>)>,
     done: RangeSet,
     outbox: VecDeque<TargetMessage>,
     /// Requests to send again that are in the outbox.
@@ -134,7 +134,7 @@ impl<H> Target<H> {
             next: 0,
             needs: Vec::new(),
             needs_first: EntryId(0),
-            again: HashMap::new(),
+            again: ByEntry::default(),
             done: RangeSet::new(),
             outbox: VecDeque::new(),
             outbox_resends: 0,

@@ -41,6 +41,12 @@ pub(super) struct Flows {
     again: VecDeque<(EntryId, u64)>,
 }
 
+impl Flows {
+    pub(super) fn is_empty(&self) -> bool {
+        self.unread.is_empty() && self.again.is_empty()
+    }
+}
+
 impl Flow {
     fn new(sums: bool) -> Self {
         Self {

@@ -1,0 +1,91 @@
+//! Directories: made where they are not there, opened, and remembered where a later run has to know them.
+
+use haul_proto::manifest::{Entry, Meta};
+use haul_proto::path::Name;
+use haul_proto::session::target::Answer;
+use rustix::fs::{AtFlags, Mode, mkdirat, unlinkat};
+use rustix::io::Errno;
+use std::io;
+use std::sync::Arc;
+
+use super::examine::Position;
+use super::landing::cannot_remember;
+use super::memory::Memory;
+use super::spelling::OTHER_SPELLING;
+use super::standing::attributes;
+use super::temporary::{rename_new, temporary_name};
+use super::{Item, Target};
+use crate::fs::{Dir, Links};
+
+impl Target {
+    /// Answers a directory, which is made where `create` says so.
+    pub(super) fn directory(&self, position: &Position, entry: &Entry, create: bool) -> io::Result<Answer<Item>> {
+        let meta = entry.meta;
+        let fresh = create && self.create_directory(position, meta)?;
+        if create && !fresh && self.is_spelled_otherwise(&position.dir, &position.name) {
+            return Ok(self.refuse(position, OTHER_SPELLING));
+        }
+        let child = position.dir.child(&position.name)?;
+        let dir = if position.renamed {
+            // The tree's own root from here on: what is shown begins below it.
+            Dir::from_fd(rustix::io::fcntl_dupfd_cloexec(&*child.fd()?, 0)?)?
+        } else {
+            child
+        };
+        let attributes = attributes(entry).map(Into::into);
+        let names = self.names_for(&dir, position.alone && !fresh);
+        Ok(Answer::Needed(Arc::new(Item::Directory { dir, fresh, names, meta, attributes })))
+    }
+
+    /// `false` where another run was faster: whose the directory is shows when it is entered.
+    fn create_directory(&self, position: &Position, meta: Meta) -> io::Result<bool> {
+        // Ours alone until it is complete, and always writable for us.
+        let mode = if self.request.preserve { 0o700 } else { u32::from(meta.mode & 0o777) | 0o700 };
+        let memory = self.landing.memory.as_ref().filter(|_| position.renamed);
+        let made = match memory {
+            None => make_directory(&position.dir, &position.name, mode),
+            Some(memory) => self.make_remembered(position, memory, mode),
+        };
+        match made.as_ref().map_err(Errno::from_io_error) {
+            Err(Some(Errno::EXIST | Errno::NOENT)) => {
+                let faster = position.dir.child(&position.name)?;
+                memory.into_iter().for_each(|memory| self.remember(memory, &faster));
+                Ok(false)
+            }
+            _ => made.map(|()| true),
+        }
+    }
+
+    /// It is remembered before it has its name: or a run that is killed in between would leave a directory that the
+    /// next one takes for somebody else's, and copies into instead of going on in it.
+    fn make_remembered(&self, position: &Position, memory: &Memory, mode: u32) -> io::Result<()> {
+        let temporary = temporary_name(&position.name, b"directory");
+        match make_directory(&position.dir, &temporary, mode) {
+            // A run that was killed here has left it, or another one is about to give it its name.
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        let (made, look) = position.dir.child_looked_at(&temporary, Links::Itself)?;
+        if look.meta.uid != rustix::process::geteuid().as_raw() {
+            return Err(io::Error::other(format!("{temporary} is in the way, and was not made by haul\nremove it")));
+        }
+        self.remember(memory, &made);
+        let parent = position.dir.fd()?;
+        let renamed = rename_new(&parent, &temporary, &position.name);
+        if renamed.is_err() {
+            let _ = unlinkat(&*parent, temporary.as_bytes(), AtFlags::REMOVEDIR);
+        }
+        Ok(renamed?)
+    }
+
+    fn remember(&self, memory: &Memory, dir: &Dir) {
+        if memory.keep(dir.identity()).is_err() {
+            self.reporter.send(&cannot_remember(&self.landing));
+        }
+    }
+}
+
+/// Makes a directory where nothing is.
+pub(super) fn make_directory(dir: &Dir, name: &Name, mode: u32) -> io::Result<()> {
+    Ok(mkdirat(&*dir.fd()?, name.as_bytes(), Mode::from_raw_mode(mode))?)
+}

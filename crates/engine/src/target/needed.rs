@@ -1,0 +1,130 @@
+//! What is needed of a file: nothing, what an earlier run or an old file has not, or all of it.
+
+use haul_proto::journal::Header;
+use haul_proto::manifest::{Entry, Meta};
+use haul_proto::need::{Decision, Existing};
+use haul_proto::session::target::Answer;
+use std::io;
+use std::sync::Arc;
+
+use super::examine::Position;
+use super::file::{Incoming, Spot, UNKNOWN_SIZE};
+use super::rights::{OTHERS_RIGHTS, has_capability, is_trusted, may_have_rights};
+use super::standing::{Standing, attributes};
+use super::{Item, Target};
+use crate::fs::meta::apply;
+use crate::fs::{Dir, Keep, Links, Look};
+
+impl Target {
+    /// Answers a file of which it is decided what becomes.
+    pub(super) fn file(
+        &self,
+        position: &Position,
+        entry: &Entry,
+        size: u64,
+        decision: Decision,
+        there: &Standing,
+    ) -> io::Result<Answer<Item>> {
+        let meta = entry.meta;
+        let spot =
+            Spot { dir: position.dir.clone(), name: position.name.clone(), replaces: decision == Decision::Replace };
+        if decision == Decision::Keep {
+            if let Some(look) = &there.look {
+                self.refresh(position, entry, look)?;
+            }
+            self.file_stays(position, size)?;
+            return Ok(Answer::Settled);
+        }
+        if spot.replaces && self.recover(&spot)? {
+            return self.try_answer(position, entry);
+        }
+        if let Err(text) = self.quota.take(size) {
+            return Ok(self.refuse(position, text));
+        }
+        let basis = match self.find_basis(&spot, size)? {
+            None => self.find_moved(&spot, size, meta.modified),
+            basis => basis,
+        };
+        let answer = if basis.is_some() { Answer::Delta } else { Answer::Needed };
+        let data_bytes = entry.more.as_ref().and_then(|more| more.data_bytes);
+        let item = |incoming: Incoming, basis| Arc::new(Item::File(incoming.with(entry.more.clone()).of(basis)));
+        if basis.as_ref().is_some_and(|basis| basis.in_place.is_some()) {
+            return Ok(answer(item(Incoming::new(spot, size, meta), basis)));
+        }
+        let Some((leaf, version)) = self.journals.place(&spot, size).zip(entry.version) else {
+            if let Some(text) = self.too_large(&spot.dir, size, data_bytes)? {
+                return Ok(self.refuse(position, text));
+            }
+            return Ok(answer(item(Incoming::new(spot, size, meta), basis)));
+        };
+        let frame = self.request.settings.frame;
+        let header = Header { name: spot.name.clone(), size, modified: meta.modified, version, frame };
+        match self.find_part(&spot, &leaf, &header) {
+            Ok(Some(part)) => {
+                let incoming = Incoming::resumed(spot, meta, leaf, header, part);
+                Ok(Answer::Partial(item(incoming, basis)))
+            }
+            // Another run had a part of it, and has just given it its name.
+            Ok(None) if decision == Decision::Create && self.is_there_by_now(position)? => {
+                self.try_answer(position, entry)
+            }
+            Ok(None) => {
+                if let Some(text) = self.too_large(&spot.dir, size, data_bytes)? {
+                    return Ok(self.refuse(position, text));
+                }
+                Ok(answer(item(Incoming::recorded(spot, meta, leaf, header), basis)))
+            }
+            Err(text) => Ok(self.refuse(position, text)),
+        }
+    }
+
+    /// It has no size yet, and cannot be gone on with: nothing is recorded of it.
+    pub(super) fn stream(&self, position: &Position, meta: Meta, decision: Decision) -> Answer<Item> {
+        let (dir, name) = (position.dir.clone(), position.name.clone());
+        let spot = Spot { dir, name, replaces: decision == Decision::Replace };
+        Answer::Needed(Arc::new(Item::File(Incoming::new(spot, UNKNOWN_SIZE, meta))))
+    }
+
+    fn is_there_by_now(&self, position: &Position) -> io::Result<bool> {
+        Ok(!position.fresh && Standing::at(&position.dir, &position.name)?.existing != Existing::Absent)
+    }
+
+    /// With `-p`, a file that is there already gets owner and mode all the same, and attributes where these are kept.
+    fn refresh(&self, position: &Position, entry: &Entry, there: &Look) -> io::Result<()> {
+        let meta = &entry.meta;
+        if self.keeps_attributes() {
+            let (file, look) = position.dir.open_file(&position.name, Links::Itself)?;
+            if has_capability(entry) && !is_trusted(meta, &look) {
+                return Err(io::Error::other(OTHERS_RIGHTS));
+            }
+            self.put_attributes(&file, attributes(entry), || position.dir.path_of(position.name.as_bytes()));
+        }
+        let preserve = self.request.preserve;
+        let owned = |meta: &Meta| (meta.mode, meta.uid, meta.gid);
+        let has_other_owner = preserve && owned(&there.meta) != owned(meta);
+        // What is the same by its size or its digest alone gets its time, too.
+        if has_other_owner || there.meta.modified != meta.modified {
+            let (file, look) = position.dir.open_file(&position.name, Links::Itself)?;
+            if preserve && !may_have_rights(meta, &look) {
+                return Err(io::Error::other(OTHERS_RIGHTS));
+            }
+            let mode = preserve.then_some(meta.mode);
+            let _ = apply(&file, meta, Keep { owner: preserve, mode, times: true })?;
+        }
+        Ok(())
+    }
+
+    /// Says so at once when a large file cannot fit, instead of after hours.
+    fn too_large(&self, dir: &Dir, size: u64, data_bytes: Option<u64>) -> io::Result<Option<String>> {
+        if size <= self.request.settings.frame.pack_file_max() || !self.request.rules.check_space {
+            return Ok(None);
+        }
+        let space = rustix::fs::fstatvfs(&*dir.fd()?)?;
+        let free = space.f_bavail.saturating_mul(space.f_frsize);
+        // One that has no blocks at all (ramfs) does not tell.
+        let needed = data_bytes.map_or(size, |data_bytes| data_bytes.min(size));
+        Ok((space.f_blocks > 0 && needed > free).then(|| {
+            format!("no space: the file has {needed} bytes, and {free} are free there\nfree space there, or copy to another file system")
+        }))
+    }
+}
