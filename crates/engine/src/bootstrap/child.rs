@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::cancel::Cancel;
 use haul_proto::path::escape;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
 
 /// How much of a child's error output is kept, in bytes: the end of it.
 pub const KEPT_STDERR: usize = 8 * 1024;
@@ -32,10 +32,13 @@ pub(super) const CANCEL_POLL: Duration = Duration::from_millis(50);
 /// Most bytes that a pipe takes without waiting when it says that it takes any (Linux: PIPE_BUF).
 const PIPE_ROOM: usize = 4096;
 
-/// Owns a child process: ends and reaps it when dropped.
+/// Owns a child process: ends and reaps it when dropped, unless it was left.
 #[derive(Debug)]
 pub struct Guard {
     child: Child,
+    /// Nothing that it has to say at its end is of use.
+    is_messenger: bool,
+    is_left: bool,
     status: Option<ExitStatus>,
     kept: Arc<Mutex<VecDeque<u8>>>,
     stderr_ended: Receiver<()>,
@@ -62,7 +65,8 @@ pub(crate) fn spawn_with(command: &mut Command, stdout: Stdio) -> io::Result<(Gu
     let pipes = (child.stdin.take(), child.stderr.take());
     let kept = Arc::new(Mutex::new(VecDeque::with_capacity(KEPT_STDERR)));
     let (ended, stderr_ended) = channel();
-    let guard = Guard { child, status: None, kept: Arc::clone(&kept), stderr_ended };
+    let guard =
+        Guard { child, is_messenger: false, is_left: false, status: None, kept: Arc::clone(&kept), stderr_ended };
     let (Some(stdin), Some(stderr)) = pipes else { return Err(missing()) };
     thread::Builder::new().name("child-stderr".into()).spawn(move || {
         keep_end(stderr, &kept);
@@ -86,6 +90,7 @@ impl Guard {
     pub fn wait(&mut self, timeout: Duration) -> io::Result<Option<ExitStatus>> {
         let deadline = Instant::now() + timeout;
         let mut nap = Duration::from_micros(200);
+        let mut ended = None;
         loop {
             if self.status.is_none() {
                 self.status = self.child.try_wait()?;
@@ -94,9 +99,39 @@ impl Guard {
             if self.status.is_some() || left.is_zero() {
                 return Ok(self.status);
             }
-            thread::sleep(nap.min(left));
+            // Readable once it has ended. Before Linux 5.3, and where a filter of system calls forbids it, it is looked at.
+            ended = ended.or_else(|| pidfd_open(self.pid()?, PidfdFlags::empty()).ok());
+            match &ended {
+                Some(ended) => drop(is_ready(ended, PollFlags::IN, left)),
+                None => thread::sleep(nap.min(left)),
+            }
             nap = (nap * 2).min(LONGEST_NAP);
         }
+    }
+
+    /// The child only carries what others say: once those have said their last, it is not waited for.
+    pub(super) fn is_messenger(&mut self) {
+        self.is_messenger = true;
+    }
+
+    /// After an orderly end, with its standard input closed: waits until the child has ended, at most `timeout`. What
+    /// only carries is left to end by itself: over a long path that takes a round trip, and nothing comes of it.
+    pub fn close(&mut self, timeout: Duration) {
+        if !self.is_messenger {
+            // One that does not end by itself is ended when it is dropped.
+            let _ = self.wait(timeout);
+            return;
+        }
+        self.is_left = true;
+        // Where no thread can be had, it is reaped when this process ends.
+        let _ = thread::Builder::new().name("haul-reap".into()).spawn({
+            let child = self.pid();
+            move || child.map(|child| waitpid(Some(child), WaitOptions::empty()))
+        });
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        i32::try_from(self.id()).ok().and_then(Pid::from_raw)
     }
 
     /// Asks the child to end, kills it if it does not, and reaps it.
@@ -122,9 +157,7 @@ impl Guard {
 
     fn signal(&mut self, signal: Signal) {
         // A child that was reaped is not signalled: its id may belong to someone else by now.
-        if let (Ok(None), Some(pid)) =
-            (self.wait(Duration::ZERO), i32::try_from(self.id()).ok().and_then(Pid::from_raw))
-        {
+        if let (Ok(None), Some(pid)) = (self.wait(Duration::ZERO), self.pid()) {
             // The only failure is that it has just ended.
             let _ = kill_process(pid, signal);
         }
@@ -133,7 +166,9 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.end();
+        if !self.is_left {
+            self.end();
+        }
     }
 }
 
@@ -249,6 +284,31 @@ mod tests {
         let error = Patient { pipe: &mut spawned.stdin, cancel: &cancel }.write_all(&vec![0; 1 << 20]).unwrap_err();
         assert!(begun.elapsed() < Duration::from_secs(5) && error.to_string() == "it was cancelled", "{error}");
         stopping.join().unwrap();
+    }
+
+    #[test]
+    fn one_that_only_carries_is_left_to_end_by_itself_and_is_reaped() {
+        let mut spawned = shell("read x; sleep 0.2; exit 3");
+        let pid = spawned.guard.pid().unwrap();
+        spawned.guard.is_messenger();
+        drop(spawned.stdin);
+        spawned.guard.close(Duration::from_secs(10));
+        drop(spawned.guard);
+        assert!(rustix::process::test_kill_process(pid).is_ok(), "it was waited for, or ended");
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while rustix::process::test_kill_process(pid).is_ok() {
+            assert!(Instant::now() < deadline, "nobody reaped it");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn a_worker_is_waited_for() {
+        let mut spawned = shell("read x; sleep 0.2; exit 3");
+        let pid = spawned.guard.pid().unwrap();
+        drop(spawned.stdin);
+        spawned.guard.close(Duration::from_secs(10));
+        assert!(rustix::process::test_kill_process(pid).is_err(), "it is still there");
     }
 
     #[test]

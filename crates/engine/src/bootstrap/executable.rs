@@ -17,7 +17,6 @@ pub(super) struct Executable {
     file: File,
     size: u64,
     blake3: String,
-    sha256: String,
     system: Option<String>,
 }
 
@@ -29,10 +28,8 @@ impl Executable {
         (&file).take(elf::HEAD as u64).read_to_end(&mut head)?;
         file.rewind()?;
         let system = elf::machine_of_static(&head).map(|machine| format!("Linux {machine}"));
-        let mut sha256 = Context::new(&SHA256);
-        let (size, blake3) = hash(&mut file, |piece| sha256.update(piece))?;
-        let sha256 = sha256.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Self { file, size, blake3: blake3.to_hex().to_string(), sha256, system })
+        let (size, blake3) = hash(&mut file)?;
+        Ok(Self { file, size, blake3: blake3.to_hex().to_string(), system })
     }
 
     /// Bytes.
@@ -45,18 +42,14 @@ impl Executable {
         &self.blake3
     }
 
-    /// SHA-256, 64 hexadecimal digits.
-    pub(super) fn sha256(&self) -> &str {
-        &self.sha256
-    }
-
     /// `uname -s` and `uname -m` of the hosts where it runs; `None` when it only runs here.
     pub(super) fn system(&self) -> Option<&str> {
         self.system.as_deref()
     }
 
-    /// Writes all of it.
+    /// Writes its SHA-256, 64 hexadecimal digits and a line feed, then all of it.
     pub(super) fn send(&mut self, to: &mut impl Write) -> io::Result<()> {
+        writeln!(to, "{}", self.sha256()?)?;
         self.file.rewind()?;
         let mut piece = vec![0; PIECE];
         let mut left = self.size;
@@ -69,6 +62,14 @@ impl Executable {
         to.flush()
     }
 
+    /// Found only where it is sent: that takes more than twice as long as BLAKE3, and ssh would wait for it.
+    fn sha256(&mut self) -> io::Result<String> {
+        self.file.rewind()?;
+        let mut sha256 = Context::new(&SHA256);
+        read_pieces(&mut self.file, |piece| sha256.update(piece))?;
+        Ok(sha256.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
     /// Claims that it runs on `system`, so that a test may send a script instead.
     #[cfg(test)]
     pub(super) fn pretend_system(&mut self, system: &str) {
@@ -79,28 +80,37 @@ impl Executable {
 /// Whether the executable at `path` has the BLAKE3 value `hex` (64 hexadecimal digits): what `haul worker --verify` answers.
 pub fn verify_own_executable(path: &Path, hex: &str) -> bool {
     let Ok(expected) = blake3::Hash::from_hex(hex) else { return false };
-    File::open(path).and_then(|mut file| hash(&mut file, |_| {})).is_ok_and(|(_, found)| found == expected)
+    File::open(path).and_then(|mut file| hash(&mut file)).is_ok_and(|(_, found)| found == expected)
 }
 
-/// Size and BLAKE3 of what is left of `file`; each piece is shown to `also`.
-fn hash(file: &mut File, mut also: impl FnMut(&[u8])) -> io::Result<(u64, blake3::Hash)> {
+/// Size and BLAKE3 of what is left of `file`.
+fn hash(file: &mut File) -> io::Result<(u64, blake3::Hash)> {
     let mut hasher = blake3::Hasher::new();
+    read_pieces(file, |piece| {
+        hasher.update(piece);
+    })?;
+    Ok((hasher.count(), hasher.finalize()))
+}
+
+/// Shows all that is left of `file`, piece by piece.
+fn read_pieces(file: &mut File, mut show: impl FnMut(&[u8])) -> io::Result<()> {
     let mut piece = vec![0; PIECE];
     loop {
-        let read = match file.read(&mut piece) {
-            Ok(0) => return Ok((hasher.count(), hasher.finalize())),
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+        match file.read(&mut piece) {
+            Ok(0) => return Ok(()),
+            Ok(read) => show(&piece[..read]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
-        };
-        hasher.update(&piece[..read]);
-        also(&piece[..read]);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Bytes before the executable's own.
+    const SHA256_LINE: usize = 65;
 
     #[test]
     fn it_is_hashed_and_sent_whole() {
@@ -113,16 +123,17 @@ mod tests {
         assert_eq!(executable.system(), None, "it is no executable at all");
         let mut sent = Vec::new();
         executable.send(&mut sent).unwrap();
-        assert_eq!(sent, bytes);
+        assert_eq!(sent.split_off(SHA256_LINE), bytes);
     }
 
     #[test]
     fn sha256_is_the_standards() {
         let mut temp = tempfile::NamedTempFile::new().unwrap();
         temp.write_all(b"abc").unwrap();
+        let mut sent = Vec::new();
+        Executable::open(temp.path()).unwrap().send(&mut sent).unwrap();
         // FIPS 180-4's example.
-        let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(Executable::open(temp.path()).unwrap().sha256(), expected);
+        assert_eq!(sent, b"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\nabc");
     }
 
     #[test]

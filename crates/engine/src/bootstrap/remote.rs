@@ -84,7 +84,6 @@ pub(super) fn start_scripted(
     let placement = executable.system().filter(|_| access.deploy).map(|system| Placement {
         system,
         size: executable.size(),
-        sha256: executable.sha256(),
         token: &token,
     });
     let forbidden = match (access.deploy, &placement) {
@@ -94,9 +93,12 @@ pub(super) fn start_scripted(
     };
     let request = Request { blake3: executable.blake3(), arguments: &worker_arguments, placement };
     arguments.push(remote_command(&request).into());
-    let spawned = spawn(Command::new(ssh).args(&arguments)).map_err(|error| not_started(ssh, &error))?;
+    let mut spawned = spawn(Command::new(ssh).args(&arguments)).map_err(|error| not_started(ssh, &error))?;
+    spawned.guard.is_messenger();
     let payload = (forbidden == Forbidden::No).then_some(executable);
-    Conversation::new(spawned, scene, payload, forbidden, access, cancel).run()
+    let mut conversation = Conversation::new(spawned, scene, payload, forbidden, access, cancel);
+    conversation.listener.hurry(&conversation.child);
+    conversation.run()
 }
 
 /// Whether haul may be put there, and why not.

@@ -9,7 +9,7 @@
 //!
 //! Each of its own lines starts after a line feed, as the greeting does. Nothing
 //! is read from standard input before `HAUL-READY` was printed, and then exactly
-//! the executable's bytes.
+//! one line, which is the executable's SHA-256, and the executable's bytes.
 
 use std::ffi::OsString;
 
@@ -33,8 +33,6 @@ pub(super) struct Placement<'a> {
     pub system: &'a str,
     /// The executable's size in bytes.
     pub size: u64,
-    /// SHA-256 of the executable, 64 hexadecimal digits.
-    pub sha256: &'a str,
     /// Makes the temporary name unique: hexadecimal digits.
     pub token: &'a str,
 }
@@ -107,7 +105,10 @@ say HAUL-READY;
 "#;
 
 /// Receives, verifies, renames, starts. The user's own umask is back before haul runs.
+///
+/// Of a pipe, `read` takes byte by byte, and none after the line feed.
 const PLACE: &str = r#"
+read -r h;
 e=$( { LC_ALL=C; export LC_ALL; head -c @SIZE@ >"$t"; } 2>&1);
 n=$(wc -c <"$t");
 if [ "${n:-0}" -ne @SIZE@ ]; then
@@ -115,7 +116,7 @@ if [ "${n:-0}" -ne @SIZE@ ]; then
   cannot verify $n of @SIZE@ bytes arrived;
 fi;
 if command -v sha256sum >/dev/null 2>&1; then
-  case "$(sha256sum <"$t")" in @SHA256@*) ;; *) cannot verify its SHA-256 differs;; esac;
+  case "$(sha256sum <"$t")" in "$h "*) ;; *) cannot verify its SHA-256 differs;; esac;
 fi;
 e=$("$t" @WORKER@ --verify @BLAKE3@ </dev/null 2>&1);
 r=$?;
@@ -138,7 +139,6 @@ pub(super) fn remote_command(request: &Request<'_>) -> String {
             script = script
                 .replace("@SYSTEM@", placement.system)
                 .replace("@SIZE@", &placement.size.to_string())
-                .replace("@SHA256@", placement.sha256)
                 .replace("@TOKEN@", placement.token);
         }
     }
@@ -167,7 +167,7 @@ mod tests {
     const HEX: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
     fn request(deploy: bool) -> Request<'static> {
-        let placement = Placement { system: "Linux x86_64", size: 12_345, sha256: HEX, token: "00ff" };
+        let placement = Placement { system: "Linux x86_64", size: 12_345, token: "00ff" };
         Request { blake3: HEX, arguments: "worker", placement: deploy.then_some(placement) }
     }
 

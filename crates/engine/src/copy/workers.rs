@@ -235,8 +235,7 @@ impl Workers {
             self.worker(role).link.close();
         }
         for role in self.roles() {
-            // One that does not end by itself is ended when it is dropped.
-            let _ = self.worker_mut(role).child.wait(CLOSE_GRACE);
+            self.worker_mut(role).child.close(CLOSE_GRACE);
         }
     }
 

@@ -12,6 +12,7 @@ pub mod lock_holder;
 pub mod machine;
 pub mod open_files;
 pub mod page_cache;
+pub mod prompt;
 pub mod ring;
 pub mod signals;
 pub mod tcp_info;

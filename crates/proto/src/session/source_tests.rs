@@ -5,7 +5,8 @@ use crate::ids::StreamId;
 use crate::manifest::Meta;
 use crate::path::Name;
 use crate::plan::PIECE_FRAMES_MAX;
-use crate::wire::limits::LARGE_IN_FLIGHT_MAX;
+use crate::wire::limits::{LARGE_IN_FLIGHT_MAX, RESENDS_MAX};
+use crate::wire::message::Need;
 
 pub(super) const F: u64 = 256 << 10;
 const STREAM: StreamId = StreamId(3);

@@ -9,10 +9,11 @@ mod again;
 mod compare;
 mod delta;
 mod flow;
+mod frames;
 mod loss;
+mod offers;
 
 use std::collections::{HashSet, VecDeque};
-use std::ops::Range;
 use std::sync::Arc;
 
 use self::flow::{Extent, Progress, tree_of};
@@ -20,11 +21,10 @@ use super::summing::Summing;
 use crate::delta::blocks::BLOCK;
 use crate::ids::{ByEntry, EntryId};
 use crate::integrity::{Digest, FrameLen, FrameTree};
-use crate::manifest::{Entry, Kind, Place, Stamp};
+use crate::manifest::{Kind, Place, Stamp};
 use crate::ranges::RangeSet;
 use crate::wire::fault::ProtocolFault;
-use crate::wire::frame::PackedFile;
-use crate::wire::limits::{ENTRY_WINDOW, FRAME_RUNS_MAX, OPEN_DIRECTORIES_MAX};
+use crate::wire::limits::{ENTRY_WINDOW, OPEN_DIRECTORIES_MAX};
 use crate::wire::message::{Need, SourceMessage, TargetMessage};
 
 pub use self::compare::Differing;
@@ -35,9 +35,6 @@ pub use super::step::{Answer, End, Finish, Lost, Parent, Step};
 /// Most runs in one Done message.
 const DONE_RUNS_MAX: usize = 4096;
 const _: () = assert!(DONE_RUNS_MAX <= ENTRY_WINDOW);
-/// Most requests to send again that wait to be read by the source. One that goes on sending damaged frames and
-/// reads nothing must not fill this end's memory.
-const OUTBOX_RESENDS_MAX: usize = 4096;
 /// Most messages that wait to be read by the source: more than one that keeps to the window can cause.
 const OUTBOX_MAX: usize = 2 * (ENTRY_WINDOW + OPEN_DIRECTORIES_MAX);
 
@@ -278,104 +275,6 @@ impl<H> Target<H> {
         None
     }
 
-    /// Whether a frame of a file may be written: where, or `None` to discard it (it is late, or was there before, or is
-    /// being written). One that is admitted is followed by [`Self::frame_written`], [`Self::release_frame`],
-    /// [`Self::resend_frame`] or [`Self::settle`].
-    pub fn admit_frame(&mut self, entry: EntryId, offset: u64, len: usize) -> Result<Option<Arc<H>>, ProtocolFault> {
-        self.check_resends()?;
-        let frame = self.frame;
-        self.tracked(entry)?;
-        let Some(tracked) = self.entries.get_mut(&entry) else { return Ok(None) };
-        match &mut tracked.state {
-            State::Large(large) if large.differing.is_none() => {
-                let index = large.index_of(frame, offset, len)?;
-                let is_new = !large.tree.contains(index) && large.in_hand.insert(index);
-                Ok(is_new.then(|| Arc::clone(&large.handle)))
-            }
-            State::Finishing => Ok(None),
-            State::Examining { .. } | State::Small { .. } | State::Directory { .. } | State::Large(_) => {
-                Err(ProtocolFault::Unasked("a frame of what needs none"))
-            }
-        }
-    }
-
-    /// A frame that was admitted is written; `value` is its BLAKE3 value.
-    pub fn frame_written(&mut self, entry: EntryId, offset: u64, value: Digest) -> Step<H> {
-        let frame = u64::from(self.frame.get());
-        if let Some(Tracked { state: State::Large(large), .. }) = self.entries.get_mut(&entry) {
-            let index = offset / frame;
-            large.in_hand.remove(&index);
-            self.unsure.remove(entry, index);
-            self.told.came(entry, index);
-            large.tree.insert(index, value);
-            self.tell_written(entry);
-        }
-        self.finish_if_whole(entry)
-    }
-
-    /// A frame that was admitted is not written now: it will come again.
-    pub fn release_frame(&mut self, entry: EntryId, offset: u64) {
-        let index = offset / u64::from(self.frame.get());
-        if let Some(Tracked { state: State::Large(large), .. }) = self.entries.get_mut(&entry) {
-            large.in_hand.remove(&index);
-        }
-    }
-
-    /// A frame that was admitted is not what was sent: asks for it again, unless it was settled meanwhile.
-    pub fn resend_frame(&mut self, entry: EntryId, offset: u64) {
-        let index = offset / u64::from(self.frame.get());
-        if let Some(large) = self.large_mut(entry) {
-            large.in_hand.remove(&index);
-            self.lacks(entry, &[index..index + 1]);
-        }
-    }
-
-    fn large_mut(&mut self, entry: EntryId) -> Option<&mut Large<H>> {
-        match &mut self.entries.get_mut(&entry)?.state {
-            State::Large(large) => Some(large),
-            _ => None,
-        }
-    }
-
-    /// These frames of a file have to be sent, or sent again.
-    pub fn lacks(&mut self, entry: EntryId, frames: &[Range<u64>]) {
-        if !self.entries.contains_key(&entry) {
-            return;
-        }
-        for frames in frames.chunks(FRAME_RUNS_MAX) {
-            self.outbox_resends += 1;
-            self.outbox.push_back(TargetMessage::Lacks { entry, frames: frames.to_vec() });
-        }
-    }
-
-    /// Whether the files of a pack may be written: for each, where, or `None` to discard it. Those that are admitted
-    /// count as whole: the engine writes them, gives them their names and calls [`Self::settle`], or [`Self::lost`].
-    pub fn admit_pack(&mut self, files: &[PackedFile]) -> Result<Vec<Option<Arc<H>>>, ProtocolFault> {
-        self.check_pack(files)?;
-        let mut admitted = Vec::with_capacity(files.len());
-        for file in files {
-            let small =
-                self.entries.get_mut(&file.entry).filter(|tracked| matches!(tracked.state, State::Small { .. }));
-            admitted.push(small.and_then(|tracked| match std::mem::replace(&mut tracked.state, State::Finishing) {
-                State::Small { handle } => Some(handle),
-                _ => None,
-            }));
-        }
-        Ok(admitted)
-    }
-
-    /// A pack is not what was sent: asks for its files again.
-    pub fn resend_pack(&mut self, files: &[PackedFile]) -> Result<(), ProtocolFault> {
-        self.check_pack(files)?;
-        let awaits = |entry: &_| matches!(self.entries.get(entry), Some(Tracked { state: State::Small { .. }, .. }));
-        let entries: Vec<_> = files.iter().map(|file| file.entry).filter(awaits).collect();
-        if !entries.is_empty() {
-            self.outbox_resends += 1;
-            self.outbox.push_back(TargetMessage::ResendPacked { entries });
-        }
-        Ok(())
-    }
-
     /// An entry has its final name, or has failed (and was reported). Returns the directory that this completes.
     ///
     /// # Panics
@@ -424,100 +323,6 @@ impl<H> Target<H> {
     /// Whether everything that was offered is settled, and nothing more will be.
     pub fn is_finished(&self) -> bool {
         self.offers_ended && self.entries.is_empty() && self.outbox.is_empty() && self.done.is_empty()
-    }
-
-    fn handle_offer(&mut self, first: EntryId, entries: Vec<Entry>) -> Result<Step<H>, ProtocolFault> {
-        if first.0 != self.next || entries.is_empty() || !self.needs.is_empty() {
-            return Err(ProtocolFault::OutOfTurn("an offer"));
-        }
-        for (id, entry) in (first.0..).map(EntryId).zip(&entries) {
-            if let Kind::HardLink { to, .. } = entry.kind
-                && to >= id
-            {
-                return Err(ProtocolFault::Unasked("another name of what was never offered"));
-            }
-            let parent = match entry.place {
-                Place::Again(old) => self.replace(id, old, &entry.kind)?,
-                _ => self.adopt(&entry.place)?,
-            };
-            let directory = entry.kind == Kind::Directory;
-            self.open_directories += usize::from(directory);
-            self.in_window += usize::from(!directory);
-            self.check_window()?;
-            let state = match directory {
-                // Its children may stand in the same Offer.
-                true => State::Directory { handle: None, children: 0, ended: false, complete: false },
-                false => State::Examining { kind: entry.kind.clone() },
-            };
-            self.entries.insert(id, Tracked { parent, state, released: false, again: false });
-        }
-        self.next += entries.len() as u64;
-        self.needs_first = first;
-        Ok(Step::Examine(first, entries))
-    }
-
-    /// Counts a child in its parent.
-    fn adopt(&mut self, place: &Place) -> Result<Option<EntryId>, ProtocolFault> {
-        let Place::Child { parent, .. } = place else { return Ok(None) };
-        match self.entries.get_mut(parent) {
-            Some(Tracked { state: State::Directory { children, ended: false, .. }, .. }) => {
-                *children += 1;
-                Ok(Some(*parent))
-            }
-            _ => Err(ProtocolFault::Unasked("a child of what is no open directory")),
-        }
-    }
-
-    /// A file gives its place to another entry: what was offered of it is void. Returns its parent.
-    fn replace(&mut self, new: EntryId, old: EntryId, kind: &Kind) -> Result<Option<EntryId>, ProtocolFault> {
-        if !matches!(kind, Kind::File { .. }) {
-            return Err(ProtocolFault::Invalid("something else in the place of a file"));
-        }
-        self.tracked(old)?;
-        let Some(tracked) = self.entries.get_mut(&old) else { return Ok(None) };
-        let handle = match &tracked.state {
-            State::Small { handle } => Arc::clone(handle),
-            State::Large(large) => Arc::clone(&large.handle),
-            State::Finishing => return Ok(None),
-            State::Examining { .. } | State::Directory { .. } => return Err(ProtocolFault::OutOfTurn("an offer")),
-        };
-        tracked.state = State::Finishing;
-        self.in_window -= usize::from(!std::mem::replace(&mut tracked.released, true));
-        let parent = tracked.parent;
-        if let Some(Tracked { state: State::Directory { children, .. }, .. }) =
-            parent.and_then(|parent| self.entries.get_mut(&parent))
-        {
-            *children += 1;
-        }
-        self.again.insert(new, (old, handle));
-        Ok(parent)
-    }
-
-    fn check_window(&self) -> Result<(), ProtocolFault> {
-        if self.in_window > ENTRY_WINDOW || self.open_directories > OPEN_DIRECTORIES_MAX {
-            return Err(ProtocolFault::OverLimit("entries that are not settled"));
-        }
-        Ok(())
-    }
-
-    /// A directory that has not ended; `None` where it was refused.
-    fn open_directory(&self, entry: EntryId) -> Result<Option<Arc<H>>, ProtocolFault> {
-        match self.entries.get(&entry) {
-            Some(Tracked { state: State::Directory { handle, ended: false, .. }, .. }) => Ok(handle.clone()),
-            _ => Err(ProtocolFault::OutOfTurn("what is left out of a directory")),
-        }
-    }
-
-    fn handle_directory_end(&mut self, entry: EntryId, is_complete: bool) -> Result<Step<H>, ProtocolFault> {
-        match self.entries.get_mut(&entry) {
-            Some(Tracked { state: State::Directory { ended: ended @ false, complete, .. }, .. }) => {
-                (*ended, *complete) = (true, is_complete);
-            }
-            _ => return Err(ProtocolFault::OutOfTurn("the end of a directory")),
-        }
-        self.open_directories -= 1;
-        self.in_window += 1;
-        Ok(self.directory_step(entry).map_or(Step::None, Step::Finish))
     }
 
     fn handle_file_end(
@@ -629,24 +434,6 @@ impl<H> Target<H> {
             self.in_window -= 1;
             parent = grandparent?;
         }
-    }
-
-    fn check_resends(&self) -> Result<(), ProtocolFault> {
-        if self.outbox_resends > OUTBOX_RESENDS_MAX {
-            return Err(ProtocolFault::OverLimit("damaged frames"));
-        }
-        Ok(())
-    }
-
-    fn check_pack(&self, files: &[PackedFile]) -> Result<(), ProtocolFault> {
-        self.check_resends()?;
-        for file in files {
-            match self.tracked(file.entry)?.map(|tracked| &tracked.state) {
-                None | Some(State::Small { .. } | State::Finishing) => {}
-                Some(_) => return Err(ProtocolFault::Unasked("a packed file that is not needed")),
-            }
-        }
-        Ok(())
     }
 
     /// An entry that was offered; `None` once it is settled.

@@ -1,10 +1,13 @@
 //! The target's machine against sources that are late, wrong or hostile.
 
+use super::frames::OUTBOX_RESENDS_MAX;
 use super::*;
 use crate::ids::StreamId;
-use crate::manifest::Meta;
+use crate::manifest::{Entry, Meta};
 use crate::path::Name;
+use crate::wire::frame::PackedFile;
 use crate::wire::limits::OFFER_ENTRIES_MAX;
+use std::ops::Range;
 
 const F: u64 = 256 << 10;
 

@@ -12,7 +12,7 @@ pub const PACK_FILES_MAX: usize = 512;
 pub const PACK_FILE_PART: u32 = 4;
 
 /// Most entries in one Offer.
-pub const OFFER_ENTRIES_MAX: usize = 512;
+pub const OFFER_ENTRIES_MAX: usize = 1024;
 /// Most entries that are offered and not settled, open directories aside.
 pub const ENTRY_WINDOW: usize = 16_384;
 /// Most directories that are open at once: the depth of a tree.

@@ -1,0 +1,120 @@
+//! Has a TCP connection of a child process send what it has, and confirm what it got, at once.
+//!
+//! OpenSSH logs in without TCP_NODELAY. Twice it sends something small after something else that the other end does not
+//! answer: once the client does, once the server. Each then waits for a confirmation, which the other end puts off for
+//! 40 ms. A process may get at a child's socket (pidfd_getfd(2), Linux 5.6) where it might trace it; nothing is read
+//! or written here, and nothing is kept.
+
+use rustix::io::Errno;
+use rustix::net::ipproto;
+use rustix::net::sockopt::{set_tcp_nodelay, set_tcp_quickack, socket_protocol};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use std::fs;
+use std::ops::RangeInclusive;
+use std::os::fd::OwnedFd;
+
+/// Where a program that opens few files has its first connection.
+const DESCRIPTORS: RangeInclusive<i32> = 3..=8;
+
+/// Says who may trace whom; it is not there without Yama.
+const SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
+
+/// As far as a process may trace its children.
+const CHILDREN: u8 = 1;
+
+/// Another process.
+#[derive(Debug)]
+pub struct Prompter(OwnedFd);
+
+impl Prompter {
+    /// Of a child. `None` where that is not for this process: a system that forbids it is not asked, since it would
+    /// write that down as an attempt to trace.
+    pub fn of(child: u32) -> Option<Self> {
+        let scope = fs::read_to_string(SCOPE).map_or(Some(0), |scope| scope.trim().parse::<u8>().ok());
+        let child = i32::try_from(child).ok().and_then(Pid::from_raw)?;
+        scope.filter(|scope| *scope <= CHILDREN)?;
+        pidfd_open(child, PidfdFlags::empty()).ok().map(Self)
+    }
+
+    /// Prompts its connection, if it has one by now. `false` where there is no use in trying again.
+    pub fn prompt(&self) -> bool {
+        self.connection().is_ok_and(|connection| {
+            // Whoever cannot be hurried takes its time.
+            let _ =
+                connection.map(|socket| set_tcp_nodelay(&socket, true).and_then(|()| set_tcp_quickack(&socket, true)));
+            true
+        })
+    }
+
+    fn connection(&self) -> Result<Option<OwnedFd>, Errno> {
+        for descriptor in DESCRIPTORS {
+            match pidfd_getfd(&self.0, descriptor, PidfdGetfdFlags::empty()) {
+                Ok(found) if matches!(socket_protocol(&found), Ok(Some(ipproto::TCP))) => return Ok(Some(found)),
+                Ok(_) | Err(Errno::BADF) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Also for tests of those who prompt.
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use rustix::net::sockopt::tcp_nodelay;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::process::{Child, Command, Stdio};
+
+    /// A shell script that connects to `listener` as descriptor 3, and goes on with `then`.
+    pub fn connecting(listener: &TcpListener, then: &str) -> String {
+        format!("exec 3<>/dev/tcp/127.0.0.1/{}; {then}", listener.local_addr().unwrap().port())
+    }
+
+    /// Whether the connection of a process sends small things at once; `None` where it has none.
+    pub fn is_prompt(child: u32) -> Option<bool> {
+        let connection = Prompter::of(child).unwrap().connection().unwrap();
+        connection.map(|socket| tcp_nodelay(&socket).unwrap())
+    }
+
+    fn shell(script: &str) -> Child {
+        let mut command = Command::new("timeout");
+        command.args(["--foreground", "20", "bash", "-c", &format!("exec 3>&- 4>&-; {script}")]);
+        command.stdin(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// `timeout` is a process of its own, and its child the one that is meant.
+    fn child_of(process: &Child) -> u32 {
+        let path = format!("/proc/{0}/task/{0}/children", process.id());
+        loop {
+            if let Ok(child) = fs::read_to_string(&path).unwrap().trim().parse() {
+                return child;
+            }
+        }
+    }
+
+    #[test]
+    fn a_childs_connection_is_found_and_prompted() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut process = shell(&connecting(&listener, "read x"));
+        let (_accepted, _): (TcpStream, _) = listener.accept().unwrap();
+        let shell = child_of(&process);
+        while is_prompt(shell).is_none() {}
+        assert_eq!(is_prompt(shell), Some(false));
+        assert!(Prompter::of(shell).unwrap().prompt());
+        assert_eq!(is_prompt(shell), Some(true));
+        process.stdin.take().unwrap().write_all(b"\n").unwrap();
+        process.wait().unwrap();
+    }
+
+    #[test]
+    fn one_without_a_connection_may_have_one_later_and_one_that_ended_may_not() {
+        let mut process = shell("read x");
+        let prompter = Prompter::of(child_of(&process)).unwrap();
+        assert!(prompter.prompt());
+        process.stdin.take().unwrap().write_all(b"\n").unwrap();
+        process.wait().unwrap();
+        assert!(!prompter.prompt());
+    }
+}

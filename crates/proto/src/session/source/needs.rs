@@ -1,0 +1,178 @@
+//! What the target says of entries: what it needs of them, what it holds, what it lacks, what is done.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{Large, Source, State, Summing, Tracked, check_frames};
+use crate::delta::blocks::BLOCK;
+use crate::ids::EntryId;
+use crate::integrity::{Digest, FrameTree};
+use crate::manifest::{Kind, Stamp};
+use crate::plan::Piece;
+use crate::ranges::RangeSet;
+use crate::wire::fault::ProtocolFault;
+use crate::wire::limits::{COMPARES_MAX, RESENDS_MAX};
+use crate::wire::message::Need;
+
+impl<H> Source<H> {
+    pub(super) fn handle_need(&mut self, entry: EntryId, need: Need) -> Result<(), ProtocolFault> {
+        self.check_offered(entry)?;
+        let tracked = self.entries.get_mut(&entry).ok_or(ProtocolFault::Unasked("an entry that awaits no answer"))?;
+        match &mut tracked.state {
+            State::Directory { refused, ended } => match need {
+                Need::All => {}
+                Need::Refused => {
+                    (*refused, self.has_refused) = (true, true);
+                    if *ended {
+                        self.settle(entry);
+                    }
+                }
+                Need::Nothing | Need::InOrder | Need::Rest | Need::Compare | Need::Delta => {
+                    return Err(ProtocolFault::Invalid("a need that a directory cannot have"));
+                }
+            },
+            State::Offered { kind, modified } => match (need, kind.clone(), *modified) {
+                (Need::Nothing, Kind::Stream, _) => {
+                    return Err(ProtocolFault::Invalid("a need that a stream cannot have"));
+                }
+                (Need::Nothing | Need::Refused, ..) => {
+                    self.settle(entry);
+                }
+                (need, ..) if (need == Need::Compare) != self.compares => {
+                    return Err(ProtocolFault::Invalid("a need that is not this job's"));
+                }
+                (Need::Rest, Kind::File { size }, _) if size <= self.frame.pack_file_max() => {
+                    return Err(ProtocolFault::Invalid("a need that a small file cannot have"));
+                }
+                (Need::Delta, Kind::File { size }, _) if size <= BLOCK as u64 => {
+                    return Err(ProtocolFault::Invalid("a need that a small file cannot have"));
+                }
+                (Need::All, Kind::HardLink { .. }, _) => tracked.state = State::Awaited,
+                (Need::All | Need::InOrder, Kind::Stream, _) => {
+                    self.begin_flow(entry);
+                }
+                (Need::Compare, Kind::File { size: 0 }, _) => {
+                    return Err(ProtocolFault::Invalid("a need that an empty file cannot have"));
+                }
+                (
+                    Need::All | Need::InOrder | Need::Rest | Need::Compare | Need::Delta,
+                    Kind::File { size },
+                    modified,
+                ) => {
+                    self.need_file(entry, size, modified, need);
+                }
+                _ => return Err(ProtocolFault::Invalid("a need that this cannot have")),
+            },
+            State::Awaited | State::Small { .. } | State::Large(_) | State::Flow(_) => {
+                return Err(ProtocolFault::OutOfTurn("a second answer"));
+            }
+        }
+        Ok(())
+    }
+
+    fn need_file(&mut self, entry: EntryId, size: u64, modified: Stamp, need: Need) {
+        let Some(tracked) = self.entries.get_mut(&entry) else { return };
+        tracked.state = if size <= self.frame.pack_file_max() && !matches!(need, Need::Compare | Need::Delta) {
+            State::Small { size, handed: false, begun: false }
+        } else if need == Need::InOrder {
+            return self.begin_flow(entry);
+        } else {
+            let tree = FrameTree::new(self.frame.frames(size));
+            let rest = matches!(need, Need::Rest | Need::Compare | Need::Delta);
+            let old = matches!(need, Need::Rest | Need::Delta).then(Box::default);
+            let summing = Summing::when(self.sums);
+            State::Large(Large { size, modified, tree, ended: false, rest, old, handed: RangeSet::new(), summing })
+        };
+        // Of the rest, and of what is to be compared, the target says what it is.
+        if !matches!(need, Need::Rest | Need::Compare | Need::Delta) {
+            self.plan.add(entry, Arc::clone(&tracked.handle), size);
+        }
+    }
+
+    pub(super) fn handle_done(&mut self, first: EntryId, count: u64) -> Result<(), ProtocolFault> {
+        let end = first.0.checked_add(count).filter(|end| *end <= self.sent);
+        let end = end.ok_or(ProtocolFault::Unasked("an entry that was never offered"))?;
+        for entry in (first.0..end).map(EntryId) {
+            if let Some(Tracked { state: State::Offered { .. } | State::Directory { ended: false, .. }, .. }) =
+                self.entries.get(&entry)
+            {
+                return Err(ProtocolFault::OutOfTurn("done, of what cannot be done,"));
+            }
+            self.keep_if_proven(entry);
+            self.settle(entry);
+        }
+        Ok(())
+    }
+
+    pub(super) fn handle_lacks(&mut self, entry: EntryId, frames: Vec<Range<u64>>) -> Result<(), ProtocolFault> {
+        self.check_offered(entry)?;
+        if self.is_flow(entry) {
+            return self.resend_flow(entry, &frames, true);
+        }
+        let Some(Tracked { handle, state }) = self.entries.get_mut(&entry) else { return Ok(()) };
+        let State::Large(Large { size, handed, old, .. }) = state else {
+            return Err(ProtocolFault::Unasked("frames of what has none"));
+        };
+        if self.compares {
+            return Err(ProtocolFault::Unasked("frames that are only compared"));
+        }
+        if self.plan.waiting_runs() + frames.len() > RESENDS_MAX {
+            return Err(ProtocolFault::OverLimit("frames to be sent again"));
+        }
+        for frames in frames {
+            check_frames(self.frame, *size, &frames)?;
+            let came_to_nothing = handed.take_within(&frames);
+            old.iter_mut().for_each(|old| old.send_whole(came_to_nothing.iter().cloned().flatten()));
+            self.plan.add_frames(Piece { entry, handle: Arc::clone(handle), size: *size, frames, ticket: 0 });
+        }
+        Ok(())
+    }
+
+    pub(super) fn handle_holds(
+        &mut self,
+        entry: EntryId,
+        first: u64,
+        values: Vec<Digest>,
+        compare: bool,
+    ) -> Result<(), ProtocolFault> {
+        self.check_offered(entry)?;
+        let Some(Tracked { handle, state }) = self.entries.get_mut(&entry) else { return Ok(()) };
+        let State::Large(large @ Large { rest: true, .. }) = state else {
+            return Err(ProtocolFault::Unasked("frames that are there of what is needed whole"));
+        };
+        let frames = first..first.saturating_add(values.len() as u64);
+        check_frames(self.frame, large.size, &frames)?;
+        if compare {
+            if self.plan.waiting_compares() + values.len() > COMPARES_MAX {
+                return Err(ProtocolFault::OverLimit("frames to be compared"));
+            }
+            let (handle, size) = (Arc::clone(handle), large.size);
+            self.plan.add_compare(Piece { entry, handle, size, frames, ticket: 0 }, values);
+            return Ok(());
+        }
+        if self.compares || self.sums {
+            return Err(ProtocolFault::Unasked("frames that are not compared"));
+        }
+        for (index, value) in frames.zip(values) {
+            if !large.tree.insert(index, value) {
+                return Err(ProtocolFault::Unasked("a frame that is there twice"));
+            }
+        }
+        self.end_if_read(entry);
+        Ok(())
+    }
+
+    pub(super) fn handle_resend_packed(&mut self, entry: EntryId) -> Result<(), ProtocolFault> {
+        self.check_offered(entry)?;
+        match self.entries.get_mut(&entry) {
+            // One that waits for a stream is asked for by two reasons.
+            None | Some(Tracked { state: State::Small { handed: false, .. }, .. }) => Ok(()),
+            Some(Tracked { state: State::Small { size, handed, .. }, handle }) => {
+                *handed = false;
+                self.plan.add(entry, Arc::clone(handle), *size);
+                Ok(())
+            }
+            Some(_) => Err(ProtocolFault::Unasked("a pack of what is in none")),
+        }
+    }
+}

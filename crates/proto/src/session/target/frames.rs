@@ -1,0 +1,134 @@
+//! Frames and packs: which may be written, and which have to come again.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{Large, State, Step, Target, Tracked};
+use crate::ids::EntryId;
+use crate::integrity::Digest;
+use crate::wire::fault::ProtocolFault;
+use crate::wire::frame::PackedFile;
+use crate::wire::limits::FRAME_RUNS_MAX;
+use crate::wire::message::TargetMessage;
+
+/// Most requests to send again that wait to be read by the source. One that goes on sending damaged frames and
+/// reads nothing must not fill this end's memory.
+pub(super) const OUTBOX_RESENDS_MAX: usize = 4096;
+
+impl<H> Target<H> {
+    /// Whether a frame of a file may be written: where, or `None` to discard it (it is late, or was there before, or is
+    /// being written). One that is admitted is followed by [`Self::frame_written`], [`Self::release_frame`],
+    /// [`Self::resend_frame`] or [`Self::settle`].
+    pub fn admit_frame(&mut self, entry: EntryId, offset: u64, len: usize) -> Result<Option<Arc<H>>, ProtocolFault> {
+        self.check_resends()?;
+        let frame = self.frame;
+        self.tracked(entry)?;
+        let Some(tracked) = self.entries.get_mut(&entry) else { return Ok(None) };
+        match &mut tracked.state {
+            State::Large(large) if large.differing.is_none() => {
+                let index = large.index_of(frame, offset, len)?;
+                let is_new = !large.tree.contains(index) && large.in_hand.insert(index);
+                Ok(is_new.then(|| Arc::clone(&large.handle)))
+            }
+            State::Finishing => Ok(None),
+            State::Examining { .. } | State::Small { .. } | State::Directory { .. } | State::Large(_) => {
+                Err(ProtocolFault::Unasked("a frame of what needs none"))
+            }
+        }
+    }
+
+    /// A frame that was admitted is written; `value` is its BLAKE3 value.
+    pub fn frame_written(&mut self, entry: EntryId, offset: u64, value: Digest) -> Step<H> {
+        let frame = u64::from(self.frame.get());
+        if let Some(Tracked { state: State::Large(large), .. }) = self.entries.get_mut(&entry) {
+            let index = offset / frame;
+            large.in_hand.remove(&index);
+            self.unsure.remove(entry, index);
+            self.told.came(entry, index);
+            large.tree.insert(index, value);
+            self.tell_written(entry);
+        }
+        self.finish_if_whole(entry)
+    }
+
+    /// A frame that was admitted is not written now: it will come again.
+    pub fn release_frame(&mut self, entry: EntryId, offset: u64) {
+        let index = offset / u64::from(self.frame.get());
+        if let Some(Tracked { state: State::Large(large), .. }) = self.entries.get_mut(&entry) {
+            large.in_hand.remove(&index);
+        }
+    }
+
+    /// A frame that was admitted is not what was sent: asks for it again, unless it was settled meanwhile.
+    pub fn resend_frame(&mut self, entry: EntryId, offset: u64) {
+        let index = offset / u64::from(self.frame.get());
+        if let Some(large) = self.large_mut(entry) {
+            large.in_hand.remove(&index);
+            self.lacks(entry, &[index..index + 1]);
+        }
+    }
+
+    pub(super) fn large_mut(&mut self, entry: EntryId) -> Option<&mut Large<H>> {
+        match &mut self.entries.get_mut(&entry)?.state {
+            State::Large(large) => Some(large),
+            _ => None,
+        }
+    }
+
+    /// These frames of a file have to be sent, or sent again.
+    pub fn lacks(&mut self, entry: EntryId, frames: &[Range<u64>]) {
+        if !self.entries.contains_key(&entry) {
+            return;
+        }
+        for frames in frames.chunks(FRAME_RUNS_MAX) {
+            self.outbox_resends += 1;
+            self.outbox.push_back(TargetMessage::Lacks { entry, frames: frames.to_vec() });
+        }
+    }
+
+    /// Whether the files of a pack may be written: for each, where, or `None` to discard it. Those that are admitted
+    /// count as whole: the engine writes them, gives them their names and calls [`Self::settle`], or [`Self::lost`].
+    pub fn admit_pack(&mut self, files: &[PackedFile]) -> Result<Vec<Option<Arc<H>>>, ProtocolFault> {
+        self.check_pack(files)?;
+        let mut admitted = Vec::with_capacity(files.len());
+        for file in files {
+            let small =
+                self.entries.get_mut(&file.entry).filter(|tracked| matches!(tracked.state, State::Small { .. }));
+            admitted.push(small.and_then(|tracked| match std::mem::replace(&mut tracked.state, State::Finishing) {
+                State::Small { handle } => Some(handle),
+                _ => None,
+            }));
+        }
+        Ok(admitted)
+    }
+
+    /// A pack is not what was sent: asks for its files again.
+    pub fn resend_pack(&mut self, files: &[PackedFile]) -> Result<(), ProtocolFault> {
+        self.check_pack(files)?;
+        let awaits = |entry: &_| matches!(self.entries.get(entry), Some(Tracked { state: State::Small { .. }, .. }));
+        let entries: Vec<_> = files.iter().map(|file| file.entry).filter(awaits).collect();
+        if !entries.is_empty() {
+            self.outbox_resends += 1;
+            self.outbox.push_back(TargetMessage::ResendPacked { entries });
+        }
+        Ok(())
+    }
+
+    fn check_resends(&self) -> Result<(), ProtocolFault> {
+        if self.outbox_resends > OUTBOX_RESENDS_MAX {
+            return Err(ProtocolFault::OverLimit("damaged frames"));
+        }
+        Ok(())
+    }
+
+    fn check_pack(&self, files: &[PackedFile]) -> Result<(), ProtocolFault> {
+        self.check_resends()?;
+        for file in files {
+            match self.tracked(file.entry)?.map(|tracked| &tracked.state) {
+                None | Some(State::Small { .. } | State::Finishing) => {}
+                Some(_) => return Err(ProtocolFault::Unasked("a packed file that is not needed")),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,105 @@
+//! What the source offers: entries, each in its directory, and the ends of directories.
+
+use std::sync::Arc;
+
+use super::{State, Step, Target, Tracked};
+use crate::ids::EntryId;
+use crate::manifest::{Entry, Kind, Place};
+use crate::wire::fault::ProtocolFault;
+use crate::wire::limits::{ENTRY_WINDOW, OPEN_DIRECTORIES_MAX};
+
+impl<H> Target<H> {
+    pub(super) fn handle_offer(&mut self, first: EntryId, entries: Vec<Entry>) -> Result<Step<H>, ProtocolFault> {
+        if first.0 != self.next || entries.is_empty() || !self.needs.is_empty() {
+            return Err(ProtocolFault::OutOfTurn("an offer"));
+        }
+        for (id, entry) in (first.0..).map(EntryId).zip(&entries) {
+            if let Kind::HardLink { to, .. } = entry.kind
+                && to >= id
+            {
+                return Err(ProtocolFault::Unasked("another name of what was never offered"));
+            }
+            let parent = match entry.place {
+                Place::Again(old) => self.replace(id, old, &entry.kind)?,
+                _ => self.adopt(&entry.place)?,
+            };
+            let directory = entry.kind == Kind::Directory;
+            self.open_directories += usize::from(directory);
+            self.in_window += usize::from(!directory);
+            self.check_window()?;
+            let state = match directory {
+                // Its children may stand in the same Offer.
+                true => State::Directory { handle: None, children: 0, ended: false, complete: false },
+                false => State::Examining { kind: entry.kind.clone() },
+            };
+            self.entries.insert(id, Tracked { parent, state, released: false, again: false });
+        }
+        self.next += entries.len() as u64;
+        self.needs_first = first;
+        Ok(Step::Examine(first, entries))
+    }
+
+    /// Counts a child in its parent.
+    fn adopt(&mut self, place: &Place) -> Result<Option<EntryId>, ProtocolFault> {
+        let Place::Child { parent, .. } = place else { return Ok(None) };
+        match self.entries.get_mut(parent) {
+            Some(Tracked { state: State::Directory { children, ended: false, .. }, .. }) => {
+                *children += 1;
+                Ok(Some(*parent))
+            }
+            _ => Err(ProtocolFault::Unasked("a child of what is no open directory")),
+        }
+    }
+
+    /// A file gives its place to another entry: what was offered of it is void. Returns its parent.
+    fn replace(&mut self, new: EntryId, old: EntryId, kind: &Kind) -> Result<Option<EntryId>, ProtocolFault> {
+        if !matches!(kind, Kind::File { .. }) {
+            return Err(ProtocolFault::Invalid("something else in the place of a file"));
+        }
+        self.tracked(old)?;
+        let Some(tracked) = self.entries.get_mut(&old) else { return Ok(None) };
+        let handle = match &tracked.state {
+            State::Small { handle } => Arc::clone(handle),
+            State::Large(large) => Arc::clone(&large.handle),
+            State::Finishing => return Ok(None),
+            State::Examining { .. } | State::Directory { .. } => return Err(ProtocolFault::OutOfTurn("an offer")),
+        };
+        tracked.state = State::Finishing;
+        self.in_window -= usize::from(!std::mem::replace(&mut tracked.released, true));
+        let parent = tracked.parent;
+        if let Some(Tracked { state: State::Directory { children, .. }, .. }) =
+            parent.and_then(|parent| self.entries.get_mut(&parent))
+        {
+            *children += 1;
+        }
+        self.again.insert(new, (old, handle));
+        Ok(parent)
+    }
+
+    fn check_window(&self) -> Result<(), ProtocolFault> {
+        if self.in_window > ENTRY_WINDOW || self.open_directories > OPEN_DIRECTORIES_MAX {
+            return Err(ProtocolFault::OverLimit("entries that are not settled"));
+        }
+        Ok(())
+    }
+
+    /// A directory that has not ended; `None` where it was refused.
+    pub(super) fn open_directory(&self, entry: EntryId) -> Result<Option<Arc<H>>, ProtocolFault> {
+        match self.entries.get(&entry) {
+            Some(Tracked { state: State::Directory { handle, ended: false, .. }, .. }) => Ok(handle.clone()),
+            _ => Err(ProtocolFault::OutOfTurn("what is left out of a directory")),
+        }
+    }
+
+    pub(super) fn handle_directory_end(&mut self, entry: EntryId, is_complete: bool) -> Result<Step<H>, ProtocolFault> {
+        match self.entries.get_mut(&entry) {
+            Some(Tracked { state: State::Directory { ended: ended @ false, complete, .. }, .. }) => {
+                (*ended, *complete) = (true, is_complete);
+            }
+            _ => return Err(ProtocolFault::OutOfTurn("the end of a directory")),
+        }
+        self.open_directories -= 1;
+        self.in_window += 1;
+        Ok(self.directory_step(entry).map_or(Step::None, Step::Finish))
+    }
+}
