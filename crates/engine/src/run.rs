@@ -249,7 +249,9 @@ fn start_proof(shared: &Arc<Shared>, target: &Arc<Target>) {
     }
     for number in 0..target.readers_of_old_files() {
         let target = Arc::clone(target);
+        let making = Arc::clone(&target);
         shared.spawn(&format!("haul-o{number}"), move |_| target.sign_old_files());
+        shared.spawn(&format!("haul-m{number}"), move |_| making.make_frames());
     }
     let proving = Arc::clone(target);
     shared.spawn("haul-proof", move |_| proving.prove_claims());

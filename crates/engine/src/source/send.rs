@@ -236,7 +236,7 @@ impl<O: Outlet> Sender<'_, O> {
             self.done(&piece, since);
             return Ok(None);
         }
-        read(source, &piece, &file, &mut self.reader);
+        read(source, &piece, &file, &known, &mut self.reader);
         Ok(Some(Begun::Frames(piece, file, known)))
     }
 
@@ -366,11 +366,15 @@ fn frame_len(source: &Source, size: u64, index: u64) -> usize {
 }
 
 /// Decides how the piece is read, and has the reader begin with it when it is its turn.
-fn read(source: &Source, piece: &Piece<Item>, file: &Arc<Opened>, reader: &mut Reader) {
+fn read(source: &Source, piece: &Piece<Item>, file: &Arc<Opened>, known: &Known, reader: &mut Reader) {
     let frame_bytes = u64::from(source.request.settings.frame.get());
     let start = piece.frames.start.saturating_mul(frame_bytes);
     let end = piece.frames.end.saturating_mul(frame_bytes).min(piece.size);
-    let way = source.policy.reading(file, piece.size, start, end.saturating_sub(start));
+    let len = end.saturating_sub(start);
+    let way = match known {
+        Known::Old(_) => source.policy.reading_through_cache(file, piece.size, start, len),
+        Known::Nothing | Known::Values(_) => source.policy.reading(file, piece.size, start, len),
+    };
     if way.method == Method::Buffered && !piece.handle.is_null() && source.policy.is_refusal_news() {
         let path = escape(&piece.handle.path());
         let text = format!("{path} cannot be read with O_DIRECT: it is read through the page cache");

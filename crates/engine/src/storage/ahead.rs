@@ -2,7 +2,8 @@
 //! piece that it is at, and of those that it goes on with.
 //!
 //! Past the page cache some frames are under way at a time. Through it a frame is read when it is needed, and the
-//! kernel is advised of what comes next.
+//! kernel is advised of what comes next. Where a disk is set up so that the kernel itself reads far ahead, it is left to
+//! do that: it makes longer requests of it than advice does.
 
 use haul_proto::wire::sparse::Map;
 use std::collections::VecDeque;
@@ -12,6 +13,7 @@ use super::cache::read_ahead;
 use super::file::Opened;
 use super::policy::Way;
 use super::{ALIGNMENT, Access, Engines, Finished, Method, Request};
+use crate::os::page_cache::cached_bytes;
 use crate::stream::record::Record;
 
 /// How far the page cache reads ahead of a stream.
@@ -19,6 +21,19 @@ pub const READ_AHEAD_BYTES: u64 = 16 << 20;
 /// Bytes in one piece of advice. Of more than a disk takes in one request, or than its own reading ahead, the kernel
 /// forgets the rest; every disk that was left as it comes takes this much.
 const ADVICE_BYTES: u64 = 256 << 10;
+
+/// So much of a piece is read without advice, where it is not known how far the kernel reads ahead by itself.
+const LEAD_FOUND_AT: u64 = 2 << 20;
+/// Of so many bytes behind that, most are to be in the page cache or on their way there. By default, the kernel reads 128
+/// KiB ahead.
+const LEAD_BYTES: u64 = 4 << 20;
+
+/// How far the kernel reads ahead by itself, on the device that was read last.
+#[derive(Debug, Clone, Copy)]
+struct Lead {
+    device: u64,
+    is_far: bool,
+}
 
 /// Bytes of a file that are to be read, frame by frame.
 pub struct Piece {
@@ -47,6 +62,7 @@ pub struct Ahead {
     free: Vec<Record>,
     pieces: VecDeque<Piece>,
     tags: u64,
+    lead: Option<Lead>,
     /// That of all pieces that are added.
     pub fills_holes: bool,
 }
@@ -100,6 +116,16 @@ impl Piece {
         self.next = offset + frame_len as u64;
     }
 
+    /// Whether it is read as [`Lead`] is about.
+    fn is_led(&self) -> bool {
+        self.way.method == Method::Buffered && !self.way.cached
+    }
+
+    /// Whether it is so long that it can be found out of it how far the kernel reads ahead.
+    fn tells_lead(&self) -> bool {
+        self.end - self.start >= LEAD_FOUND_AT + LEAD_BYTES
+    }
+
     fn advise_to(&mut self, end: u64) {
         while self.advised < end {
             let len = ADVICE_BYTES.min(end - self.advised);
@@ -115,7 +141,15 @@ impl Ahead {
     /// For frames of up to `frame_bytes`, with up to `depth` of them under way past the page cache.
     pub fn new(frame_bytes: usize, depth: usize) -> Self {
         let engines = Engines::new(depth);
-        Self { frame_bytes, engines, free: Vec::new(), pieces: VecDeque::new(), tags: 0, fills_holes: false }
+        Self {
+            frame_bytes,
+            engines,
+            free: Vec::new(),
+            pieces: VecDeque::new(),
+            tags: 0,
+            lead: None,
+            fills_holes: false,
+        }
     }
 
     /// Adds a piece behind those that there are.
@@ -177,15 +211,31 @@ impl Ahead {
 
     /// Has the page cache read what comes next.
     fn advise(&mut self) {
+        self.find_lead();
+        let lead = self.lead;
         let mut room = READ_AHEAD_BYTES;
         for (place, piece) in self.pieces.iter_mut().enumerate() {
             if place > 0 && !piece.may_be_early() {
                 return;
             }
-            if piece.way.method == Method::Buffered && !piece.way.cached {
+            let lead = lead.filter(|lead| lead.device == piece.file.device());
+            let needs_none = lead.map_or(piece.tells_lead(), |lead| lead.is_far);
+            if piece.is_led() && !needs_none {
                 piece.advise_to(piece.end.min(piece.next.saturating_add(room)));
             }
             room = room.saturating_sub(piece.left());
+        }
+    }
+
+    /// Looks once for each device, when enough of a piece was read, whether the kernel is well ahead of that.
+    fn find_lead(&mut self) {
+        let Some(piece) = self.pieces.front() else { return };
+        let device = piece.file.device();
+        let is_known = self.lead.is_some_and(|lead| lead.device == device);
+        if !is_known && piece.is_led() && piece.tells_lead() && piece.next - piece.start >= LEAD_FOUND_AT {
+            let ahead = cached_bytes(&**piece.file.fd(), piece.next, LEAD_BYTES);
+            let is_far = ahead.is_some_and(|ahead| ahead >= LEAD_BYTES / 4 * 3);
+            self.lead = Some(Lead { device, is_far });
         }
     }
 

@@ -1,5 +1,6 @@
 //! What is read before it is needed, and what is not: on a disk, with files that nobody has read.
 
+use rustix::fs::{Advice, fadvise};
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Mutex;
@@ -57,6 +58,11 @@ fn ahead() -> Ahead {
     Ahead::new(frame_bytes, depth(frame_bytes))
 }
 
+/// The same for a disk of which it is known whether the kernel reads far ahead by itself.
+fn ahead_of(file: &Opened, is_far: bool) -> Ahead {
+    Ahead { lead: Some(Lead { device: file.device(), is_far }), ..ahead() }
+}
+
 fn is_there(file: &Opened, start: u64, end: u64) -> bool {
     is_cached(&**file.fd(), start, end - start)
 }
@@ -79,7 +85,7 @@ fn the_page_cache_reads_into_the_next_piece_and_not_beyond() {
 fn advice_goes_as_far_as_it_is_to_go_and_moves_on_with_the_stream() {
     let len = READ_AHEAD_BYTES + 8 * MIB;
     with_cold_file(len, move |file| {
-        let mut ahead = ahead();
+        let mut ahead = ahead_of(file, false);
         ahead.add(piece(file, way(Method::Buffered), 0, len));
         assert_eq!(ahead.first().unwrap().advised, READ_AHEAD_BYTES);
         assert!(!ahead.wants_another(), "there is enough to do");
@@ -99,12 +105,45 @@ fn advice_goes_as_far_as_it_is_to_go_and_moves_on_with_the_stream() {
 fn all_pieces_together_are_read_ahead_so_far() {
     let each = READ_AHEAD_BYTES * 3 / 4;
     with_cold_file(2 * each, move |file| {
-        let mut ahead = ahead();
+        let mut ahead = ahead_of(file, false);
         ahead.add(piece(file, way(Method::Buffered), 0, each));
         ahead.add(piece(file, way(Method::Buffered), each, 2 * each));
         let advised: Vec<_> = ahead.pieces.iter().map(|piece| piece.advised).collect();
         assert_eq!(advised, [each, READ_AHEAD_BYTES]);
         assert!(!is_there(file, READ_AHEAD_BYTES, 2 * each));
+    });
+}
+
+/// How far the first piece was advised when it has read as much as it takes to find out how far the kernel reads.
+fn advised_once_found(ahead: &mut Ahead) -> u64 {
+    for offset in (0..=LEAD_FOUND_AT).step_by(usize::try_from(FRAME).unwrap()) {
+        assert_eq!(ahead.first().unwrap().advised, 0, "nothing is known at {offset}");
+        let finished = ahead.next().unwrap();
+        ahead.give_back(finished.request.record);
+    }
+    ahead.first().unwrap().advised
+}
+
+#[test]
+fn a_kernel_that_reads_far_ahead_is_left_to_it_and_another_one_is_advised() {
+    let len = LEAD_FOUND_AT + LEAD_BYTES;
+    with_cold_file(len, move |file| {
+        // As if it read nothing ahead.
+        fadvise(&**file.fd(), 0, None, Advice::Random).unwrap();
+        let mut first = ahead();
+        first.add(piece(file, way(Method::Buffered), 0, len));
+        assert_eq!(advised_once_found(&mut first), len);
+        first.finish();
+        first.add(piece(file, way(Method::Buffered), 0, MIB));
+        assert_eq!(first.first().unwrap().advised, MIB, "it is remembered");
+        // As if it had read all of it.
+        crate::storage::calls::read_at(&**file.fd(), &mut vec![0; usize::try_from(len).unwrap()], 0).unwrap();
+        let mut second = ahead();
+        second.add(piece(file, way(Method::Buffered), 0, len));
+        assert_eq!(advised_once_found(&mut second), 0);
+        second.finish();
+        second.add(piece(file, way(Method::Buffered), 0, MIB));
+        assert_eq!(second.first().unwrap().advised, 0, "it is remembered");
     });
 }
 

@@ -10,6 +10,24 @@ use super::file::Opened;
 use super::{Method, depth};
 use crate::worker::lock;
 
+fn through_cache(drop: bool, cached: bool) -> Way {
+    Way { method: Method::Buffered, trial: None, drop, cached }
+}
+
+/// So far from a range, a job has neither read ahead nor kept anything.
+const FAR_BYTES: u64 = 256 << 20;
+/// Bytes that are looked at there.
+const LOOKED_BYTES: u64 = 16 << 20;
+
+/// Whether others have a range of a large file in the page cache, and it was not just read ahead for this job: what is far
+/// away from it says so.
+fn is_kept(file: &Opened, size: u64, offset: u64, len: u64) -> bool {
+    let behind = offset.saturating_add(len).saturating_add(FAR_BYTES);
+    let is_within = behind.saturating_add(LOOKED_BYTES) <= size;
+    let far = if is_within { behind } else { offset.saturating_sub(FAR_BYTES + LOOKED_BYTES) };
+    is_cached(&**file.fd(), far, LOOKED_BYTES.min(size.saturating_sub(far)))
+}
+
 /// An end's rules, and what it has found out.
 pub struct Policy {
     request: StorageRequest,
@@ -47,11 +65,31 @@ impl Policy {
 
     /// How a range of a file of `size` bytes is read. What is in the page cache already is read from there, and stays.
     pub fn reading(&self, file: &Opened, size: u64, offset: u64, len: u64) -> Way {
-        let forced = self.is_forced();
-        let cached = !forced && !file.in_memory() && is_cached(&**file.fd(), offset, len);
-        let (method, trial) = if cached { (Method::Buffered, None) } else { self.method(file, size, len) };
-        let drop = method == Method::Buffered && !cached && self.drops(file, size);
-        Way { method, trial, drop, cached: cached || file.in_memory() }
+        self.reading_what_is_there(file, size, offset, len).unwrap_or_else(|| {
+            let (method, trial) = self.method(file, size, len);
+            let drop = method == Method::Buffered && self.drops(file, size);
+            Way { method, trial, drop, cached: file.in_memory() }
+        })
+    }
+
+    /// How a range is read that is held against an old file: through the page cache, unless direct I/O was asked for. The
+    /// other end may read the same disk, from which the kernel asks more at a time than a stream can; and next to hashing,
+    /// what the cache costs is little.
+    pub fn reading_through_cache(&self, file: &Opened, size: u64, offset: u64, len: u64) -> Way {
+        if self.is_forced() {
+            return self.reading(file, size, offset, len);
+        }
+        let fresh = || through_cache(self.drops(file, size), file.in_memory());
+        self.reading_what_is_there(file, size, offset, len).unwrap_or_else(fresh)
+    }
+
+    /// The same of what is in the page cache already, or on its way there.
+    fn reading_what_is_there(&self, file: &Opened, size: u64, offset: u64, len: u64) -> Option<Way> {
+        let there = !self.is_forced() && !file.in_memory() && is_cached(&**file.fd(), offset, len);
+        there.then(|| {
+            let is_ours = self.drops(file, size) && !is_kept(file, size, offset, len);
+            through_cache(is_ours, !is_ours)
+        })
     }
 
     /// How the next `len` bytes of a file of `size` bytes are written.
@@ -112,5 +150,47 @@ impl Policy {
         let (method, told) = trial.next(len);
         drop(trial);
         (method, told.then_some(shared))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::Access;
+    use crate::storage::calls::read_at;
+    use std::fs::File;
+
+    #[test]
+    fn what_was_read_ahead_for_this_job_does_not_stay() {
+        // Beside the test's own executable: there is a disk, unlike in /tmp.
+        let place = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+        let named = tempfile::NamedTempFile::new_in(place).unwrap();
+        let (size, len) = (2 * FAR_BYTES, 1 << 20);
+        named.as_file().set_len(size).unwrap();
+        let file = Opened::new(File::open(named.path()).unwrap().into(), Access::Read).unwrap();
+        let read = |offset, len: u64| {
+            read_at(&**file.fd(), &mut vec![0; usize::try_from(len).unwrap()], offset).unwrap();
+        };
+        read(0, len);
+        if file.in_memory() || !is_cached(&**file.fd(), 0, len) {
+            println!("SKIPPED: no disk here, or the kernel does not tell what is cached");
+            return;
+        }
+        let policy = Policy::new(StorageRequest { cache: CacheUse::Drop, ..StorageRequest::default() });
+        for reading in [Policy::reading, Policy::reading_through_cache] {
+            let way = reading(&policy, &file, size, 0, len);
+            assert_eq!((way.method, way.drop, way.cached), (Method::Buffered, true, false), "far from it nothing is");
+        }
+        read(len + FAR_BYTES, LOOKED_BYTES);
+        for reading in [Policy::reading, Policy::reading_through_cache] {
+            let way = reading(&policy, &file, size, 0, len);
+            assert_eq!((way.method, way.drop, way.cached), (Method::Buffered, false, true), "others use it");
+        }
+        // Behind that range nothing was read, and so far before the end one looks at what is before it.
+        let last = size - len;
+        read(last, len);
+        assert!(policy.reading(&file, size, last, len).drop);
+        let nothing_there = policy.reading_through_cache(&file, size, size / 2 - 4 * len, len);
+        assert_eq!((nothing_there.method, nothing_there.drop), (Method::Buffered, true));
     }
 }

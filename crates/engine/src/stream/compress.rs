@@ -124,6 +124,7 @@ impl Outlet for Compressing<'_> {
     }
 
     fn settle(&mut self) -> Result<(), SendError> {
+        self.stream.push();
         Ok(())
     }
 

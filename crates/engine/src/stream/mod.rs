@@ -58,6 +58,8 @@ pub struct Stream {
     opener: Opener,
     sent: u64,
     received: u64,
+    /// Of what was sent, some may wait in the socket.
+    waits: bool,
     carried: usize,
     /// What a compressed payload becomes plain with, and where; made when the first one comes.
     unpacking: Option<(Unpacker, Record)>,
@@ -76,7 +78,17 @@ pub struct Sent {
 
 impl Stream {
     fn new(socket: OwnedFd, sealer: Sealer, opener: Opener, path: PathId) -> Self {
-        Self { socket: Arc::new(socket), path, sealer, opener, sent: 0, received: 0, carried: 0, unpacking: None }
+        Self {
+            socket: Arc::new(socket),
+            path,
+            sealer,
+            opener,
+            sent: 0,
+            received: 0,
+            waits: false,
+            carried: 0,
+            unpacking: None,
+        }
     }
 
     /// Seals and sends what `record` holds, with this trailer. The record's payload is unusable afterwards.
@@ -98,18 +110,31 @@ impl Stream {
         self.sealer.seal(record)?;
         let sealed = Instant::now();
         let turn = pace.map(Pace::record);
+        // Instructions are mostly shorter than what a packet costs, and seldom come alone.
+        let is_short = matches!(trailer, Trailer::Delta(_));
         let mut rest = record.wire();
         while !rest.is_empty() {
             let most = turn.as_ref().map_or(rest.len(), |turn| turn.take(rest.len()));
             let (now, later) = rest.split_at(most.min(rest.len()));
-            socket::send_all(&self.socket, now)?;
+            match is_short {
+                true => socket::send_with_more(&self.socket, now)?,
+                false => socket::send_all(&self.socket, now)?,
+            }
             rest = later;
         }
+        self.waits = is_short;
         self.sent += 1;
         let sealing = sealed.duration_since(begun);
         // A pause says nothing of the connection.
         let sending = sealed.elapsed().saturating_sub(turn.map(|turn| turn.paused()).unwrap_or_default());
         Ok(Sent { wire_bytes: record.wire().len(), sealing, sending })
+    }
+
+    /// What was sent is not to wait for what will be.
+    pub fn push(&mut self) {
+        if std::mem::take(&mut self.waits) {
+            socket::push(&self.socket);
+        }
     }
 
     /// Receives and opens the next record; its payload, in plain, is in `record` afterwards.

@@ -199,10 +199,25 @@ fn fresh() -> io::Result<socket2::Socket> {
 }
 
 /// Sends all of `bytes`. A peer that is gone is an error, never a signal.
-pub fn send_all(socket: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
+pub fn send_all(socket: impl AsFd, bytes: &[u8]) -> io::Result<()> {
+    send_flagged(socket, bytes, SendFlags::NOSIGNAL)
+}
+
+/// The same, where more will follow soon: what does not fill a packet waits for that, or for [`push`].
+pub fn send_with_more(socket: impl AsFd, bytes: &[u8]) -> io::Result<()> {
+    send_flagged(socket, bytes, SendFlags::NOSIGNAL | SendFlags::MORE)
+}
+
+/// What waits in the socket to fill a packet waits no longer. Without it, the system waits 200 ms at most (tcp(7)).
+pub fn push(socket: impl AsFd) {
+    // That it is set already does not matter. What is no TCP has nothing that waits.
+    let _ = sockopt::set_tcp_nodelay(&socket, true);
+}
+
+fn send_flagged(socket: impl AsFd, mut bytes: &[u8], flags: SendFlags) -> io::Result<()> {
     during(Stage::Send, || {
         while !bytes.is_empty() {
-            match send(&socket, bytes, SendFlags::NOSIGNAL) {
+            match send(&socket, bytes, flags) {
                 Ok(sent) => bytes = &bytes[sent..],
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -233,6 +248,34 @@ mod tests {
 
     fn settings(window_bytes: u32, window_fixed: bool) -> SocketSettings {
         SocketSettings { window_bytes, window_fixed, ..SocketSettings::default() }
+    }
+
+    #[test]
+    fn what_waits_for_more_comes_when_it_is_pushed() {
+        use std::io::Read;
+        use std::net::{TcpListener, TcpStream};
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut far, _) = listener.accept().unwrap();
+        sockopt::set_tcp_nodelay(&near, true).unwrap();
+        far.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let mut bytes = [0; 5];
+        // The system waits for so long only, and this thread may wait for longer.
+        let waited = (0..20).any(|_| {
+            far.set_nonblocking(true).unwrap();
+            send_with_more(&near, b"short").unwrap();
+            let early = far.read(&mut bytes);
+            far.set_nonblocking(false).unwrap();
+            let waits = early.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+            if waits {
+                let since = std::time::Instant::now();
+                push(&near);
+                far.read_exact(&mut bytes).unwrap();
+                return since.elapsed() < Duration::from_millis(100);
+            }
+            false
+        });
+        assert!(waited, "it was sent at once, or not when it was pushed");
     }
 
     #[test]

@@ -100,6 +100,7 @@ use self::landing::Landing;
 pub use self::landing::Refused;
 use self::links::HardLinks;
 use self::listed::Listed;
+use self::made::Making;
 pub use self::memory::made_by;
 use self::merged::Merged;
 use self::names::{Kept, Names};
@@ -147,6 +148,8 @@ pub struct Target {
     rereads: Waiting<Piece<Item>>,
     /// Old files that are to be told of.
     signings: Waiting<Signing>,
+    /// Frames that are to be made of old files.
+    makings: Waiting<Making>,
     /// There may be room for what is told of them.
     old_files_room: Signal,
     /// The names that are remembered for that.
@@ -317,6 +320,7 @@ impl Target {
             claims: Claims::default(),
             rereads: Waiting::default(),
             signings: Waiting::default(),
+            makings: Waiting::default(),
             old_files_room: Signal::default(),
             names_kept: Kept::default(),
             filtered,
@@ -436,6 +440,7 @@ impl Target {
         self.claims.close();
         self.rereads.close();
         self.signings.close();
+        self.makings.close();
         self.old_files_room.notify_all();
     }
 

@@ -126,7 +126,7 @@ impl Target {
         let file = basis.open()?;
         let (from, to) = (part.range.start * frame_bytes, (end * frame_bytes).min(basis.size));
         let way = match basis.in_place {
-            Some(_) => self.policy.reading(&file, basis.size, from, to - from),
+            Some(_) => self.policy.reading_through_cache(&file, basis.size, from, to - from),
             // It is read once more where frames are made of it, and is to be in the page cache then.
             None => Way { method: Route::Buffered, trial: None, drop: false, cached: false },
         };

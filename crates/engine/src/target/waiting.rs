@@ -31,6 +31,18 @@ impl<T> Waiting<T> {
         }
     }
 
+    /// One more, unless `most` of them wait already, or nobody takes them any more: then it is given back.
+    pub fn add_below(&self, most: usize, thing: T) -> Result<(), T> {
+        let mut state = lock(&self.state);
+        if state.closed || state.things.len() >= most {
+            return Err(thing);
+        }
+        state.things.push_back(thing);
+        drop(state);
+        self.wake.notify_one();
+        Ok(())
+    }
+
     /// There will be no more, and what waits is forgotten.
     pub fn close(&self) {
         lock(&self.state).closed = true;
@@ -104,5 +116,15 @@ mod tests {
         assert_eq!(taken, 1000);
         waiting.add(vec![1]);
         assert_eq!(waiting.next(), None, "it is closed");
+    }
+
+    #[test]
+    fn no_more_wait_than_may_and_none_when_it_is_over() {
+        let waiting = Waiting::default();
+        assert_eq!([1, 2, 3].map(|thing| waiting.add_below(2, thing)), [Ok(()), Ok(()), Err(3)]);
+        assert_eq!(waiting.next(), Some(1));
+        assert_eq!(waiting.add_below(2, 4), Ok(()));
+        waiting.close();
+        assert_eq!((waiting.add_below(9, 5), waiting.next()), (Err(5), None));
     }
 }

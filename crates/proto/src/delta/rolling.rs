@@ -242,7 +242,8 @@ impl Index {
         self.expected(window, offset, at, end, shift).or_else(|| self.roll(window, at, end))
     }
 
-    /// The next one that is as far from its place as the last was.
+    /// The next one that is as far from its place as the last was. There the sum that is rolled is enough: what is rarely
+    /// wrong is cheaper to be sent once more than to be looked for with a hash.
     fn expected(&self, window: &[u8], offset: u64, at: usize, end: usize, shift: Shift) -> Option<(usize, usize)> {
         let old = (offset + at as u64).cast_signed().checked_add(shift?)?;
         let number = u64::try_from(old).ok()?.div_ceil(self.block as u64);
@@ -250,7 +251,7 @@ impl Index {
         let place = at.checked_add(gap).filter(|place| *place < end)?;
         let bytes = window.get(place..place + self.block)?;
         let number = usize::try_from(number).ok()?;
-        (self.sums.get(number)?.strong == strong(bytes)).then_some((place, number))
+        (self.sums.get(number)?.weak == Weak::of(bytes).sum()).then_some((place, number))
     }
 
     fn roll(&self, window: &[u8], at: usize, end: usize) -> Option<(usize, usize)> {
