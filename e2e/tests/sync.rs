@@ -702,3 +702,34 @@ fn owners_are_those_of_the_same_names_or_whom_the_user_said() {
     assert_eq!(of(&["--dry-run", "--chown", "12:12"]), [(0, 11), (1, 11), (123_456, 11)]);
     sync(&sandbox, &["--chown", "nobody-of-this-name"]).ends(2).says(["nobody-of-this-name", "target"]);
 }
+
+/// Whichever of a file's names comes first: what stays at the target is no name of it.
+#[test]
+fn no_name_of_a_file_becomes_one_of_another_file_that_stays() {
+    for (rule, stays) in [("--ignore-existing", "a"), ("--ignore-existing", "b"), ("--update", "a"), ("--update", "b")]
+    {
+        let sandbox = Sandbox::new();
+        let first = file(&sandbox, "s/a", "content", OLD);
+        fs::hard_link(first, sandbox.path("s/b")).unwrap();
+        file(&sandbox, &format!("t/{stays}"), "another file", NEW);
+        let other = if stays == "a" { "b" } else { "a" };
+        let options = [rule, "--hard-links", "--remove-source-files"];
+        let dry = sync(&sandbox, &["--dry-run", rule, "--hard-links"]);
+        let run = sync(&sandbox, &options);
+        assert_eq!(text(sandbox.path(format!("t/{stays}"))), "another file");
+        assert_eq!(dry.status, run.status, "{rule} {stays}\n{}", run.account());
+        let left = listing(&sandbox.path("s"));
+        if sandbox.path(format!("t/{other}")).exists() {
+            assert_eq!((text(sandbox.path(format!("t/{other}"))), left), ("content".into(), vec![stays.to_owned()]));
+            run.succeeds();
+        } else {
+            assert_eq!(left, ["a", "b"], "{rule} {stays}");
+            run.ends(1).says(["another name of a file in whose place something else is"]);
+        }
+        // Where each name has something that stays, there is nothing to be said.
+        file(&sandbox, &format!("t/{other}"), "another, too", NEW);
+        file(&sandbox, &format!("s/{other}"), "content", OLD);
+        sync(&sandbox, &options).succeeds();
+        assert_eq!(text(sandbox.path(format!("t/{other}"))), "another, too");
+    }
+}

@@ -161,7 +161,11 @@ pub fn decide(offered: &Kind, modified: Stamp, existing: &Existing, conduct: Con
         (_, File { .. } | SameFile | Symlink(_)) if rule == InTheWay::ReportEqual => {
             Decision::Refuse(Refusal::ExistsAtAll)
         }
-        (Kind::File { .. }, File { modified: since, .. }) if conduct.update && *since > modified => Decision::Omit,
+        (Kind::File { .. } | Kind::HardLink { .. }, File { modified: since, .. })
+            if conduct.update && *since > modified =>
+        {
+            Decision::Omit
+        }
         (Kind::File { size }, File { size: there, modified: since }) => {
             match conduct.is_equal(*size, modified, *there, *since) {
                 Some(true) => Decision::Keep,
@@ -280,6 +284,10 @@ mod tests {
             (existing_only, there(4, NOW), Replace),
         ] {
             assert_eq!(decide(&file(3), NOW, &existing, conduct), decision, "{conduct:?} {existing:?}");
+        }
+        let name = Kind::HardLink { to: crate::ids::EntryId(0), size: 3 };
+        for (existing, decision) in [(there(3, newer), Omit), (there(3, older), Replace), (Existing::SameFile, Keep)] {
+            assert_eq!(decide(&name, NOW, &existing, update), decision, "{existing:?}");
         }
         assert_eq!(decide(&file(0), NOW, &there(0, newer), digest), Keep, "there is nothing to compare");
         assert_eq!(decide(&Kind::Directory, NOW, &Existing::Absent, existing_only), Pass);

@@ -1,18 +1,18 @@
 //! A dry run: everything is decided as it would be, and told, and nothing is made, changed or removed. Where a directory
 //! would have been made, everything below it would have been, too.
 
-use haul_proto::ids::EntryId;
+use haul_proto::ids::{ByEntry, EntryId, EntrySet};
 use haul_proto::manifest::{Entry, Kind, Place};
 use haul_proto::need::{Decision, Existing};
 use haul_proto::path::Name;
 use haul_proto::session::target::{Answer, Parent};
 use haul_proto::wire::report::What;
 use haul_proto::wire::sync::Change;
-use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 
 use super::examine::Position;
+use super::links::ANOTHER;
 use super::standing::Standing;
 use super::{Item, Target};
 use crate::fs::{Identity, describe};
@@ -24,7 +24,9 @@ pub struct DryLinks(Mutex<Table>);
 
 #[derive(Default)]
 struct Table {
-    stay: HashMap<EntryId, Identity>,
+    stay: ByEntry<Identity>,
+    /// Those in whose places something else stays.
+    another: EntrySet,
     /// Of the entry that was looked at last.
     latest: Option<Identity>,
 }
@@ -80,13 +82,16 @@ impl Target {
         }
     }
 
-    /// A file was looked at: remembers it, if more names of it may come.
-    pub(super) fn note_dry_file(&self, id: EntryId, entry: &Entry) {
+    /// A file was looked at: remembers it, if more names of it may come, and whether another one stays in its place.
+    pub(super) fn note_dry_file(&self, id: EntryId, entry: &Entry, is_another: bool) {
         let mut table = lock(&self.dry_links.0);
         let stays = table.latest.take();
         let has_others = entry.more.as_ref().and_then(|more| more.names).is_some_and(|names| names > 1);
         if let Some(identity) = stays.filter(|_| has_others) {
             table.stay.insert(id, identity);
+        }
+        if is_another {
+            table.another.insert(id);
         }
     }
 
@@ -108,7 +113,12 @@ impl Target {
 
     fn dry_link(&self, position: &Position, entry: &Entry, mut there: Standing) -> io::Result<Answer<Item>> {
         let Kind::HardLink { to, .. } = entry.kind else { return Ok(Answer::Refused) };
-        let first = lock(&self.dry_links.0).stay.get(&to).copied();
+        let table = lock(&self.dry_links.0);
+        let (first, is_another) = (table.stay.get(&to).copied(), table.another.contains(&to));
+        drop(table);
+        if is_another && !self.stays(entry, &there) {
+            return Ok(self.refuse(position, ANOTHER));
+        }
         if first.is_some() && there.look.map(|look| look.identity) == first {
             there = Standing { existing: Existing::SameFile, look: None };
         }

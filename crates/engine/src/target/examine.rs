@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use super::file::{Incoming, UNKNOWN_SIZE};
 use super::landing::LandingKind;
+use super::links::Outcome;
 use super::proof::Claim;
 use super::rights::{has_capability, is_not_ours, is_trusted, may_have_rights};
 use super::several::OtherName;
@@ -72,7 +73,8 @@ impl Target {
                 }
                 _ if self.is_dry() => {
                     let answer = self.answer(entry);
-                    self.note_dry_file(id, entry);
+                    let is_settled = matches!(answer, Answer::Settled | Answer::Same);
+                    self.note_dry_file(id, entry, is_settled && self.stays_another(entry));
                     answer
                 }
                 _ => {
@@ -96,8 +98,11 @@ impl Target {
             }
             let next = self.lock().machine.answer(id, answer);
             self.finish(next);
-            if is_there || is_refused {
-                self.settle_links(id, is_there);
+            match is_there {
+                true if self.stays_another(entry) => self.settle_links_as(id, Outcome::Another),
+                true => self.settle_links(id, true),
+                false if is_refused => self.settle_links(id, false),
+                false => {}
             }
         }
         links.into_iter().for_each(|other| self.link(other));

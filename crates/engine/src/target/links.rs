@@ -3,7 +3,7 @@
 
 use haul_proto::ids::{ByEntry, EntryId};
 use haul_proto::manifest::{Entry, Kind, Place};
-use haul_proto::need::{Decision, Existing};
+use haul_proto::need::{Decision, Existing, decide};
 use haul_proto::path::Name;
 use haul_proto::session::target::{Answer, Parent};
 use haul_proto::wire::limits::LINKED_FILES_MAX;
@@ -23,6 +23,8 @@ use crate::worker::lock;
 
 /// Said of another name of a file that is not there.
 const NOT_THERE: &str = "the file that it is another name of was not copied";
+/// Said of another name of a file at whose first name something else stays.
+pub const ANOTHER: &str = "it is another name of a file in whose place something else is, which stays\nrun the same command again without --hard-links";
 /// Said where a kernel confines this process without knowing of links.
 const NOT_ALLOWED: &str = "a hard link into another directory is not allowed here\nrun the same command without --hard-links, or on Linux 5.19 or later";
 
@@ -49,10 +51,19 @@ struct Linked {
 enum State {
     /// It is on its way, and these names wait for it.
     Growing(Vec<Other>),
+    /// That is over.
+    Settled(Outcome),
+}
+
+/// What came of a file with several names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
     /// It has its name.
     There,
-    /// It will not be there.
+    /// It is not there.
     Failed,
+    /// Something else stands at its name, and stays.
+    Another,
 }
 
 /// Another name of a file.
@@ -71,6 +82,19 @@ enum Next {
     Nothing,
     Make(Other, Dir, Name),
     Fail(Other),
+    /// What it would be made a name of is another file.
+    LeaveOrFail(Other),
+}
+
+impl Next {
+    /// Of a name of this file.
+    fn of(outcome: Outcome, other: Other, dir: &Dir, name: &Name) -> Self {
+        match outcome {
+            Outcome::There => Self::Make(other, dir.clone(), name.clone()),
+            Outcome::Failed => Self::Fail(other),
+            Outcome::Another => Self::LeaveOrFail(other),
+        }
+    }
 }
 
 impl Table {
@@ -84,8 +108,7 @@ impl Table {
                 waiting.push(other);
                 return Next::Nothing;
             }
-            State::There => Next::Make(other, linked.dir.clone(), linked.name.clone()),
-            State::Failed => Next::Fail(other),
+            State::Settled(outcome) => Next::of(*outcome, other, &linked.dir, &linked.name),
         };
         if is_last {
             self.files.remove(&to);
@@ -94,18 +117,17 @@ impl Table {
     }
 
     /// An entry is settled. What waited for it is to be seen to.
-    fn settled(&mut self, entry: EntryId, done: bool) -> Vec<Next> {
+    fn settled(&mut self, entry: EntryId, outcome: Outcome) -> Vec<Next> {
         let key = self.again.remove(&entry).unwrap_or(entry);
         let Some(linked) = self.files.get_mut(&key) else { return Vec::new() };
         let State::Growing(waiting) = &mut linked.state else { return Vec::new() };
         let waiting = std::mem::take(waiting);
-        linked.state = if done { State::There } else { State::Failed };
+        linked.state = State::Settled(outcome);
         let (dir, name) = (linked.dir.clone(), linked.name.clone());
         if linked.left == 0 {
             self.files.remove(&key);
         }
-        let next = |other| if done { Next::Make(other, dir.clone(), name.clone()) } else { Next::Fail(other) };
-        waiting.into_iter().map(next).collect()
+        waiting.into_iter().map(|other| Next::of(outcome, other, &dir, &name)).collect()
     }
 }
 
@@ -166,11 +188,42 @@ impl Target {
 
     /// An entry is settled: names that waited for it are made.
     pub(super) fn settle_links(&self, entry: EntryId, done: bool) {
+        self.settle_links_as(entry, if done { Outcome::There } else { Outcome::Failed });
+    }
+
+    /// The same of a file of which it is known what stands at its name.
+    pub(super) fn settle_links_as(&self, entry: EntryId, outcome: Outcome) {
         if !self.request.kept.hard_links {
             return;
         }
-        let next = lock(&self.hard_links.0).settled(entry, done);
+        let next = lock(&self.hard_links.0).settled(entry, outcome);
         self.make_links(next);
+    }
+
+    /// Whether something else than an offered file stands at its name, and stays: of that, no other name is made.
+    pub(super) fn stays_another(&self, entry: &Entry) -> bool {
+        let Kind::File { size } = entry.kind else { return false };
+        let has_others = entry.more.as_ref().and_then(|more| more.names).is_some_and(|names| names > 1);
+        let Some((dir, name, _)) = self.place_of_child(&entry.place).filter(|_| has_others) else { return false };
+        let same = Existing::File { size, modified: entry.meta.modified };
+        let is_another = |there: Standing| there.existing != same && self.stays(entry, &there);
+        Standing::at(&dir, &name).is_ok_and(is_another)
+    }
+
+    /// Whether what stands at a name stays, whatever it is.
+    pub(super) fn stays(&self, entry: &Entry, there: &Standing) -> bool {
+        let decision = decide(&entry.kind, entry.meta.modified, &there.existing, self.conduct());
+        matches!(decision, Decision::Omit | Decision::Pass)
+    }
+
+    /// A name of a file at whose first name another one stays: what stands here may stay, too.
+    fn leave(&self, other: &Other) -> Result<bool, String> {
+        let there = if other.fresh { Ok(Standing::NOTHING) } else { Standing::at(&other.dir, &other.name) };
+        match there {
+            Ok(there) if self.stays(&other.offered, &there) => Ok(false),
+            Ok(_) => Err(ANOTHER.to_owned()),
+            Err(error) => Err(describe(&error)),
+        }
     }
 
     fn make_links(&self, links: Vec<Next>) {
@@ -182,6 +235,10 @@ impl Target {
                     (other, made)
                 }
                 Next::Fail(other) => (other, Err(NOT_THERE.to_owned())),
+                Next::LeaveOrFail(other) => {
+                    let left = self.leave(&other);
+                    (other, left)
+                }
             };
             let done = made.unwrap_or_else(|text| {
                 self.fail(self.landing.path(&other.dir.path_of(other.name.as_bytes())), text);
@@ -205,7 +262,8 @@ impl Target {
         let position = Position::in_directory(other.dir.clone(), other.name.clone());
         let decision = match self.decide_and_tell(&position, &other.offered, &there).map_err(io)? {
             Ok(decision) => decision,
-            Err(answer) => return Ok(matches!(answer, Answer::Settled)),
+            // What stays, and a name of an earlier copy's file, are not proven to be what the source has.
+            Err(answer) => return Ok(matches!(answer, Answer::Settled) && !self.request.sync.source_removes),
         };
         match decision {
             Decision::Replace => {
@@ -276,10 +334,10 @@ mod tests {
         let dir = Dir::open_root(temp.path()).unwrap();
         let mut table = table(&dir, 3);
         assert!(matches!(table.add(EntryId(1), other(2, &dir)), Next::Nothing));
-        assert!(table.settled(EntryId(9), true).is_empty());
-        let next = table.settled(EntryId(1), true);
+        assert!(table.settled(EntryId(9), Outcome::There).is_empty());
+        let next = table.settled(EntryId(1), Outcome::There);
         assert!(matches!(&next[..], [Next::Make(Other { entry: EntryId(2), .. }, ..)]));
-        assert!(table.settled(EntryId(1), false).is_empty());
+        assert!(table.settled(EntryId(1), Outcome::Failed).is_empty());
         assert!(matches!(table.add(EntryId(1), other(3, &dir)), Next::Make(..)));
         assert_eq!(table.files.len(), 1);
         assert!(matches!(table.add(EntryId(1), other(4, &dir)), Next::Make(..)));
@@ -294,7 +352,7 @@ mod tests {
         let mut table = table(&dir, 2);
         assert!(matches!(table.add(EntryId(1), other(2, &dir)), Next::Nothing));
         table.again.insert(EntryId(7), EntryId(1));
-        assert!(matches!(&table.settled(EntryId(7), false)[..], [Next::Fail(_)]));
+        assert!(matches!(&table.settled(EntryId(7), Outcome::Failed)[..], [Next::Fail(_)]));
         assert!(matches!(table.add(EntryId(1), other(3, &dir)), Next::Fail(_)));
         assert!(table.files.is_empty() && table.again.is_empty());
     }
