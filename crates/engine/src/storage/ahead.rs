@@ -118,6 +118,11 @@ impl Piece {
 
     /// Whether it is read as [`Lead`] is about.
     fn is_led(&self) -> bool {
+        self.is_advised() && self.way.led
+    }
+
+    /// Whether the kernel may be advised of it.
+    fn is_advised(&self) -> bool {
         self.way.method == Method::Buffered && !self.way.cached
     }
 
@@ -219,8 +224,8 @@ impl Ahead {
                 return;
             }
             let lead = lead.filter(|lead| lead.device == piece.file.device());
-            let needs_none = lead.map_or(piece.tells_lead(), |lead| lead.is_far);
-            if piece.is_led() && !needs_none {
+            let needs_none = piece.is_led() && lead.map_or(piece.tells_lead(), |lead| lead.is_far);
+            if piece.is_advised() && !needs_none {
                 piece.advise_to(piece.end.min(piece.next.saturating_add(room)));
             }
             room = room.saturating_sub(piece.left());

@@ -11,7 +11,7 @@ use super::{Method, depth};
 use crate::worker::lock;
 
 fn through_cache(drop: bool, cached: bool) -> Way {
-    Way { method: Method::Buffered, trial: None, drop, cached }
+    Way { method: Method::Buffered, trial: None, drop, cached, led: false }
 }
 
 /// So far from a range, a job has neither read ahead nor kept anything.
@@ -47,6 +47,9 @@ pub struct Way {
     pub drop: bool,
     /// Whether it was in the page cache already.
     pub cached: bool,
+    /// Whether the kernel is left to read ahead where it reads far by itself: so it is of two ends of a delta that may
+    /// read one disk. A copy alone with its disk fares better with advice.
+    pub led: bool,
 }
 
 impl Policy {
@@ -68,7 +71,7 @@ impl Policy {
         self.reading_what_is_there(file, size, offset, len).unwrap_or_else(|| {
             let (method, trial) = self.method(file, size, len);
             let drop = method == Method::Buffered && self.drops(file, size);
-            Way { method, trial, drop, cached: file.in_memory() }
+            Way { method, trial, drop, cached: file.in_memory(), led: false }
         })
     }
 
@@ -80,7 +83,7 @@ impl Policy {
             return self.reading(file, size, offset, len);
         }
         let fresh = || through_cache(self.drops(file, size), file.in_memory());
-        self.reading_what_is_there(file, size, offset, len).unwrap_or_else(fresh)
+        Way { led: true, ..self.reading_what_is_there(file, size, offset, len).unwrap_or_else(fresh) }
     }
 
     /// The same of what is in the page cache already, or on its way there.
@@ -95,7 +98,7 @@ impl Policy {
     /// How the next `len` bytes of a file of `size` bytes are written.
     pub fn writing(&self, file: &Opened, size: u64, len: u64) -> Way {
         let (method, trial) = self.method(file, size, len);
-        Way { method, trial, drop: self.drops(file, size), cached: false }
+        Way { method, trial, drop: self.drops(file, size), cached: false, led: false }
     }
 
     /// The trial of the file system that a file is on.
