@@ -98,6 +98,6 @@ impl<'a> Benches<'a> {
 
     /// Ends them, and with them what they have made.
     pub fn close(&mut self) {
-        self.workers.close();
+        self.workers.close_and_wait();
     }
 }

@@ -231,11 +231,24 @@ impl Workers {
 
     /// Ends the workers of a job that is finished.
     pub fn close(&mut self) {
-        for role in self.roles() {
-            self.worker(role).link.close();
-        }
+        self.close_links();
         for role in self.roles() {
             self.worker_mut(role).child.close(CLOSE_GRACE);
+        }
+    }
+
+    /// The same of workers that remove at their end what they have made: waits for all of them.
+    pub fn close_and_wait(&mut self) {
+        self.close_links();
+        for role in self.roles() {
+            // One that does not end by itself is ended when it is dropped.
+            let _ = self.worker_mut(role).child.wait(CLOSE_GRACE);
+        }
+    }
+
+    fn close_links(&self) {
+        for role in self.roles() {
+            self.worker(role).link.close();
         }
     }
 
