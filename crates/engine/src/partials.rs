@@ -306,7 +306,7 @@ impl Partial {
         match self.about.state {
             State::Elsewhere | State::Foreign { .. } => return Ok(Removal::Kept),
             State::Journal => return self.remove_journal(),
-            _ if self.is_patch() => return self.remove_patch(),
+            _ if patches::is_patch(&self.name) => return self.remove_patch(),
             _ => {}
         }
         let extent = match self.about.state {
@@ -331,10 +331,6 @@ impl Partial {
         }
         unlink(&Leaf { dir: self.dir.clone(), name: self.name.clone() })?;
         Ok(Removal::Removed)
-    }
-
-    fn is_patch(&self) -> bool {
-        self.name.reserved_parts().is_some_and(|(_, what)| what == "patch")
     }
 
     /// A copy makes the part before its journal: as long as there is no part, nobody is at work on it.

@@ -118,3 +118,10 @@ pub struct Entry {
     /// What few entries have besides.
     pub more: Option<Box<More>>,
 }
+
+impl Entry {
+    /// How many more names a file has than the one that is offered; `None` where it has none, or that is not told.
+    pub fn further_names(&self) -> Option<u64> {
+        self.more.as_ref()?.names?.checked_sub(1).filter(|further| *further > 0)
+    }
+}

@@ -5,6 +5,7 @@ use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 
 use aws_lc_rs::digest::{Context, SHA256};
+use haul_proto::checksum::hex;
 
 use super::elf;
 
@@ -67,7 +68,7 @@ impl Executable {
         self.file.rewind()?;
         let mut sha256 = Context::new(&SHA256);
         read_pieces(&mut self.file, |piece| sha256.update(piece))?;
-        Ok(sha256.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
+        Ok(hex(sha256.finish().as_ref()))
     }
 
     /// Claims that it runs on `system`, so that a test may send a script instead.

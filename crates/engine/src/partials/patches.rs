@@ -37,7 +37,6 @@ fn files_with_patches(dir: &Dir) -> io::Result<HashMap<Name, Name>> {
     // A description of its own: the walk is at some place in that of the directory.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = Dir::from_fd(openat(&*dir.fd()?, c".", flags, Mode::empty())?)?;
-    let is_patch = |name: &Name| name.reserved_parts().is_some_and(|(_, what)| what == "patch");
     let mut patches = HashSet::new();
     each_name(&dir, |name, _| {
         if is_patch(name) {
@@ -52,6 +51,11 @@ fn files_with_patches(dir: &Dir) -> io::Result<HashMap<Name, Name>> {
         }
     })?;
     Ok(files)
+}
+
+/// Whether this is the name of a patch.
+pub fn is_patch(name: &Name) -> bool {
+    name.reserved_parts().is_some_and(|(_, what)| what == "patch")
 }
 
 /// What a patch is, beside the file that it is for.

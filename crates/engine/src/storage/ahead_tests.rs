@@ -42,7 +42,7 @@ fn with_cold_file(len: u64, check: impl Fn(&Arc<Opened>) + Send + 'static) {
 }
 
 fn way(method: Method) -> Way {
-    Way { method, trial: None, drop: true, cached: false, led: true }
+    Way { drop: true, led: true, ..Way::by(method) }
 }
 
 fn measured(method: Method) -> Way {

@@ -151,7 +151,7 @@ fn opened(path: &Path) -> Arc<Opened> {
 }
 
 fn way(method: Method) -> Way {
-    Way { method, trial: None, drop: method == Method::Buffered, cached: false, led: false }
+    Way { drop: method == Method::Buffered, ..Way::by(method) }
 }
 
 /// Reads a range as a stream does.

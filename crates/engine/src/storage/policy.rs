@@ -10,10 +10,6 @@ use super::file::Opened;
 use super::{Method, depth};
 use crate::worker::lock;
 
-fn through_cache(drop: bool, cached: bool) -> Way {
-    Way { method: Method::Buffered, trial: None, drop, cached, led: false }
-}
-
 /// So far from a range, a job has neither read ahead nor kept anything.
 const FAR_BYTES: u64 = 256 << 20;
 /// Bytes that are looked at there.
@@ -52,6 +48,13 @@ pub struct Way {
     pub led: bool,
 }
 
+impl Way {
+    /// What was not in the page cache, or is not looked for there: nothing of it is told, dropped or led.
+    pub fn by(method: Method) -> Self {
+        Self { method, trial: None, drop: false, cached: false, led: false }
+    }
+}
+
 impl Policy {
     /// By what the controller asks for.
     pub fn new(request: StorageRequest) -> Self {
@@ -71,7 +74,7 @@ impl Policy {
         self.reading_what_is_there(file, size, offset, len).unwrap_or_else(|| {
             let (method, trial) = self.method(file, size, len);
             let drop = method == Method::Buffered && self.drops(file, size);
-            Way { method, trial, drop, cached: file.in_memory(), led: false }
+            Way { trial, drop, cached: file.in_memory(), ..Way::by(method) }
         })
     }
 
@@ -82,8 +85,11 @@ impl Policy {
         if self.is_forced() {
             return self.reading(file, size, offset, len);
         }
-        let fresh = || through_cache(self.drops(file, size), file.in_memory());
-        Way { led: true, ..self.reading_what_is_there(file, size, offset, len).unwrap_or_else(fresh) }
+        let way = self.reading_what_is_there(file, size, offset, len).unwrap_or_else(|| {
+            let (drop, cached) = (self.drops(file, size), file.in_memory());
+            Way { drop, cached, ..Way::by(Method::Buffered) }
+        });
+        Way { led: true, ..way }
     }
 
     /// The same of what is in the page cache already, or on its way there.
@@ -91,14 +97,14 @@ impl Policy {
         let there = !self.is_forced() && !file.in_memory() && is_cached(&**file.fd(), offset, len);
         there.then(|| {
             let is_ours = self.drops(file, size) && !is_kept(file, size, offset, len);
-            through_cache(is_ours, !is_ours)
+            Way { drop: is_ours, cached: !is_ours, ..Way::by(Method::Buffered) }
         })
     }
 
     /// How the next `len` bytes of a file of `size` bytes are written.
     pub fn writing(&self, file: &Opened, size: u64, len: u64) -> Way {
         let (method, trial) = self.method(file, size, len);
-        Way { method, trial, drop: self.drops(file, size), cached: false, led: false }
+        Way { trial, drop: self.drops(file, size), ..Way::by(method) }
     }
 
     /// The trial of the file system that a file is on.

@@ -203,10 +203,18 @@ impl Target {
                     }
                 }
             },
-            (Kind::File { .. }, FileType::RegularFile) => {
+            (Kind::File { size }, FileType::RegularFile) => {
                 let found = || read(dir.open_file(name, Links::Itself)?.0, self.request.kept);
                 differences.extend(self.attribute_differences(entry, found)?);
                 differences.extend(self.differs_as_file(dir, name, entry, &there));
+                if *size != there.size {
+                    differences.insert(0, Difference::Size { source: *size, target: there.size });
+                } else if *size > 0 {
+                    let (dir, name, modified) = (dir.clone(), name.clone(), there.meta.modified);
+                    let failed = AtomicBool::new(false);
+                    let file = ComparedFile { dir, name, size: *size, modified, failed, differences };
+                    return Ok(Answer::Compare(Arc::new(Item::Compared(Compared::File(file)))));
+                }
             }
             (Kind::Node(node), _) if there.is_special() => {
                 if let Some(target) = there.node().filter(|there| there != node) {
@@ -221,18 +229,6 @@ impl Target {
                 }
             }
             (_, kind) => differences = vec![Difference::Kind { source: offered, target: what(kind) }],
-        }
-        match (&entry.kind, there.kind) {
-            (Kind::File { size }, FileType::RegularFile) if *size == there.size && *size > 0 => {
-                let (dir, name, modified) = (dir.clone(), name.clone(), there.meta.modified);
-                let failed = AtomicBool::new(false);
-                let file = ComparedFile { dir, name, size: *size, modified, failed, differences };
-                return Ok(Answer::Compare(Arc::new(Item::Compared(Compared::File(file)))));
-            }
-            (Kind::File { size }, FileType::RegularFile) if *size != there.size => {
-                differences.insert(0, Difference::Size { source: *size, target: there.size });
-            }
-            _ => {}
         }
         Ok(self.concluded(relative, entry, differences))
     }

@@ -1,7 +1,7 @@
 //! What a job that only compares holds against the source besides contents, modes and owners: names of one file, and
 //! extended attributes. Nothing is put or made.
 
-use haul_proto::ids::EntryId;
+use haul_proto::ids::{ByEntry, EntryId};
 use haul_proto::manifest::{Entry, Place};
 use haul_proto::more::Attribute;
 use haul_proto::path::Name;
@@ -21,7 +21,7 @@ use crate::worker::lock;
 #[derive(Default)]
 pub struct ComparedNames {
     /// Of the source: by the entry of the first name, where that is at the target, and how many more may come.
-    offered: Mutex<HashMap<EntryId, (Dir, Name, u64)>>,
+    offered: Mutex<ByEntry<(Dir, Name, u64)>>,
     /// At the target: the first name that was met of each.
     there: Mutex<HashMap<Identity, (Dir, Name)>>,
 }
@@ -62,12 +62,12 @@ impl ComparedNames {
 impl Target {
     /// Remembers a file of which more names may come. To be called before it is answered.
     pub(super) fn expect_compared_names(&self, entry: EntryId, offered: &Entry) {
-        let Some(names) = offered.more.as_ref().and_then(|more| more.names).filter(|names| *names > 1) else { return };
+        let Some(left) = offered.further_names() else { return };
         let Some((dir, name)) = self.compared_place(&offered.place) else { return };
         let mut all = lock(&self.compared_names.offered);
         // A source that keeps to the limit offers no more.
         if all.len() < LINKED_FILES_MAX {
-            all.insert(entry, (dir, name, names - 1));
+            all.insert(entry, (dir, name, left));
         }
     }
 

@@ -82,12 +82,11 @@ impl Target {
         }
     }
 
-    /// A file was looked at: remembers it, if more names of it may come, and whether another one stays in its place.
+    /// An entry was answered: remembers a file, if more names of it may come, and whether another one stays in its place.
     pub(super) fn note_dry_file(&self, id: EntryId, entry: &Entry, is_another: bool) {
         let mut table = lock(&self.dry_links.0);
         let stays = table.latest.take();
-        let has_others = entry.more.as_ref().and_then(|more| more.names).is_some_and(|names| names > 1);
-        if let Some(identity) = stays.filter(|_| has_others) {
+        if let Some(identity) = stays.filter(|_| entry.further_names().is_some()) {
             table.stay.insert(id, identity);
         }
         if is_another {

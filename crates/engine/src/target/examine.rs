@@ -71,12 +71,7 @@ impl Target {
                     links.extend(other);
                     answer
                 }
-                _ if self.is_dry() => {
-                    let answer = self.answer(entry);
-                    let is_settled = matches!(answer, Answer::Settled | Answer::Same);
-                    self.note_dry_file(id, entry, is_settled && self.stays_another(entry));
-                    answer
-                }
+                _ if self.is_dry() => self.answer(entry),
                 _ => {
                     self.expect_links(id, entry);
                     self.answer(entry)
@@ -98,11 +93,13 @@ impl Target {
             }
             let next = self.lock().machine.answer(id, answer);
             self.finish(next);
-            match is_there {
-                true if self.stays_another(entry) => self.settle_links_as(id, Outcome::Another),
-                true => self.settle_links(id, true),
-                false if is_refused => self.settle_links(id, false),
-                false => {}
+            let is_another = is_there && self.stays_another(entry);
+            if self.is_dry() {
+                self.note_dry_file(id, entry, is_another);
+            } else if is_another {
+                self.settle_links_as(id, Outcome::Another);
+            } else if is_there || is_refused {
+                self.settle_links(id, is_there);
             }
         }
         links.into_iter().for_each(|other| self.link(other));

@@ -145,13 +145,13 @@ impl Target {
             }
             return;
         }
-        let Some(names) = offered.more.as_ref().and_then(|more| more.names).filter(|names| *names > 1) else { return };
+        let Some(left) = offered.further_names() else { return };
         let Some((dir, name, _)) = self.place_of_child(&offered.place) else { return };
         let mut table = lock(&self.hard_links.0);
         // A source that keeps to the limit offers no more: what it may offer besides has no other names here.
         if table.files.len() < LINKED_FILES_MAX {
             let state = State::Growing(Vec::new());
-            table.files.insert(entry, Linked { dir, name, left: names - 1, state });
+            table.files.insert(entry, Linked { dir, name, left, state });
         }
     }
 
@@ -202,10 +202,9 @@ impl Target {
 
     /// Whether something else than an offered file stands at its name, and stays: of that, no other name is made.
     pub(super) fn stays_another(&self, entry: &Entry) -> bool {
-        let Kind::File { size } = entry.kind else { return false };
-        let has_others = entry.more.as_ref().and_then(|more| more.names).is_some_and(|names| names > 1);
-        let Some((dir, name, _)) = self.place_of_child(&entry.place).filter(|_| has_others) else { return false };
-        let same = Existing::File { size, modified: entry.meta.modified };
+        let (Kind::File { size }, Some(_)) = (&entry.kind, entry.further_names()) else { return false };
+        let Some((dir, name, _)) = self.place_of_child(&entry.place) else { return false };
+        let same = Existing::File { size: *size, modified: entry.meta.modified };
         let is_another = |there: Standing| there.existing != same && self.stays(entry, &there);
         Standing::at(&dir, &name).is_ok_and(is_another)
     }

@@ -159,7 +159,7 @@ impl Target {
     ) -> io::Result<bool> {
         let frame = self.request.settings.frame;
         let frame_bytes = u64::from(frame.get());
-        let way = Way { method: Method::Buffered, trial: None, drop: false, cached: false, led: false };
+        let way = Way::by(Method::Buffered);
         reader.add(Arc::clone(file), way, run.start * frame_bytes, (run.end * frame_bytes).min(incoming.size()));
         let mut index = run.start;
         while index < run.end {

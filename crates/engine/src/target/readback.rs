@@ -107,7 +107,7 @@ impl Target {
         let may_be_direct = !file.in_memory() && !self.policy.is_never_direct() && file.direct().is_some();
         let method = if may_be_direct { Method::Direct } else { Method::Buffered };
         for run in &runs {
-            let way = Way { method, trial: None, drop: !file.in_memory(), cached: file.in_memory(), led: false };
+            let way = Way { drop: !file.in_memory(), cached: file.in_memory(), ..Way::by(method) };
             let frame_bytes = u64::from(frame.get());
             reader.add(Arc::clone(&file), way, run.start * frame_bytes, (run.end * frame_bytes).min(whole.size));
         }

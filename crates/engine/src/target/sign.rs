@@ -128,7 +128,7 @@ impl Target {
         let way = match basis.in_place {
             Some(_) => self.policy.reading_through_cache(&file, basis.size, from, to - from),
             // It is read once more where frames are made of it, and is to be in the page cache then.
-            None => Way { method: Route::Buffered, trial: None, drop: false, cached: false, led: true },
+            None => Way { led: true, ..Way::by(Route::Buffered) },
         };
         reader.add(Arc::clone(&file), way, from, to);
         let mut marks = Vec::new();

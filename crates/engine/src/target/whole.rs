@@ -171,7 +171,7 @@ impl Incoming {
             }
         }
         let file = self.open_once(target)?;
-        let way = Way { method: Method::Buffered, trial: None, drop: false, cached: false, led: false };
+        let way = Way::by(Method::Buffered);
         self.write_frame(&file, bytes, 0, &way).map_err(|error| describe(&error))?;
         self.complete(target, disk, modified)
     }

@@ -124,13 +124,13 @@ impl Writer {
     fn way(&mut self, target: &Target, incoming: &Incoming, file: &Arc<Opened>, offset: u64, len: u64) -> Way {
         if incoming.is_open_ended() {
             // Past the page cache, a file is allocated before it is written: as long as nobody knows it to be.
-            return Way { method: Method::Buffered, trial: None, drop: false, cached: false, led: false };
+            return Way::by(Method::Buffered);
         }
         if let Some(run) = self.run.as_mut().filter(|run| run.left > 0 && Arc::ptr_eq(&run.file, file)) {
             run.left = run.left.saturating_sub(len);
             run.ranges.push((offset, len));
             self.meter.count(len);
-            return Way { method: run.method, trial: None, drop: run.drop, cached: false, led: false };
+            return Way { drop: run.drop, ..Way::by(run.method) };
         }
         self.end_run(target);
         let way = target.policy.writing(file, incoming.size(), RUN_BYTES);
