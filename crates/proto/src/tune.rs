@@ -20,6 +20,8 @@ const RAMP_PERIODS: u32 = 4;
 const FALLEN_PERCENT: u64 = 75;
 /// Periods that a rate must have fallen for, at first; twice as many after each try that was in vain.
 const FALLEN_PERIODS: u32 = 2;
+/// A first try that was in vain may have met with a burst of losses: after so many steady periods there is a second.
+const SECOND_TRY_PERIODS: u32 = 10;
 /// The longest wait for another try, in periods.
 const FALLEN_PERIODS_MAX: u32 = 64;
 /// The share of their time that streams must have spent waiting for the network alone, for their number to matter.
@@ -45,6 +47,8 @@ pub struct Tuner {
     phase: Phase,
     /// Periods of a fallen rate that another try takes.
     patience: u32,
+    /// Tries since more streams last helped.
+    in_vain: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -54,15 +58,16 @@ enum Phase {
     /// There are twice as many streams as when the rate was `before`; those that are new have had their start-up when
     /// `settled`. Next: Trying, Settled.
     Trying { before: u64, settled: bool },
-    /// Enough, until the rate falls. Next: Trying.
-    Settled { best: u64, fallen: u32 },
+    /// Enough, until the rate falls, or a try is to be made a second time. Next: Trying.
+    Settled { best: u64, fallen: u32, steady: u32 },
 }
 
 impl Tuner {
     /// Begins with `streams`, and never has more than `most`.
     pub fn new(streams: u16, most: u16) -> Self {
         let streams = streams.clamp(1, most.max(1));
-        Self { streams, most: most.max(1), phase: Phase::Ramp { last: 0, periods: 0 }, patience: FALLEN_PERIODS }
+        let phase = Phase::Ramp { last: 0, periods: 0 };
+        Self { streams, most: most.max(1), phase, patience: FALLEN_PERIODS, in_vain: 0 }
     }
 
     /// The number of streams to use.
@@ -89,7 +94,7 @@ impl Tuner {
                 Phase::Ramp { last, periods } => self.ramp(last, periods, rate),
                 Phase::Trying { before, settled: false } => Phase::Trying { before, settled: true },
                 Phase::Trying { before, settled: true } => self.judge(before, rate),
-                Phase::Settled { best, fallen } => self.watch(best, fallen, rate),
+                Phase::Settled { best, fallen, steady } => self.watch(best, fallen, steady, rate),
             };
         }
         self.streams
@@ -105,20 +110,24 @@ impl Tuner {
 
     fn judge(&mut self, before: u64, rate: u64) -> Phase {
         if rate > more(before, GAIN_PERCENT) {
-            self.patience = FALLEN_PERIODS;
+            (self.patience, self.in_vain) = (FALLEN_PERIODS, 0);
             return self.multiply(2, rate);
         }
         self.streams = self.streams.div_ceil(2);
         self.patience = (2 * self.patience).min(FALLEN_PERIODS_MAX);
-        Phase::Settled { best: before.max(rate), fallen: 0 }
+        self.in_vain = self.in_vain.saturating_add(1);
+        Phase::Settled { best: before.max(rate), fallen: 0, steady: 0 }
     }
 
-    fn watch(&mut self, best: u64, fallen: u32, rate: u64) -> Phase {
+    fn watch(&mut self, best: u64, fallen: u32, steady: u32, rate: u64) -> Phase {
         if rate >= best / 100 * FALLEN_PERCENT {
-            return Phase::Settled { best: best.max(rate), fallen: 0 };
+            return match self.in_vain == 1 && steady + 1 >= SECOND_TRY_PERIODS {
+                true => self.multiply(2, rate),
+                false => Phase::Settled { best: best.max(rate), fallen: 0, steady: steady.saturating_add(1) },
+            };
         }
         if fallen + 1 < self.patience {
-            return Phase::Settled { best, fallen: fallen + 1 };
+            return Phase::Settled { best, fallen: fallen + 1, steady };
         }
         // Where each stream is held down by losses, the rate goes with their number.
         self.multiply(if best / 4 > rate { 4 } else { 2 }, rate)
@@ -126,7 +135,7 @@ impl Tuner {
 
     fn multiply(&mut self, times: u16, rate: u64) -> Phase {
         if self.streams == self.most {
-            return Phase::Settled { best: rate, fallen: 0 };
+            return Phase::Settled { best: rate, fallen: 0, steady: 0 };
         }
         self.streams = self.streams.saturating_mul(times).min(self.most);
         Phase::Trying { before: rate, settled: false }
@@ -176,8 +185,18 @@ mod tests {
     fn a_clean_path_keeps_the_few_that_fill_it() {
         for start in [2, 4, 8] {
             let (steps, tuner) = run(start, 128, 60_000_000, |_, _| LINE);
-            assert_eq!((tuner.streams(), steps.len()), (start, 3), "one try, taken back: {steps:?}");
+            assert_eq!((tuner.streams(), steps.len()), (start, 5), "two tries, taken back: {steps:?}");
         }
+    }
+
+    #[test]
+    fn a_burst_of_losses_while_more_streams_are_tried_is_not_the_last_word() {
+        let path = |streams: u16, now| match now {
+            0..2_000_000 => 8 * 1_250_000,
+            _ => LINE.min(u64::from(streams) * 1_250_000),
+        };
+        let (steps, tuner) = run(8, 64, 8_000_000, path);
+        assert_eq!(tuner.streams(), 64, "{steps:?}");
     }
 
     #[test]
