@@ -13,8 +13,9 @@ use crate::{Sandbox, commands, within};
 
 /// PATH of a remote account without haul.
 const BARE_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
-/// How long a host's sessions may take to end after the program that started them.
-const SESSIONS_END: Duration = Duration::from_secs(3);
+/// How long a host's sessions may take to end after the program that started them, on a machine that runs other tests
+/// besides, and where the last packets may be lost once or twice.
+const SESSIONS_END: Duration = Duration::from_secs(10);
 
 /// A host that ssh reaches; its file system is this machine's.
 #[derive(Debug)]
@@ -107,7 +108,7 @@ impl Remote {
         self.sshd.session_pids().into_iter().filter(is_wanted).collect()
     }
 
-    /// Fails the test unless every session of this host ends within 3 s.
+    /// Fails the test unless every session of this host ends soon.
     #[track_caller]
     pub fn is_left_clean(&self) {
         let clean = within(SESSIONS_END, || self.sshd.session_pids().is_empty());

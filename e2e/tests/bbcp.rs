@@ -86,7 +86,8 @@ fn progress_has_an_average_only_where_more_is_to_be_said() {
     for (letters, with_average) in [("-P 1", false), ("-P 1 -V", true)] {
         let run = bbcp.line(&format!("bbcp {letters} -f -x 3m source HOST:/dev/null")).run().succeeds();
         let lines: Vec<_> = run.stderr.lines().filter(|line| line.contains("% done; ")).collect();
-        assert!(!lines.is_empty() && lines.len() <= 4, "{}", run.account());
+        // One a second, however long it takes.
+        assert!(!lines.is_empty() && lines.len() as u64 <= run.elapsed.as_secs() + 1, "{}", run.account());
         assert!(lines.iter().all(|line| is_progress(line, with_average)), "{}", run.account());
     }
 }

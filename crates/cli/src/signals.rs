@@ -1,7 +1,7 @@
 //! Signals, and the loss of the terminal: what stops a job and what does not.
 //!
 //! SIGINT and SIGTERM cancel; a running job has [`GRACE`] to end by itself, and
-//! a second one ends the process at once. SIGHUP is ignored, here and by all
+//! a second signal ends the process at once. SIGHUP is ignored, here and by all
 //! children (ssh too, which inherits that). A job that was in the foreground
 //! when its terminal went away is cancelled; one in the background goes on.
 //! SIGUSR1 doubles the limit on the rate, SIGUSR2 halves it. A job whose time is up (`-t`) is cancelled, too.
@@ -28,6 +28,8 @@ use crate::terminal::Controlling;
 
 /// How long a cancelled job may take to end. With it, everything has ended a second after Ctrl-C.
 const GRACE: Duration = Duration::from_millis(900);
+/// The same where its time is up: nobody sits there and waits, and what it writes at its end is wanted.
+const TIME_GRACE: Duration = Duration::from_secs(5);
 /// How often the terminal is looked at.
 const TERMINAL_EVERY: Duration = Duration::from_millis(200);
 
@@ -181,11 +183,12 @@ impl Watcher {
         crate::show::dashboard::screen::give_back_for_good();
         self.stopped.store(true, Ordering::Release);
         self.cancel.cancel();
-        let deadline = Instant::now() + GRACE;
+        let time_is_up = self.time_is_up.load(Ordering::Acquire);
+        let deadline = Instant::now() + if time_is_up { TIME_GRACE } else { GRACE };
         while !self.ended.load(Ordering::Acquire) {
             if self.job_runs.load(Ordering::Acquire) && Instant::now() >= deadline {
                 crate::pending::remove_unfinished();
-                let text = match self.time_is_up.load(Ordering::Acquire) {
+                let text = match time_is_up {
                     true => time_was_up(self.limit),
                     false => "interrupted; run the same command again to go on".to_owned(),
                 };
