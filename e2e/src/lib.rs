@@ -28,7 +28,7 @@ pub use haul_lab::{
     Tree, apart, cases, compare, compare_with, count, knock,
 };
 pub use program::{Haul, Run, haul_binary, shell, strace_arguments};
-pub use remote::{Pair, Remote};
+pub use remote::{Connection, Pair, Remote};
 pub use sandbox::{Mount, Sandbox};
 pub use serving::Serving;
 pub use stream::{RawStream, SUITE};

@@ -13,9 +13,8 @@ use crate::{Sandbox, commands, within};
 
 /// PATH of a remote account without haul.
 const BARE_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
-/// How long a host's sessions may take to end after the program that started them, on a machine that runs other tests
-/// besides, and where the last packets may be lost once or twice.
-const SESSIONS_END: Duration = Duration::from_secs(10);
+/// How long a host's sessions may take to end after the program that started them.
+const SESSIONS_END: Duration = Duration::from_secs(3);
 
 /// A host that ssh reaches; its file system is this machine's.
 #[derive(Debug)]
@@ -108,11 +107,33 @@ impl Remote {
         self.sshd.session_pids().into_iter().filter(is_wanted).collect()
     }
 
-    /// Fails the test unless every session of this host ends soon.
+    /// Fails the test unless every session of this host ends within 3 s.
     #[track_caller]
     pub fn is_left_clean(&self) {
         let clean = within(SESSIONS_END, || self.sshd.session_pids().is_empty());
         assert!(clean, "still running on the host: {:?}", commands(&self.sshd.session_pids()));
+    }
+}
+
+/// A data connection between two hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Connection {
+    /// Its port at the near host.
+    pub near: u16,
+    /// Its port at the far host.
+    pub far: u16,
+    /// Bytes that the near host has sent over it and that arrived, or that it has received, whichever is more.
+    pub carried: u64,
+}
+
+impl Connection {
+    /// From a line of `ss -tnHiO state established`.
+    fn parse(line: &str) -> Option<Self> {
+        let mut words = line.split_whitespace().skip(2);
+        let mut port = || words.next()?.rsplit(':').next()?.parse().ok();
+        let (near, far) = (port()?, port()?);
+        let of = |name: &str| line.split_whitespace().find_map(|word| word.strip_prefix(name)?.parse().ok());
+        Some(Self { near, far, carried: of("bytes_acked:").max(of("bytes_received:")).unwrap_or(0) })
     }
 }
 
@@ -159,6 +180,13 @@ impl Pair {
     /// Both hosts, each with its end of the cable.
     pub fn ends(&self) -> [(&Netns, &str); 2] {
         [(&self.near, &self.cable.0), (&self.far, &self.cable.1)]
+    }
+
+    /// The data connections that there are now: all but those to the sshd.
+    pub fn connections(&self) -> Vec<Connection> {
+        let sockets = self.near.run("ss", ["-tnHiO", "state", "established"]).unwrap_or_default();
+        let all = sockets.lines().filter_map(Connection::parse);
+        all.filter(|connection| connection.far != self.remote.sshd().port()).collect()
     }
 
     /// Cuts the cable: whatever is sent is lost, without a word to anybody.

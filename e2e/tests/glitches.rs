@@ -45,13 +45,7 @@ fn copying<'a>(sandbox: &Sandbox, pair: &'a Pair, push: bool, bytes: u64, stream
 impl Copying<'_> {
     /// The data connections: their ports at the near host, and at the far one.
     fn streams(&self) -> Vec<(u16, u16)> {
-        let sockets = self.pair.near.run("ss", ["-tnH", "state", "established"]).unwrap_or_default();
-        let port = |address: &str| address.rsplit(':').next().and_then(|port| port.parse().ok());
-        let ports = sockets.lines().filter_map(|line| {
-            let mut addresses = line.split_whitespace().skip(2);
-            Some((port(addresses.next()?)?, port(addresses.next()?)?))
-        });
-        ports.filter(|(_, far)| *far != self.pair.remote.sshd().port()).collect()
+        self.pair.connections().iter().map(|connection| (connection.near, connection.far)).collect()
     }
 
     /// Bytes at the target, with or without their final name.
@@ -175,11 +169,11 @@ fn glitches_of_the_link_are_lived_through() {
         copy.cut_for(Duration::from_secs(3));
         assert!(copy.goes_on());
         let short = (first..first + number).map(|number| Duration::from_millis(50 + 97 * number % 251));
-        let lived_through = short.take_while(|glitch| {
+        let goes_on = |glitch: &Duration| {
             copy.cut_for(*glitch);
             copy.goes_on()
-        });
-        let lived_through = lived_through.count();
+        };
+        let lived_through = short.take_while(goes_on).count();
         copy.arrives();
         count("glitches-short", lived_through as u64);
         count("glitches-of-3-s", 1);

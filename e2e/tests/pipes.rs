@@ -132,17 +132,6 @@ fn what_is_killed_leaves_nothing_under_the_final_name() {
     }
 }
 
-/// Whether the socket of a line of `ss -tnHiO` has sent or received so much.
-fn has_carried(line: &str, bytes: u64) -> bool {
-    let of = |name: &str| line.split_whitespace().find_map(|word| word.strip_prefix(name)?.parse::<u64>().ok());
-    of("bytes_acked:").max(of("bytes_received:")) >= Some(bytes)
-}
-
-/// The port at the near end of a line of `ss -tnHiO`.
-fn near_port(line: &str) -> Option<u16> {
-    line.split_whitespace().nth(2)?.rsplit(':').next()?.parse().ok()
-}
-
 #[test]
 fn streams_that_break_lose_nothing_of_a_pipe() {
     if !is_root_or_skip("a network namespace") {
@@ -162,12 +151,12 @@ fn streams_that_break_lose_nothing_of_a_pipe() {
             command.stdout(File::create(&target).unwrap());
         }
         let mut running = command.stderr(Stdio::piped()).spawn().unwrap();
-        let ssh = format!(":{}", pair.remote.sshd().port());
+        let connections = || pair.connections();
+        assert!(within(LIMIT, || connections().len() >= 8), "{:?}", connections());
         // Of the streams at work: one that breaks before it has proven itself was never there, and is done without.
         let ports = || {
-            let filter = ["-tnHiO", "state", "established", "dport", "!=", &ssh];
-            let sockets = pair.near.run("ss", filter).unwrap_or_default();
-            sockets.lines().filter(|line| has_carried(line, F as u64)).filter_map(near_port).collect::<Vec<_>>()
+            let at_work = connections().into_iter().filter(|connection| connection.carried >= F as u64);
+            at_work.map(|connection| connection.near).collect::<Vec<_>>()
         };
         for _ in 0..4 {
             assert!(within(LIMIT, || running.try_wait().unwrap().is_some() || ports().len() >= 3), "{:?}", ports());

@@ -9,10 +9,10 @@ use rustix::process::{Signal, kill_process};
 /// How soon an end has to notice that another one is gone, and all has to be over then: within 15 s, and as long again
 /// for a machine that runs other tests besides.
 const NOTICE_LIMIT: Duration = Duration::from_secs(30);
-/// How soon Ctrl-C has to have ended all: within a second, and two more for such a machine.
-const STOP_LIMIT: Duration = Duration::from_secs(3);
-/// How soon a copy has to go on when the way is there again: within 5 s, and ten more for such a machine.
-const HEALED_LIMIT: Duration = Duration::from_secs(15);
+/// How soon Ctrl-C has to have ended all, with half a second more for such a machine.
+const STOP_LIMIT: Duration = Duration::from_millis(1500);
+/// How soon a copy has to go on when the way is there again.
+const HEALED_LIMIT: Duration = Duration::from_secs(5);
 /// The shortest silence that there is: for tests that have to wait for its end.
 const IMPATIENT: &[&str] = &["--json", "--silence", "3s"];
 

@@ -45,8 +45,6 @@ pub struct Tuner {
     streams: u16,
     most: u16,
     phase: Phase,
-    /// Periods of a fallen rate that another try takes.
-    patience: u32,
     /// Tries since more streams last helped.
     in_vain: u32,
 }
@@ -66,8 +64,7 @@ impl Tuner {
     /// Begins with `streams`, and never has more than `most`.
     pub fn new(streams: u16, most: u16) -> Self {
         let streams = streams.clamp(1, most.max(1));
-        let phase = Phase::Ramp { last: 0, periods: 0 };
-        Self { streams, most: most.max(1), phase, patience: FALLEN_PERIODS, in_vain: 0 }
+        Self { streams, most: most.max(1), phase: Phase::Ramp { last: 0, periods: 0 }, in_vain: 0 }
     }
 
     /// The number of streams to use.
@@ -110,27 +107,32 @@ impl Tuner {
 
     fn judge(&mut self, before: u64, rate: u64) -> Phase {
         if rate > more(before, GAIN_PERCENT) {
-            (self.patience, self.in_vain) = (FALLEN_PERIODS, 0);
+            self.in_vain = 0;
             return self.multiply(2, rate);
         }
         self.streams = self.streams.div_ceil(2);
-        self.patience = (2 * self.patience).min(FALLEN_PERIODS_MAX);
         self.in_vain = self.in_vain.saturating_add(1);
         Phase::Settled { best: before.max(rate), fallen: 0, steady: 0 }
     }
 
     fn watch(&mut self, best: u64, fallen: u32, steady: u32, rate: u64) -> Phase {
         if rate >= best / 100 * FALLEN_PERCENT {
-            return match self.in_vain == 1 && steady + 1 >= SECOND_TRY_PERIODS {
+            let steady = steady.saturating_add(1);
+            return match self.in_vain == 1 && steady >= SECOND_TRY_PERIODS {
                 true => self.multiply(2, rate),
-                false => Phase::Settled { best: best.max(rate), fallen: 0, steady: steady.saturating_add(1) },
+                false => Phase::Settled { best: best.max(rate), fallen: 0, steady },
             };
         }
-        if fallen + 1 < self.patience {
+        if fallen + 1 < self.patience() {
             return Phase::Settled { best, fallen: fallen + 1, steady };
         }
         // Where each stream is held down by losses, the rate goes with their number.
         self.multiply(if best / 4 > rate { 4 } else { 2 }, rate)
+    }
+
+    /// Periods of a fallen rate that another try takes.
+    fn patience(&self) -> u32 {
+        FALLEN_PERIODS.saturating_mul(2_u32.saturating_pow(self.in_vain)).min(FALLEN_PERIODS_MAX)
     }
 
     fn multiply(&mut self, times: u16, rate: u64) -> Phase {
