@@ -38,7 +38,7 @@ pub use two_links::TwoLinks;
 pub use under_way::{MEGABIT_PER_S, UnderWay, commands, goes_on, group_or_skip, pid};
 pub use user::{NOBODY, give_to_user, user};
 pub use wait::{eventually, within};
-pub use worker::Worker;
+pub use worker::{PeakMemory, WORKER_MEMORY_MAX, Worker};
 
 use std::time::Duration;
 

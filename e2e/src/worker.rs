@@ -2,6 +2,8 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,13 +18,60 @@ use crate::{Sandbox, within};
 /// No answer takes nearly as long.
 const LIMIT: Duration = Duration::from_secs(20);
 
+/// Peak resident memory of a worker, whatever its peer says, in bytes.
+pub const WORKER_MEMORY_MAX: u64 = 200 << 20;
+
+/// How often a process's peak memory is read: it cannot be read any more once the process has ended.
+const MEMORY_INTERVAL: Duration = Duration::from_millis(2);
+
 /// The worker. Dropping it kills it.
 #[derive(Debug)]
 pub struct Worker {
     child: Child,
     input: Option<ChildStdin>,
     frames: Receiver<(Channel, Vec<u8>)>,
-    peak_memory_bytes: u64,
+    memory: PeakMemory,
+}
+
+/// The peak resident memory of a process, which is sampled until it ends. Dropping it ends the sampling.
+#[derive(Debug)]
+pub struct PeakMemory {
+    peak_bytes: Arc<AtomicU64>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl PeakMemory {
+    /// Samples the process of this id.
+    pub fn of(pid: u32) -> Self {
+        let sampler = Self { peak_bytes: Arc::default(), is_over: Arc::default() };
+        let (peak_bytes, is_over) = (Arc::clone(&sampler.peak_bytes), Arc::clone(&sampler.is_over));
+        thread::spawn(move || {
+            while !is_over.load(Ordering::Relaxed) {
+                peak_bytes.fetch_max(peak_memory_bytes(pid), Ordering::Relaxed);
+                thread::sleep(MEMORY_INTERVAL);
+            }
+        });
+        sampler
+    }
+
+    /// The peak so far, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.peak_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Fails where the peak is above [`WORKER_MEMORY_MAX`].
+    #[track_caller]
+    pub fn assert_bounded(&self, what: &str) {
+        let mib = self.bytes() >> 20;
+        assert!(self.bytes() > 0, "{what}: the peak memory was never read");
+        assert!(self.bytes() <= WORKER_MEMORY_MAX, "{what}: {mib} MiB of resident memory");
+    }
+}
+
+impl Drop for PeakMemory {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Worker {
@@ -44,7 +93,8 @@ impl Worker {
                 }
             }
         });
-        Self { child, input, frames, peak_memory_bytes: 0 }
+        let memory = PeakMemory::of(child.id());
+        Self { child, input, frames, memory }
     }
 
     /// Tells it what a controller tells.
@@ -68,7 +118,6 @@ impl Worker {
     /// The next frame from it; `None` when it is gone.
     #[track_caller]
     pub fn next_frame(&mut self) -> Option<(Channel, Vec<u8>)> {
-        self.look_at_memory();
         match self.frames.recv_timeout(LIMIT) {
             Ok(frame) => Some(frame),
             Err(RecvTimeoutError::Disconnected) => None,
@@ -90,10 +139,9 @@ impl Worker {
         }
     }
 
-    /// Closes the link, which ends it; its exit status, and the most memory that was seen.
+    /// Closes the link, which ends it; its exit status. Fails where its memory was not bounded; `what` names the test.
     #[track_caller]
-    pub fn end(mut self) -> (Option<i32>, u64) {
-        self.look_at_memory();
+    pub fn end(mut self, what: &str) -> Option<i32> {
         drop(self.input.take());
         let mut status = None;
         let ended = within(LIMIT, || {
@@ -101,11 +149,8 @@ impl Worker {
             status.is_some()
         });
         assert!(ended, "the worker lives on without its controller");
-        (status.and_then(|status| status.code()), self.peak_memory_bytes)
-    }
-
-    fn look_at_memory(&mut self) {
-        self.peak_memory_bytes = self.peak_memory_bytes.max(peak_memory_bytes(self.child.id()));
+        self.memory.assert_bounded(what);
+        status.and_then(|status| status.code())
     }
 }
 

@@ -193,9 +193,9 @@ impl Scene {
         })
     }
 
-    /// Ends the target: its exit status, and its memory at most.
-    pub fn end(self) -> (Option<i32>, u64) {
-        self.worker.end()
+    /// Ends the target: its exit status. Its memory has to be bounded.
+    pub fn end(self, what: &str) -> Option<i32> {
+        self.worker.end(what)
     }
 }
 
