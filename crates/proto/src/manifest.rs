@@ -120,6 +120,14 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Bytes that it counts of [`UNSETTLED_BYTES_MAX`](crate::wire::limits::UNSETTLED_BYTES_MAX): its name, the target of
+    /// a link, its extras.
+    pub fn held_bytes(&self) -> usize {
+        let name = if let Place::Child { name, .. } = &self.place { name.as_bytes().len() } else { 0 };
+        let link = if let Kind::Symlink { points_to } = &self.kind { points_to.len() } else { 0 };
+        name + link + self.more.as_ref().map_or(0, |more| more.bytes())
+    }
+
     /// How many more names a file has than the one that is offered; `None` where it has none, or that is not told.
     pub fn further_names(&self) -> Option<u64> {
         self.more.as_ref()?.names?.checked_sub(1).filter(|further| *further > 0)

@@ -3,7 +3,9 @@
 use crate::codec::{Decoded, Reader, Writer};
 use crate::integrity::Digest;
 use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{ATTRIBUTE_NAME_MAX, ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX, MORE_BYTES_MAX};
+use crate::wire::limits::{
+    ATTRIBUTE_NAME_MAX, ATTRIBUTE_OVERHEAD, ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX, MORE_BYTES_MAX,
+};
 
 /// What few entries have.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -39,9 +41,9 @@ impl More {
         *self == Self::default()
     }
 
-    /// How many bytes it takes, about.
+    /// Bytes that it counts while its entry is unsettled.
     pub fn bytes(&self) -> usize {
-        let of_one = |attribute: &Attribute| attribute.name.len() + attribute.value.len() + 8;
+        let of_one = |attribute: &Attribute| attribute.name.len() + attribute.value.len() + ATTRIBUTE_OVERHEAD;
         64 + self.attributes.iter().flatten().map(of_one).sum::<usize>()
     }
 
@@ -66,8 +68,8 @@ impl More {
         out.bytes(&block.into_bytes());
     }
 
-    /// Reads it.
-    pub fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+    /// Reads it, and drops what `keep` does not name; `None` where nothing is left.
+    pub fn decode(reader: &mut Reader<'_>, keep: Extras) -> Decoded<Option<Self>> {
         let mut block = Reader::new(reader.bytes(MORE_BYTES_MAX, "what else there is of an entry")?);
         let flags = block.u8()?;
         if flags & !ALL != 0 || flags == 0 {
@@ -75,25 +77,62 @@ impl More {
         }
         let mut number = |flag| if flags & flag != 0 { block.varint().map(Some) } else { Ok(None) };
         let (data_bytes, names) = (number(DATA_BYTES)?, number(NAMES)?);
-        let attributes = if flags & ATTRIBUTES != 0 { Some(decode_attributes(&mut block)?) } else { None };
+        let attributes = if flags & ATTRIBUTES != 0 { Some(decode_attributes(&mut block, keep)?) } else { None };
         let digest = if flags & DIGEST != 0 { Some(block.array()?) } else { None };
         block.finish()?;
-        Ok(Self { data_bytes, names, attributes, digest })
+        let more = Self {
+            data_bytes,
+            names: names.filter(|_| keep.names),
+            attributes: attributes.filter(|_| keep.attributes || keep.acls),
+            digest: digest.filter(|_| keep.digest),
+        };
+        Ok(Some(more).filter(|more| !more.is_empty()))
     }
 }
 
-fn decode_attributes(reader: &mut Reader<'_>) -> Decoded<Vec<Attribute>> {
-    let count = reader.count(ATTRIBUTES_MAX, "attributes of an entry")?;
-    (0..count).map(|_| decode_attribute(reader)).collect()
+/// What of an entry's extras is kept: the rest is dropped while it is decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extras {
+    /// The number of a file's names.
+    pub names: bool,
+    /// Extended attributes, but for access control lists.
+    pub attributes: bool,
+    /// Access control lists.
+    pub acls: bool,
+    /// The digest of a file's contents.
+    pub digest: bool,
 }
 
-fn decode_attribute(reader: &mut Reader<'_>) -> Decoded<Attribute> {
+impl Extras {
+    /// Everything.
+    pub const ALL: Self = Self { names: true, attributes: true, acls: true, digest: true };
+
+    fn keeps(self, name: &[u8]) -> bool {
+        if is_acl(name) { self.acls } else { self.attributes }
+    }
+}
+
+/// Whether the attribute of this name is an access control list.
+pub fn is_acl(name: &[u8]) -> bool {
+    matches!(name, b"system.posix_acl_access" | b"system.posix_acl_default")
+}
+
+fn decode_attributes(reader: &mut Reader<'_>, keep: Extras) -> Decoded<Vec<Attribute>> {
+    let count = reader.count(ATTRIBUTES_MAX, "attributes of an entry")?;
+    let mut kept = Vec::new();
+    for _ in 0..count {
+        kept.extend(decode_attribute(reader, keep)?);
+    }
+    Ok(kept)
+}
+
+fn decode_attribute(reader: &mut Reader<'_>, keep: Extras) -> Decoded<Option<Attribute>> {
     let name = reader.bytes(ATTRIBUTE_NAME_MAX, "the name of an attribute")?;
     if name.is_empty() || name.contains(&0) {
         return Err(ProtocolFault::Invalid("the name of an attribute"));
     }
     let value = reader.bytes(ATTRIBUTES_BYTES_MAX, "the value of an attribute")?;
-    Ok(Attribute { name: name.into(), value: value.into() })
+    Ok(keep.keeps(name).then(|| Attribute { name: name.into(), value: value.into() }))
 }
 
 #[cfg(test)]
@@ -121,9 +160,29 @@ mod tests {
             More { data_bytes: Some(1 << 40), names: Some(2), attributes: Some(attributes), digest: Some([8; 32]) },
         ] {
             let bytes = encoded(&more);
-            assert_eq!(More::decode(&mut Reader::new(&bytes)), Ok(more));
-            assert!((0..bytes.len()).all(|cut| More::decode(&mut Reader::new(&bytes[..cut])).is_err()));
+            assert_eq!(More::decode(&mut Reader::new(&bytes), Extras::ALL), Ok(Some(more)));
+            assert!((0..bytes.len()).all(|cut| More::decode(&mut Reader::new(&bytes[..cut]), Extras::ALL).is_err()));
         }
+    }
+
+    #[test]
+    fn extras_that_are_not_kept_are_dropped() {
+        let acl = attribute(b"system.posix_acl_access", &[0; 300]);
+        let all = More {
+            data_bytes: None,
+            names: Some(2),
+            attributes: Some(vec![attribute(b"user.a", b""), acl.clone()]),
+            digest: Some([8; 32]),
+        };
+        let bytes = encoded(&all);
+        let kept = |keep| More::decode(&mut Reader::new(&bytes), keep).unwrap();
+        let none = Extras { names: false, attributes: false, acls: false, digest: false };
+        assert_eq!(kept(none), None);
+        assert_eq!(kept(Extras { names: true, ..none }), Some(More { names: Some(2), ..More::default() }));
+        let acls = kept(Extras { acls: true, ..none });
+        assert_eq!(acls, Some(More { attributes: Some(vec![acl]), ..More::default() }));
+        let user = kept(Extras { attributes: true, ..none });
+        assert_eq!(user, Some(More { attributes: Some(vec![attribute(b"user.a", b"")]), ..More::default() }));
     }
 
     #[test]
@@ -137,7 +196,7 @@ mod tests {
             encoded(&More { attributes: Some(vec![attribute(&[b'a'; 256], b"")]), ..More::default() }),
         ];
         for bytes in bad {
-            assert!(More::decode(&mut Reader::new(&bytes)).is_err(), "{bytes:?}");
+            assert!(More::decode(&mut Reader::new(&bytes), Extras::ALL).is_err(), "{bytes:?}");
         }
     }
 }

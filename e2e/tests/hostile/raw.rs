@@ -10,6 +10,8 @@ pub const FILE: u8 = 2;
 pub const LINK: u8 = 3;
 /// Added to a tag, it makes the place an operand's number.
 pub const OPERAND: u8 = 128;
+/// Added to a tag, extras stand behind the entry.
+pub const MORE: u8 = 32;
 /// Added to a tag, it makes the place that of another entry.
 pub const ANEW: u8 = 64;
 
@@ -60,6 +62,18 @@ pub fn file(parent: u64, name: &[u8], size: u64) -> Vec<u8> {
 
 pub fn link(parent: u64, name: &[u8], points_to: &[u8]) -> Vec<u8> {
     entry(LINK, &below(parent, name), &held(points_to), &usual(0o777))
+}
+
+/// A directory with so many extended attributes, which have names and nothing else.
+pub fn directory_with_attributes(parent: u64, name: &[u8], attributes: usize) -> Vec<u8> {
+    let mut more = Writer::new();
+    more.u8(4).count(attributes);
+    (0..attributes).for_each(|_| {
+        more.bytes(b"user.a").bytes(b"");
+    });
+    let mut out = Writer::new();
+    out.raw(&entry(DIRECTORY + MORE, &below(parent, name), &[], &usual(0o755))).bytes(&more.into_bytes());
+    out.into_bytes()
 }
 
 /// A directory or a file that was asked for, or not.

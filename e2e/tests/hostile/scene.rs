@@ -14,6 +14,7 @@ use haul_proto::integrity::{FrameLen, frame_crc};
 use haul_proto::need::InTheWay;
 use haul_proto::path::Name;
 use haul_proto::wire::delta::{Delta, DeltaRules};
+use haul_proto::wire::kept::Kept;
 use haul_proto::wire::limits::{FRAME_MIN, REKEY_BYTES};
 use haul_proto::wire::link::Channel;
 use haul_proto::wire::listed::ListedKinds;
@@ -45,6 +46,8 @@ pub struct Scene {
     pub next: u64,
     /// Whether files may be replaced.
     pub force: bool,
+    /// Whether extended attributes are kept.
+    pub keeps_attributes: bool,
 }
 
 impl Scene {
@@ -61,6 +64,7 @@ impl Scene {
         let settings = settings();
         let force = rng.chance(500);
         let request = request(&landing, settings.clone(), force, rng);
+        let keeps_attributes = request.kept.attributes;
         for message in [
             ControllerMessage::Target(request),
             ControllerMessage::Begin { skip: None },
@@ -72,7 +76,7 @@ impl Scene {
             WorkerMessage::Listening { port } => Some(port),
             _ => None,
         });
-        Self { worker, sandbox, settings, stream: None, port: port.expect("a port"), next: 0, force }
+        Self { worker, sandbox, settings, stream: None, port: port.expect("a port"), next: 0, force, keeps_attributes }
     }
 
     pub fn landing(&self) -> PathBuf {
@@ -238,7 +242,7 @@ fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng
         make_directory: false,
         preserve: rng.chance(500),
         owners: Default::default(),
-        kept: Default::default(),
+        kept: Kept { attributes: rng.chance(500), ..Kept::default() },
         verify: Verify::Wire,
         digest_existing: rng.chance(500),
         filters: Default::default(),

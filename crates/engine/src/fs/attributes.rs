@@ -1,7 +1,7 @@
 //! Extended attributes and POSIX access control lists (xattr(7), acl(5)), which are attributes, too: read from what is
 //! open, and put on it.
 
-use haul_proto::more::Attribute;
+use haul_proto::more::{Attribute, is_acl};
 use haul_proto::wire::kept::Kept;
 use haul_proto::wire::limits::{ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX};
 use rustix::buffer::spare_capacity;
@@ -65,7 +65,7 @@ pub fn put(file: impl AsFd, wanted: &[Attribute], kept: Kept) -> Option<Refused>
 /// modules belong to the machine, and what other file systems keep of theirs, to these.
 fn is_kept(name: &[u8], kept: Kept) -> bool {
     match name {
-        b"system.posix_acl_access" | b"system.posix_acl_default" => kept.acls,
+        name if is_acl(name) => kept.acls,
         b"security.capability" => kept.attributes,
         name => kept.attributes && (name.starts_with(b"user.") || name.starts_with(b"trusted.")),
     }

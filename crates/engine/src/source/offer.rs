@@ -36,6 +36,10 @@ const BATCH_AGE_MAX: Duration = Duration::from_millis(20);
 /// A file of so many bytes takes a while to be read.
 const LONG_READ_MIN: u64 = 1 << 20;
 
+/// Said of a directory whose extended attributes are left behind.
+const TOO_MANY_ATTRIBUTES: &str =
+    "its extended attributes are not copied: it lies in too many directories that have large ones\ncopy it by itself";
+
 /// Why something is left out that could not be read.
 const UNREADABLE: &str = "cannot be read";
 
@@ -276,13 +280,25 @@ impl Offers<'_> {
     fn directory(&mut self, operand: &Operand, Entered { name, meta, more, patterns, hides }: Entered) -> Option<()> {
         self.tell_left_out()?;
         let place = self.place_of(operand, name.as_ref());
-        let entry = Entry { place, kind: Kind::Directory, meta, version: None, more };
+        let mut entry = Entry { place, kind: Kind::Directory, meta, version: None, more };
+        self.drop_attributes_without_room(operand, &mut entry);
         let id = self.offer(entry, Item::directory(Arc::clone(&operand.path)))?;
         self.open.push(Open { id, hides });
         if !self.source.request.tell_left_out {
             return Some(());
         }
         patterns.into_iter().try_for_each(|patterns| left_out::tell_patterns(self.source, id, patterns))
+    }
+
+    /// A target holds no more attributes of open directories than it has room for: those of one too many are left behind.
+    fn drop_attributes_without_room(&self, operand: &Operand, entry: &mut Entry) {
+        if entry.more.is_none() || self.source.lock().machine.has_room_for_attributes(entry) {
+            return;
+        }
+        entry.more = None;
+        let path =
+            below(&operand.path, if let EntryPlace::Child { name, .. } = &entry.place { name.as_bytes() } else { b"" });
+        self.source.reporter.failed(path, TOO_MANY_ATTRIBUTES);
     }
 
     /// A name in the innermost directory is not offered.

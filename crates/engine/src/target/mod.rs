@@ -78,7 +78,7 @@ use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::{What as Kinds, WorkerMessage};
 use haul_proto::wire::request::TargetRequest;
 use haul_proto::wire::storage::Verify;
-use haul_proto::wire::sync::Change;
+use haul_proto::wire::sync::{Change, Equal};
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -126,7 +126,7 @@ use crate::signal::Signal;
 use crate::storage::policy::Policy;
 use crate::storage::read::Reader;
 use haul_proto::manifest::Meta;
-use haul_proto::more::Attribute;
+use haul_proto::more::{Attribute, Extras};
 
 /// The target's end of a job.
 pub struct Target {
@@ -386,7 +386,7 @@ impl Target {
 
     /// Takes a message of the source. Offers are looked at here and now.
     pub fn handle_peer(&self, bytes: &[u8]) -> Result<(), ProtocolFault> {
-        let message = SourceMessage::decode(bytes, self.request.settings.number)?;
+        let message = SourceMessage::decode_keeping(bytes, self.request.settings.number, self.extras_kept())?;
         let is_incomplete = matches!(message, SourceMessage::DirectoryEnd { complete: false, .. });
         let step = self.lock().machine.handle(message)?;
         if is_incomplete {
@@ -403,6 +403,17 @@ impl Target {
         }
         self.outbox.notify_all();
         Ok(())
+    }
+
+    /// What the Request keeps of entries' extras.
+    fn extras_kept(&self) -> Extras {
+        let kept = self.request.kept;
+        Extras {
+            names: kept.hard_links,
+            attributes: kept.attributes,
+            acls: kept.acls,
+            digest: self.request.sync.equal == Equal::Digest,
+        }
     }
 
     /// Takes operands that come while the job runs.

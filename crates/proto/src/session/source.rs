@@ -18,15 +18,20 @@ use super::summing::Summing;
 use crate::ids::{ByEntry, EntryId, PathId};
 use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::manifest::{Entry, Kind, Place, Stamp};
-use crate::path::Name;
+use crate::path::{MAX_NAME, Name};
 use crate::plan::{Plan, Work};
 use crate::ranges::RangeSet;
 use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{ENTRY_WINDOW, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_MAX};
+use crate::wire::limits::{
+    ENTRY_WINDOW, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_BYTES_MAX, OPEN_DIRECTORIES_MAX, UNSETTLED_BYTES_MAX,
+};
 use crate::wire::message::{SourceMessage, TargetMessage};
 
 /// An Offer is sent when its entries take about this many bytes, whatever their number.
 const OFFER_BYTES: usize = 256 << 10;
+/// The window is closed while less than this is left of the bytes of unsettled entries: any entry fits, and so do files
+/// that are offered anew with more attributes.
+const ROOM_BYTES: usize = 4 << 20;
 /// What an entry takes in an Offer at most, besides its name, what a link holds, and what few entries have.
 const ENTRY_BYTES: usize = 96;
 
@@ -49,6 +54,10 @@ pub struct Source<H> {
     /// Entries that are offered and not settled, without directories that are still open.
     in_window: usize,
     open_directories: usize,
+    /// Bytes that unsettled entries count.
+    held_bytes: usize,
+    /// Of these, those of open directories.
+    open_bytes: usize,
     offers_ended: bool,
     sums: bool,
     /// Bytes that the sums of old files take.
@@ -62,6 +71,8 @@ pub struct Source<H> {
 struct Tracked<H> {
     handle: Arc<H>,
     state: State,
+    /// What it counts of the bytes of unsettled entries.
+    bytes: usize,
 }
 
 #[derive(Debug)]
@@ -112,6 +123,8 @@ impl<H> Source<H> {
             flows: Flows::default(),
             in_window: 0,
             open_directories: 0,
+            held_bytes: 0,
+            open_bytes: 0,
             offers_ended: false,
             sums: false,
             sums_bytes: 0,
@@ -178,7 +191,16 @@ impl<H> Source<H> {
         let directories = OPEN_DIRECTORIES_MAX.saturating_sub(self.open_directories);
         // What a target needs and then gives up waits in the plan until a stream comes upon it.
         let unsettled = self.in_window.max(self.plan.waiting()) + self.proven.under_way();
+        if self.held_bytes > UNSETTLED_BYTES_MAX - ROOM_BYTES {
+            return 0;
+        }
         ENTRY_WINDOW.saturating_sub(unsettled).min(directories)
+    }
+
+    /// Whether the target takes the attributes of one more directory while those above it are open. Room for the names of
+    /// directories stays in any case.
+    pub fn has_room_for_attributes(&self, directory: &Entry) -> bool {
+        self.open_bytes + directory.held_bytes() <= OPEN_DIRECTORIES_BYTES_MAX - OPEN_DIRECTORIES_MAX * MAX_NAME
     }
 
     /// Offers an entry. It leaves with [`Self::flush_offers`], or when enough have gathered or the window closes.
@@ -196,11 +218,11 @@ impl<H> Source<H> {
             self.in_window += 1;
             State::Offered { kind: entry.kind.clone(), modified: entry.meta.modified }
         };
-        self.entries.insert(id, Tracked { handle, state });
-        self.batch_bytes +=
-            ENTRY_BYTES + if let Kind::Symlink { points_to } = &entry.kind { points_to.len() } else { 0 };
-        self.batch_bytes += if let Place::Child { name, .. } = &entry.place { name.as_bytes().len() } else { 0 };
-        self.batch_bytes += entry.more.as_ref().map_or(0, |more| more.bytes());
+        let bytes = entry.held_bytes();
+        self.entries.insert(id, Tracked { handle, state, bytes });
+        self.held_bytes += bytes;
+        self.open_bytes += if entry.kind == Kind::Directory { bytes } else { 0 };
+        self.batch_bytes += ENTRY_BYTES + bytes;
         self.batch.push(entry);
         if self.batch.len() == OFFER_ENTRIES_MAX || self.batch_bytes > OFFER_BYTES || self.window() == 0 {
             self.flush_offers();
@@ -220,11 +242,13 @@ impl<H> Source<H> {
     /// Nothing more will be offered in this directory.
     pub fn end_directory(&mut self, entry: EntryId, complete: bool) {
         self.flush_offers();
-        let Some(Tracked { state: State::Directory { ended, refused }, .. }) = self.entries.get_mut(&entry) else {
+        let Some(Tracked { state: State::Directory { ended, refused }, bytes, .. }) = self.entries.get_mut(&entry)
+        else {
             return;
         };
         if !std::mem::replace(ended, true) {
             self.open_directories -= 1;
+            self.open_bytes -= *bytes;
             self.in_window += 1;
             self.outbox.push_back(SourceMessage::DirectoryEnd { entry, complete });
             if *refused {
@@ -425,7 +449,7 @@ impl<H> Source<H> {
     /// A small file did not fit into its pack, since one of them has grown: it goes with a later one, as `size` bytes.
     pub fn put_back(&mut self, entry: EntryId, size: u64) {
         let most = self.frame.pack_file_max();
-        if let Some(Tracked { state: State::Small { size: planned, handed, .. }, handle }) =
+        if let Some(Tracked { state: State::Small { size: planned, handed, .. }, handle, .. }) =
             self.entries.get_mut(&entry)
         {
             (*planned, *handed) = (size.min(most), false);
@@ -458,8 +482,10 @@ impl<H> Source<H> {
         self.next += 1;
         self.in_window += 1;
         let state = State::Offered { kind: now.kind.clone(), modified: now.meta.modified };
-        self.entries.insert(id, Tracked { handle, state });
         let now = Entry { place: Place::Again(entry), ..now };
+        let bytes = now.held_bytes();
+        self.held_bytes += bytes;
+        self.entries.insert(id, Tracked { handle, state, bytes });
         self.outbox.push_back(SourceMessage::Offer { first: id, entries: vec![now] });
         Some(id)
     }
@@ -483,7 +509,10 @@ impl<H> Source<H> {
                 self.plan.forget_told(entry);
             }
         }
-        self.in_window -= usize::from(known.is_some());
+        if let Some(Tracked { bytes, .. }) = &known {
+            self.in_window -= 1;
+            self.held_bytes -= bytes;
+        }
         known.is_some()
     }
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::ids::StreamId;
 use crate::manifest::Meta;
+use crate::more::{Attribute, More};
 use crate::path::Name;
 use crate::plan::PIECE_FRAMES_MAX;
 use crate::wire::limits::{LARGE_IN_FLIGHT_MAX, RESENDS_MAX};
@@ -408,6 +409,37 @@ fn open_directories_have_a_limit_of_their_own() {
     assert_eq!(source.window(), 0);
     source.end_directory(parent.unwrap(), true);
     assert_eq!(source.window(), 1);
+}
+
+#[test]
+fn the_window_closes_before_bytes_of_unsettled_entries_are_too_many() {
+    let mut source = source();
+    let link = || Entry { kind: Kind::Symlink { points_to: vec![b'x'; 4000].into() }, ..file(0) };
+    let mut offered = 0;
+    while source.window() > 0 {
+        source.offer(link(), Arc::new(()));
+        offered += 1;
+    }
+    assert!(offered < ENTRY_WINDOW && offered * link().held_bytes() <= UNSETTLED_BYTES_MAX, "{offered}");
+    drain(&mut source);
+    source.handle(needs(0, &[Need::Nothing; 512])).unwrap();
+    assert!(source.window() > 0);
+}
+
+#[test]
+fn attributes_of_open_directories_leave_room_for_their_names() {
+    let mut source = source();
+    let attributes = vec![Attribute { name: b"user.a".as_slice().into(), value: vec![0; 60_000].into() }];
+    let more = Some(Box::new(More { attributes: Some(attributes), ..More::default() }));
+    let heavy = Entry { more, ..entry(None, Kind::Directory) };
+    let mut offered = 0;
+    while source.has_room_for_attributes(&heavy) {
+        source.offer(heavy.clone(), Arc::new(()));
+        offered += 1;
+    }
+    assert!(offered > 100 && source.window() > 0, "{offered}");
+    let names = (OPEN_DIRECTORIES_MAX - offered) * MAX_NAME;
+    assert!(source.open_bytes + names <= OPEN_DIRECTORIES_BYTES_MAX);
 }
 
 #[test]

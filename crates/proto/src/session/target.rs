@@ -61,6 +61,10 @@ pub struct Target<H> {
     told: Told,
     in_window: usize,
     open_directories: usize,
+    /// Bytes that unsettled entries count.
+    held_bytes: usize,
+    /// Of these, those of open directories.
+    open_bytes: usize,
     offers_ended: bool,
     keeps_values: bool,
     sums: bool,
@@ -70,6 +74,8 @@ pub struct Target<H> {
 struct Tracked<H> {
     parent: Option<EntryId>,
     state: State<H>,
+    /// What it counts of the bytes of unsettled entries.
+    bytes: usize,
     /// The source gave it up, and counts it in its window no more.
     released: bool,
     /// It was whole, was lost, and was asked for again.
@@ -140,6 +146,8 @@ impl<H> Target<H> {
             told: Told::default(),
             in_window: 0,
             open_directories: 0,
+            held_bytes: 0,
+            open_bytes: 0,
             offers_ended: false,
             keeps_values: false,
             sums: false,
@@ -359,7 +367,10 @@ impl<H> Target<H> {
             State::Finishing => None,
             _ => return Err(ProtocolFault::OutOfTurn("a failure")),
         };
-        self.in_window -= usize::from(!std::mem::replace(&mut tracked.released, true));
+        if !std::mem::replace(&mut tracked.released, true) {
+            self.in_window -= 1;
+            self.held_bytes -= tracked.bytes;
+        }
         let Some(handle) = handle else { return Ok(Step::None) };
         // Frames that come before the engine has removed it are late.
         tracked.state = State::Finishing;
@@ -417,7 +428,10 @@ impl<H> Target<H> {
         let tracked = self.entries.remove(&entry)?;
         self.unsure.forget(entry);
         self.told.forget(entry);
-        self.in_window -= usize::from(!tracked.released);
+        if !tracked.released {
+            self.in_window -= 1;
+            self.held_bytes -= tracked.bytes;
+        }
         let mut parent = tracked.parent?;
         // A loop, not a recursion: a chain of refused directories may be as deep as the limit allows.
         loop {
@@ -431,6 +445,7 @@ impl<H> Target<H> {
                 return self.directory_step(parent);
             }
             let grandparent = tracked.parent;
+            self.held_bytes -= tracked.bytes;
             self.entries.remove(&parent);
             self.in_window -= 1;
             parent = grandparent?;

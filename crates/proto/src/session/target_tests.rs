@@ -4,9 +4,10 @@ use super::frames::OUTBOX_RESENDS_MAX;
 use super::*;
 use crate::ids::StreamId;
 use crate::manifest::{Entry, Meta};
+use crate::more::{Attribute, More};
 use crate::path::Name;
 use crate::wire::frame::PackedFile;
-use crate::wire::limits::OFFER_ENTRIES_MAX;
+use crate::wire::limits::{OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_BYTES_MAX, UNSETTLED_BYTES_MAX};
 use std::ops::Range;
 
 const F: u64 = 256 << 10;
@@ -442,6 +443,45 @@ fn open_directories_are_limited() {
         offered(&mut target, vec![dir(); OFFER_ENTRIES_MAX]);
     }
     assert!(matches!(target.handle(offer(target.next, vec![dir()])), Err(ProtocolFault::OverLimit(_))));
+}
+
+/// With an extended attribute of 60,000 bytes.
+fn heavy(entry: Entry) -> Entry {
+    let attributes = vec![Attribute { name: b"user.a".as_slice().into(), value: vec![0; 60_000].into() }];
+    Entry { more: Some(Box::new(More { attributes: Some(attributes), ..More::default() })), ..entry }
+}
+
+#[test]
+fn bytes_of_unsettled_entries_are_limited() {
+    let mut target = target();
+    let bytes = heavy(file(0)).held_bytes();
+    let most = UNSETTLED_BYTES_MAX / bytes;
+    for _ in 0..most {
+        offered(&mut target, vec![heavy(file(0))]);
+    }
+    assert_eq!(target.held_bytes, most * bytes);
+    target.admit_pack(&[packed(0)]).unwrap();
+    target.settle(EntryId(0), true);
+    target.handle(failed(1)).unwrap();
+    target.abandoned(EntryId(1));
+    offered(&mut target, vec![heavy(file(0)), heavy(file(0))]);
+    let one_more = target.handle(offer(target.next, vec![heavy(file(0))]));
+    assert!(matches!(one_more, Err(ProtocolFault::OverLimit(_))), "{one_more:?}");
+}
+
+#[test]
+fn bytes_of_open_directories_are_limited() {
+    let mut target = target();
+    let most = OPEN_DIRECTORIES_BYTES_MAX / heavy(dir()).held_bytes();
+    for _ in 0..most {
+        offered(&mut target, vec![heavy(dir())]);
+    }
+    target.handle(SourceMessage::DirectoryEnd { entry: EntryId(0), complete: true }).unwrap();
+    assert!(target.open_bytes < target.held_bytes);
+    target.settle(EntryId(0), true);
+    assert_eq!(target.open_bytes, target.held_bytes);
+    offered(&mut target, vec![heavy(dir())]);
+    assert!(matches!(target.handle(offer(target.next, vec![heavy(dir())])), Err(ProtocolFault::OverLimit(_))));
 }
 
 #[test]

@@ -16,7 +16,13 @@ pub const OFFER_ENTRIES_MAX: usize = 1024;
 /// Most entries that are offered and not settled, open directories aside.
 pub const ENTRY_WINDOW: usize = 16_384;
 /// Most directories that are open at once: the depth of a tree.
-pub const OPEN_DIRECTORIES_MAX: usize = 1 << 18;
+pub const OPEN_DIRECTORIES_MAX: usize = 1 << 16;
+/// Most bytes that unsettled entries count together, open directories included: names, targets of links, attributes.
+pub const UNSETTLED_BYTES_MAX: usize = 40 << 20;
+/// Most bytes that open directories count together: their names, at any depth, and 8 MB of attributes.
+pub const OPEN_DIRECTORIES_BYTES_MAX: usize = 24 << 20;
+/// Bytes that an extended attribute counts besides its name and value: an empty one takes memory, too.
+pub const ATTRIBUTE_OVERHEAD: usize = 64;
 /// Most runs of frames in one message.
 pub const FRAME_RUNS_MAX: usize = 4096;
 /// Most values of frames in one message.

@@ -16,7 +16,7 @@ use crate::delta::rolling::Sum;
 use crate::ids::{EntryId, JobNumber, PathId, StreamId};
 use crate::integrity::Digest;
 use crate::manifest::{Device, Entry, Kind, Meta, Node, Place, Stamp, Version};
-use crate::more::More;
+use crate::more::{Extras, More};
 use crate::path::{MAX_NAME, Name};
 use std::ops::Range;
 
@@ -323,12 +323,17 @@ impl SourceMessage {
 
     /// Reads a message of `job`.
     pub fn decode(bytes: &[u8], job: JobNumber) -> Decoded<Self> {
+        Self::decode_keeping(bytes, job, Extras::ALL)
+    }
+
+    /// The same, without the extras of entries that `keep` does not name.
+    pub fn decode_keeping(bytes: &[u8], job: JobNumber, keep: Extras) -> Decoded<Self> {
         let mut reader = Reader::new(bytes);
         let message = match read_opening(&mut reader, job)? {
             kind::OFFER => {
                 let first = EntryId(reader.varint()?);
                 let count = reader.count(OFFER_ENTRIES_MAX, "entries in an offer")?;
-                let entries = (0..count).map(|_| decode_entry(&mut reader)).collect::<Decoded<Vec<_>>>()?;
+                let entries = (0..count).map(|_| decode_entry(&mut reader, keep)).collect::<Decoded<Vec<_>>>()?;
                 SourceMessage::Offer { first, entries }
             }
             kind::DIRECTORY_END => {
@@ -609,7 +614,7 @@ fn encode_entry(out: &mut Writer, entry: &Entry) {
     more.iter().for_each(|more| more.encode(out));
 }
 
-fn decode_entry(reader: &mut Reader<'_>) -> Decoded<Entry> {
+fn decode_entry(reader: &mut Reader<'_>, keep: Extras) -> Decoded<Entry> {
     let tag = reader.u8()?;
     let place = if tag & kind::OPERAND != 0 {
         let number = u32::try_from(reader.varint()?);
@@ -634,7 +639,7 @@ fn decode_entry(reader: &mut Reader<'_>) -> Decoded<Entry> {
     };
     let meta = decode_meta(reader)?;
     let version = if number == kind::FILE_WITH_VERSION { Some(decode_version(reader)?) } else { None };
-    let more = if tag & kind::MORE != 0 { Some(Box::new(More::decode(reader)?)) } else { None };
+    let more = if tag & kind::MORE != 0 { More::decode(reader, keep)?.map(Box::new) } else { None };
     Ok(Entry { place, kind, meta, version, more })
 }
 

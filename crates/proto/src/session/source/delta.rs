@@ -55,7 +55,7 @@ impl<H> Source<H> {
         marks: Vec<blocks::Mark>,
     ) -> Result<(), ProtocolFault> {
         self.check_offered(entry)?;
-        let Some(Tracked { handle, state }) = self.entries.get_mut(&entry) else { return Ok(()) };
+        let Some(Tracked { handle, state, .. }) = self.entries.get_mut(&entry) else { return Ok(()) };
         let State::Large(large) = state else { return Err(NO_OLD_FILE) };
         large.old.as_ref().ok_or(NO_OLD_FILE)?;
         let (mut end, mut left) = (first, marks.len());

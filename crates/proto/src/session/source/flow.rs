@@ -106,7 +106,7 @@ impl<H> Source<H> {
     /// What there is to be done for a flow now. What has to come again goes first: the target may be waiting for it.
     pub(super) fn next_of_flows(&mut self) -> Option<Work<H>> {
         while let Some((entry, index)) = self.flows.again.pop_front() {
-            if let Some(Tracked { state: State::Flow(flow), handle }) = self.entries.get_mut(&entry)
+            if let Some(Tracked { state: State::Flow(flow), handle, .. }) = self.entries.get_mut(&entry)
                 && index >= flow.written
             {
                 flow.handed.insert(index);
@@ -117,7 +117,7 @@ impl<H> Source<H> {
         self.flows.unread.retain(|entry| matches!(entries.get(entry), Some(Tracked { state: State::Flow(_), .. })));
         let ahead = self.frame.frames_ahead();
         self.flows.unread.iter().find_map(|entry| match entries.get_mut(entry) {
-            Some(Tracked { state: State::Flow(flow), handle })
+            Some(Tracked { state: State::Flow(flow), handle, .. })
                 if !flow.is_being_read && flow.read < flow.written.saturating_add(ahead) =>
             {
                 flow.is_being_read = true;

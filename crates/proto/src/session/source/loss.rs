@@ -99,7 +99,7 @@ impl<H> Source<H> {
         if self.is_flow(entry) {
             return self.resend_flow(entry, frames, false);
         }
-        let Some(Tracked { handle, state }) = self.entries.get_mut(&entry) else { return Ok(()) };
+        let Some(Tracked { handle, state, .. }) = self.entries.get_mut(&entry) else { return Ok(()) };
         let State::Large(Large { size, handed, .. }) = state else {
             return Err(ProtocolFault::Unasked("frames of what has none"));
         };

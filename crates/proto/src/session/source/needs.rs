@@ -113,7 +113,7 @@ impl<H> Source<H> {
         if self.is_flow(entry) {
             return self.resend_flow(entry, &frames, true);
         }
-        let Some(Tracked { handle, state }) = self.entries.get_mut(&entry) else { return Ok(()) };
+        let Some(Tracked { handle, state, .. }) = self.entries.get_mut(&entry) else { return Ok(()) };
         let State::Large(Large { size, handed, old, .. }) = state else {
             return Err(ProtocolFault::Unasked("frames of what has none"));
         };
@@ -140,7 +140,7 @@ impl<H> Source<H> {
         compare: bool,
     ) -> Result<(), ProtocolFault> {
         self.check_offered(entry)?;
-        let Some(Tracked { handle, state }) = self.entries.get_mut(&entry) else { return Ok(()) };
+        let Some(Tracked { handle, state, .. }) = self.entries.get_mut(&entry) else { return Ok(()) };
         let State::Large(large @ Large { rest: true, .. }) = state else {
             return Err(ProtocolFault::Unasked("frames that are there of what is needed whole"));
         };
@@ -171,7 +171,7 @@ impl<H> Source<H> {
         match self.entries.get_mut(&entry) {
             // One that waits for a stream is asked for by two reasons.
             None | Some(Tracked { state: State::Small { handed: false, .. }, .. }) => Ok(()),
-            Some(Tracked { state: State::Small { size, handed, .. }, handle }) => {
+            Some(Tracked { state: State::Small { size, handed, .. }, handle, .. }) => {
                 *handed = false;
                 self.plan.add(entry, Arc::clone(handle), *size);
                 Ok(())

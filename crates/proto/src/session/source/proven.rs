@@ -71,7 +71,7 @@ impl<H> Source<H> {
         if !self.proven.wanted {
             return;
         }
-        let Some(Tracked { handle, state }) = self.entries.get(&entry) else { return };
+        let Some(Tracked { handle, state, .. }) = self.entries.get(&entry) else { return };
         let was_sent = match state {
             State::Small { begun, .. } => *begun,
             State::Awaited => true,

@@ -6,7 +6,7 @@ use super::{State, Step, Target, Tracked};
 use crate::ids::EntryId;
 use crate::manifest::{Entry, Kind, Place};
 use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{ENTRY_WINDOW, OPEN_DIRECTORIES_MAX};
+use crate::wire::limits::{ENTRY_WINDOW, OPEN_DIRECTORIES_BYTES_MAX, OPEN_DIRECTORIES_MAX, UNSETTLED_BYTES_MAX};
 
 impl<H> Target<H> {
     pub(super) fn handle_offer(&mut self, first: EntryId, entries: Vec<Entry>) -> Result<Step<H>, ProtocolFault> {
@@ -26,13 +26,16 @@ impl<H> Target<H> {
             let directory = entry.kind == Kind::Directory;
             self.open_directories += usize::from(directory);
             self.in_window += usize::from(!directory);
+            let bytes = entry.held_bytes();
+            self.held_bytes += bytes;
+            self.open_bytes += if directory { bytes } else { 0 };
             self.check_window()?;
             let state = match directory {
                 // Its children may stand in the same Offer.
                 true => State::Directory { handle: None, children: 0, ended: false, complete: false },
                 false => State::Examining { kind: entry.kind.clone() },
             };
-            self.entries.insert(id, Tracked { parent, state, released: false, again: false });
+            self.entries.insert(id, Tracked { parent, state, bytes, released: false, again: false });
         }
         self.next += entries.len() as u64;
         self.needs_first = first;
@@ -65,7 +68,10 @@ impl<H> Target<H> {
             State::Examining { .. } | State::Directory { .. } => return Err(ProtocolFault::OutOfTurn("an offer")),
         };
         tracked.state = State::Finishing;
-        self.in_window -= usize::from(!std::mem::replace(&mut tracked.released, true));
+        if !std::mem::replace(&mut tracked.released, true) {
+            self.in_window -= 1;
+            self.held_bytes -= tracked.bytes;
+        }
         let parent = tracked.parent;
         if let Some(Tracked { state: State::Directory { children, .. }, .. }) =
             parent.and_then(|parent| self.entries.get_mut(&parent))
@@ -80,6 +86,9 @@ impl<H> Target<H> {
         if self.in_window > ENTRY_WINDOW || self.open_directories > OPEN_DIRECTORIES_MAX {
             return Err(ProtocolFault::OverLimit("entries that are not settled"));
         }
+        if self.held_bytes > UNSETTLED_BYTES_MAX || self.open_bytes > OPEN_DIRECTORIES_BYTES_MAX {
+            return Err(ProtocolFault::OverLimit("names and attributes of entries that are not settled"));
+        }
         Ok(())
     }
 
@@ -93,8 +102,9 @@ impl<H> Target<H> {
 
     pub(super) fn handle_directory_end(&mut self, entry: EntryId, is_complete: bool) -> Result<Step<H>, ProtocolFault> {
         match self.entries.get_mut(&entry) {
-            Some(Tracked { state: State::Directory { ended: ended @ false, complete, .. }, .. }) => {
+            Some(Tracked { state: State::Directory { ended: ended @ false, complete, .. }, bytes, .. }) => {
                 (*ended, *complete) = (true, is_complete);
+                self.open_bytes -= *bytes;
             }
             _ => return Err(ProtocolFault::OutOfTurn("the end of a directory")),
         }
