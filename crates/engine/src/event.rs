@@ -16,6 +16,32 @@ use haul_proto::wire::report::Counters;
 
 use crate::spec::{Algorithm, Cipher, DeltaFigures, Method};
 
+impl Event {
+    /// Bytes of its paths and texts, about.
+    pub(crate) fn text_bytes(&self) -> usize {
+        match self {
+            Self::FileDone { path, .. } | Self::Resumed { path, .. } | Self::Item { path, .. } => path.len(),
+            Self::Checksum { path, digest, .. } => path.len() + digest.len(),
+            Self::FileFailed { path, host, message } => path.len() + host.len() + message.len(),
+            Self::Skipped { path, reason } => path.len() + reason.len(),
+            Self::Differs { path, host, differences } => path.len() + host.len() + DIFFERENCE_BYTES * differences.len(),
+            Self::Notice(text) => text.len(),
+            Self::Deployed { .. }
+            | Self::Connected { .. }
+            | Self::Moved { .. }
+            | Self::Again { .. }
+            | Self::Progress(_)
+            | Self::Stopped(_)
+            | Self::RateLimit { .. }
+            | Self::Pause { .. }
+            | Self::Streams { .. } => 0,
+        }
+    }
+}
+
+/// Bytes of a difference at most: names of attributes, ranges.
+const DIFFERENCE_BYTES: usize = 16 << 10;
+
 /// Receives events, in order, from the controller's thread. It must not block for long: the job waits for it.
 pub trait Observer {
     /// Called for each event.

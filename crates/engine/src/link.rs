@@ -2,7 +2,7 @@
 //! knows that it is there ([`crate::silence`]).
 
 use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::limits::BEAT_MS;
+use haul_proto::wire::limits::{BEAT_MS, PEER_MESSAGE_MAX};
 use haul_proto::wire::link::{BEAT, Channel, HEADER_LEN, decode_header, encode_header};
 use std::io::{self, IoSlice, Read, Write};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -122,6 +122,8 @@ impl<R: Read> LinkReader<R> {
         }
         let (channel, length) = decode_header(header)?;
         self.content.clear();
+        // One large message does not hold its memory for good.
+        self.content.shrink_to(PEER_MESSAGE_MAX);
         // Grows as bytes come, not as the header says.
         let read = (&mut self.pipe).take(length as u64).read_to_end(&mut self.content)?;
         if read < length {

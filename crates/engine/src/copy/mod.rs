@@ -7,6 +7,7 @@ mod advice;
 mod base;
 pub mod bench;
 mod feeding;
+mod inbox;
 mod limit;
 mod repeat;
 mod retry;
@@ -121,6 +122,7 @@ fn attempt(
         connector: None,
         way: Way::None,
         held: Some(Vec::new()),
+        held_bytes: 0,
         streams: 0,
         wishes,
         earlier,
@@ -201,6 +203,8 @@ struct Copy<'a> {
     way: Way,
     /// What there is to be told once the way is known; `None` from then on.
     held: Option<Vec<Event>>,
+    /// Bytes of their paths and texts.
+    held_bytes: usize,
     /// How many streams there are at first.
     streams: u16,
     /// How many there may be.
@@ -217,8 +221,9 @@ struct Copy<'a> {
 const NOTHING_REMOVED: &str =
     "a source cannot be read, so nothing is removed at the target; --ignore-errors removes it all the same";
 
-/// Most events that are held back.
+/// Most events that are held back, and the most bytes of their paths and texts.
 const HELD_MAX: usize = 4096;
+const HELD_BYTES_MAX: usize = 1 << 20;
 
 impl Copy<'_> {
     fn carry_out(&mut self, begun: Instant) -> Outcome {
@@ -441,7 +446,10 @@ impl Copy<'_> {
     /// Tells the observer, or holds it back as long as the way is not known: that is told first.
     fn tell(&mut self, event: Event) {
         match &mut self.held {
-            Some(held) if held.len() < HELD_MAX => held.push(event),
+            Some(held) if held.len() < HELD_MAX && self.held_bytes + event.text_bytes() <= HELD_BYTES_MAX => {
+                self.held_bytes += event.text_bytes();
+                held.push(event);
+            }
             Some(_) => {
                 self.release_held();
                 self.observer.event(&event);

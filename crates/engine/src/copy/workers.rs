@@ -9,12 +9,13 @@ use std::collections::HashMap;
 use std::io::BufReader;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ChildStdout;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::end_of;
+use super::inbox::{self, Inbox, queue};
 use crate::bootstrap::{Guard, Standard, Started, start_local, start_remote, start_served};
 use crate::cancel::Cancel;
 use crate::error::{Error, GO_ON};
@@ -25,8 +26,6 @@ use crate::silence::Heard;
 use crate::spec::{Host, Job, Program};
 use crate::worker::lock;
 
-/// Most events that wait for an observer that is slow; beyond that, the workers wait.
-const EVENTS_MAX: usize = 1024;
 /// The name of a thread that starts a worker.
 const START_THREAD: &str = "haul-start";
 /// How often the caller's wish to stop is looked at.
@@ -70,17 +69,17 @@ pub struct Workers {
     /// The source's; the only one where it is both.
     first: Worker,
     second: Option<Worker>,
-    inbox: Receiver<(Role, Incoming)>,
-    outlet: SyncSender<(Role, Incoming)>,
+    inbox: Inbox<(Role, Incoming)>,
+    outlet: inbox::Sender<(Role, Incoming)>,
 }
 
 /// Puts something among what an end says.
-pub struct Outlet(SyncSender<(Role, Incoming)>);
+pub struct Outlet(inbox::Sender<(Role, Incoming)>);
 
 impl Outlet {
     /// The message of an end. Waits while there are many; `false` when nobody listens any more.
     pub fn say(&self, role: Role, message: WorkerMessage) -> bool {
-        self.0.send((role, Incoming::Message(message))).is_ok()
+        self.0.send(message.encode().len(), (role, Incoming::Message(message)))
     }
 }
 
@@ -105,7 +104,7 @@ impl Workers {
             false => vec![(Role::Source, source_host), (Role::Target, job.target.host.clone())],
         };
         let started = start_all(&hosts, job, program, cancel)?;
-        let (sender, inbox) = sync_channel(EVENTS_MAX);
+        let (sender, inbox) = queue();
         let mut links = Vec::new();
         let mut readers = Vec::new();
         for Greeted { link, from_worker, child, deployed, label } in started {
@@ -391,7 +390,7 @@ fn start_one(
 
 /// Every worker's Hello, checked.
 fn greet(
-    inbox: &Receiver<(Role, Incoming)>,
+    inbox: &Inbox<(Role, Incoming)>,
     links: &[(LinkWriter, Guard, String)],
     cancel: &Cancel,
 ) -> Result<HashMap<Role, Hello>, Error> {
@@ -415,7 +414,7 @@ fn greet(
     Ok(hellos)
 }
 
-fn next(inbox: &Receiver<(Role, Incoming)>, cancel: &Cancel) -> Result<(Role, Incoming), Error> {
+fn next(inbox: &Inbox<(Role, Incoming)>, cancel: &Cancel) -> Result<(Role, Incoming), Error> {
     loop {
         if cancel.is_cancelled() {
             return Err(Error::Interrupted);
@@ -430,11 +429,16 @@ fn next(inbox: &Receiver<(Role, Incoming)>, cancel: &Cancel) -> Result<(Role, In
 
 /// Reads all that a worker says: what is for the other worker goes there, the rest to the controller. Waits while
 /// the other worker does not read; nothing else waits for this thread.
-fn relay_all(role: Role, from: Heard<ChildStdout>, other: Option<&LinkWriter>, sender: &SyncSender<(Role, Incoming)>) {
+fn relay_all(
+    role: Role,
+    from: Heard<ChildStdout>,
+    other: Option<&LinkWriter>,
+    sender: &inbox::Sender<(Role, Incoming)>,
+) {
     let relayed = catch_unwind(AssertUnwindSafe(|| relay(role, from, other, sender)));
     let reason = relayed.unwrap_or_else(|panic| Some(panicked("haul-relay", &*panic)));
     // Nobody listens any more when the job is over.
-    let _ = sender.send((role, Incoming::Ended(reason)));
+    let _ = sender.send(0, (role, Incoming::Ended(reason)));
 }
 
 /// Relays until the worker says no more. Returns why, where that is not its end.
@@ -442,20 +446,22 @@ fn relay(
     role: Role,
     from: Heard<ChildStdout>,
     other: Option<&LinkWriter>,
-    sender: &SyncSender<(Role, Incoming)>,
+    sender: &inbox::Sender<(Role, Incoming)>,
 ) -> Option<String> {
     let mut reader = LinkReader::new(BufReader::with_capacity(256 << 10, from));
     loop {
         match reader.next_frame() {
             Ok(None) => return None,
-            Ok(Some((Channel::Controller, content))) => match WorkerMessage::decode(content) {
-                Ok(message) => {
-                    if sender.send((role, Incoming::Message(message))).is_err() {
-                        return None;
-                    }
+            Ok(Some((Channel::Controller, content))) => {
+                let bytes = content.len();
+                let message = match WorkerMessage::decode(content) {
+                    Ok(message) => message,
+                    Err(fault) => return Some(fault.to_string()),
+                };
+                if !sender.send(bytes, (role, Incoming::Message(message))) {
+                    return None;
                 }
-                Err(fault) => return Some(fault.to_string()),
-            },
+            }
             Ok(Some((channel, content))) => {
                 // When the other worker is gone, its own end says so.
                 let _ = other.map(|other| other.send(channel, content));
