@@ -1,6 +1,7 @@
 //! How haul gets to run at the other end: accounts that have none, noisy shells, odd shells, homes that are no good.
 
 use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::PathBuf;
 
 use haul_e2e::{Options, Remote, Run, Sandbox, compare, contents, is_root_or_skip, stamp};
@@ -81,13 +82,33 @@ fn a_damaged_copy_is_not_used() {
     push(&sandbox, &remote, "first").succeeds();
     let place = placed(&remote).remove(0);
     let whole = contents(&place);
-    // A copy that was cut short, as by a full disk that nobody noticed.
-    fs::write(&place, &whole[..whole.len() / 2]).unwrap();
-    let run = push(&sandbox, &remote, "second");
-    match run.status {
-        Some(0) => compare(&sandbox.path("source"), &sandbox.path("second")).unwrap(),
-        _ => drop(run.ends(3).says(["127.0.0.1", ".cache/haul"])),
+    // A copy that was cut short, as by a full disk that nobody noticed; nothing; a program that says yes to everything.
+    for (target, content) in [("half", &whole[..whole.len() / 2]), ("empty", b""), ("yes", b"#!/bin/sh\nexit 0\n")] {
+        fs::write(&place, content).unwrap();
+        push(&sandbox, &remote, target).succeeds().says([".cache/haul"]);
+        compare(&sandbox.path("source"), &sandbox.path(target)).unwrap();
+        assert!(contents(&place) == whole, "{target}");
     }
+}
+
+#[test]
+fn a_copy_that_another_user_planted_is_not_started() {
+    if !is_root_or_skip("files of another user") {
+        return;
+    }
+    let (sandbox, remote) = bare_host("");
+    push(&sandbox, &remote, "first").succeeds();
+    let place = placed(&remote).remove(0);
+    let cache = remote.home().join(".cache");
+    fs::write(&place, "#!/bin/sh\necho \"$*\" >>\"$HOME/ran\"\n").unwrap();
+    fs::set_permissions(&cache, fs::Permissions::from_mode(0o777)).unwrap();
+    for path in [&cache.join("haul"), place.parent().expect("a directory"), &place] {
+        chown(path, Some(65534), Some(65534)).unwrap();
+    }
+    push(&sandbox, &remote, "second").succeeds().says(["for this job alone", "others can write to", ".cache"]);
+    compare(&sandbox.path("source"), &sandbox.path("second")).unwrap();
+    assert!(!remote.home().join("ran").exists(), "the planted script ran");
+    remote.is_left_clean();
 }
 
 #[test]

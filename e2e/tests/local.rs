@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use haul_e2e::{Sandbox, Tree, chain, chain_file, compare, contents, listing};
+use haul_e2e::{Sandbox, Tree, chain, chain_file, compare, contents, haul_binary, is_root_or_skip, listing, shell};
 
 #[test]
 fn a_file_gets_a_new_name() {
@@ -229,4 +229,20 @@ fn a_directory_does_not_replace_a_file_nor_a_file_a_directory() {
     sandbox.file("place/tree/name", "a file");
     sandbox.haul(["-r", "tree", "place"]).run().ends(1).says(["name"]);
     assert_eq!(contents(&sandbox.path("place/tree/name")), b"a file");
+}
+
+#[test]
+fn a_copy_needs_no_proc() {
+    if !is_root_or_skip("chroot") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.tree("root/source");
+    sandbox.dir("root/bin");
+    fs::copy(haul_binary(), sandbox.path("root/bin/haul")).unwrap();
+    for (number, name) in ["/bin/haul", "bin/haul", "./bin/haul", "haul"].into_iter().enumerate() {
+        let target = format!("target{number}");
+        shell(&sandbox, &format!("PATH=/bin exec /usr/sbin/chroot root {name} -r source /{target}")).run().succeeds();
+        compare(&sandbox.path("root/source"), &sandbox.path("root").join(target)).unwrap();
+    }
 }

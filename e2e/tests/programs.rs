@@ -161,11 +161,15 @@ fn a_policy_at_the_far_end_forbids_programs() {
     sandbox.file("source", "source");
     let touched = sandbox.path("touched");
     let program = at(&remote, &format!("touch {}; cat", touched.display()));
-    for text in ["# for all\nprograms = no\n", "progams = yes\n"] {
+    let run = |words: &[&str]| -> Run { remote.haul(&sandbox).args(words).run() };
+    let cases = [
+        ("# for all\nprograms = no\n", "programs are not allowed here"),
+        ("progams = yes\n", "'progams = yes' is not understood"),
+    ];
+    for (text, refusal) in cases {
         fs::write(&policy, text).unwrap();
-        let run = |words: &[&str]| -> Run { remote.haul(&sandbox).args(words).run() };
-        run(&["-N", "o", "source", &program]).ends(1).says(["programs are not allowed here", "haul/policy"]);
-        run(&["-N", "i", &program, "x"]).ends(1).says(["programs are not allowed here", "haul/policy"]);
+        run(&["-N", "o", "source", &program]).ends(1).says([refusal, "haul/policy"]);
+        run(&["-N", "i", &program, "x"]).ends(1).says([refusal, "haul/policy"]);
     }
     assert!(!touched.exists());
     fs::write(&policy, "programs = yes\n").unwrap();

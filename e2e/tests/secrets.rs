@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use haul_e2e::{Run, Running, Sandbox, contents, haul_binary, shell};
+use haul_e2e::{Run, Running, Sandbox, Serving, contents, eventually, haul_binary, shell};
 use haul_lab::descendants;
 use haul_proto::wire::link::{Channel, HEADER_LEN, decode_header};
 use haul_proto::wire::request::ControllerMessage;
@@ -65,6 +65,25 @@ fn files_below(directory: &Path, apart: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     let below = entries.flat_map(|path| if path.is_dir() { files_below(&path, apart) } else { vec![path] });
     below.filter(|path| path != apart).collect()
+}
+
+#[test]
+fn a_one_time_secret_leaves_the_arguments() {
+    let sandbox = Sandbox::new();
+    sandbox.big_file("file", 3_000_000);
+    let server = Serving::start(&sandbox, &[]);
+    let secret = server.line.split('#').nth(1).expect("a secret behind #").trim().to_owned();
+    for words in [vec!["file".to_owned(), server.at("there")], vec![server.at("there"), "back".to_owned()]] {
+        let connected = server.logged("connected");
+        let running = sandbox.haul(["-x", "1m"]).args(&words).start();
+        eventually("the copy runs", || server.logged("connected") > connected);
+        let seen = told_to_processes(&running);
+        let has = |text: &str| seen.windows(text.len()).any(|part| part == text.as_bytes());
+        assert!(has("haul://") && has(&"x".repeat(secret.len())), "the arguments are not those");
+        assert!(!has(&secret), "{}", String::from_utf8_lossy(&seen));
+        Run::of(running).succeeds();
+    }
+    server.end().succeeds();
 }
 
 #[test]

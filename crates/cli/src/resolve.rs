@@ -21,6 +21,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use haul_engine::bootstrap::served_label;
+use haul_engine::policy::Rule;
 use haul_engine::spec::{
     Access, CacheUse, Cipher, DirectIo, Fsync, Host, Job, LeaveOut, Location, Login, Method, NULL_TARGET, Options,
     Policy, Retries, SILENCE_MIN, Symlinks, Verify, is_null,
@@ -468,7 +469,11 @@ fn command(values: &Values, id: &str) -> Result<Option<String>, UsageError> {
             Err(UsageError::new(format!("{}: the command is empty", typed(id)))
                 .remedy(format!("for example {} 'ssh %I -l %U %H /opt/bin/haul'", typed(id))))
         }
-        command => Ok(command),
+        Some(command) => {
+            let permitted = crate::commands::worker::host_policy().check(Rule::NoOwnCommands);
+            permitted.map(|()| Some(command)).map_err(|text| UsageError::new(format!("{}: {text}", typed(id))))
+        }
+        None => Ok(None),
     }
 }
 

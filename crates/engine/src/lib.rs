@@ -29,6 +29,7 @@ pub mod os;
 mod pace;
 mod packing;
 pub mod partials;
+pub mod policy;
 pub mod probe;
 mod program;
 pub mod rate;

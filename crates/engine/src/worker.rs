@@ -5,11 +5,13 @@
 
 use haul_proto::path::escape;
 use haul_proto::wire::feature::{Features, PROTOCOL_VERSION};
+use haul_proto::wire::handshake::Suite;
 use haul_proto::wire::link::Channel;
 use haul_proto::wire::measure::MeasureRequest;
 use haul_proto::wire::report::{Hello, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, SessionSettings, SourceRequest, TargetRequest};
 use haul_proto::wire::route::Route;
+use haul_proto::wire::sandbox::Confinement;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufReader, Write};
@@ -29,10 +31,11 @@ use crate::load::Gauges;
 use crate::measure::Bench;
 use crate::os::confine::{Bounds, Network};
 use crate::os::{affinity, handed, interfaces, machine, open_files, tcp_info};
+use crate::policy::{HostPolicy, Rule};
 use crate::program::keeper;
 use crate::report::Reporter;
 use crate::run::{Ends, Running, Streams, panicked};
-use crate::serve::{Account, Terms as ServedTerms};
+use crate::serve::{Account, Terms as ServedTerms, sandbox};
 use crate::source::Source;
 use crate::stream::accept::{Place, listen};
 use crate::stream::connect::{Connected, Terms, connect};
@@ -49,8 +52,10 @@ pub struct Environment {
     pub ssh_connection: Option<String>,
     /// Where haul may remember things.
     pub state_dir: Option<PathBuf>,
-    /// Files that say whether programs may be started.
-    pub policy: Vec<PathBuf>,
+    /// What the host's policy forbids.
+    pub policy: HostPolicy,
+    /// A controller has placed this executable on the host.
+    pub is_deployed: bool,
     /// The file mode creation mask.
     pub umask: u16,
     /// What a server holds it to, where one started it.
@@ -224,6 +229,11 @@ impl Worker {
             {
                 return Err("a request came after the work had begun".into());
             }
+            ControllerMessage::Source(_) | ControllerMessage::Target(_) | ControllerMessage::Measure(_)
+                if let Err(text) = self.permit(&message) =>
+            {
+                self.refuse(false, text);
+            }
             ControllerMessage::Source(SourceRequest { settings, .. })
             | ControllerMessage::Target(TargetRequest { settings, .. })
                 if !settings.congestion.is_empty() && !permits_congestion(&settings.congestion) =>
@@ -297,6 +307,29 @@ impl Worker {
         Ok(true)
     }
 
+    /// Whether the host's policy lets a Request be carried out.
+    fn permit(&self, message: &ControllerMessage) -> Result<(), String> {
+        let policy = &self.environment.policy;
+        if let Some(fault) = policy.fault() {
+            return Err(format!("haul runs no jobs here: {fault}"));
+        }
+        if self.environment.is_deployed {
+            policy.check(Rule::NoDeployedWorker)?;
+        }
+        let settings = match message {
+            ControllerMessage::Source(request) => &request.settings,
+            ControllerMessage::Target(request) => &request.settings,
+            _ => return Ok(()),
+        };
+        if settings.suite == Suite::AuthenticateOnly {
+            policy.check(Rule::NoClearText)?;
+        }
+        if policy.has(Rule::SandboxRequired) && sandbox().confinement == Confinement::None {
+            policy.check(Rule::SandboxRequired)?;
+        }
+        Ok(())
+    }
+
     fn measure(&mut self, request: &MeasureRequest) {
         self.lifeline.set_silence_ms(request.silence_ms);
         self.confined = true;
@@ -330,7 +363,11 @@ impl Worker {
         let mut bounds = Bounds::new(if is_both || only_compares { Network::None } else { Network::Streams(ports) });
         self.source.iter().for_each(|source| source.allow(&mut bounds));
         self.target.iter().for_each(|target| target.allow(&mut bounds));
-        self.tell(&WorkerMessage::Confined(bounds.enforce()));
+        let sandbox = bounds.enforce();
+        if sandbox.confinement == Confinement::None {
+            self.environment.policy.check(Rule::SandboxRequired)?;
+        }
+        self.tell(&WorkerMessage::Confined(sandbox));
         Ok(())
     }
 

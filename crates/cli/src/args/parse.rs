@@ -71,7 +71,7 @@ pub enum Worker {
     Served(Terms, PathBuf),
     /// Say which version this is.
     Identify,
-    /// Say whether this executable has this BLAKE3 value (64 hexadecimal digits).
+    /// Say whether this executable has this SHA-256 value (64 hexadecimal digits).
     Verify(String),
 }
 

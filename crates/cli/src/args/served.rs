@@ -4,6 +4,7 @@
 //! It is of a fixed form, so that what `haul serve` printed can be pasted, and a colon and a path put behind it.
 
 use std::ffi::OsStr;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -21,6 +22,15 @@ pub const PORT: u16 = 5031;
 /// What an operand names at a server; `None` where it is none of these.
 pub fn parse_served(operand: &OsStr) -> Option<Result<Location, UsageError>> {
     operand.as_bytes().strip_prefix(SCHEME).map(parse)
+}
+
+/// Where a word has what may be a secret: what stands behind `#` and is no public key.
+pub fn secret_in(word: &[u8]) -> Option<Range<usize>> {
+    let scheme = word.windows(SCHEME.len()).position(|part| part == SCHEME)?;
+    let start = scheme + word[scheme..].iter().position(|&byte| byte == b'#')? + 1;
+    let end = word[start..].iter().position(|&byte| byte == b':').map_or(word.len(), |colon| start + colon);
+    let is_public = std::str::from_utf8(&word[start..end]).is_ok_and(|text| PublicKey::parse(text).is_some());
+    (!is_public && start < end).then_some(start..end)
 }
 
 fn parse(rest: &[u8]) -> Result<Location, UsageError> {
@@ -87,6 +97,17 @@ mod tests {
         let location = parse_served(OsStr::new(operand)).unwrap().map_err(|error| error.to_string())?;
         let Host::Served { name, port, directory, pass } = location.host else { panic!("another host") };
         Ok((name, port, directory, pass.line().is_some(), location.path.to_str().unwrap().to_owned()))
+    }
+
+    #[test]
+    fn a_secret_is_found_wherever_it_stands() {
+        let secret = |word: &str| secret_in(word.as_bytes()).map(|range| word[range].to_owned());
+        assert_eq!(secret("haul://h:1/#0123").as_deref(), Some("0123"));
+        assert_eq!(secret("haul://h:1/d#nearly a secret:a#b:c").as_deref(), Some("nearly a secret"));
+        assert_eq!(secret("--target=haul://h/#ab:x").as_deref(), Some("ab"));
+        for word in ["haul://h/", "haul://h/#", "haul://h/#:x", "a#b", "#0123haul://h/", ""] {
+            assert_eq!(secret(word), None, "{word}");
+        }
     }
 
     #[test]

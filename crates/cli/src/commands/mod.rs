@@ -18,6 +18,7 @@ pub mod worker;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use haul_engine::bootstrap::own_executable;
 use haul_engine::spec::Program;
 
 use crate::args::Dialect;
@@ -85,9 +86,7 @@ fn print(text: &str) {
 
 /// This executable as the engine starts it. If its file was replaced, the kernel still has the one that runs.
 fn program() -> Program {
-    let executable = std::env::current_exe().ok().filter(|path| path.exists());
-    Program {
-        executable: executable.unwrap_or_else(|| Path::new("/proc/self/exe").to_owned()),
-        worker_arguments: vec!["worker".into()],
-    }
+    // Where it is not found, whoever starts a worker says so.
+    let executable = own_executable().unwrap_or_else(|_| Path::new("/proc/self/exe").to_owned());
+    Program { executable, worker_arguments: vec!["worker".into()] }
 }

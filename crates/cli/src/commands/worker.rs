@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use haul_engine::bootstrap;
+use haul_engine::policy::{self, HostPolicy};
 use haul_engine::serve::{Account, Pass, Terms};
 use haul_engine::worker::{Ended, Environment, Handed};
 
@@ -30,7 +31,7 @@ pub fn run(what: &Worker) -> u8 {
         },
         Worker::Keep(word, command) => keep(word, command),
         Worker::Dial { host, port, directory } => dial((host, *port), directory),
-        Worker::Run { input, output } => work(*input, *output, None).unwrap_or_else(could_not_start),
+        Worker::Run { input, output } => work(*input, *output, None, host_policy()).unwrap_or_else(could_not_start),
         Worker::Served(terms, directory) => serve(terms, directory).unwrap_or_else(could_not_start),
     }
 }
@@ -88,20 +89,23 @@ fn read_pass(stdin: &OwnedFd) -> Option<Pass> {
 
 /// Works for a server, which reads what was done from standard error.
 fn serve(terms: &Terms, directory: &Path) -> io::Result<u8> {
+    // Read before the kernel confines this process.
+    let policy = host_policy();
     if let Err(error) = terms.enter(directory, state_dir().as_deref()) {
         tell(&Account { did: None, why: Some(error.to_string()) });
         return Err(error);
     }
-    work(None, None, Some(terms.clone()))
+    work(None, None, Some(terms.clone()), policy)
 }
 
-fn work(input: Option<i32>, output: Option<i32>, served: Option<Terms>) -> io::Result<u8> {
+fn work(input: Option<i32>, output: Option<i32>, served: Option<Terms>, policy: HostPolicy) -> io::Result<u8> {
     let handed = Handed::take(input, output)?;
     let termination = signals::leave_to_controller()?;
     let stdin = io::stdin().as_fd().try_clone_to_owned()?;
     let stdout = io::stdout().as_fd().try_clone_to_owned()?;
     let is_served = served.is_some();
-    let (ended, mut account) = haul_engine::worker::run(stdin, stdout, termination.stop, handed, &environment(served));
+    let (ended, mut account) =
+        haul_engine::worker::run(stdin, stdout, termination.stop, handed, &environment(served, policy));
     // The controller shows it, if it can.
     if termination.came.load(Ordering::Acquire) {
         show::stderr().error("the worker was told to end (SIGTERM)");
@@ -124,21 +128,26 @@ fn tell(account: &Account) {
     account.lines().iter().for_each(|line| eprintln!("{line}"));
 }
 
-fn environment(served: Option<Terms>) -> Environment {
+fn environment(served: Option<Terms>, policy: HostPolicy) -> Environment {
     Environment {
         ssh_connection: std::env::var("SSH_CONNECTION").ok().filter(|value| !value.is_empty()),
         state_dir: state_dir(),
-        policy: policy_files(),
+        policy,
+        is_deployed: std::env::current_exe().is_ok_and(|path| bootstrap::is_deployed(&path)),
         umask: umask(),
         served,
     }
 }
 
-/// Where programs may be forbidden: for all users, and for this one.
+/// What all users of this host must not do, and what this one must not.
+pub fn host_policy() -> HostPolicy {
+    HostPolicy::read(&policy_files())
+}
+
 fn policy_files() -> Vec<PathBuf> {
     let config = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")));
     let own = config.map(|config| config.join("haul/policy"));
-    std::iter::once(PathBuf::from("/etc/haul/policy")).chain(own).collect()
+    std::iter::once(PathBuf::from(policy::HOST_FILE)).chain(own).collect()
 }
 
 fn absolute(name: &str) -> Option<PathBuf> {

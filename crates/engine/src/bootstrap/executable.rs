@@ -1,4 +1,4 @@
-//! haul's own executable: its hashes, whether it can run elsewhere, and sending it.
+//! haul's own executable: its hash, whether it can run elsewhere, and sending it.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -17,7 +17,7 @@ const PIECE: usize = 256 * 1024;
 pub(super) struct Executable {
     file: File,
     size: u64,
-    blake3: String,
+    sha256: String,
     system: Option<String>,
 }
 
@@ -29,8 +29,8 @@ impl Executable {
         (&file).take(elf::HEAD as u64).read_to_end(&mut head)?;
         file.rewind()?;
         let system = elf::machine_of_static(&head).map(|machine| format!("Linux {machine}"));
-        let (size, blake3) = hash(&mut file)?;
-        Ok(Self { file, size, blake3: blake3.to_hex().to_string(), system })
+        let (size, sha256) = hash(&mut file)?;
+        Ok(Self { file, size, sha256, system })
     }
 
     /// Bytes.
@@ -38,9 +38,9 @@ impl Executable {
         self.size
     }
 
-    /// BLAKE3, 64 hexadecimal digits.
-    pub(super) fn blake3(&self) -> &str {
-        &self.blake3
+    /// SHA-256, 64 hexadecimal digits.
+    pub(super) fn sha256(&self) -> &str {
+        &self.sha256
     }
 
     /// `uname -s` and `uname -m` of the hosts where it runs; `None` when it only runs here.
@@ -48,9 +48,8 @@ impl Executable {
         self.system.as_deref()
     }
 
-    /// Writes its SHA-256, 64 hexadecimal digits and a line feed, then all of it.
+    /// Writes all of it.
     pub(super) fn send(&mut self, to: &mut impl Write) -> io::Result<()> {
-        writeln!(to, "{}", self.sha256()?)?;
         self.file.rewind()?;
         let mut piece = vec![0; PIECE];
         let mut left = self.size;
@@ -63,14 +62,6 @@ impl Executable {
         to.flush()
     }
 
-    /// Found only where it is sent: that takes more than twice as long as BLAKE3, and ssh would wait for it.
-    fn sha256(&mut self) -> io::Result<String> {
-        self.file.rewind()?;
-        let mut sha256 = Context::new(&SHA256);
-        read_pieces(&mut self.file, |piece| sha256.update(piece))?;
-        Ok(hex(sha256.finish().as_ref()))
-    }
-
     /// Claims that it runs on `system`, so that a test may send a script instead.
     #[cfg(test)]
     pub(super) fn pretend_system(&mut self, system: &str) {
@@ -78,19 +69,19 @@ impl Executable {
     }
 }
 
-/// Whether the executable at `path` has the BLAKE3 value `hex` (64 hexadecimal digits): what `haul worker --verify` answers.
+/// Whether the executable at `path` has the SHA-256 value `hex` (64 hexadecimal digits): what `haul worker --verify` answers.
 pub fn verify_own_executable(path: &Path, hex: &str) -> bool {
-    let Ok(expected) = blake3::Hash::from_hex(hex) else { return false };
-    File::open(path).and_then(|mut file| hash(&mut file)).is_ok_and(|(_, found)| found == expected)
+    File::open(path).and_then(|mut file| hash(&mut file)).is_ok_and(|(_, found)| found.eq_ignore_ascii_case(hex))
 }
 
-/// Size and BLAKE3 of what is left of `file`.
-fn hash(file: &mut File) -> io::Result<(u64, blake3::Hash)> {
-    let mut hasher = blake3::Hasher::new();
+/// Size and SHA-256 of what is left of `file`.
+fn hash(file: &mut File) -> io::Result<(u64, String)> {
+    let (mut size, mut sha256) = (0, Context::new(&SHA256));
     read_pieces(file, |piece| {
-        hasher.update(piece);
+        size += piece.len() as u64;
+        sha256.update(piece);
     })?;
-    Ok((hasher.count(), hasher.finalize()))
+    Ok((size, hex(sha256.finish().as_ref())))
 }
 
 /// Shows all that is left of `file`, piece by piece.
@@ -110,9 +101,6 @@ fn read_pieces(file: &mut File, mut show: impl FnMut(&[u8])) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Bytes before the executable's own.
-    const SHA256_LINE: usize = 65;
-
     #[test]
     fn it_is_hashed_and_sent_whole() {
         let mut temp = tempfile::NamedTempFile::new().unwrap();
@@ -120,21 +108,20 @@ mod tests {
         temp.write_all(&bytes).unwrap();
         let mut executable = Executable::open(temp.path()).unwrap();
         assert_eq!(executable.size(), bytes.len() as u64);
-        assert_eq!(executable.blake3(), blake3::hash(&bytes).to_hex().as_str());
+        assert_eq!(executable.sha256().len(), 64);
         assert_eq!(executable.system(), None, "it is no executable at all");
         let mut sent = Vec::new();
         executable.send(&mut sent).unwrap();
-        assert_eq!(sent.split_off(SHA256_LINE), bytes);
+        assert_eq!(sent, bytes);
     }
 
     #[test]
     fn sha256_is_the_standards() {
         let mut temp = tempfile::NamedTempFile::new().unwrap();
         temp.write_all(b"abc").unwrap();
-        let mut sent = Vec::new();
-        Executable::open(temp.path()).unwrap().send(&mut sent).unwrap();
         // FIPS 180-4's example.
-        assert_eq!(sent, b"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\nabc");
+        let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(Executable::open(temp.path()).unwrap().sha256(), expected);
     }
 
     #[test]
@@ -150,11 +137,11 @@ mod tests {
     fn verifying_needs_the_right_hash_of_a_file_that_can_be_read() {
         let mut temp = tempfile::NamedTempFile::new().unwrap();
         temp.write_all(b"abc").unwrap();
-        let right = blake3::hash(b"abc").to_hex().to_string();
+        let right = Executable::open(temp.path()).unwrap().sha256().to_owned();
         assert!(verify_own_executable(temp.path(), &right));
         assert!(verify_own_executable(temp.path(), &right.to_uppercase()));
         assert!(!verify_own_executable(temp.path(), &right[1..]));
-        assert!(!verify_own_executable(temp.path(), &blake3::hash(b"abd").to_hex()));
+        assert!(!verify_own_executable(temp.path(), &right.replacen('b', "c", 1)));
         assert!(!verify_own_executable(Path::new("/nonexistent/haul"), &right));
     }
 }

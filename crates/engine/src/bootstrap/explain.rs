@@ -190,6 +190,8 @@ impl Scene {
                 with_detail("its home directory does not allow execution, noexec"),
                 self.place_by_hand(" that allows execution"),
             ),
+            "unsafe" => (with_detail("its cache directory is not safe"), self.place_by_hand("")),
+            "policy" => (format!("{detail} forbids it"), self.place_by_hand("")),
             "no-tools" => (format!("it has no program {detail}"), self.place_by_hand("")),
             "verify" => (
                 with_detail("what arrived does not work there"),
@@ -327,7 +329,7 @@ mod tests {
 
     #[test]
     fn each_code_of_the_script_says_why_and_what_to_do() {
-        let codes = ["arch", "no-home", "read-only", "no-space", "noexec", "verify", "no-tools"];
+        let codes = ["arch", "no-home", "read-only", "no-space", "noexec", "verify", "no-tools", "unsafe", "policy"];
         for code in codes {
             let error = scene().cannot(code, "some detail", "none").to_string();
             assert!(error.starts_with("ann@db1 has no haul, and none could be put there: "), "{error}");

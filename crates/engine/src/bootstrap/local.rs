@@ -1,5 +1,6 @@
 //! Starts a worker on this host, as a child process over pipes.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use super::child::spawn;
 use super::explain::status_words;
 use super::greet::{Heard, Listener};
 use super::hello::{Greeting, PROTOCOL};
+use super::own::{BY_PROC, own_executable};
 use super::{End, Started};
 use crate::os::handed::hand_over;
 use crate::spec::{Options, Piped};
@@ -60,6 +62,12 @@ pub fn start_local(program: &Program, end: End, standard: &Standard, cancel: &Ca
     command.args(&program.worker_arguments);
     let spawned = standard.hand_over(&mut command).and_then(|()| spawn(&mut command)).map_err(|error| {
         let path = program.executable.display();
+        if program.executable == Path::new(BY_PROC) && error.kind() == io::ErrorKind::NotFound {
+            let why = own_executable().map_or_else(|error| error.to_string(), |_| error.to_string());
+            return Error::Connect(format!(
+                "no worker can be started on {LABEL}: {why}\nmount /proc, or start haul by its path"
+            ));
+        }
         Error::Connect(format!(
             "cannot start {path} as a worker on {LABEL}: {error}\ncheck that it still exists and may be executed"
         ))

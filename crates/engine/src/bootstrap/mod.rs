@@ -6,7 +6,7 @@
 //!
 //! - `hello`: the greeting and the identity. `scan`: finds haul's lines among noise. `greet`: listens for them.
 //! - `local`, `remote` and `served`: the ways to start. `ssh`: the command line for it; `command`: a user's own.
-//! - `script`: what a remote shell is told. `executable`, `elf`: what is sent there.
+//! - `own`: this executable. `script`: what a remote shell is told. `executable`, `elf`: what is sent there.
 //! - `child`: the process and its error output. `explain`: what a failure means.
 
 mod child;
@@ -17,6 +17,7 @@ mod explain;
 mod greet;
 mod hello;
 mod local;
+mod own;
 mod remote;
 mod scan;
 mod script;
@@ -33,7 +34,10 @@ pub(crate) use child::{Spawned, spawn};
 pub use executable::verify_own_executable;
 pub use hello::{GREETING_PREFIX, Greeting, PROTOCOL, VERSION, greeting_line, parse_greeting, worker_identify_line};
 pub use local::{Standard, start_local};
+pub(crate) use own::BY_PROC;
+pub use own::own_executable;
 pub use remote::start_remote;
+pub use script::is_deployed;
 pub use served::{label as served_label, start_served};
 pub(crate) use ssh::words as ssh_words;
 

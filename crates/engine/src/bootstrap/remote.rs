@@ -91,7 +91,7 @@ pub(super) fn start_scripted(
         (false, None) => Forbidden::ByUser,
         (true, None) => Forbidden::NotStatic,
     };
-    let request = Request { blake3: executable.blake3(), arguments: &worker_arguments, placement };
+    let request = Request { sha256: executable.sha256(), arguments: &worker_arguments, placement };
     arguments.push(remote_command(&request).into());
     let mut spawned = spawn(Command::new(ssh).args(&arguments)).map_err(|error| not_started(ssh, &error))?;
     spawned.guard.is_messenger();

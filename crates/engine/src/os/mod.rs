@@ -3,6 +3,7 @@
 
 pub mod accounts;
 pub mod affinity;
+pub mod arguments;
 pub mod clone_range;
 pub mod confine;
 pub mod gauges;

@@ -1,24 +1,22 @@
 //! A program at an end of a copy: what it says is the source, or it reads what arrives.
 //!
 //! It is started before the worker confines itself, through a keeper ([`keeper`]): a process of haul's own that is not
-//! confined, and ends the program when the worker does, however that ends. [`policy`] says where programs may be started.
+//! confined, and ends the program when the worker does, however that ends. [`crate::policy`] may forbid programs.
 
 pub mod keeper;
-pub mod policy;
 
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::bootstrap::{End, Guard, spawn_with};
+use crate::bootstrap::{BY_PROC, End, Guard, own_executable, spawn_with};
 use crate::worker::lock;
 
-/// This executable, whatever its name is by now.
-const OWN_EXECUTABLE: &str = "/proc/self/exe";
 /// How often somebody who waits for a program looks whether the job goes on.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long a program that takes no more is given to say why.
@@ -38,7 +36,8 @@ struct Kept {
 impl Program {
     /// Starts it by a line of shell, and returns what its bytes come from or go to.
     pub fn start(end: End, command: &[u8]) -> io::Result<(Self, OwnedFd)> {
-        let mut keeper = Command::new(OWN_EXECUTABLE);
+        let by_proc = Some(PathBuf::from(BY_PROC)).filter(|path| path.exists());
+        let mut keeper = Command::new(by_proc.map_or_else(own_executable, Ok)?);
         keeper.arg("worker").arg(keeper::word(end)).arg(OsStr::from_bytes(command));
         let (guard, lifeline, data) = match end {
             End::Source => {

@@ -12,12 +12,13 @@ use super::super::tests::{make_file, offers, request};
 use super::*;
 use crate::fs::testing::{in_time, without_capabilities};
 use crate::link::LinkWriter;
+use crate::policy::HostPolicy;
 use crate::report::Reporter;
 
 fn telling(operands: &[PathBuf], change: impl FnOnce(&mut SourceRequest)) -> Source {
     let mut request = SourceRequest { tell_digests: true, ..request(operands, Listed::No, LinkRule::Keep) };
     change(&mut request);
-    Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false), None, &[])
+    Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false), None, &HostPolicy::default())
 }
 
 /// What is offered as files: names with their digests.

@@ -40,7 +40,6 @@ use haul_proto::wire::request::{Links, Operand, SourceRequest};
 use std::collections::HashSet;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -55,6 +54,7 @@ use crate::cancel::Cancel;
 use crate::fs::{Filter, Identity, Look};
 use crate::os::confine::{Bounds, Rights};
 use crate::pace::Pace;
+use crate::policy::HostPolicy;
 use crate::report::Reporter;
 use crate::report::add;
 use crate::serve::{Did, What};
@@ -134,7 +134,7 @@ impl Source {
         request: SourceRequest,
         reporter: Reporter,
         standard_input: Option<OwnedFd>,
-        policy: &[PathBuf],
+        policy: &HostPolicy,
     ) -> Self {
         let roots = match request.pipe {
             Pipe::No => operand::look(&request, &reporter),

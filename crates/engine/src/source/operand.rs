@@ -19,8 +19,8 @@ use crate::bootstrap::End;
 use crate::fs::{Access, Dir, FdCache, Identity, Links, Look, MAX_OPEN_DIRECTORIES, describe};
 use crate::os::confine::{Bounds, Rights};
 use crate::os::machine;
+use crate::policy::{HostPolicy, Rule};
 use crate::program::Program;
-use crate::program::policy::allows_programs;
 use crate::report::Reporter;
 use crate::shown::own_name;
 use crate::storage::null;
@@ -109,7 +109,7 @@ pub fn allow_base(base: &[u8], bounds: &mut Bounds, rights: Rights) {
 pub fn open_pipe(
     request: &SourceRequest,
     standard_input: Option<OwnedFd>,
-    policy: &[PathBuf],
+    policy: &HostPolicy,
     reporter: &Reporter,
 ) -> Vec<Option<Root>> {
     let [operand] = &request.operands[..] else {
@@ -151,7 +151,7 @@ fn growing(operand: &[u8], quiet: Duration) -> Result<Spring, String> {
 }
 
 /// A FIFO, or else a program. Nobody is waited for who would write to a FIFO: that is for its reader.
-fn named(operand: &[u8], policy: &[PathBuf]) -> Result<Spring, String> {
+fn named(operand: &[u8], policy: &HostPolicy) -> Result<Spring, String> {
     let path = Path::new(OsStr::from_bytes(operand));
     let is_fifo = rustix::fs::stat(path).is_ok_and(|found| Look::from(&found).kind == FileType::Fifo);
     if is_fifo {
@@ -159,7 +159,7 @@ fn named(operand: &[u8], policy: &[PathBuf]) -> Result<Spring, String> {
         let fifo = openat(CWD, path, flags, Mode::empty()).map_err(|error| describe(&error.into()))?;
         return Ok(Spring::new(fifo, None));
     }
-    allows_programs(policy)?;
+    policy.check(Rule::NoPrograms)?;
     let (program, said) = Program::start(End::Source, operand).map_err(|error| describe(&error))?;
     Ok(Spring::new(said, Some(program)))
 }

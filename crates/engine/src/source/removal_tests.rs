@@ -16,13 +16,14 @@ use crate::fs::testing::{in_time, without_capabilities};
 use crate::link::LinkWriter;
 use crate::os::confine::Network;
 use crate::os::confine::tests::{confined, is_denied};
+use crate::policy::HostPolicy;
 use crate::report::Reporter;
 use haul_proto::wire::listed::Paths;
 
 fn removing(operands: &[PathBuf], change: impl FnOnce(&mut SourceRequest)) -> Source {
     let mut request = SourceRequest { remove_files: true, ..request(operands, Listed::No, LinkRule::Keep) };
     change(&mut request);
-    Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false), None, &[])
+    Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false), None, &HostPolicy::default())
 }
 
 /// Offers everything and has it needed, but for files whose names begin with `has`: those are there, and with `same`: those

@@ -23,6 +23,7 @@ use crate::fs::{Look, MAX_OPEN_DIRECTORIES};
 use crate::link::LinkWriter;
 use crate::os::confine::Network;
 use crate::os::confine::tests::{confined, is_denied};
+use crate::policy::HostPolicy;
 use crate::storage::Access;
 use crate::storage::file::Opened;
 use crate::stream::record::Record;
@@ -40,7 +41,12 @@ pub(super) fn bytes(paths: &[PathBuf]) -> Vec<Vec<u8>> {
 }
 
 fn source_of(operands: &[PathBuf], listed: list::Listed, links: Links) -> Source {
-    Source::prepare(request(operands, listed, links), Reporter::new(LinkWriter::new(io::sink()), false), None, &[])
+    Source::prepare(
+        request(operands, listed, links),
+        Reporter::new(LinkWriter::new(io::sink()), false),
+        None,
+        &HostPolicy::default(),
+    )
 }
 
 pub(super) fn request(operands: &[PathBuf], listed: list::Listed, links: Links) -> SourceRequest {
@@ -66,7 +72,8 @@ fn said_of_what_is_left_out(tree: &Path, leave_out: LeaveOut) -> Vec<String> {
     let filters = Filters { lists: vec![list], files: vec![Name::new(b".f").unwrap()], ..Filters::default() };
     let request = request(&[tree.to_owned()], list::Listed::No, Links::Ignore);
     let request = SourceRequest { leave_out, filters, tell_left_out: true, ..request };
-    let source = Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false), None, &[]);
+    let source =
+        Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false), None, &HostPolicy::default());
     source.walk();
     let mut state = source.lock();
     let messages = std::iter::from_fn(|| state.machine.poll_message());

@@ -15,6 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::Ordering;
 
 use crate::link::LinkWriter;
+use crate::policy::HostPolicy;
 use crate::report::Reporter;
 use crate::stream::testing::{Said, flip, keys, receiving, sealed};
 use crate::target::Surroundings;
@@ -37,7 +38,8 @@ impl Site {
         let settings = SessionSettings { frame, ..settings() };
         let request = TargetRequest { settings, ..target_request(directory.path(), operands) };
         let reporter = Reporter::new(LinkWriter::new(std::io::sink()), false);
-        let surroundings = Surroundings { umask: 0o022, state_dir: None, policy: Vec::new(), rate: None, size: None };
+        let surroundings =
+            Surroundings { umask: 0o022, state_dir: None, policy: HostPolicy::default(), rate: None, size: None };
         let target = Target::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text).unwrap();
         let site = Self { directory, target, frame, files };
         let entry = |(number, file): (u32, &Vec<u8>)| Entry {

@@ -26,8 +26,8 @@ use crate::bootstrap::End;
 use crate::fs::{Dir, Identity, Links, Look, describe};
 use crate::os::confine::{Bounds, Rights};
 use crate::os::machine;
+use crate::policy::{HostPolicy, Rule};
 use crate::program::Program;
-use crate::program::policy::allows_programs;
 use crate::report::Reporter;
 use crate::shown::below;
 
@@ -165,7 +165,11 @@ pub fn find(request: &TargetRequest, state_dir: Option<&Path>, reporter: &Report
 }
 
 /// Where it goes if that is a pipe.
-pub fn pipe(request: &TargetRequest, standard_output: Option<OwnedFd>, policy: &[PathBuf]) -> Result<Landing, Refused> {
+pub fn pipe(
+    request: &TargetRequest,
+    standard_output: Option<OwnedFd>,
+    policy: &HostPolicy,
+) -> Result<Landing, Refused> {
     let [Operand { directory: false, .. }] = &request.operands[..] else {
         return Err(Refused::usage("only one file, or what a pipe brings, can go into a pipe\nfor more, pipe tar's output into haul: tar -cf - tree | haul - ...".into()));
     };
@@ -182,7 +186,7 @@ pub fn pipe(request: &TargetRequest, standard_output: Option<OwnedFd>, policy: &
         }
         Pipe::Growing(_) => return Err(Refused::usage("a target does not grow by itself".into())),
         Pipe::Named | Pipe::No => {
-            allows_programs(policy).map_err(Refused::failed)?;
+            policy.check(Rule::NoPrograms).map_err(Refused::failed)?;
             Program::start(End::Target, &request.path).map(|(program, reads)| Sink::new(reads, Some(program)))
         }
     };

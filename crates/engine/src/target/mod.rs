@@ -120,6 +120,7 @@ use self::waiting::Waiting;
 use crate::fs::{Dir, Look, describe, mode_without_preserve};
 use crate::os::confine::{Bounds, Rights};
 use crate::pace::Pace;
+use crate::policy::HostPolicy;
 use crate::report::{Reporter, add};
 use crate::serve::{Did, What};
 use crate::signal::Signal;
@@ -254,8 +255,8 @@ pub struct Surroundings {
     pub umask: u16,
     /// Where trees are remembered; `None` where there is no such place.
     pub state_dir: Option<PathBuf>,
-    /// Files that say whether programs may be started.
-    pub policy: Vec<PathBuf>,
+    /// What the host's policy forbids.
+    pub policy: HostPolicy,
     /// At most so many bytes a second may come.
     pub rate: Option<u64>,
     /// At most so many bytes may come in all.

@@ -1,5 +1,8 @@
 //! The remote script, run for real by real shells through a pretended ssh, with a shell script for the executable.
 
+pub(super) use sandbox::install;
+
 mod failures;
 mod placing;
+mod planted;
 mod sandbox;

@@ -21,7 +21,8 @@ use crate::error::Error;
 use crate::spec::{Access, Program};
 
 /// What the script needs, and what the pretended haul needs.
-const TOOLS: [&str; 11] = ["uname", "head", "wc", "mkdir", "chmod", "mv", "rm", "sha256sum", "df", "tail", "cat"];
+const TOOLS: [&str; 13] =
+    ["uname", "head", "wc", "mkdir", "chmod", "mv", "rm", "ls", "id", "sha256sum", "df", "tail", "cat"];
 
 /// How long a test's remote side may live, in seconds; a start may then take a little longer.
 const LIFETIME_S: u64 = 20;
@@ -144,6 +145,11 @@ impl Sandbox {
         within(move || start_scripted("/bin/sh".as_ref(), words, scene, &access, executable, &program, &Cancel::new()))
     }
 
+    /// The directory that the script would use in a cache directory.
+    pub(super) fn version_directory(&self) -> String {
+        format!("haul/{VERSION}-{}", &Executable::open(&self.program).unwrap().sha256()[..16])
+    }
+
     /// The error of a start that must fail.
     pub(super) fn error(&self) -> String {
         self.start().expect_err("it must not start").to_string()
@@ -203,7 +209,7 @@ pub(super) fn pretended_haul(version: &str, padding: usize) -> String {
 }
 
 /// Writes an executable from another process: while this one holds it open for writing, a child of another test might inherit that, and it could not be executed.
-pub(super) fn install(path: &Path, text: &str) {
+pub(in crate::bootstrap) fn install(path: &Path, text: &str) {
     let mut child = Command::new("sh")
         .args(["-c", "cat >\"$1\" && chmod 755 \"$1\"", "install"])
         .arg(path)

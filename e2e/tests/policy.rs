@@ -1,0 +1,91 @@
+//! A host's policy file: what haul must not do there.
+
+use std::fs;
+
+use haul_e2e::{Haul, Options, Remote, Sandbox, compare};
+
+/// A sandbox, and a host whose account has this policy.
+fn host(policy: &str) -> (Sandbox, Remote) {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    write_policy(&remote, policy);
+    sandbox.file("source", "content");
+    (sandbox, remote)
+}
+
+fn write_policy(remote: &Remote, policy: &str) {
+    let directory = remote.home().join(".config/haul");
+    fs::create_dir_all(&directory).unwrap();
+    fs::write(directory.join("policy"), policy).unwrap();
+}
+
+fn push<'a>(sandbox: &'a Sandbox, remote: &Remote, options: &[&str]) -> Haul<'a> {
+    remote.haul(sandbox).args(options).arg("source").arg(remote.at(sandbox.path("there")))
+}
+
+#[test]
+fn clear_text_is_forbidden_in_either_direction() {
+    let (sandbox, remote) = host("clear-text = no\n");
+    let refusal = ["--no-encrypt is not allowed here", "haul/policy says so"];
+    push(&sandbox, &remote, &["--no-encrypt"]).run().ends(1).says(refusal);
+    let source = remote.at(sandbox.path("source"));
+    remote.haul(&sandbox).arg("--no-encrypt").arg(source).arg("back").run().ends(1).says(refusal);
+    assert!(!sandbox.path("there").exists() && !sandbox.path("back").exists());
+    push(&sandbox, &remote, &[]).run().succeeds();
+    compare(&sandbox.path("source"), &sandbox.path("there")).unwrap();
+}
+
+#[test]
+fn a_policy_that_is_not_understood_forbids_every_job() {
+    let (sandbox, remote) = host("# a comment\nclear-text = never\n");
+    push(&sandbox, &remote, &[]).run().ends(1).says(["haul/policy, line 2: 'clear-text = never' is not understood"]);
+    assert!(!sandbox.path("there").exists());
+}
+
+#[test]
+fn commands_in_the_place_of_ssh_are_forbidden_where_they_would_run() {
+    let (sandbox, remote) = host("");
+    sandbox.file("home/.config/haul/policy", "own-commands = no\n");
+    let touched = sandbox.path("touched");
+    let command = format!("touch {}", touched.display());
+    push(&sandbox, &remote, &["-T", &command]).run().ends(2).says(["-T", "not allowed here", "haul/policy says so"]);
+    assert!(!touched.exists());
+    push(&sandbox, &remote, &[]).run().succeeds();
+}
+
+#[test]
+fn a_sandbox_is_required() {
+    let (sandbox, _remote) = host("");
+    sandbox.file("home/.config/haul/policy", "sandbox = required\n");
+    let copy = || sandbox.haul(["source", "there"]);
+    copy()
+        .injecting("landlock_create_ruleset", "error=ENOSYS")
+        .run()
+        .ends(1)
+        .says(["without a sandbox is not allowed"]);
+    assert!(!sandbox.path("there").exists());
+    copy().run().succeeds();
+}
+
+#[test]
+fn a_deployed_haul_is_neither_placed_nor_started() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::without_haul(&sandbox, Options::default());
+    sandbox.file("source", "content");
+    write_policy(&remote, "deploy = no\n");
+    push(&sandbox, &remote, &[]).run().ends(3).says(["haul/policy forbids it", "-T"]);
+    assert!(!remote.home().join(".cache").exists());
+    write_policy(&remote, "");
+    push(&sandbox, &remote, &[]).run().succeeds();
+    // The script leaves a line with a tab to the worker.
+    for policy in ["deploy = no\n", "deploy\t=\tno\n"] {
+        fs::remove_file(sandbox.path("there")).unwrap();
+        write_policy(&remote, policy);
+        let run = push(&sandbox, &remote, &[]).run();
+        assert!(matches!(run.status, Some(1 | 3)), "{}", run.account());
+        run.says(["haul/policy"]);
+        assert!(!sandbox.path("there").exists(), "{policy:?}");
+        write_policy(&remote, "deploy = yes\n");
+        push(&sandbox, &remote, &[]).run().succeeds().does_not_say(".cache/haul");
+    }
+}
