@@ -88,7 +88,7 @@ impl fmt::Debug for Name {
 }
 
 /// Bytes of a path as a person may see them: text as it is; control characters,
-/// line breaks, bidirectional overrides, backslashes and bytes that are not
+/// line breaks, invisible characters, bidirectional overrides, backslashes and bytes that are not
 /// UTF-8 as `\n`, `\t`, `\\`, `\u{202e}` or `\xff`.
 pub fn escape(bytes: &[u8]) -> String {
     let mut shown = String::with_capacity(bytes.len());
@@ -107,11 +107,49 @@ pub fn escape(bytes: &[u8]) -> String {
     shown
 }
 
-/// Whether a character could disturb a terminal: a control character, or one that changes the direction of the text
-/// after it (Unicode UAX #9).
+/// Characters that nobody sees, or that change how others are shown: of Unicode 16.0, all of the general categories Cc, Cf,
+/// Zl and Zp (DerivedGeneralCategory.txt) and all with the property Default_Ignorable_Code_Point
+/// (DerivedCoreProperties.txt). Bidirectional controls, tags and variation selectors are among them.
+const DISTURBING: [(char, char); 27] = [
+    ('\0', '\u{1f}'),
+    ('\u{7f}', '\u{9f}'),
+    ('\u{ad}', '\u{ad}'),
+    ('\u{34f}', '\u{34f}'),
+    ('\u{600}', '\u{605}'),
+    ('\u{61c}', '\u{61c}'),
+    ('\u{6dd}', '\u{6dd}'),
+    ('\u{70f}', '\u{70f}'),
+    ('\u{890}', '\u{891}'),
+    ('\u{8e2}', '\u{8e2}'),
+    ('\u{115f}', '\u{1160}'),
+    ('\u{17b4}', '\u{17b5}'),
+    ('\u{180b}', '\u{180f}'),
+    ('\u{200b}', '\u{200f}'),
+    ('\u{2028}', '\u{202e}'),
+    ('\u{2060}', '\u{206f}'),
+    ('\u{3164}', '\u{3164}'),
+    ('\u{fe00}', '\u{fe0f}'),
+    ('\u{feff}', '\u{feff}'),
+    ('\u{ffa0}', '\u{ffa0}'),
+    ('\u{fff0}', '\u{fffb}'),
+    ('\u{110bd}', '\u{110bd}'),
+    ('\u{110cd}', '\u{110cd}'),
+    ('\u{13430}', '\u{1343f}'),
+    ('\u{1bca0}', '\u{1bca3}'),
+    ('\u{1d173}', '\u{1d17a}'),
+    ('\u{e0000}', '\u{e0fff}'),
+];
+
+/// Whether a character could disturb a terminal or mislead a reader: see [`DISTURBING`]. Whatever shows text of another
+/// machine or of a file system asks here, and nowhere else.
 pub fn disturbs(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    match c {
+        ' '..='~' => false,
+        _ => {
+            let behind = DISTURBING.partition_point(|(first, _)| *first <= c);
+            behind.checked_sub(1).is_some_and(|at| c <= DISTURBING[at].1)
+        }
+    }
 }
 
 #[cfg(test)]
@@ -151,5 +189,22 @@ mod tests {
         assert_eq!(escape(b"a\nb\x1b[2J\xff\\"), "a\\nb\\u{1b}[2J\\xff\\\\");
         assert_eq!(escape("\u{202e}gpj".as_bytes()), "\\u{202e}gpj");
         assert_eq!(escape("caf\u{e9}".as_bytes()), "caf\u{e9}");
+        assert_eq!(escape("a\u{2028}b\u{200b}\u{feff}\u{e0041}".as_bytes()), "a\\u{2028}b\\u{200b}\\u{feff}\\u{e0041}");
+    }
+
+    /// The table beside that of another project, for every character there is.
+    #[test]
+    fn all_of_unicode_is_shown_harmlessly() {
+        let class = regex_syntax::parse(r"[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]").unwrap();
+        let regex_syntax::hir::HirKind::Class(regex_syntax::hir::Class::Unicode(class)) = class.into_kind() else {
+            panic!("a class of characters")
+        };
+        let listed: Vec<_> = class.iter().map(|range| (range.start(), range.end())).collect();
+        assert_eq!(listed, DISTURBING);
+        for c in '\0'..=char::MAX {
+            assert_eq!(disturbs(c), listed.iter().any(|(first, last)| (*first..=*last).contains(&c)), "{c:?}");
+            let shown = escape(c.encode_utf8(&mut [0; 4]).as_bytes());
+            assert!(!shown.chars().any(disturbs), "{c:?} is shown as {shown:?}");
+        }
     }
 }

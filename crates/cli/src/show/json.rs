@@ -305,13 +305,19 @@ fn slow_file(SlowFile { path, size, took_us }: &SlowFile) -> Value {
     fields.into()
 }
 
-/// Adds JSON to a line, without what could disturb a terminal: JSON has another way to write that, and allows all but
+/// JSON without what could disturb a terminal or mislead a reader: JSON has another way to write that, and allows all but
 /// the oldest control characters as they are. Outside of strings it has nothing of the kind.
+pub fn harmless_json(json: &str) -> String {
+    let mut line = String::with_capacity(json.len());
+    push_harmless(&mut line, json);
+    line
+}
+
 fn push_harmless(line: &mut String, json: &str) {
     for c in json.chars() {
-        match u32::from(c) {
-            number if disturbs(c) => line.push_str(&format!("\\u{number:04x}")),
-            _ => line.push(c),
+        match disturbs(c) {
+            true => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| line.push_str(&format!("\\u{unit:04x}"))),
+            false => line.push(c),
         }
     }
 }
@@ -393,9 +399,12 @@ mod tests {
 
     #[test]
     fn a_name_that_would_disturb_a_terminal_is_written_another_way() {
-        let name = "a\n\u{1b}[2J\u{7f}\u{9b}2J\u{202e}caf\u{e9}\\";
+        let name = "a\n\u{1b}[2J\u{7f}\u{9b}2J\u{202e}caf\u{e9}\\\u{e0041}";
         let line = Line::new("file").path(name.as_bytes()).ended();
-        assert_eq!(line, "{\"event\":\"file\",\"path\":\"a\\n\\u001b[2J\\u007f\\u009b2J\\u202ecaf\u{e9}\\\\\"}\n");
+        assert_eq!(
+            line,
+            "{\"event\":\"file\",\"path\":\"a\\n\\u001b[2J\\u007f\\u009b2J\\u202ecaf\u{e9}\\\\\\udb40\\udc41\"}\n"
+        );
         assert_eq!(serde_json::from_str::<Value>(&line).unwrap()["path"], name);
     }
 

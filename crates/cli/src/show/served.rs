@@ -4,10 +4,16 @@ use haul_engine::serve::{Account, Did, Served};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::json::harmless_json;
+use super::text::harmless;
 use super::units::size;
 
-/// For people.
+/// For people. Clients have a say in some of it.
 pub fn line(served: &Served) -> String {
+    harmless(&words(served))
+}
+
+fn words(served: &Served) -> String {
     let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
     match served {
         Served::Began { peer, directory, key } => {
@@ -49,7 +55,7 @@ pub fn object(served: &Served) -> String {
         if let (Value::Object(all), Value::Object(rest)) = (&mut object, rest) {
             all.extend(rest);
         }
-        object.to_string()
+        harmless_json(&object.to_string())
     };
     match served {
         Served::Began { peer, directory, key } => {
