@@ -20,7 +20,7 @@ use crate::storage::Access;
 use crate::target::file::Spot;
 use crate::target::journal::{Journal, Journals, Leaf};
 use crate::target::rivals::{Rival, Rivals};
-use crate::target::temporary::{Denied, is_ours, lock_file, temporary_name};
+use crate::target::temporary::{Denied, lock_file, sibling, temporary_name};
 
 /// Something that a copy has left, or is at work on: what is to be told of it, and where it is.
 pub struct Partial {
@@ -249,6 +249,8 @@ impl Finder {
             Ok(None) => return Ok(false),
             Ok(Some(_)) => None,
             Err(Denied::Held(rival)) => Some(rival),
+            // One with a second name: nobody goes on with it, and it stays.
+            Err(Denied::Taken) => None,
             Err(Denied::Failed(error)) => return Err(error),
         };
         let extent = self.find_journal(partial)?;
@@ -314,18 +316,16 @@ impl Partial {
             State::Busy { extent, .. } => extent,
             _ => None,
         };
-        let file = match lock_file(&self.dir, &self.name, OFlags::WRONLY, &impatient()) {
+        let _locked = match lock_file(&self.dir, &self.name, OFlags::WRONLY, &impatient()) {
             Ok(Some(file)) => file,
             Ok(None) => return Ok(Removal::Vanished),
             Err(Denied::Held(Rival { process })) => {
                 self.about.state = State::Busy { extent, process };
                 return Ok(Removal::Kept);
             }
+            Err(Denied::Taken) => return Ok(Removal::Kept),
             Err(Denied::Failed(error)) => return Err(error),
         };
-        if !is_ours(&file)? {
-            return Ok(Removal::Kept);
-        }
         if let Some(journal) = &self.journal {
             unlink(journal)?;
         }
@@ -353,11 +353,6 @@ fn idle_since(then: Stamp) -> Duration {
 /// What looks and cleans up waits for no copy.
 fn impatient() -> Rivals {
     Rivals::with_patience(Duration::ZERO)
-}
-
-/// The other of a part and its journal.
-fn sibling(name: &Name, what: &str) -> Name {
-    name.reserved_parts().map_or_else(|| name.clone(), |(digits, _)| Name::reserved(digits, what))
 }
 
 fn unlink(leaf: &Leaf) -> io::Result<()> {

@@ -13,7 +13,7 @@ use crate::fs::{Dir, Identity, Links, Look, each_name};
 use crate::target::in_place::{patch_name, read_header};
 use crate::target::journal::Leaf;
 use crate::target::rivals::Rival;
-use crate::target::temporary::{Denied, is_ours, lock_file};
+use crate::target::temporary::{Denied, lock_file};
 
 /// The files that patches in one directory are for: that which was looked at last.
 #[derive(Default)]
@@ -84,6 +84,7 @@ impl Partial {
             Ok(None) => return Ok(false),
             Ok(Some(patch)) => state_of(&self.dir, &patch, self.file.as_ref())?,
             Err(Denied::Held(Rival { process })) => State::Busy { extent: None, process },
+            Err(Denied::Taken) => return Ok(false),
             Err(Denied::Failed(error)) => return Err(error),
         };
         Ok(true)
@@ -98,11 +99,9 @@ impl Partial {
                 self.about.state = State::Busy { extent: None, process };
                 return Ok(Removal::Kept);
             }
+            Err(Denied::Taken) => return Ok(Removal::Kept),
             Err(Denied::Failed(error)) => return Err(error),
         };
-        if !is_ours(&patch)? {
-            return Ok(Removal::Kept);
-        }
         self.about.state = state_of(&self.dir, &patch, self.file.as_ref())?;
         if matches!(self.about.state, State::Patch { .. }) {
             return Ok(Removal::Kept);

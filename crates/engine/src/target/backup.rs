@@ -20,7 +20,7 @@ use std::sync::Mutex;
 use super::Target;
 use super::file::Spot;
 use super::landing::{Landing, Refused};
-use super::temporary::temporary_name;
+use super::temporary::make_temporary;
 use crate::fs::{Dir, Identity, Links, Look, describe};
 use crate::os::confine::{Bounds, Rights};
 use crate::report::add;
@@ -91,9 +91,7 @@ impl Backup {
         let linked = match link(name) {
             // A link cannot replace an earlier backup; one that is renamed can.
             Err(Errno::EXIST) => {
-                let temporary = temporary_name(name, b"backup");
-                let _ = unlinkat(&*into, temporary.as_bytes(), AtFlags::empty());
-                link(&temporary).and_then(|()| {
+                make_temporary(&into, name, b"backup", link).and_then(|temporary| {
                     let renamed = renameat(&*into, temporary.as_bytes(), &*into, name.as_bytes());
                     // Between two names of one file, renaming does nothing.
                     let _ = unlinkat(&*into, temporary.as_bytes(), AtFlags::empty());

@@ -11,8 +11,7 @@ use haul_proto::session::target::{Answer, Parent};
 use haul_proto::wire::listed::{ListedKinds, Place as OperandPlace};
 use haul_proto::wire::report::What;
 use haul_proto::wire::sync::{Change, Reasons};
-use rustix::fs::{AtFlags, RenameFlags, renameat_with, symlinkat, unlinkat};
-use rustix::io::Errno;
+use rustix::fs::{RenameFlags, renameat_with, symlinkat};
 use std::io;
 use std::sync::Arc;
 
@@ -25,7 +24,7 @@ use super::several::OtherName;
 use super::sink::Sink;
 use super::spelling::OTHER_SPELLING;
 use super::standing::{Standing, attributes};
-use super::temporary::temporary_name;
+use super::temporary::make_temporary;
 use super::{Item, Target};
 use crate::fs::meta::apply_to_symlink;
 use crate::fs::{Dir, Keep, Links, describe};
@@ -440,11 +439,7 @@ pub(super) fn make_link(dir: &Dir, name: &Name, points_to: &[u8], replace: bool)
     if !replace {
         return Ok(symlinkat(points_to, &*dir, name.as_bytes())?);
     }
-    let temporary = temporary_name(name, b"link");
-    match unlinkat(&*dir, temporary.as_bytes(), AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => {}
-        Err(error) => return Err(error.into()),
-    }
-    symlinkat(points_to, &*dir, temporary.as_bytes())?;
+    let make = |temporary: &Name| symlinkat(points_to, &*dir, temporary.as_bytes());
+    let temporary = make_temporary(&dir, name, b"link", make)?;
     Ok(renameat_with(&*dir, temporary.as_bytes(), &*dir, name.as_bytes(), RenameFlags::empty())?)
 }

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex};
 
 use super::basis::{Basis, open_to_write};
 use super::file::{Incoming, Spot};
-use super::temporary::{Denied, is_ours, lock_file, remove, temporary_name};
+use super::temporary::{Denied, Locked, lock_own, remove, sibling, temporary_name};
 use super::{Item, Target};
 use crate::fs::{Links, Look, describe};
 use crate::storage::calls::{read_at, write_at};
@@ -49,8 +49,7 @@ impl Default for InPlace {
 
 /// The name of a patch that is complete.
 pub(crate) fn patch_name(name: &Name) -> Name {
-    let temporary = temporary_name(name, b"file");
-    temporary.reserved_parts().map_or_else(|| name.clone(), |(digits, _)| Name::reserved(digits, "patch"))
+    sibling(&temporary_name(name, b"file"), "patch")
 }
 
 impl InPlace {
@@ -161,8 +160,7 @@ impl Target {
             if to_disk { Ok(fdatasync(patch)?) } else { Ok(()) }
         };
         written().map_err(|error| describe(&error))?;
-        let name = patch_name(&spot.name);
-        self.unfinished.name_patch(spot, patch, &name)?;
+        let name = self.unfinished.name_patch(spot, patch, &patch_name(&spot.name))?;
         let carried = || -> io::Result<()> {
             if to_disk {
                 fsync(&*spot.dir.fd()?)?;
@@ -181,16 +179,14 @@ impl Target {
     /// Carries out what an earlier run has left for the file that stands there, as far as that can be done. What the file
     /// is then is proven as of any old file: somebody may have changed it since, or it may have got the inode of another.
     pub(super) fn recover(&self, spot: &Spot) -> io::Result<()> {
-        let name = patch_name(&spot.name);
-        let patch = match lock_file(&spot.dir, &name, OFlags::RDWR, &self.rivals) {
-            Ok(Some(patch)) => patch,
-            Ok(None) => return Ok(()),
+        let locked = match lock_own(&spot.dir, &patch_name(&spot.name), OFlags::RDWR, &self.rivals) {
+            Ok(locked) => locked,
             Err(Denied::Held(rival)) => return Err(io::Error::other(rival.writes())),
+            // Another user's, and of no concern.
+            Err(Denied::Taken) => None,
             Err(Denied::Failed(error)) => return Err(error),
         };
-        if !is_ours(&patch)? {
-            return Err(io::Error::other(format!("{name} is in the way, and was not made by haul\nremove it")));
-        }
+        let Some(Locked { name, file: patch, .. }) = locked else { return Ok(()) };
         let look = Look::at_name(&*spot.dir.fd()?, &spot.name, Links::Itself)?;
         if let Some(header) = read_header(&patch).filter(|header| header.inode == look.identity.inode) {
             let file = open_to_write(&spot.dir, &spot.name)?;

@@ -12,8 +12,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::file::Spot;
-use super::temporary::{is_ours, unlink};
-use crate::fs::Dir;
+use super::temporary::{is_ours, remove_journal, temporary_name};
+use crate::fs::{Dir, Links, Look};
 use crate::os::confine::{Bounds, Rights};
 use crate::storage::Access;
 use crate::storage::calls::{read_at, write_at};
@@ -66,9 +66,19 @@ impl Journals {
         }
         let leaf = self.leaf(spot);
         if !self.wanted {
-            unlink(&leaf.dir, &leaf.name);
+            remove_journal(&leaf);
         }
         self.wanted.then_some(leaf)
+    }
+
+    /// Removes the journal of a file of `size` bytes that is whole already. A run that writes the file anew has made a part
+    /// before its journal: then the journal is that run's.
+    pub fn tidy(&self, spot: &Spot, size: u64) {
+        let part = temporary_name(&spot.name, b"file");
+        let has_part = || spot.dir.fd().is_ok_and(|dir| Look::at_name(&*dir, &part, Links::Itself).is_ok());
+        if size >= JOURNAL_FILE_MIN && !has_part() {
+            remove_journal(&self.leaf(spot));
+        }
     }
 
     /// Where the journal of this file lies, if it has one.

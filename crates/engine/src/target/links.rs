@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use super::examine::Position;
 use super::spelling::OTHER_SPELLING;
 use super::standing::Standing;
-use super::temporary::temporary_name;
+use super::temporary::make_temporary;
 use super::{Item, Target};
 use crate::fs::{Dir, Links, Look, describe};
 use crate::worker::lock;
@@ -295,12 +295,8 @@ fn standing_name(other: &Other, from: &OwnedFd, name: &Name) -> io::Result<Stand
 
 /// Makes a link beside what is there, and puts it in its place.
 fn replace(from: &OwnedFd, name: &Name, into: &OwnedFd, other: &Name) -> Result<(), Errno> {
-    let temporary = temporary_name(other, b"name");
-    match unlinkat(into, temporary.as_bytes(), AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => {}
-        Err(error) => return Err(error),
-    }
-    linkat(from, name.as_bytes(), into, temporary.as_bytes(), AtFlags::empty())?;
+    let link = |temporary: &Name| linkat(from, name.as_bytes(), into, temporary.as_bytes(), AtFlags::empty());
+    let temporary = make_temporary(into, other, b"name", link)?;
     let renamed = renameat(into, temporary.as_bytes(), into, other.as_bytes());
     // Between two names of one file, renaming does nothing.
     let _ = unlinkat(into, temporary.as_bytes(), AtFlags::empty());

@@ -34,6 +34,7 @@ impl Target {
                 self.refresh(position, entry, look)?;
             }
             self.file_stays(position, size)?;
+            self.journals.tidy(&spot, size);
             let is_same = self.request.sync.equal == Equal::Digest || size == 0;
             return if is_same { self.known_to_be_same(position, true) } else { Ok(Answer::Settled) };
         }

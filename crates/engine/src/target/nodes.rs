@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use super::examine::Position;
-use super::temporary::{rename_new, temporary_name};
+use super::temporary::{make_temporary, rename_new};
 use super::{Item, Target};
 use crate::fs::meta::{apply_to_node, mode_without_preserve};
 use crate::fs::{Keep, describe};
@@ -39,11 +39,13 @@ impl Target {
             self.put_on_node(&dir, &position.name, meta)?;
             return Ok(Answer::Settled);
         }
-        let temporary = temporary_name(&position.name, b"node");
-        if let Err(error) = make(&dir, &temporary, node) {
-            let is_denied = is_device && error == Errno::PERM;
-            return Ok(self.refuse(position, if is_denied { NOT_ROOT.to_owned() } else { describe(&error.into()) }));
-        }
+        let temporary = match make_temporary(&dir, &position.name, b"node", |name| make(&dir, name, node)) {
+            Ok(temporary) => temporary,
+            Err(error) => {
+                let is_denied = is_device && error == Errno::PERM;
+                return Ok(self.refuse(position, if is_denied { NOT_ROOT.to_owned() } else { describe(&error.into()) }));
+            }
+        };
         let made = self.put_on_node(&dir, &temporary, meta).and_then(|()| {
             Ok(match decision {
                 Decision::Replace => {
@@ -66,12 +68,8 @@ impl Target {
     }
 }
 
-/// Makes it, for its owner alone, in the place of what an earlier run may have left.
+/// Makes it, for its owner alone.
 fn make(dir: &OwnedFd, name: &Name, node: Node) -> Result<(), Errno> {
-    match unlinkat(dir, name.as_bytes(), AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => {}
-        Err(error) => return Err(error),
-    }
     let number = |Device { major, minor }| makedev(major, minor);
     let (kind, device) = match node {
         Node::Character(device) => (FileType::CharacterDevice, number(device)),

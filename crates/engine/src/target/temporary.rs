@@ -1,14 +1,16 @@
 //! Temporary files: made beside a final name, locked while they grow, renamed when they are whole.
 //!
 //! A final name has one temporary name, the same in every run. So what a killed run left behind is found and taken
-//! over by the next one, and two runs that write one file notice each other by the lock.
+//! over by the next one, and two runs that write one file notice each other by the lock. Where another user's file, or
+//! anything else that haul did not make, has this name, a random one with the same first digits serves instead.
 
 use haul_proto::path::Name;
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RenameFlags, fchmod, fstat, ftruncate, linkat, openat, renameat, renameat_with,
-    statat, unlinkat,
+    AtFlags, FileType, Mode, OFlags, RenameFlags, fchmod, ftruncate, linkat, openat, renameat, renameat_with, statat,
+    unlinkat,
 };
 use rustix::io::Errno;
+use rustix::rand::{GetRandomFlags, getrandom};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -17,7 +19,7 @@ use std::sync::Mutex;
 use super::file::Spot;
 use super::journal::Leaf;
 use super::rivals::{Rival, Rivals};
-use crate::fs::{Dir, Links, Look, describe};
+use crate::fs::{Dir, Links, Look, describe, each_name};
 use crate::worker::lock;
 
 /// How often a temporary file is opened that another run renames under our hands.
@@ -33,6 +35,63 @@ pub fn temporary_name(name: &Name, what: &[u8]) -> Name {
     Name::reserved(&digest.to_hex()[..24], "part")
 }
 
+/// Digits of a temporary name that another one for the same purpose shares with it.
+const SHARED_DIGITS: usize = 12;
+
+/// Another temporary name for the same purpose: nobody can foresee it, and the next run finds it by its first digits.
+pub fn random_name(expected: &Name) -> io::Result<Name> {
+    let Some((digits, what)) = expected.reserved_parts() else { return Err(Errno::INVAL.into()) };
+    let mut random = [0; (24 - SHARED_DIGITS) / 2];
+    if getrandom(&mut random, GetRandomFlags::empty())? != random.len() {
+        return Err(Errno::IO.into());
+    }
+    let random: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(Name::reserved(&format!("{}{random}", &digits[..SHARED_DIGITS]), what))
+}
+
+/// Random temporary names in a directory for the same purpose as this one.
+fn random_names(dir: &Dir, expected: &Name) -> io::Result<Vec<Name>> {
+    let parts = |name: &Name| {
+        let (digits, what) = name.reserved_parts()?;
+        Some((digits[..SHARED_DIGITS].to_owned(), what.to_owned()))
+    };
+    let wanted = parts(expected);
+    // A description of its own: somebody may read the listing of that one. What may not be listed has none.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let listed = match openat(&*dir.fd()?, c".", flags, Mode::empty()) {
+        Err(Errno::ACCESS) => return Ok(Vec::new()),
+        listed => Dir::from_fd(listed?)?,
+    };
+    let mut names = Vec::new();
+    each_name(&listed, |name, kind| {
+        if kind == FileType::RegularFile && name != expected && parts(name) == wanted {
+            names.push(name.clone());
+        }
+    })?;
+    Ok(names)
+}
+
+/// Makes something under a temporary name, in the place of what an earlier run left there: under the expected name, or
+/// under a random one where that is taken.
+pub fn make_temporary(
+    dir: &OwnedFd,
+    name: &Name,
+    what: &[u8],
+    make: impl Fn(&Name) -> Result<(), Errno>,
+) -> Result<Name, Errno> {
+    let expected = temporary_name(name, what);
+    let _ = unlinkat(dir, expected.as_bytes(), AtFlags::empty());
+    let mut made = make(&expected).map(|()| expected.clone());
+    for _ in 0..OPENS_MAX {
+        if !matches!(made, Err(Errno::EXIST)) {
+            break;
+        }
+        let random = random_name(&expected).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        made = make(&random).map(|()| random);
+    }
+    made
+}
+
 /// Temporary files that exist now, so that they can be removed when the job is stopped.
 #[derive(Default)]
 pub struct Unfinished(Mutex<Temporaries>);
@@ -45,6 +104,8 @@ struct Temporaries {
 
 struct Temporary {
     dir: Dir,
+    /// The expected name, or a random one.
+    name: Name,
     /// Where it is recorded what is in it: then it stays for the next run to go on with.
     journal: Option<Leaf>,
 }
@@ -71,19 +132,20 @@ impl Unfinished {
         journal: Option<&Leaf>,
         rivals: &Rivals,
     ) -> Result<Option<OwnedFd>, String> {
-        let temporary = temporary_name(&spot.name, b"file");
-        let locked = lock_file(&spot.dir, &temporary, flags, rivals).map_err(Denied::into_text)?;
-        let Some(file) = locked else { return Ok(None) };
-        if !is_ours(&file).map_err(|error| describe(&error))? {
-            return Err(format!("{temporary} is in the way, and was not made by haul\nremove it"));
-        }
+        let expected = temporary_name(&spot.name, b"file");
+        let locked = lock_own(&spot.dir, &expected, flags, rivals).map_err(Denied::into_text)?;
+        let Some(Locked { name, file, is_new }) = locked else { return Ok(None) };
         let mode = Look::at_fd(&file).map_err(|error| describe(&error))?.meta.mode;
         if u32::from(mode) != UNFINISHED_MODE {
             // A run that was killed after it had given the file its mode may have left it readable by all, or set-id.
             // Where that cannot be changed, there are no modes.
             let _ = fchmod(&file, Mode::from_raw_mode(UNFINISHED_MODE));
         }
-        if !self.add(&spot.dir, &temporary, journal) {
+        if journal.is_none() && !is_new {
+            // An earlier run may have recorded a part of a larger file here.
+            remove_journal(&Leaf { dir: spot.dir.clone(), name: sibling(&expected, "journal") });
+        }
+        if !self.add(&spot.dir, &expected, name, journal) {
             return Err(STOPPED.into());
         }
         Ok(Some(file))
@@ -94,29 +156,41 @@ impl Unfinished {
         let temporary = temporary_name(&spot.name, b"file");
         // From here on nobody else removes the file: what is renamed is this one, and no other run's.
         let Some(claimed) = self.claim(&spot.dir, &temporary) else { return Err(STOPPED.into()) };
-        let finished = match stands_at(&spot.dir, &temporary, file) {
-            Ok(true) => rename(spot, &temporary).map_err(io::Error::from),
+        let finished = match stands_at(&spot.dir, &claimed.name, file) {
+            Ok(true) => rename(spot, &claimed.name).map_err(io::Error::from),
             Ok(false) => return Err("its temporary file was taken away while it was being written".into()),
             Err(error) => Err(error),
         };
         match (&finished, &claimed.journal) {
-            (Ok(()), Some(journal)) => unlink(&journal.dir, &journal.name),
+            (Ok(()), Some(journal)) => remove_journal(journal),
             (Ok(()), None) => {}
-            (Err(_), _) => claimed.remove(&temporary),
+            (Err(_), _) => claimed.remove(),
         }
         finished.map_err(|error| why_unnamed(&error))
     }
 
-    /// Gives a whole patch its name: from here on it outlives this job, until it was carried out.
-    pub fn name_patch(&self, spot: &Spot, file: &OwnedFd, name: &Name) -> Result<(), String> {
+    /// Gives a whole patch this name, or a random one where that is taken: from here on it outlives this job, until it
+    /// was carried out.
+    pub fn name_patch(&self, spot: &Spot, file: &OwnedFd, name: &Name) -> Result<Name, String> {
         let temporary = temporary_name(&spot.name, b"file");
         let Some(claimed) = self.claim(&spot.dir, &temporary) else { return Err(STOPPED.into()) };
-        let named = stands_at(&spot.dir, &temporary, file).and_then(|is_there| match is_there {
-            true => Ok(rename_new(&*spot.dir.fd()?, &temporary, name)?),
-            false => Err(io::Error::other("its temporary file was taken away while it was being written")),
-        });
+        let rename = || -> io::Result<Name> {
+            if !stands_at(&spot.dir, &claimed.name, file)? {
+                return Err(io::Error::other("its temporary file was taken away while it was being written"));
+            }
+            let dir = spot.dir.fd()?;
+            match rename_new(&dir, &claimed.name, name) {
+                Err(Errno::EXIST) => {
+                    let random = random_name(name)?;
+                    rename_new(&dir, &claimed.name, &random)?;
+                    Ok(random)
+                }
+                renamed => Ok(renamed.map(|()| name.clone())?),
+            }
+        };
+        let named = rename();
         if named.is_err() {
-            claimed.remove(&temporary);
+            claimed.remove();
         }
         named.map_err(|error| describe(&error))
     }
@@ -125,7 +199,7 @@ impl Unfinished {
     pub fn discard(&self, spot: &Spot) {
         let temporary = temporary_name(&spot.name, b"file");
         if let Some(claimed) = self.claim(&spot.dir, &temporary) {
-            claimed.remove(&temporary);
+            claimed.remove();
         }
     }
 
@@ -134,23 +208,23 @@ impl Unfinished {
     pub fn close(&self, keep: bool) {
         let mut temporaries = lock(&self.0);
         temporaries.closed = true;
-        for ((_, _, name), temporary) in std::mem::take(&mut temporaries.files) {
+        for temporary in std::mem::take(&mut temporaries.files).into_values() {
             if !keep || temporary.journal.is_none() {
-                temporary.remove(&name);
+                temporary.remove();
             }
         }
     }
 
     /// `false` when the job has been stopped: then nothing is left of the file that the next run could not use.
-    fn add(&self, dir: &Dir, name: &Name, journal: Option<&Leaf>) -> bool {
+    fn add(&self, dir: &Dir, expected: &Name, name: Name, journal: Option<&Leaf>) -> bool {
         let mut temporaries = lock(&self.0);
         if temporaries.closed {
             if journal.is_none() {
-                unlink(dir, name);
+                unlink(dir, &name);
             }
         } else {
-            let temporary = Temporary { dir: dir.clone(), journal: journal.cloned() };
-            temporaries.files.insert(key(dir, name), temporary);
+            let temporary = Temporary { dir: dir.clone(), name, journal: journal.cloned() };
+            temporaries.files.insert(key(dir, expected), temporary);
         }
         !temporaries.closed
     }
@@ -163,12 +237,24 @@ impl Unfinished {
 
 impl Temporary {
     /// The journal first: as long as the part has its name, it is locked, and no other run begins a journal.
-    fn remove(&self, name: &Name) {
-        if let Some(journal) = &self.journal {
-            unlink(&journal.dir, &journal.name);
-        }
-        unlink(&self.dir, name);
+    fn remove(&self) {
+        self.journal.iter().for_each(remove_journal);
+        unlink(&self.dir, &self.name);
     }
+}
+
+/// Removes a journal, whatever is in it, but nothing that haul did not make. Only tidies up.
+pub fn remove_journal(leaf: &Leaf) {
+    if let Ok(dir) = leaf.dir.fd()
+        && Look::at_name(&*dir, &leaf.name, Links::Itself).is_ok_and(|look| is_own(&look))
+    {
+        unlink(&leaf.dir, &leaf.name);
+    }
+}
+
+/// The name of what belongs to the same file: `part`, `journal` or `patch`.
+pub fn sibling(name: &Name, what: &str) -> Name {
+    name.reserved_parts().map_or_else(|| name.clone(), |(digits, _)| Name::reserved(digits, what))
 }
 
 fn key(dir: &Dir, name: &Name) -> (u64, u64, Name) {
@@ -200,6 +286,8 @@ pub fn remove(dir: &Dir, name: &Name) -> io::Result<()> {
 pub enum Denied {
     /// Another run has it.
     Held(Rival),
+    /// What has this name was not made by haul, or is another user's.
+    Taken,
     /// The system refuses.
     Failed(io::Error),
 }
@@ -208,6 +296,10 @@ impl Denied {
     fn into_text(self) -> String {
         match self {
             Self::Held(rival) => rival.writes(),
+            Self::Taken => {
+                "its temporary name is taken by what haul did not make\nremove `.haul-*.part` there that is not yours"
+                    .into()
+            }
             Self::Failed(error) => describe(&error),
         }
     }
@@ -219,18 +311,76 @@ impl<E: Into<io::Error>> From<E> for Denied {
     }
 }
 
+/// A temporary file that is locked.
+pub struct Locked {
+    /// The expected name, or a random one.
+    pub name: Name,
+    /// The file.
+    pub file: OwnedFd,
+    /// It was made now.
+    pub is_new: bool,
+}
+
+/// Opens and locks a temporary file: the one of the expected name or, where that is taken, one with a random name that
+/// an earlier run made, or a new one. `None` where there is none and `flags` do not say to make one.
+pub fn lock_own(dir: &Dir, expected: &Name, flags: OFlags, rivals: &Rivals) -> Result<Option<Locked>, Denied> {
+    let makes = flags.contains(OFlags::CREATE);
+    let existing = flags - OFlags::CREATE;
+    for _ in 0..OPENS_MAX {
+        // What is made here is this run's, whoever the file system says owns it.
+        if makes {
+            match lock_file(dir, expected, flags | OFlags::EXCL, rivals) {
+                Ok(Some(file)) => return Ok(Some(Locked { name: expected.clone(), file, is_new: true })),
+                Ok(None) => {}
+                Err(Denied::Failed(error)) if Errno::from_io_error(&error) == Some(Errno::EXIST) => {}
+                Err(Denied::Taken) => break,
+                Err(denied) => return Err(denied),
+            }
+        }
+        match lock_file(dir, expected, existing, rivals) {
+            Ok(Some(file)) => return Ok(Some(Locked { name: expected.clone(), file, is_new: false })),
+            Ok(None) if !makes => return Ok(None),
+            Ok(None) => {}
+            Err(Denied::Taken) => break,
+            Err(denied) => return Err(denied),
+        }
+    }
+    for name in random_names(dir, expected)? {
+        match lock_file(dir, &name, existing, rivals) {
+            Ok(Some(file)) => return Ok(Some(Locked { name, file, is_new: false })),
+            Ok(None) | Err(Denied::Taken) => {}
+            Err(denied) => return Err(denied),
+        }
+    }
+    if !makes {
+        return Ok(None);
+    }
+    let name = random_name(expected)?;
+    let file = lock_file(dir, &name, flags | OFlags::EXCL, rivals)?;
+    Ok(file.map(|file| Locked { name, file, is_new: true }))
+}
+
 /// Opens and locks a temporary file, and makes sure that it still is the one of that name: between the two, the run
 /// that held the lock may have given it its final name. `None` where there is none and `flags` do not say to make one.
 pub fn lock_file(dir: &Dir, temporary: &Name, flags: OFlags, rivals: &Rivals) -> Result<Option<OwnedFd>, Denied> {
     let all_flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let is_made = flags.contains(OFlags::EXCL);
     for _ in 0..OPENS_MAX {
         let file = match openat(&*dir.fd()?, temporary.as_bytes(), all_flags, Mode::from_raw_mode(UNFINISHED_MODE)) {
             Err(Errno::NOENT) if !flags.contains(OFlags::CREATE) => return Ok(None),
+            Err(error) if error != Errno::EXIST && is_taken(dir, temporary) => return Err(Denied::Taken),
             file => file?,
         };
+        // Another user may hold the lock of what is theirs for as long as they like.
+        if !is_made && !is_ours(&file)? {
+            match stands_at(dir, temporary, &file)? {
+                true => return Err(Denied::Taken),
+                false => continue,
+            }
+        }
         rivals.lock(&file).map_err(Denied::Held)?;
         if stands_at(dir, temporary, &file)? {
-            return Ok(Some(file));
+            return if is_made || is_ours(&file)? { Ok(Some(file)) } else { Err(Denied::Taken) };
         }
     }
     Err(Denied::Held(Rival { process: None }))
@@ -238,9 +388,18 @@ pub fn lock_file(dir: &Dir, temporary: &Name, flags: OFlags, rivals: &Rivals) ->
 
 /// Nothing else is taken for a file that haul has begun: no device, no file of somebody else, none with a second name.
 pub fn is_ours(file: &OwnedFd) -> io::Result<bool> {
-    let stat = fstat(file)?;
-    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    Ok(is_file && stat.st_nlink == 1 && stat.st_uid == rustix::process::geteuid().as_raw())
+    Ok(is_own(&Look::at_fd(file)?))
+}
+
+fn is_own(look: &Look) -> bool {
+    let is_file = look.kind == FileType::RegularFile;
+    is_file && look.names == 1 && look.meta.uid == rustix::process::geteuid().as_raw()
+}
+
+/// Whether something has this name that haul did not make.
+fn is_taken(dir: &Dir, name: &Name) -> bool {
+    let look = dir.fd().and_then(|fd| Look::at_name(&*fd, name, Links::Itself));
+    look.is_ok_and(|look| !is_own(&look))
 }
 
 /// Whether this open file is the one that has this name.
@@ -357,6 +516,53 @@ mod tests {
         fs::write(&temporary, "another's").unwrap();
         assert!(unfinished.finish(&spot, &file).is_err());
         assert!(!place.path().join("final").exists() && temporary.exists());
+    }
+
+    #[test]
+    fn a_taken_temporary_name_blocks_no_copy() {
+        use std::os::unix::fs::symlink;
+        let place = tempfile::tempdir().unwrap();
+        let spot = spot(place.path(), false);
+        let temporary = place.path().join(temporary_name(&spot.name, b"file").to_string());
+        fs::write(place.path().join("valuable"), "valuable").unwrap();
+        let takes: [&dyn Fn(); 3] = [
+            &|| fs::hard_link(place.path().join("valuable"), &temporary).unwrap(),
+            &|| symlink(place.path().join("valuable"), &temporary).unwrap(),
+            &|| fs::create_dir(&temporary).unwrap(),
+        ];
+        for take in takes {
+            take();
+            let leaf = Leaf { dir: spot.dir.clone(), name: Name::new(b"journal").unwrap() };
+            let killed = Unfinished::default().open(&spot, Some(&leaf), &hasty()).unwrap();
+            rustix::io::write(&killed, b"part").unwrap();
+            assert!(Unfinished::default().open(&spot, None, &hasty()).is_err(), "another run writes it");
+            drop(killed);
+            // The next run finds what the killed one left, and finishes it.
+            let unfinished = Unfinished::default();
+            let file = unfinished.take_over(&spot, &leaf, &hasty()).unwrap().unwrap();
+            unfinished.finish(&spot, &file).unwrap();
+            assert_eq!(fs::read(place.path().join("final")).unwrap(), b"part");
+            assert!(fs::symlink_metadata(&temporary).is_ok(), "what haul did not make stays");
+            fs::remove_file(place.path().join("final")).unwrap();
+            fs::remove_file(&temporary).or_else(|_| fs::remove_dir(&temporary)).unwrap();
+            assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+        }
+        assert_eq!(fs::read(place.path().join("valuable")).unwrap(), b"valuable");
+    }
+
+    #[test]
+    fn links_get_their_places_where_temporary_names_are_taken() {
+        let place = tempfile::tempdir().unwrap();
+        let dir = Dir::open_root(place.path()).unwrap().fd().unwrap();
+        let name = Name::new(b"final").unwrap();
+        let taken = place.path().join(temporary_name(&name, b"link").to_string());
+        fs::create_dir(&taken).unwrap();
+        let make = |name: &Name| rustix::fs::symlinkat("to", &*dir, name.as_bytes());
+        let made = make_temporary(&dir, &name, b"link", make).unwrap();
+        assert!(made.is_reserved() && made != temporary_name(&name, b"link"));
+        assert!(taken.is_dir());
+        fs::remove_dir(&taken).unwrap();
+        assert_eq!(make_temporary(&dir, &name, b"link", make).unwrap(), temporary_name(&name, b"link"));
     }
 
     #[test]
