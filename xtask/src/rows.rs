@@ -66,6 +66,17 @@ pub const ROWS: &[Row] = &[
         tests: &[e2e("faults", "killed")],
     },
     Row {
+        name: "damaged-parts",
+        about: "partial files and journals damaged between a kill and the rerun",
+        counted: &["damaged-parts"],
+        everyday: 60,
+        soak: 5000,
+        least: 12,
+        variables: &[("HAUL_PART_DAMAGES", ALL)],
+        always: &[],
+        tests: &[e2e("parts", "damaged_parts")],
+    },
+    Row {
         name: "power-cuts",
         about: "power cuts, ext4 and XFS, then resumed",
         counted: &["power-cuts-ext4", "power-cuts-xfs"],

@@ -21,7 +21,7 @@ const AT_ONCE: usize = 2;
 /// Those that take longest, in the order in which they are begun with: or the last one would be waited for alone. Some of
 /// them wait most of the time, and others compute.
 const LONG: &[&str] =
-    &["damage", "glitches", "faults", "retries", "sync_pairs", "status", "ways", "compression", "bootstrap"];
+    &["damage", "glitches", "faults", "parts", "retries", "sync_pairs", "status", "ways", "compression", "bootstrap"];
 
 /// What a step came to.
 #[derive(Debug, Default)]

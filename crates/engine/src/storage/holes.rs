@@ -33,6 +33,17 @@ pub fn data_from(file: impl AsFd, at: u64, end: u64) -> Option<u64> {
     next_data(file, at, end).flatten().map(|data| data.start)
 }
 
+/// The next hole from `at` on, up to `end`; `None` where there is none, or the file system does not tell.
+pub fn next_hole(file: impl AsFd, at: u64, end: u64) -> Option<Range<u64>> {
+    let start = if at < end { seek(&file, SeekFrom::Hole(at)).ok()? } else { end };
+    let stop = match seek(&file, SeekFrom::Data(start)) {
+        _ if start >= end => return None,
+        Err(Errno::NXIO) => end,
+        stop => stop.ok()?.min(end),
+    };
+    (stop > start).then_some(start..stop)
+}
+
 /// Pieces of data that are counted one by one; what lies behind them counts as data.
 const PIECES_MAX: u32 = 100_000;
 

@@ -24,6 +24,7 @@ use std::sync::{Arc, Mutex};
 use super::basis::{Basis, open_to_write};
 use super::file::{Incoming, Spot};
 use super::temporary::{Denied, Locked, lock_own, remove, sibling, temporary_name};
+use super::whole::check_length;
 use super::{Item, Target};
 use crate::fs::{Links, Look, describe};
 use crate::storage::calls::{read_at, write_at};
@@ -168,6 +169,7 @@ impl Target {
             put_into(patch, &file, &header)?;
             let attributes = || self.put_attributes(&file, incoming.attributes(), || incoming.relative());
             let _ = self.put_on_file(&file, &Meta { modified, ..*incoming.meta() }, false, attributes)?;
+            check_length(&file, header.size).map_err(io::Error::other)?;
             if to_disk {
                 fsync(&file)?;
             }

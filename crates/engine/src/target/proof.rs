@@ -15,6 +15,7 @@ use std::sync::Arc;
 use super::file::{Incoming, Spot};
 use super::journal::{Journal, Leaf};
 use super::waiting::Waiting;
+use super::whole::cut_to;
 use super::{Item, Target};
 use crate::fs::describe;
 use crate::report::add;
@@ -89,6 +90,8 @@ impl Target {
             }
         };
         let Some(file) = self.unfinished.take_over(spot, leaf, &self.rivals)? else { return Ok(None) };
+        // Bytes behind the end belong to no frame: nothing proves them.
+        cut_to(&file, header.size).map_err(|error| describe(&error))?;
         let file = Opened::new(file, Access::Write).map_err(|error| describe(&error))?;
         Ok(Some(Part { file: Arc::new(file), journal, compare }))
     }

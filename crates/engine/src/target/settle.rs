@@ -77,7 +77,7 @@ impl Target {
         let Item::File(incoming) = &**item else { return Err("it is a directory".into()) };
         let disk = self.settling.disk_of(incoming.dir()).map_err(|error| describe(&error))?;
         self.check(incoming, &end.digest)?;
-        let bytes = incoming.complete(self, disk.as_deref(), end.modified)?;
+        let bytes = incoming.complete(self, disk.as_deref(), end.size, end.modified)?;
         let (item, size, digest) = (Arc::clone(item), end.size, end.digest);
         Ok(Whole { entry, item, size, digest, bytes, disk, end: Some(end) })
     }

@@ -4,11 +4,11 @@
 //! anything before it has its name. Who waits for the disk in between is `settle`'s business.
 
 use haul_proto::ids::EntryId;
-use haul_proto::integrity::Digest;
+use haul_proto::integrity::{Digest, frame_crc};
 use haul_proto::manifest::{Meta, Stamp};
 use haul_proto::path::Name;
 use haul_proto::session::target::End;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, linkat, openat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ftruncate, linkat, openat};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -22,9 +22,13 @@ use super::{Item, Target};
 use crate::fs::{Dir, Look, describe};
 use crate::storage::Method;
 use crate::storage::cache::WRITE_BACK_FILE_MIN;
-use crate::storage::calls::write_at;
+use crate::storage::calls::{read_at, write_at};
 use crate::storage::file::{Opened, is_served, magic_of};
+use crate::storage::holes::next_hole;
 use crate::storage::policy::Way;
+
+/// What to do where a file is not what was written.
+const OTHER_WRITER: &str = "another program writes to it: end that program, then run the same command again";
 
 /// A whole file.
 pub struct Whole {
@@ -98,6 +102,33 @@ impl Whole {
         self.size.min(WRITE_BACK_FILE_MIN)
     }
 
+    /// Holes where frames were written: another program has cut the file off since, or punched them. File systems that
+    /// make holes of zeros have them, too; so each such frame is held against its record.
+    fn check_holes(&self, target: &Target) -> Result<(), String> {
+        let incoming = self.incoming();
+        let Some(journal) = incoming.journal().filter(|_| !incoming.keeps_holes()) else { return Ok(()) };
+        let frame = target.request.settings.frame;
+        let frame_bytes = u64::from(frame.get());
+        let mut buffer = Vec::new();
+        let mut at = 0;
+        while let Some(hole) = next_hole(self.fd(), at, self.size) {
+            for index in hole.start / frame_bytes..hole.end.div_ceil(frame_bytes) {
+                at = ((index + 1) * frame_bytes).min(self.size);
+                let recorded = journal.records(index, 1).map_err(|error| describe(&error))?;
+                let [Some(recorded)] = recorded[..] else { continue };
+                buffer.resize(frame.frame_len(self.size, index).unwrap_or(0), 0);
+                let read = read_at(self.fd(), &mut buffer, index * frame_bytes).map_err(|error| describe(&error))?;
+                if frame_crc(&buffer[..read]) != recorded.crc {
+                    return Err(format!(
+                        "bytes of it at {} were removed after they were written\n{OTHER_WRITER}",
+                        hole.start
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Gives it its final name.
     pub fn give_name(&self, target: &Target) -> Fate {
         let Place::Spot(spot) = self.incoming().place() else { return Fate::Named };
@@ -105,6 +136,11 @@ impl Whole {
             let to_disk = self.disk.is_some();
             let carried = target.carry_out(self.incoming(), basis, in_place, self.fd(), end.modified, to_disk);
             return carried.map_or_else(Fate::Failed, |()| Fate::Named);
+        }
+        if !matches!(self.bytes, Bytes::Gone)
+            && let Err(text) = check_length(self.fd(), self.size).and_then(|()| self.check_holes(target))
+        {
+            return Fate::Lost(text);
         }
         match &self.bytes {
             Bytes::Gone => Fate::Named,
@@ -159,7 +195,7 @@ impl Incoming {
     ) -> Result<Bytes, String> {
         if let Some(sink) = self.sink() {
             sink.write(bytes).map_err(|error| sink.why(&error))?;
-            return self.complete(target, disk, modified);
+            return self.complete(target, disk, bytes.len() as u64, modified);
         }
         if let Place::Spot(Spot { dir, replaces: false, .. }) = self.place()
             && disk.is_none_or(FileSystem::keeps_nameless_files)
@@ -173,11 +209,17 @@ impl Incoming {
         let file = self.open_once(target)?;
         let way = Way::by(Method::Buffered);
         self.write_frame(&file, bytes, 0, &way).map_err(|error| describe(&error))?;
-        self.complete(target, disk, modified)
+        self.complete(target, disk, bytes.len() as u64, modified)
     }
 
-    /// All of it was written: gives it its metadata.
-    pub fn complete(&self, target: &Target, disk: Option<&FileSystem>, modified: Stamp) -> Result<Bytes, String> {
+    /// All `size` bytes of it were written: gives it its length and its metadata.
+    pub fn complete(
+        &self,
+        target: &Target,
+        disk: Option<&FileSystem>,
+        size: u64,
+        modified: Stamp,
+    ) -> Result<Bytes, String> {
         if let Some(sink) = self.sink() {
             return sink.finish(|| !target.lock().stopped).map(|()| Bytes::Gone);
         }
@@ -189,6 +231,9 @@ impl Incoming {
             return Ok(Bytes::Open(file));
         }
         let fd = &**file.fd();
+        if !self.is_special() {
+            cut_to(fd, size).map_err(|error| describe(&error))?;
+        }
         let flushed = if disk.is_none() { flush_where_close_tells(fd) } else { Ok(()) };
         let applied = flushed.and_then(|()| match self.place() {
             Place::Spot(_) => {
@@ -225,6 +270,20 @@ pub(super) fn give_name(file: &OwnedFd, dir: &OwnedFd, name: &Name) -> io::Resul
             Ok(linkat(CWD, path, dir, name.as_bytes(), AtFlags::SYMLINK_FOLLOW)?)
         }
         linked => Ok(linked?),
+    }
+}
+
+/// Cuts bytes behind the end of a file, whoever wrote them there.
+pub(super) fn cut_to(file: &OwnedFd, size: u64) -> io::Result<()> {
+    if Look::at_fd(file)?.size > size { Ok(ftruncate(file, size)?) } else { Ok(()) }
+}
+
+/// The length of a file, read back: the last check before it gets its name.
+pub(super) fn check_length(file: &OwnedFd, size: u64) -> Result<(), String> {
+    match Look::at_fd(file) {
+        Ok(look) if look.size == size => Ok(()),
+        Ok(look) => Err(format!("it has {} bytes instead of {size}\n{OTHER_WRITER}", look.size)),
+        Err(error) => Err(describe(&error)),
     }
 }
 
