@@ -111,7 +111,7 @@ fn what_only_seems_to_be_where_it_is_expected_is_sent_as_it_is() {
     });
     let run = change.push(&[]).succeeds();
     change.is_done();
-    assert!((1..=2).contains(&number(&run.summary(), "frames_resent")), "{}", run.summary());
+    assert_eq!(number(&run.summary(), "frames_resent"), 0, "{}", run.summary());
 }
 
 #[test]

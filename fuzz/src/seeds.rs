@@ -274,7 +274,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             keep_partial: true,
             journal_dir: b"/j".to_vec(),
             fsync: Fsync::Data,
-            delta: DeltaRules { delta: Delta::Rolling, in_place: true },
+            delta: DeltaRules { delta: Delta::Rolling, in_place: true, wrong_before: 1 },
             sync: sync_rules(),
             pipe: Pipe::No,
             compare: Some(Links::Ignore),
@@ -387,7 +387,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
             compression: Some(Method::Lz4),
         })),
         WorkerMessage::Confined(Sandbox { confinement: Confinement::Partial, reason: text() }),
-        WorkerMessage::Fatal { text: text() },
+        WorkerMessage::Fatal { fault: true, text: text() },
     ]
 }
 

@@ -16,6 +16,7 @@ pub struct DeltaTally {
     old_bytes: AtomicU64,
     told_bytes: AtomicU64,
     carried_bytes: AtomicU64,
+    wrong: AtomicU64,
 }
 
 impl DeltaTally {
@@ -36,6 +37,11 @@ impl DeltaTally {
         add(&self.old_bytes, old as u64);
     }
 
+    /// So many deltas of the job gave another value than the source said.
+    pub fn wrong(&self, deltas: u32) {
+        self.wrong.store(deltas.into(), Ordering::Relaxed);
+    }
+
     /// All of it; `None` where there was none.
     pub fn figures(&self) -> Option<DeltaFigures> {
         let now = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -45,7 +51,8 @@ impl DeltaTally {
             old_bytes: now(&self.old_bytes),
             told_bytes: now(&self.told_bytes),
             carried_bytes: now(&self.carried_bytes),
+            wrong: now(&self.wrong),
         };
-        (figures.files > 0).then_some(figures)
+        (figures.files > 0 || figures.wrong > 0).then_some(figures)
     }
 }

@@ -251,7 +251,10 @@ fn start_proof(shared: &Arc<Shared>, target: &Arc<Target>) {
         let target = Arc::clone(target);
         let making = Arc::clone(&target);
         shared.spawn(&format!("haul-o{number}"), move |_| target.sign_old_files());
-        shared.spawn(&format!("haul-m{number}"), move |_| making.make_frames());
+        shared.spawn(&format!("haul-m{number}"), move |shared| {
+            let made = making.make_frames();
+            made.unwrap_or_else(|fault| shared.fail_by_fault(&format!("the source broke the protocol: {fault}")));
+        });
     }
     let proving = Arc::clone(target);
     shared.spawn("haul-proof", move |_| proving.prove_claims());
@@ -363,7 +366,7 @@ fn take_messages(shared: &Shared, target: &Target, messages: &Receiver<Vec<u8>>)
     for message in messages {
         let take = || target.handle_peer(&unpacking.unpack(&message, job)?);
         if let Err(fault) = during(Stage::Examine, take) {
-            shared.fail(&format!("the source broke the protocol: {fault}"));
+            shared.fail_by_fault(&format!("the source broke the protocol: {fault}"));
             return;
         }
     }
@@ -457,7 +460,10 @@ impl Shared {
         let Err(error) = result.as_ref().map_err(|error| stream_failed(id, error)) else { return };
         match &self.source {
             _ if is_finished => {}
-            _ if !can_be_replaced || matches!(result, Err(StreamError::Protocol(_))) => self.fail(&error),
+            // That may be what the network has damaged.
+            _ if matches!(result, Err(StreamError::Protocol(ProtocolFault::NotAuthentic))) => self.fail(&error),
+            _ if matches!(result, Err(StreamError::Protocol(_))) => self.fail_by_fault(&error),
+            _ if !can_be_replaced => self.fail(&error),
             Some(source) => {
                 self.lanes.note_loss(error);
                 share_out(source, &self.lanes);
@@ -545,8 +551,17 @@ impl Shared {
 
     /// The job cannot go on. Only the first reason is told.
     fn fail(&self, text: &str) {
+        self.fail_as(false, text);
+    }
+
+    /// The other end broke the protocol: it gets no other attempt.
+    fn fail_by_fault(&self, text: &str) {
+        self.fail_as(true, text);
+    }
+
+    fn fail_as(&self, fault: bool, text: &str) {
         if !self.failed.swap(true, Ordering::SeqCst) {
-            self.tell(&WorkerMessage::Fatal { text: text.into() });
+            self.tell(&WorkerMessage::Fatal { fault, text: text.into() });
             self.stop();
         }
     }
@@ -631,7 +646,8 @@ mod tests {
             }
             let (_, content) = controller.next_frame().unwrap().unwrap();
             let text = "the thread haul-test panicked: no such luck\nthis is a bug in haul, please report it";
-            assert_eq!(WorkerMessage::decode(content).unwrap(), WorkerMessage::Fatal { text: text.into() });
+            let fatal = WorkerMessage::Fatal { fault: false, text: text.into() };
+            assert_eq!(WorkerMessage::decode(content).unwrap(), fatal);
             let deadline = Instant::now() + Duration::from_secs(10);
             while shared.busy.load(Ordering::SeqCst) > 1 {
                 assert!(Instant::now() < deadline, "its place was not given up");

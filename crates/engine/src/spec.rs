@@ -374,7 +374,7 @@ impl Default for Options {
             source_under_way: 0,
             target_under_way: 0,
             fsync: Fsync::Full,
-            delta: DeltaRules { delta: Delta::Auto, in_place: false },
+            delta: DeltaRules { delta: Delta::Auto, ..DeltaRules::default() },
             sync: SyncRules::default(),
             delete_first: false,
             remove_source_files: false,

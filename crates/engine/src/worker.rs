@@ -123,6 +123,7 @@ pub fn run(
         bench: None,
         confined: false,
         refused: None,
+        is_fault: false,
         arrivals: None,
         tunnel: None,
         running: None,
@@ -147,7 +148,7 @@ pub fn run(
     };
     // Told to stop, or without a controller, it does so at once: nobody may be listening.
     if let Some(text) = failed.filter(|_| !lifeline.is_stopped() && !lifeline.is_unheard()) {
-        worker.tell(&WorkerMessage::Fatal { text: text.clone() });
+        worker.tell(&WorkerMessage::Fatal { fault: worker.is_fault, text: text.clone() });
         worker.refused = Some(text);
     }
     worker.end()
@@ -184,6 +185,8 @@ struct Worker {
     confined: bool,
     /// Why the Request could not be carried out: what came after it, before the controller knew, is void.
     refused: Option<String>,
+    /// The other end broke the protocol.
+    is_fault: bool,
     /// Streams that are accepted before it is told to begin.
     arrivals: Option<Arrivals>,
     tunnel: Option<Arc<Tunnel>>,
@@ -199,7 +202,9 @@ impl Worker {
         match channel {
             Channel::Peer => match &self.running {
                 Some(running) => {
-                    return running.handle_peer(content, &self.lifeline).map_err(|fault| fault.to_string());
+                    let taken = running.handle_peer(content, &self.lifeline);
+                    self.is_fault = taken.is_err();
+                    return taken.map_err(|fault| fault.to_string());
                 }
                 None => return Err("the other end spoke out of turn".into()),
             },
@@ -443,7 +448,8 @@ impl Worker {
         let (streams, link) = (self.streams()?, self.link.clone());
         let spawned = thread::Builder::new().name("haul-connect".into()).spawn(move || {
             let said = catch_unwind(AssertUnwindSafe(|| make(&streams)));
-            let said = said.unwrap_or_else(|panic| WorkerMessage::Fatal { text: panicked("haul-connect", &*panic) });
+            let said = said
+                .unwrap_or_else(|panic| WorkerMessage::Fatal { fault: false, text: panicked("haul-connect", &*panic) });
             let _ = link.send(Channel::Controller, &said.encode());
         });
         spawned.map(|_| ()).map_err(|error| format!("no thread could be started: {error}"))

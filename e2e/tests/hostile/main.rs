@@ -1,6 +1,7 @@
 //! A source that keeps to no rule, against a target of the real program: nothing changes outside of the directory that the
 //! target was given, its memory stays small, and it ends with words, never with a panic.
 
+mod deltas;
 mod frames;
 mod memory;
 mod messages;

@@ -15,6 +15,17 @@ pub const MORE: u8 = 32;
 /// Added to a tag, it makes the place that of another entry.
 pub const ANEW: u8 = 64;
 
+/// More is a digest.
+pub const MORE_DIGEST: u8 = 8;
+
+/// An entry with more behind it.
+pub fn with_more(mut entry: Vec<u8>, more: &[u8]) -> Vec<u8> {
+    entry[0] += MORE;
+    let mut out = Writer::new();
+    out.raw(&entry).bytes(more);
+    out.into_bytes()
+}
+
 /// Mode, owner, group and time.
 pub fn meta(mode: u16, owner: u64, nanoseconds: u32) -> Vec<u8> {
     let mut out = Writer::new();

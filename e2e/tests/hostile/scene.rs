@@ -54,6 +54,11 @@ impl Scene {
     /// A target that was asked for a directory, `tree`, and a file, `note`. In its own directory stand `way-out` and
     /// `tree/way-out`, links to a directory outside.
     pub fn new(rng: &mut Rng) -> Self {
+        Self::with(rng, |_| {})
+    }
+
+    /// The same, with another request.
+    pub fn with(rng: &mut Rng, change: impl FnOnce(&mut TargetRequest)) -> Self {
         let sandbox = Sandbox::new();
         let (landing, outside) = (sandbox.dir("landing"), sandbox.dir("outside"));
         sandbox.file("outside/canary", "as it was");
@@ -63,7 +68,9 @@ impl Scene {
         let mut worker = Worker::start(&sandbox);
         let settings = settings();
         let force = rng.chance(500);
-        let request = request(&landing, settings.clone(), force, rng);
+        let mut request = request(&landing, settings.clone(), force, rng);
+        change(&mut request);
+        let force = request.rules.in_the_way == InTheWay::Replace;
         let keeps_attributes = request.kept.attributes;
         for message in [
             ControllerMessage::Target(request),
@@ -149,7 +156,7 @@ impl Scene {
                     }
                 }
                 _ => {
-                    if let Ok(WorkerMessage::Fatal { text }) = WorkerMessage::decode(&content) {
+                    if let Ok(WorkerMessage::Fatal { text, .. }) = WorkerMessage::decode(&content) {
                         return Err(text);
                     }
                 }
@@ -175,7 +182,7 @@ impl Scene {
     /// The fault that the target finds; `None` where it ends without a word.
     pub fn fault(&mut self) -> Option<String> {
         self.worker.wait_for(|message| match message {
-            WorkerMessage::Fatal { text } => Some(text),
+            WorkerMessage::Fatal { text, .. } => Some(text),
             _ => None,
         })
     }
@@ -252,7 +259,7 @@ fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng
         keep_partial: rng.chance(500),
         journal_dir: Vec::new(),
         fsync: Fsync::Full,
-        delta: DeltaRules { delta: Delta::Auto, in_place: false },
+        delta: DeltaRules { delta: Delta::Auto, ..DeltaRules::default() },
         sync: Default::default(),
         pipe: Pipe::No,
         compare: None,

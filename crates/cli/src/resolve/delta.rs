@@ -18,7 +18,7 @@ pub fn rules(values: &Values) -> Result<DeltaRules, UsageError> {
     if in_place {
         refuse_contradictions(values, delta)?;
     }
-    Ok(DeltaRules { delta, in_place })
+    Ok(DeltaRules { delta, in_place, wrong_before: 0 })
 }
 
 /// What is changed in its own place is not read from its beginning to its end, and has no second file that could be.

@@ -253,7 +253,7 @@ fn compression(Compression { method, ratio }: &Compression) -> Value {
 }
 
 fn delta(delta: &DeltaFigures) -> Value {
-    let DeltaFigures { files, bytes, old_bytes, told_bytes, carried_bytes } = delta;
+    let DeltaFigures { files, bytes, old_bytes, told_bytes, carried_bytes, wrong: _ } = delta;
     json!({
         "files": files,
         "bytes": bytes,

@@ -89,7 +89,7 @@ impl<'a> Benches<'a> {
                     clock_ahead_us: clock_us.saturating_sub(now_us),
                 })
             }
-            (from, WorkerMessage::Refused { text, .. } | WorkerMessage::Fatal { text }) => {
+            (from, WorkerMessage::Refused { text, .. } | WorkerMessage::Fatal { text, .. }) => {
                 Err(Error::Failed(self.workers.with_host(from, &text)))
             }
             (from, _) => Err(Error::Connect(self.workers.with_host(from, "haul there answered out of turn"))),

@@ -67,12 +67,15 @@ struct Attempt {
     sync: SyncFigures,
     /// The one operand, a directory, was to become a directory that did not exist.
     new_tree: bool,
+    /// Deltas that gave another value than the source said, those of earlier attempts included.
+    wrong_deltas: u32,
 }
 
 impl Attempt {
     /// It could not begin.
     fn failed(error: Error) -> Self {
-        Self { outcome: Err(error), ends: [Counters::default(); 2], sync: SyncFigures::default(), new_tree: false }
+        let (ends, sync) = ([Counters::default(); 2], SyncFigures::default());
+        Self { outcome: Err(error), ends, sync, new_tree: false, wrong_deltas: 0 }
     }
 }
 
@@ -83,6 +86,8 @@ struct Earlier {
     was_under_way: bool,
     /// One of them began the tree that the one operand, a directory, becomes.
     own_tree: bool,
+    /// Deltas that gave another value than the source said.
+    wrong_deltas: u32,
 }
 
 /// Carries a job out, once.
@@ -139,7 +144,8 @@ fn attempt(
         Ok(_) => copy.workers.close(),
         Err(_) => copy.workers.cancel(),
     }
-    Attempt { outcome, ends: copy.ends, sync: copy.sync, new_tree: copy.new_tree }
+    let wrong_deltas = copy.delta.map_or(0, |figures| u32::try_from(figures.wrong).unwrap_or(u32::MAX));
+    Attempt { outcome, ends: copy.ends, sync: copy.sync, new_tree: copy.new_tree, wrong_deltas }
 }
 
 fn check(job: &Job) -> Result<(), Error> {
@@ -315,7 +321,7 @@ impl Copy<'_> {
                 (Fsync::None, Verify::Disk) => Fsync::Data,
                 (fsync, _) => fsync,
             },
-            delta: if options.compare { DeltaRules::default() } else { options.delta },
+            delta: if options.compare { DeltaRules::default() } else { self.delta_rules() },
             sync: self.sync_rules(is_missing),
             pipe: pipe(options.target_pipe.as_ref()),
             compare: options.compare.then(|| links(options.symlinks)),
@@ -368,6 +374,11 @@ impl Copy<'_> {
             InTheWay::ReportEqual if self.earlier.was_under_way => InTheWay::Report,
             rule => rule,
         }
+    }
+
+    /// Wrong deltas count for the whole job, in however many attempts.
+    fn delta_rules(&self) -> DeltaRules {
+        DeltaRules { wrong_before: self.earlier.wrong_deltas, ..self.job.options.delta }
     }
 
     /// Where a source is missing, what it would have had is not there alone.
@@ -518,7 +529,9 @@ impl Copy<'_> {
             WorkerMessage::Work(work) if role == Role::Source => self.work = *work,
             WorkerMessage::Streams(streams) => self.loads.streams[role.index()] = streams,
             WorkerMessage::Slowest(files) => self.slowest = files,
-            WorkerMessage::Delta(figures) => self.delta = Some(figures),
+            WorkerMessage::Delta(figures) if role == Role::Target || self.workers.is_one() => {
+                self.delta = Some(figures)
+            }
             WorkerMessage::Synced(figures) => self.sync = self.sync.later(figures),
             WorkerMessage::Item { path, item } => self.tell(Event::Item { path, item }),
             WorkerMessage::Finished(last) => self.finished(role, *last)?,
@@ -561,7 +574,11 @@ impl Copy<'_> {
                 let text = self.workers.with_host(role, &text);
                 return Err(if usage { Error::Usage(text) } else { Error::Failed(text) });
             }
-            WorkerMessage::Fatal { text } | WorkerMessage::CannotConnect { text } => {
+            WorkerMessage::Fatal { fault: true, text } => {
+                // Another attempt would give whoever broke the protocol another try.
+                return Err(Error::Failed(self.workers.with_host(role, &text)));
+            }
+            WorkerMessage::Fatal { text, .. } | WorkerMessage::CannotConnect { text } => {
                 let text = self.workers.explain(role, &text, begun);
                 return Err(if begun { Error::Broken(format!("{text}\n{GO_ON}")) } else { Error::Connect(text) });
             }
@@ -638,7 +655,7 @@ impl Copy<'_> {
             loads: self.loads.latest,
             streams_at: self.loads.streams.clone(),
             slowest: self.slowest.clone(),
-            delta: self.delta,
+            delta: self.delta.filter(|figures| figures.files > 0),
             sync: self.sync,
             is_dry: self.job.options.sync.is_dry,
             path: source.path,

@@ -1,6 +1,7 @@
 //! A job is as many attempts as it takes: where a connection is lost, it is begun again, from new workers to a new secret.
 //! What is whole at the target is skipped then, as in any rerun.
 
+use haul_proto::wire::limits::WRONG_DELTAS_MAX;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -58,7 +59,8 @@ fn run_all(
     let mut told = Told::new(observer);
     let mut earlier = Earlier::default();
     loop {
-        let Attempt { outcome, ends, sync, new_tree } = attempt(&job, program, cancel, &mut wishes, &mut told, earlier);
+        let Attempt { outcome, ends, sync, new_tree, wrong_deltas } =
+            attempt(&job, program, cancel, &mut wishes, &mut told, earlier);
         let error = match outcome {
             Ok(last) => return Ok(totals.complete(last, begun.elapsed(), retry.begun())),
             Err(error) => error,
@@ -69,6 +71,7 @@ fn run_all(
         let broke = matches!(error, Error::Broken(_));
         earlier.was_under_way |= broke;
         earlier.own_tree |= new_tree;
+        earlier.wrong_deltas = earlier.wrong_deltas.max(wrong_deltas).min(WRONG_DELTAS_MAX);
         let is_lost = broke || matches!(error, Error::Connect(_));
         let is_wanted = job.access.retries.from_the_start || earlier.was_under_way && has_connection(&job);
         if !(is_lost && is_wanted) {

@@ -1,5 +1,6 @@
 //! The old file in the place of one that is needed: what can be made of it, instead of being sent.
 
+use haul_proto::delta::base::{Base, BaseId, FramePlace};
 use haul_proto::delta::instructions::{Step, make};
 use haul_proto::delta::rolling::Sum;
 use haul_proto::delta::{Method, method};
@@ -48,6 +49,8 @@ pub struct Basis {
     wanted: OnceLock<Vec<Range<u64>>>,
     /// Some of it could not be read.
     failed: AtomicBool,
+    /// Nothing of it is told: a delta of it was wrong before.
+    pub is_lost: bool,
 }
 
 impl Target {
@@ -69,7 +72,15 @@ impl Target {
             open_to_write(&spot.dir, &spot.name)?;
         }
         let in_place = in_place.then(InPlace::default);
-        Ok(Some(Basis { in_place, ..Basis::new(spot.dir.clone(), spot.name.clone(), &look, method) }))
+        let basis = Basis::new(spot.dir.clone(), spot.name.clone(), &look, method);
+        let is_lost = !self.may_use(&basis);
+        // What is changed in its own place is changed there in any case.
+        Ok((in_place.is_some() || !is_lost).then_some(Basis { in_place, is_lost, ..basis }))
+    }
+
+    /// Whether frames may be built from it: see [`haul_proto::session::target`].
+    pub(super) fn may_use(&self, basis: &Basis) -> bool {
+        self.lock().machine.may_use_base(basis.id())
     }
 
     /// The source is in this process.
@@ -101,7 +112,24 @@ impl Basis {
             sums: Mutex::default(),
             wanted: OnceLock::new(),
             failed: AtomicBool::new(false),
+            is_lost: false,
         }
+    }
+
+    /// Which file it is.
+    pub fn id(&self) -> BaseId {
+        BaseId { device: self.identity.device, inode: self.identity.inode }
+    }
+
+    /// From the landing down.
+    pub fn path(&self) -> Vec<u8> {
+        self.dir.path_of(self.name.as_bytes())
+    }
+
+    /// Whether it was changed since it was looked at, as far as the kernel tells.
+    pub fn has_changed(&self) -> bool {
+        let Some(Ok(file)) = self.opened.get() else { return false };
+        Look::at_fd(file.fd()).is_ok_and(|now| self.is_unchanged(&now).is_err())
     }
 
     /// Opens it, as it was looked at.
@@ -147,16 +175,9 @@ impl Basis {
         !self.failed.swap(true, Ordering::Relaxed)
     }
 
-    /// Instructions may say nothing of what the old file does not have.
-    pub fn check(&self, steps: &[Step<'_>]) -> Result<(), ProtocolFault> {
-        let is_within = |step: &Step<'_>| match *step {
-            Step::New(_) => true,
-            Step::Old { offset, len } => offset.checked_add(len as u64).is_some_and(|end| end <= self.size),
-        };
-        match steps.iter().all(is_within) {
-            true => Ok(()),
-            false => Err(ProtocolFault::Invalid("bytes of an old file beyond its end")),
-        }
+    /// Instructions may copy blocks that the source was told of, and nothing else.
+    pub fn check(&self, steps: &[Step<'_>], frame: FramePlace) -> Result<(), ProtocolFault> {
+        Base { size: self.size, method: self.method }.check(steps, frame)
     }
 
     /// Makes a frame.

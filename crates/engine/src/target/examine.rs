@@ -13,6 +13,7 @@ use haul_proto::wire::report::What;
 use haul_proto::wire::sync::{Change, Reasons};
 use rustix::fs::{RenameFlags, renameat_with, symlinkat};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use super::file::{Incoming, UNKNOWN_SIZE};
@@ -379,8 +380,16 @@ impl Target {
 
     /// Whether a file that is there has the contents of the source's, as that has told them.
     pub(super) fn has_digest(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<bool> {
-        let told = entry.more.as_ref().and_then(|more| more.digest);
-        told.map_or(Ok(false), |told| Ok(digest_of(dir, name)? == told))
+        let Some(told) = entry.more.as_ref().and_then(|more| more.digest) else { return Ok(false) };
+        let (file, look) = dir.open_file(name, Links::Itself)?;
+        if !self.wrong_digests.may_compare(&look) {
+            return Ok(false);
+        }
+        let is_same = digest_of_open(file)? == told;
+        if !is_same {
+            self.wrong_digests.count(&look);
+        }
+        Ok(is_same)
     }
 
     /// A position as it is shown, from the landing down.
@@ -427,7 +436,10 @@ fn size_of(kind: &Kind) -> Option<u64> {
 
 /// BLAKE3 of a file that is there already.
 fn digest_of(dir: &Dir, name: &Name) -> io::Result<Digest> {
-    let (file, _) = dir.open_file(name, Links::Itself)?;
+    digest_of_open(dir.open_file(name, Links::Itself)?.0)
+}
+
+fn digest_of_open(file: OwnedFd) -> io::Result<Digest> {
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(std::fs::File::from(file))?;
     Ok(*hasher.finalize().as_bytes())

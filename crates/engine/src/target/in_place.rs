@@ -12,6 +12,7 @@ use haul_proto::delta::instructions::Step;
 use haul_proto::delta::patch::{HEADER_LEN, Header, PIECE_HEAD, append};
 use haul_proto::manifest::{Meta, Stamp};
 use haul_proto::path::Name;
+use haul_proto::session::target::Rebuilt;
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::frame::{DataFrame, DeltaFrame};
 use rustix::fs::{OFlags, fdatasync, fsync, ftruncate};
@@ -102,22 +103,24 @@ type Changes<'s> = Result<Option<Vec<(u64, &'s [u8])>>, ProtocolFault>;
 const NOT_IN_PLACE: ProtocolFault = ProtocolFault::Invalid("a step that leaves a block's place");
 
 impl Target {
-    /// Takes a frame as instructions. `false` where it does not become what it is to be.
+    /// Takes a frame as instructions.
     pub(super) fn deliver_in_place(
         &self,
         item: &Arc<Item>,
-        in_place: &InPlace,
+        (basis, in_place): (&Basis, &InPlace),
         steps: &[Step<'_>],
         frame: &DeltaFrame,
-    ) -> Result<bool, ProtocolFault> {
-        let Item::File(incoming) = &**item else { return Ok(false) };
+    ) -> Result<(), ProtocolFault> {
+        let Item::File(incoming) = &**item else { return Ok(()) };
         let settings = self.settings();
         let index = frame.offset / u64::from(settings.frame.get());
         let is_only = settings.frame.frames(incoming.size()) == 1;
-        let Some(changes) = in_place.changes(index, steps, frame, is_only)? else { return Ok(false) };
+        let changes = in_place.changes(index, steps, frame, is_only)?;
+        let rebuilt = if changes.is_some() { Rebuilt::Right } else { Rebuilt::Wrong };
+        let (true, Some(changes)) = (self.conclude_delta(basis, frame, rebuilt)?, changes) else { return Ok(()) };
         let data = DataFrame { job: frame.job, entry: frame.entry, offset: frame.offset, crc: 0, value: frame.value };
         self.write_patch(item, incoming, in_place, &data, frame.plain, &changes);
-        Ok(true)
+        Ok(())
     }
 
     /// Takes a frame as it is.

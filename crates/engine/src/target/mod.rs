@@ -22,6 +22,7 @@ mod earlier;
 mod examine;
 pub(crate) mod file;
 mod filtered;
+mod guesses;
 pub(crate) mod in_place;
 mod items;
 pub(crate) mod journal;
@@ -95,6 +96,7 @@ use self::dry::DryLinks;
 use self::earlier::Earlier;
 use self::file::Incoming;
 use self::filtered::Filtered;
+use self::guesses::WrongDigests;
 use self::journal::Journals;
 use self::landing::Landing;
 pub use self::landing::Refused;
@@ -187,6 +189,8 @@ pub struct Target {
     earlier: Earlier,
     /// What is known of names that are spelled otherwise.
     spellings: Spellings,
+    /// Digests of files that are there, as they were offered wrong.
+    wrong_digests: WrongDigests,
     /// What does not have all its attributes.
     without: Without,
     /// Whole files that have to be on the disk before they get their names.
@@ -305,6 +309,7 @@ impl Target {
         if sum::waits_for_sums(&request) {
             machine.await_sums();
         }
+        machine.begin_with_wrong_deltas(request.delta.wrong_before);
         let state = Mutex::new(State { machine, stopped: false });
         let target = Self {
             merged: Merged::new(&request.operands, request.listed),
@@ -340,6 +345,7 @@ impl Target {
             earlier,
             owners,
             spellings: Spellings::default(),
+            wrong_digests: WrongDigests::default(),
             without: Without::default(),
             settling,
             nameless_files: AtomicBool::new(true),

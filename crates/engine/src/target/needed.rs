@@ -48,7 +48,7 @@ impl Target {
             None => self.find_moved(&spot, size, meta.modified),
             basis => basis,
         };
-        let answer = if basis.is_some() { Answer::Delta } else { Answer::Needed };
+        let answer = if basis.as_ref().is_some_and(|basis| !basis.is_lost) { Answer::Delta } else { Answer::Needed };
         let data_bytes = entry.more.as_ref().and_then(|more| more.data_bytes);
         let item = |incoming: Incoming, basis| Arc::new(Item::File(incoming.with(entry.more.clone()).of(basis)));
         if basis.as_ref().is_some_and(|basis| basis.in_place.is_some()) {

@@ -57,7 +57,7 @@ impl Target {
         let (_, file) = best?;
         let dir = index.dirs.get(file.dir as usize)?.clone();
         // What is there by now is looked at; a file that has gone, or become another, is none.
-        Basis::of(dir, file.name.clone(), Method::Blocks).ok().filter(|basis| basis.size == size)
+        Basis::of(dir, file.name.clone(), Method::Blocks).ok().filter(|basis| basis.size == size && self.may_use(basis))
     }
 
     /// Walks through what is here.

@@ -102,6 +102,10 @@ impl Target {
             let Some(basis) = basis_of(&part.item).filter(|_| self.lock().machine.is_known(part.entry)) else {
                 continue;
             };
+            if !self.may_use(basis) {
+                self.tell_nothing(&part, basis);
+                continue;
+            }
             let told = match basis.method {
                 Method::Blocks => self.mark(&part, basis, &mut reader),
                 Method::Rolling(block) => self.sum_blocks(&part, basis, block.into()),
@@ -210,11 +214,18 @@ impl Target {
         self.lacks(part.entry, &basis.wanted(frames));
     }
 
-    /// Nothing can be told of the old file: what was to be told of is sent whole. What is to be made in its place fails.
+    /// The old file cannot be read: what was to be told of is sent whole. What is to be made in its place fails.
     fn without_basis(&self, part: &Part, basis: &Basis, text: &str) {
+        match basis.in_place {
+            Some(_) => self.fail_file(part.entry, &part.item, text),
+            None => self.tell_nothing(part, basis),
+        }
+    }
+
+    /// What was to be told of is sent whole.
+    fn tell_nothing(&self, part: &Part, basis: &Basis) {
         let Item::File(incoming) = &*part.item else { return };
         match basis.method {
-            _ if basis.in_place.is_some() => self.fail_file(part.entry, &part.item, text),
             Method::Blocks => self.lacks(part.entry, &runs(part.range.clone())),
             // The sums are never complete then: so only the first part that fails says so.
             Method::Rolling(_) if basis.is_first_failure() => {

@@ -5,6 +5,7 @@
 //! removed. Either way a frame becomes [`instructions`] for making it. All of that only finds candidates: what a frame
 //! becomes is proven by its BLAKE3 value, as ever.
 
+pub mod base;
 pub mod blocks;
 pub mod instructions;
 pub mod patch;

@@ -6,11 +6,12 @@
 //! and each takes its part.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::instructions::Span;
 use crate::codec::{Decoded, Reader, Writer};
 use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{ROLLING_BLOCK_MAX, ROLLING_BLOCK_MIN, ROLLING_BLOCKS_MAX};
+use crate::wire::limits::{ROLLING_BLOCK_MAX, ROLLING_BLOCK_MIN, ROLLING_BLOCKS_MAX, VAIN_HASHES_PER_BYTE};
 
 /// What is told of a block of the old file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,6 +153,35 @@ pub struct Index {
     /// Numbers of blocks, by a hash of their weak sums.
     slots: Vec<u32>,
     filter: Vec<u64>,
+    effort: Effort,
+}
+
+/// What searching has cost, in all threads. Sums that are rolled and seem right where the strong ones are not cost a hash
+/// each: a target that says false ones on purpose would have a block hashed at every byte.
+#[derive(Debug, Default)]
+struct Effort {
+    /// Bytes that were searched.
+    searched: AtomicU64,
+    /// Bytes that were hashed in vain.
+    vain: AtomicU64,
+    #[cfg(test)]
+    hashes: AtomicU64,
+}
+
+impl Effort {
+    fn search(&self, bytes: usize) {
+        self.searched.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    fn hash_in_vain(&self, bytes: usize) {
+        self.vain.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Whether the old file's sums are not worth what they cost.
+    fn is_too_much(&self) -> bool {
+        let most = self.searched.load(Ordering::Relaxed).saturating_mul(VAIN_HASHES_PER_BYTE);
+        self.vain.load(Ordering::Relaxed) > most
+    }
 }
 
 /// Where the file's bytes were found last, against where they are: most of the next ones will be as far.
@@ -161,7 +191,7 @@ impl From<Gathering> for Index {
     fn from(Gathering { block, sums, .. }: Gathering) -> Self {
         let slots = vec![EMPTY; (sums.len() * SLOTS_PER_BLOCK).next_power_of_two().max(2)];
         let filter = vec![0; (sums.len() * FILTER_BITS_PER_BLOCK / 64).next_power_of_two().max(2)];
-        let mut index = Self { block: block as usize, sums, slots, filter };
+        let mut index = Self { block: block as usize, sums, slots, filter, effort: Effort::default() };
         for number in 0..index.sums.len() {
             index.insert(number);
         }
@@ -206,18 +236,39 @@ impl Index {
         let mut known = None;
         for slot in self.probes(weak) {
             let number = self.slots[slot] as usize;
-            let sum = self.sums.get(number)?;
-            if sum.weak == weak && sum.strong == *known.get_or_insert_with(|| strong(bytes)) {
+            let Some(sum) = self.sums.get(number) else { break };
+            if sum.weak == weak && sum.strong == *known.get_or_insert_with(|| self.strong(bytes)) {
                 return Some(number);
             }
         }
+        known.iter().for_each(|_| self.effort.hash_in_vain(bytes.len()));
         None
     }
 
+    fn strong(&self, bytes: &[u8]) -> u64 {
+        #[cfg(test)]
+        self.effort.hashes.fetch_add(1, Ordering::Relaxed);
+        strong(bytes)
+    }
+
+    /// Whether these bytes are that block.
+    fn is_block(&self, number: usize, bytes: &[u8]) -> bool {
+        let Some(sum) = self.sums.get(number).filter(|sum| sum.weak == Weak::of(bytes).sum()) else { return false };
+        let is_same = sum.strong == self.strong(bytes);
+        if !is_same {
+            self.effort.hash_in_vain(bytes.len());
+        }
+        is_same
+    }
+
     /// What of a frame the old file has. `window` begins at `offset` in the file and has the frame at `frame`, and a
-    /// block's length of what stands around it, as far as there is any.
+    /// block's length of what stands around it, as far as there is any. Nothing is found any more once too much was hashed
+    /// in vain.
     pub fn search(&self, window: &[u8], offset: u64, frame: Range<usize>, shift: &mut Shift) -> Vec<Span> {
         let mut spans = Vec::new();
+        if !self.effort.is_too_much() {
+            self.effort.search(window.len());
+        }
         // Up to here, the frame's parts are known.
         let mut done = frame.start;
         let mut at = 0;
@@ -239,11 +290,13 @@ impl Index {
 
     /// The next block in the window, from `at` on, that begins before `end`: its place, and its number.
     fn next(&self, window: &[u8], offset: u64, at: usize, end: usize, shift: Shift) -> Option<(usize, usize)> {
+        if self.effort.is_too_much() {
+            return None;
+        }
         self.expected(window, offset, at, end, shift).or_else(|| self.roll(window, at, end))
     }
 
-    /// The next one that is as far from its place as the last was. There the sum that is rolled is enough: what is rarely
-    /// wrong is cheaper to be sent once more than to be looked for with a hash.
+    /// The next one that is as far from its place as the last was.
     fn expected(&self, window: &[u8], offset: u64, at: usize, end: usize, shift: Shift) -> Option<(usize, usize)> {
         let old = (offset + at as u64).cast_signed().checked_add(shift?)?;
         let number = u64::try_from(old).ok()?.div_ceil(self.block as u64);
@@ -251,7 +304,7 @@ impl Index {
         let place = at.checked_add(gap).filter(|place| *place < end)?;
         let bytes = window.get(place..place + self.block)?;
         let number = usize::try_from(number).ok()?;
-        (self.sums.get(number)?.weak == Weak::of(bytes).sum()).then_some((place, number))
+        self.is_block(number, bytes).then_some((place, number))
     }
 
     fn roll(&self, window: &[u8], at: usize, end: usize) -> Option<(usize, usize)> {
@@ -261,10 +314,11 @@ impl Index {
         loop {
             let sum = weak.sum();
             let (word, bit) = self.filter_place(sum);
-            if self.filter[word] & bit != 0
-                && let Some(number) = self.find(sum, &window[place..place + self.block])
-            {
-                return Some((place, number));
+            if self.filter[word] & bit != 0 {
+                let found = self.find(sum, &window[place..place + self.block]);
+                if found.is_some() || self.effort.is_too_much() {
+                    return found.map(|number| (place, number));
+                }
             }
             if place >= last {
                 return None;

@@ -1,4 +1,6 @@
 use super::*;
+use crate::delta::Method;
+use crate::delta::base::{Base, FramePlace};
 use crate::delta::instructions::{decode, encode, make};
 use proptest::prelude::*;
 
@@ -27,6 +29,7 @@ fn index(old: &[u8], block: usize) -> Index {
 /// Makes `new` of `old` as two ends would; returns how many bytes went across as instructions.
 fn delta(old: &[u8], new: &[u8], block: usize) -> usize {
     let index = index(old, block);
+    let base = Base { size: old.len() as u64, method: Method::Rolling(u32::try_from(block).unwrap()) };
     let (mut made, mut sent) = (Vec::new(), 0);
     let mut shift = None;
     for start in (0..new.len()).step_by(F) {
@@ -40,6 +43,8 @@ fn delta(old: &[u8], new: &[u8], block: usize) -> usize {
             Some(instructions) => {
                 sent += instructions.len();
                 let steps = decode(&instructions, start as u64, out.len()).unwrap();
+                let place = FramePlace { offset: start as u64, len: out.len(), file_size: new.len() as u64 };
+                assert_eq!(base.check(&steps, place), Ok(()), "a source keeps to the rules");
                 let read = |offset: u64, into: &mut [u8]| {
                     let offset = usize::try_from(offset).unwrap();
                     into.copy_from_slice(old.get(offset..offset + into.len()).ok_or(())?);
@@ -93,6 +98,44 @@ fn a_file_of_many_equal_blocks_is_found_in_itself() {
     let new = [&bytes(777, 9)[..], &old[..]].concat();
     assert!(delta(&old, &new, B) < 5 * B);
     assert_eq!(delta(&[], &new, B), new.len(), "nothing is found in nothing");
+}
+
+/// Sums of `blocks` blocks whose rolled sums are those of zeros, and whose strong ones are of nothing.
+fn misleading(blocks: u64, block: usize) -> Index {
+    let weak = Sum::of(&vec![0; block]).weak;
+    let mut gathering = Gathering::new(blocks * block as u64, u32::try_from(block).unwrap()).unwrap();
+    let sums: Vec<_> = (0..blocks).map(|strong| Sum { weak, strong }).collect();
+    assert!(gathering.add(0, &sums).unwrap());
+    Index::from(gathering)
+}
+
+#[test]
+fn false_sums_do_not_have_a_block_hashed_at_every_byte() {
+    for block in [B, ROLLING_BLOCK_MAX as usize] {
+        let index = misleading(100, block);
+        let window = vec![0; F + 2 * block];
+        let mut shift = Some(0);
+        let frames = 20;
+        for frame in 0..frames {
+            let spans = index.search(&window, frame * F as u64, block..block + F, &mut shift);
+            assert_eq!(spans, [Span { old: None, bytes: 0..F }]);
+        }
+        let hashes = index.effort.hashes.load(Ordering::Relaxed);
+        let most = VAIN_HASHES_PER_BYTE * window.len() as u64 / block as u64;
+        assert!((1..=most + 2).contains(&hashes), "{hashes} hashes of {block} bytes");
+        assert!(index.effort.is_too_much(), "the file is sent without delta");
+    }
+}
+
+#[test]
+fn a_block_whose_rolled_sum_is_right_by_chance_is_not_the_old_block() {
+    let old = bytes(20 * B, 3);
+    let mut new = old.clone();
+    // What changes neither sum: see the weights.
+    let place = 5 * B + new[5 * B..].windows(3).position(|w| w[0] < 255 && w[1] > 1 && w[2] < 255).unwrap();
+    (new[place], new[place + 1], new[place + 2]) = (new[place] + 1, new[place + 1] - 2, new[place + 2] + 1);
+    assert_eq!(Sum::of(&old[5 * B..6 * B]).weak, Sum::of(&new[5 * B..6 * B]).weak);
+    assert!(delta(&old, &new, B) >= B, "the block is sent");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! [`ProtocolFault`]. What is merely late (about an entry that is settled) is discarded.
 
 mod again;
+mod bases;
 mod compare;
 mod delta;
 mod flow;
@@ -27,6 +28,8 @@ use crate::wire::fault::ProtocolFault;
 use crate::wire::limits::{ENTRY_WINDOW, OPEN_DIRECTORIES_MAX};
 use crate::wire::message::{Need, SourceMessage, TargetMessage};
 
+use self::bases::LostBases;
+pub use self::bases::Rebuilt;
 pub use self::compare::Differing;
 use self::compare::{Unsure, comparing};
 use self::delta::Told;
@@ -59,6 +62,7 @@ pub struct Target<H> {
     unsure: Unsure,
     /// What it was told of old files.
     told: Told,
+    lost_bases: LostBases,
     in_window: usize,
     open_directories: usize,
     /// Bytes that unsettled entries count.
@@ -144,6 +148,7 @@ impl<H> Target<H> {
             answering: false,
             unsure: Unsure::default(),
             told: Told::default(),
+            lost_bases: LostBases::default(),
             in_window: 0,
             open_directories: 0,
             held_bytes: 0,

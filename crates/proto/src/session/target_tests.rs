@@ -2,12 +2,13 @@
 
 use super::frames::OUTBOX_RESENDS_MAX;
 use super::*;
+use crate::delta::base::BaseId;
 use crate::ids::StreamId;
 use crate::manifest::{Entry, Meta};
 use crate::more::{Attribute, More};
 use crate::path::Name;
 use crate::wire::frame::PackedFile;
-use crate::wire::limits::{OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_BYTES_MAX, UNSETTLED_BYTES_MAX};
+use crate::wire::limits::{LOST_BASES_MAX, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_BYTES_MAX, UNSETTLED_BYTES_MAX};
 use std::ops::Range;
 
 const F: u64 = 256 << 10;
@@ -735,4 +736,81 @@ fn names_are_left_out_and_patterns_lie_in_directories_that_have_not_ended() {
         assert!(matches!(target.handle(left_out(entry)), Err(ProtocolFault::OutOfTurn(_))), "{entry}");
         assert!(matches!(target.handle(patterns(entry)), Err(ProtocolFault::OutOfTurn(_))), "{entry}");
     }
+}
+
+const LARGE: u64 = 3 * F;
+const BASE: BaseId = BaseId { device: 1, inode: 7 };
+
+/// Files that have old ones, of which this frame was marked.
+fn with_bases(files: usize, marked: u64) -> Target<u64> {
+    let mut target = target();
+    let Ok(Step::Examine(first, entries)) = target.handle(offer(0, vec![file(LARGE); files])) else {
+        panic!("no offer")
+    };
+    for id in (first.0..).take(entries.len()) {
+        target.answer(EntryId(id), Answer::Delta(Arc::new(id)));
+        target.mark(EntryId(id), marked, 1, vec![7; 64]);
+    }
+    drain(&mut target);
+    target
+}
+
+/// Has a frame built, with this outcome; whether it is to be written.
+fn build(target: &mut Target<u64>, entry: u64, base: BaseId, rebuilt: Rebuilt) -> Result<bool, ProtocolFault> {
+    let admitted = target.admit_delta(EntryId(entry), F, 256 << 10).unwrap();
+    assert!(admitted.is_some());
+    target.conclude_delta(EntryId(entry), F, base, rebuilt)
+}
+
+#[test]
+fn a_delta_is_of_a_frame_that_the_source_was_told_of() {
+    for (offset, is_right) in [(F, true), (0, false), (2 * F, false)] {
+        let admitted = with_bases(1, 1).admit_delta(EntryId(0), offset, 256 << 10);
+        assert_eq!(admitted.is_ok(), is_right, "{offset}: {admitted:?}");
+    }
+    let mut target = with_bases(1, 1);
+    target.begin_sums(EntryId(0), 5);
+    assert!(target.admit_delta(EntryId(0), 2 * F, 256 << 10).is_ok(), "sums are of all blocks");
+}
+
+#[test]
+fn a_base_file_is_lost_to_the_first_wrong_delta_whatever_entry_it_belongs_to() {
+    let mut target = with_bases(3, 1);
+    let other = BaseId { inode: 8, ..BASE };
+    assert_eq!(build(&mut target, 0, BASE, Rebuilt::Right), Ok(true));
+    target.release_frame(EntryId(0), F);
+    assert_eq!(build(&mut target, 0, BASE, Rebuilt::Wrong), Ok(false));
+    let lacks = TargetMessage::Lacks { entry: EntryId(0), frames: vec![1..2] };
+    assert_eq!(drain(&mut target), [lacks]);
+    for rebuilt in [Rebuilt::Right, Rebuilt::Wrong, Rebuilt::BaseChanged] {
+        for entry in 0..2 {
+            assert_eq!(build(&mut target, entry, BASE, rebuilt), Ok(false), "the answer is the same: {rebuilt:?}");
+            assert!(matches!(drain(&mut target)[..], [TargetMessage::Lacks { .. }]));
+        }
+    }
+    assert_eq!((target.may_use_base(BASE), target.may_use_base(other), target.wrong_deltas()), (false, true, 1));
+    assert_eq!(build(&mut target, 2, other, Rebuilt::Right), Ok(true), "other files keep theirs");
+    target.release_frame(EntryId(2), F);
+    let fault = build(&mut target, 2, other, Rebuilt::Wrong);
+    assert_eq!(fault, Err(ProtocolFault::OverLimit("deltas with a wrong value")));
+}
+
+#[test]
+fn a_base_file_that_somebody_changes_is_lost_and_nobody_is_to_blame() {
+    let mut target = with_bases(1, 1);
+    for inode in 0..LOST_BASES_MAX as u64 - 1 {
+        let base = BaseId { device: 2, inode };
+        assert_eq!(build(&mut target, 0, base, Rebuilt::BaseChanged), Ok(false));
+    }
+    assert_eq!((target.wrong_deltas(), target.may_use_base(BASE)), (0, true));
+    assert_eq!(build(&mut target, 0, BASE, Rebuilt::BaseChanged), Ok(false));
+    let another = BaseId { device: 3, inode: 1 };
+    assert!(!target.may_use_base(another), "of more than can be remembered, none is of use");
+}
+
+#[test]
+fn wrong_deltas_of_earlier_attempts_count() {
+    let mut target = with_bases(1, 1);
+    target.begin_with_wrong_deltas(1);
+    assert!(build(&mut target, 0, BASE, Rebuilt::Wrong).is_err());
 }

@@ -1,6 +1,7 @@
 //! What a target does with old files that stand in the way: what the controller asks for in a Request.
 
 use super::fault::ProtocolFault;
+use super::limits::WRONG_DELTAS_MAX;
 use crate::codec::{Decoded, Reader, Writer};
 
 /// How old files are used.
@@ -10,6 +11,8 @@ pub struct DeltaRules {
     pub delta: Delta,
     /// Files become what they are to be in their own place.
     pub in_place: bool,
+    /// Deltas with a wrong value in earlier attempts at this job: they count.
+    pub wrong_before: u32,
 }
 
 /// Whether, and how, it is found out what an old file has of the new one.
@@ -40,7 +43,7 @@ impl DeltaRules {
             Delta::Blocks => 2,
             Delta::Rolling => 3,
         };
-        out.u8(delta).bool(self.in_place);
+        out.u8(delta).bool(self.in_place).varint(self.wrong_before.into());
     }
 
     /// Reads them.
@@ -52,7 +55,9 @@ impl DeltaRules {
             3 => Delta::Rolling,
             value => return Err(ProtocolFault::Unknown { what: "kind of delta", value: value.into() }),
         };
-        Ok(Self { delta, in_place: reader.bool()? })
+        let in_place = reader.bool()?;
+        let wrong_before = reader.count(WRONG_DELTAS_MAX as usize, "deltas with a wrong value")?;
+        Ok(Self { delta, in_place, wrong_before: u32::try_from(wrong_before).unwrap_or(u32::MAX) })
     }
 }
 
@@ -69,13 +74,15 @@ pub struct DeltaFigures {
     pub told_bytes: u64,
     /// Bytes of the payloads that they were made by.
     pub carried_bytes: u64,
+    /// Deltas of the job that gave another value than the source said, those of earlier attempts included.
+    pub wrong: u64,
 }
 
 impl DeltaFigures {
     /// Writes them.
     pub(super) fn encode(&self, out: &mut Writer) {
         out.varint(self.files).varint(self.bytes).varint(self.old_bytes);
-        out.varint(self.told_bytes).varint(self.carried_bytes);
+        out.varint(self.told_bytes).varint(self.carried_bytes).varint(self.wrong);
     }
 
     /// Reads them.
@@ -86,6 +93,7 @@ impl DeltaFigures {
             old_bytes: reader.varint()?,
             told_bytes: reader.varint()?,
             carried_bytes: reader.varint()?,
+            wrong: reader.varint()?,
         })
     }
 

@@ -46,6 +46,14 @@ pub const ROLLING_BLOCK_MAX: u32 = 128 << 10;
 pub const ROLLING_BLOCKS_MAX: u64 = 1 << 20;
 /// Most memory for sums, and what they are looked up by, of all files that are not settled, in bytes.
 pub const SUMS_BYTES_MAX: u64 = 64 << 20;
+/// Most deltas in a job whose frame gets another value than the source said: each tells a source that guesses something
+/// of the old file. One more is a fault.
+pub const WRONG_DELTAS_MAX: u32 = 1;
+/// Most old files that a target remembers as lost to deltas; with more, no old file is of use in that session.
+pub const LOST_BASES_MAX: usize = 1 << 12;
+/// Bytes that a source hashes in vain for each byte that it searches for blocks of an old file: where sums mislead it more
+/// often, the file is sent without delta.
+pub const VAIN_HASHES_PER_BYTE: u64 = 4;
 /// Most steps of making a frame of an old file.
 pub const DELTA_STEPS_MAX: usize = 4096;
 /// Most files that travel in frames and are begun and not settled: each is open at both ends. At 1,024 descriptors,

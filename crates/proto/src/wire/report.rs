@@ -162,6 +162,8 @@ pub enum WorkerMessage {
     Measured(Box<Measured>),
     /// This end cannot go on.
     Fatal {
+        /// Whether the other end broke the protocol: then the job is not begun again.
+        fault: bool,
         /// Why.
         text: String,
     },
@@ -300,8 +302,8 @@ impl WorkerMessage {
             Self::Confined(sandbox) => sandbox.encode(out.u8(kind::CONFINED)),
             Self::Finished(last) => last.encode(out.u8(kind::FINISHED)),
             Self::Measured(measured) => measured.encode(out.u8(kind::MEASURED)),
-            Self::Fatal { text } => {
-                out.u8(kind::FATAL).text(text, TEXT_MAX);
+            Self::Fatal { fault, text } => {
+                out.u8(kind::FATAL).bool(*fault).text(text, TEXT_MAX);
             }
         }
         out.into_bytes()
@@ -369,7 +371,7 @@ impl WorkerMessage {
             kind::CONFINED => Self::Confined(Sandbox::decode(&mut reader)?),
             kind::FINISHED => Self::Finished(Box::new(Final::decode(&mut reader)?)),
             kind::MEASURED => Self::Measured(Box::new(Measured::decode(&mut reader)?)),
-            kind::FATAL => Self::Fatal { text: text(&mut reader)? },
+            kind::FATAL => Self::Fatal { fault: reader.bool()?, text: text(&mut reader)? },
             value => return Err(ProtocolFault::Unknown { what: "message from a worker", value: value.into() }),
         };
         reader.finish()?;
@@ -465,6 +467,7 @@ mod tests {
                 old_bytes: 3,
                 told_bytes: 4,
                 carried_bytes: 5,
+                wrong: 1,
             }),
             WorkerMessage::Slowest(vec![SlowFile { path: b"a\xff".to_vec(), size: 1 << 40, took_us: 7 }]),
             WorkerMessage::Work(Box::new(Work { files_under_way: 300, ..Work::default() })),
@@ -500,7 +503,7 @@ mod tests {
             WorkerMessage::Paths { in_use: vec![("a:1".into(), "b:2".into())], because: "faster".into() },
             WorkerMessage::Notice { text: "by the way".into() },
             WorkerMessage::Confined(Sandbox { confinement: Confinement::Partial, reason: "an old kernel".into() }),
-            WorkerMessage::Fatal { text: "why".into() },
+            WorkerMessage::Fatal { fault: true, text: "why".into() },
         ] {
             let bytes = message.encode();
             assert_eq!(WorkerMessage::decode(&bytes), Ok(message));

@@ -614,7 +614,7 @@ mod tests {
                 keep_partial: false,
                 journal_dir: b"/j".to_vec(),
                 fsync: Fsync::Data,
-                delta: DeltaRules { delta: Delta::Rolling, in_place: true },
+                delta: DeltaRules { delta: Delta::Rolling, in_place: true, wrong_before: 1 },
                 sync: SyncRules { into: true, ..SyncRules::default() },
                 pipe: Pipe::Standard,
                 compare: Some(Links::Follow),

@@ -29,6 +29,11 @@ impl Told {
         self.marked_frames += frames.filter(|index| marked.insert(*index)).count() as u64;
     }
 
+    /// Whether the source was told what the old file has of this frame, or anywhere.
+    fn has(&self, entry: EntryId, index: u64) -> bool {
+        self.sums.contains_key(&entry) || self.marked.get(&entry).is_some_and(|marked| marked.contains(index))
+    }
+
     /// A frame has come.
     pub fn came(&mut self, entry: EntryId, index: u64) {
         if let Some(marked) = self.marked.get_mut(&entry) {
@@ -81,17 +86,17 @@ impl<H> Target<H> {
     }
 
     /// A frame as a delta record says it is made is `plain` bytes long: whether it may be made, as
-    /// [`Self::admit_frame`]. A file of which the source was told nothing has none.
+    /// [`Self::admit_frame`]. One of which the source was told nothing is a fault. [`Self::conclude_delta`] follows.
     pub fn admit_delta(
         &mut self,
         entry: EntryId,
         offset: u64,
         plain: usize,
     ) -> Result<Option<std::sync::Arc<H>>, ProtocolFault> {
-        let has_basis = self.told.marked.contains_key(&entry) || self.told.sums.contains_key(&entry);
-        if self.large_mut(entry).is_some() && !has_basis {
+        let admitted = self.admit_frame(entry, offset, plain)?;
+        if admitted.is_some() && !self.told.has(entry, offset / u64::from(self.frame.get())) {
             return Err(ProtocolFault::Unasked("a frame to be made of no old file"));
         }
-        self.admit_frame(entry, offset, plain)
+        Ok(admitted)
     }
 }

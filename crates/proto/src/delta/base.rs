@@ -1,0 +1,146 @@
+//! Base files: old files that frames are built from. A delta may copy blocks that the source was told of, and no other
+//! bytes: a source that chooses offset and length freely, and learns whether the frame has the value it said, reads the
+//! base file byte by byte.
+
+use super::Method;
+use super::blocks::BLOCK;
+use super::instructions::Step;
+use crate::wire::fault::ProtocolFault;
+
+/// A base file, as the source was told of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Base {
+    /// Bytes.
+    pub size: u64,
+    /// The source was told of blocks of this kind.
+    pub method: Method,
+}
+
+/// A frame of the new file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FramePlace {
+    /// Where it begins.
+    pub offset: u64,
+    /// Bytes.
+    pub len: usize,
+    /// Bytes of the whole file.
+    pub file_size: u64,
+}
+
+/// Which file a base file is, whatever it is called: device and inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BaseId {
+    /// `st_dev`.
+    pub device: u64,
+    /// `st_ino`.
+    pub inode: u64,
+}
+
+impl Base {
+    /// Whether the steps of a frame copy whole blocks only, or the part of a block that lies in this frame.
+    pub fn check(self, steps: &[Step<'_>], frame: FramePlace) -> Result<(), ProtocolFault> {
+        let mut start = 0;
+        for step in steps {
+            let (old, len) = match *step {
+                Step::New(bytes) => (None, bytes.len()),
+                Step::Old { offset, len } => (Some(offset), len),
+            };
+            let end = start + len;
+            if let Some(offset) = old {
+                let old_end = offset.checked_add(len as u64).filter(|end| *end <= self.size).ok_or(BEYOND_END)?;
+                let is_told = match self.method {
+                    Method::Blocks => self.is_in_place(offset..old_end, start, end, frame),
+                    Method::Rolling(block) => self.is_of_blocks(block, offset..old_end, start, end, frame),
+                };
+                if !is_told {
+                    return Err(UNTOLD);
+                }
+            }
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// Blocks stay where they are; only the last one of the base file may be shorter, and then ends the frame.
+    fn is_in_place(self, old: std::ops::Range<u64>, start: usize, end: usize, frame: FramePlace) -> bool {
+        let is_whole = end.is_multiple_of(BLOCK) || end == frame.len && old.end == self.size;
+        old.start == frame.offset.saturating_add(start as u64) && start.is_multiple_of(BLOCK) && is_whole
+    }
+
+    /// A block that is cut lies across the frame's edge, and all of it lies in the new file.
+    fn is_of_blocks(self, block: u32, old: std::ops::Range<u64>, start: usize, end: usize, frame: FramePlace) -> bool {
+        let block = u64::from(block.max(1));
+        let (cut_off, behind) = (old.start % block, old.end.next_multiple_of(block) - old.end);
+        let left = frame.file_size.saturating_sub(frame.offset.saturating_add(frame.len as u64));
+        let begins = cut_off == 0 || start == 0 && cut_off <= frame.offset;
+        let ends = behind == 0 || end == frame.len && behind <= left;
+        // What stands behind the last whole block has no sum.
+        begins && ends && old.end <= self.size / block * block
+    }
+}
+
+const BEYOND_END: ProtocolFault = ProtocolFault::Invalid("bytes of an old file beyond its end");
+const UNTOLD: ProtocolFault = ProtocolFault::Unasked("bytes of an old file that are no block it was told of");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const B: u64 = BLOCK as u64;
+    const F: u64 = 256 << 10;
+
+    fn old(offset: u64, len: u64) -> Step<'static> {
+        Step::Old { offset, len: usize::try_from(len).unwrap() }
+    }
+
+    /// A frame in a file that goes on for `left` bytes behind it.
+    fn frame(offset: u64, len: u64, left: u64) -> FramePlace {
+        FramePlace { offset, len: usize::try_from(len).unwrap(), file_size: offset + len + left }
+    }
+
+    #[test]
+    fn blocks_in_place_are_copied_whole() {
+        let base = Base { size: 2 * F + 100, method: Method::Blocks };
+        let new: &[u8] = &[7; 10];
+        for (steps, place, is_right) in [
+            (&[old(F, F)][..], frame(F, F, 5), true),
+            (&[old(2 * F, 100)], frame(2 * F, 100, 0), true),
+            (&[old(F, B), Step::New(&[7; 3 * BLOCK]), old(F + 4 * B, F - 4 * B)], frame(F, F, 0), true),
+            (&[old(F, B - 1), Step::New(&[7; 1]), old(F + B, F - B)], frame(F, F, 0), false),
+            (&[Step::New(&[7; 1]), old(F + 1, F - 1)], frame(F, F, 0), false),
+            (&[old(F, 24)], frame(F, 24, 0), false),
+            (&[old(2 * F, 99)], frame(2 * F, 99, 0), false),
+            (&[old(2 * F, 100), Step::New(new)], frame(2 * F, 110, 0), false),
+            (&[old(2 * F, 101)], frame(2 * F, 101, 0), false),
+            (&[old(F + B, F)], frame(F, F, 0), false),
+            (&[old(0, F)], frame(F, F, 0), false),
+            (&[old(u64::MAX, 2)], frame(F, 2, 0), false),
+        ] {
+            assert_eq!(base.check(steps, place).is_ok(), is_right, "{steps:?} {place:?}");
+        }
+    }
+
+    #[test]
+    fn blocks_that_moved_are_copied_whole_or_cut_at_the_edge_of_a_frame() {
+        const R: u64 = 2048;
+        let base = Base { size: 100 * R + 7, method: Method::Rolling(2048) };
+        let new: &[u8] = &[7; 5];
+        for (steps, place, is_right) in [
+            (&[Step::New(new), old(3 * R, R), Step::New(new)][..], frame(F, R + 10, 0), true),
+            (&[old(3 * R + 9, 2 * R - 9), Step::New(new)], frame(F, 2 * R - 4, 0), true),
+            (&[Step::New(new), old(3 * R, R + 1)], frame(F, R + 6, R - 1), true),
+            (&[old(99 * R, R)], frame(F, R, 0), true),
+            (&[Step::New(new), old(3 * R, R + 1)], frame(F, R + 6, R - 2), false),
+            (&[old(3 * R + 9, 2 * R - 9)], frame(0, 2 * R - 9, R), false),
+            (&[old(3 * R, 24), Step::New(new)], frame(F, 29, R), false),
+            (&[Step::New(new), old(3 * R + 1, R - 1)], frame(F, R + 4, R), false),
+            (&[Step::New(new), old(3 * R, R - 1), Step::New(new)], frame(F, R + 9, R), false),
+            (&[old(99 * R, R + 7)], frame(F, R + 7, R), false),
+            (&[old(100 * R, 7)], frame(F, 7, R), false),
+            (&[old(101 * R, R)], frame(F, R, R), false),
+            (&[old(u64::MAX - 3, 4)], frame(F, 4, R), false),
+        ] {
+            assert_eq!(base.check(steps, place).is_ok(), is_right, "{steps:?} {place:?}");
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! A source that reads files of the target by deltas: it guesses bytes of an old file, and watches whether the target asks
+//! for the frame itself.
+
+use haul_e2e::Rng;
+use haul_proto::codec::Writer;
+use haul_proto::delta::instructions::Step;
+use haul_proto::ids::{EntryId, JobNumber};
+use haul_proto::integrity::FrameLen;
+use haul_proto::need::InTheWay;
+use haul_proto::wire::delta::{Delta, DeltaRules};
+use haul_proto::wire::frame::{DeltaFrame, Trailer};
+use haul_proto::wire::limits::FRAME_MIN;
+use haul_proto::wire::message::{Need, TargetMessage};
+use haul_proto::wire::sync::Equal;
+
+use crate::raw;
+use crate::scene::{FRAME, Scene};
+
+/// Bytes of the old file and of the one that is offered: three frames, the last one short.
+const SIZE: u64 = 2 * FRAME + 50_000;
+/// Bytes of a block whose sum is told of a file of this size.
+const BLOCK: u64 = 2048;
+const PAGE: u64 = 4096;
+/// Bytes of a block that is cut.
+const CUT: u64 = 16;
+
+fn usize_of(number: u64) -> usize {
+    usize::try_from(number).expect("a short length")
+}
+
+/// What nobody but the target knows.
+fn secret(seed: u64) -> Vec<u8> {
+    Rng::new(seed).bytes(usize_of(SIZE))
+}
+
+/// A target that replaces files, with two old ones.
+fn scene(delta: Delta, in_place: bool, wrong_before: u32) -> Scene {
+    let scene = Scene::with(&mut Rng::new(1), |request| {
+        request.delta = DeltaRules { delta, in_place, wrong_before };
+        request.rules.in_the_way = InTheWay::Replace;
+        request.digest_existing = false;
+    });
+    for (name, seed) in [("secret", 7), ("other", 8)] {
+        std::fs::write(scene.landing().join("tree").join(name), secret(seed)).expect("an old file");
+    }
+    scene
+}
+
+/// Offers files of a directory; the id of the first one, of which the target has told all.
+fn offer(scene: &mut Scene, tree: u64, names: &[&[u8]]) -> u64 {
+    let first = scene.next;
+    let entries: Vec<_> = names.iter().map(|name| raw::file(tree, name, SIZE)).collect();
+    assert_eq!(scene.needs(&entries), vec![Need::Delta; names.len()]);
+    for _ in names {
+        let told = |message| matches!(message, TargetMessage::Marks { .. } | TargetMessage::Sums { .. }).then_some(());
+        scene.wait_for(told).expect("it is told what the old file has");
+    }
+    first
+}
+
+/// Sends a delta of a frame.
+fn send(scene: &mut Scene, entry: u64, index: u64, steps: &[Step<'_>], value: [u8; 32]) {
+    let (offset, mut expected) = (index * FRAME, index * FRAME);
+    let (mut out, mut plain) = (Writer::new(), 0);
+    for step in steps {
+        let len = match *step {
+            Step::New(bytes) => {
+                out.varint((bytes.len() as u64) << 1).raw(bytes);
+                bytes.len()
+            }
+            Step::Old { offset, len } => {
+                let (difference, negative) = (offset.wrapping_sub(expected), offset < expected);
+                let difference = if negative { !(difference << 1) } else { difference << 1 };
+                out.varint((len as u64) << 1 | 1).varint(difference);
+                expected = offset;
+                len
+            }
+        };
+        (expected, plain) = (expected.wrapping_add(len as u64), plain + len);
+    }
+    let frame = DeltaFrame { job: JobNumber(raw::JOB), entry: EntryId(entry), offset, plain, value };
+    let mut trailer = Writer::new();
+    Trailer::Delta(frame).encode(&mut trailer);
+    scene.record(&out.into_bytes(), &trailer.into_bytes());
+}
+
+fn old(offset: u64, len: u64) -> Step<'static> {
+    Step::Old { offset, len: usize_of(len) }
+}
+
+/// The value of a frame of a file of that size.
+fn value(index: u64, bytes: &[u8]) -> [u8; 32] {
+    FrameLen::new(FRAME_MIN).expect("a frame's length").hash(SIZE, index, bytes)
+}
+
+/// Guesses the first byte of the second block, which is cut by the end of the first frame. Some bytes behind it are known
+/// (a delta has to be shorter than its frame).
+fn guess(scene: &mut Scene, entry: u64, seed: u64, byte: u8) {
+    let (start, known) = (usize_of(FRAME - CUT), secret(seed));
+    let mut bytes = vec![0; usize_of(FRAME)];
+    bytes[start..].copy_from_slice(&known[usize_of(BLOCK)..usize_of(BLOCK + CUT)]);
+    bytes[start] = byte;
+    let steps = [Step::New(&bytes[..start]), old(BLOCK, CUT)];
+    send(scene, entry, 0, &steps, value(0, &bytes));
+}
+
+/// Whether the target asks for the frame itself.
+fn is_asked_for(scene: &mut Scene, id: u64) -> Result<(), String> {
+    scene.wait_for(|message| match message {
+        TargetMessage::Lacks { entry, .. } if entry.0 == id => Some(()),
+        _ => None,
+    })
+}
+
+#[test]
+fn guesses_after_a_wrong_one_are_all_answered_alike() {
+    let mut scene = scene(Delta::Rolling, false, 0);
+    let tree = scene.open_tree();
+    let id = offer(&mut scene, tree, &[b"secret"]);
+    let right = secret(7)[usize_of(BLOCK)];
+    guess(&mut scene, id, 7, right.wrapping_add(1));
+    assert_eq!(is_asked_for(&mut scene, id), Ok(()));
+    for byte in 0..=255 {
+        guess(&mut scene, id, 7, byte);
+        assert_eq!(is_asked_for(&mut scene, id), Ok(()), "the right one was {right}, this is {byte}");
+    }
+    // Neither a second entry nor the same file offered anew has an old file.
+    let again = [raw::file(tree, b"secret", SIZE), raw::anew(raw::FILE, id, &raw::number(SIZE))];
+    for entry in again {
+        assert_eq!(scene.needs(&[entry]), [Need::All]);
+    }
+    assert_eq!(std::fs::read(scene.landing().join("tree/secret")).expect("it is there"), secret(7));
+    assert_eq!(scene.goes_on(), Ok(()));
+}
+
+#[test]
+fn two_entries_of_one_old_file_are_one_guess_and_a_second_file_is_a_fault() {
+    let mut scene = scene(Delta::Rolling, false, 0);
+    let tree = scene.open_tree();
+    let first = offer(&mut scene, tree, &[b"secret", b"secret", b"other"]);
+    let right = secret(7)[usize_of(BLOCK)];
+    guess(&mut scene, first, 7, right.wrapping_add(1));
+    assert_eq!(is_asked_for(&mut scene, first), Ok(()));
+    guess(&mut scene, first + 1, 7, right);
+    assert_eq!(is_asked_for(&mut scene, first + 1), Ok(()));
+    guess(&mut scene, first + 2, 8, secret(8)[usize_of(BLOCK)].wrapping_add(1));
+    let fault = scene.fault().expect("a reason");
+    assert!(fault.contains("deltas with a wrong value"), "{fault}");
+    assert_eq!(scene.end("two entries of one old file are one guess and a second file is a fault"), Some(1));
+}
+
+#[test]
+fn a_wrong_guess_of_an_earlier_attempt_counts() {
+    let mut scene = scene(Delta::Rolling, false, 1);
+    let tree = scene.open_tree();
+    let id = offer(&mut scene, tree, &[b"secret"]);
+    guess(&mut scene, id, 7, secret(7)[usize_of(BLOCK)].wrapping_add(1));
+    let fault = scene.fault().expect("a reason");
+    assert!(fault.contains("deltas with a wrong value"), "{fault}");
+    scene.end("a wrong guess of an earlier attempt counts");
+}
+
+#[test]
+fn a_file_that_is_changed_in_place_is_not_guessed_either() {
+    let mut scene = scene(Delta::Blocks, true, 0);
+    let tree = scene.open_tree();
+    let id = offer(&mut scene, tree, &[b"secret"]);
+    let mut bytes = secret(7)[..usize_of(FRAME)].to_vec();
+    let right = value(0, &bytes);
+    bytes[0] ^= 1;
+    send(&mut scene, id, 0, &[old(0, FRAME)], value(0, &bytes));
+    assert_eq!(is_asked_for(&mut scene, id), Ok(()));
+    send(&mut scene, id, 0, &[old(0, FRAME)], right);
+    assert_eq!(is_asked_for(&mut scene, id), Ok(()));
+    assert_eq!(scene.needs(&[raw::anew(raw::FILE, id, &raw::number(SIZE))]), [Need::All]);
+    assert_eq!(std::fs::read(scene.landing().join("tree/secret")).expect("it is there"), secret(7));
+    assert_eq!(scene.goes_on(), Ok(()));
+}
+
+/// Of the first frame, where nothing else is said.
+type Form = (&'static str, Vec<Step<'static>>);
+
+fn forms_of_blocks() -> Vec<Form> {
+    let zeros: &'static [u8] = Box::leak(vec![0; usize_of(FRAME)].into_boxed_slice());
+    let new = |len: u64| Step::New(&zeros[..usize_of(len)]);
+    vec![
+        ("some bytes", vec![old(0, CUT), new(FRAME - CUT)]),
+        ("less than a block", vec![old(0, PAGE - 1), new(FRAME - PAGE + 1)]),
+        ("the end of a block", vec![new(1), old(1, PAGE - 1), new(FRAME - PAGE)]),
+        ("more than a block", vec![old(0, PAGE + 1), new(FRAME - PAGE - 1)]),
+        ("some bytes at the end", vec![new(FRAME - CUT), old(FRAME - CUT, CUT)]),
+        ("a block of another place", vec![old(PAGE, PAGE), new(FRAME - PAGE)]),
+        ("another frame", vec![old(FRAME, FRAME)]),
+        ("what is behind the end", vec![new(FRAME - PAGE), old(SIZE, PAGE)]),
+    ]
+}
+
+fn forms_of_sums() -> Vec<Form> {
+    let zeros: &'static [u8] = Box::leak(vec![0; usize_of(FRAME)].into_boxed_slice());
+    let new = |len: u64| Step::New(&zeros[..usize_of(len)]);
+    let whole = SIZE / BLOCK * BLOCK;
+    vec![
+        ("some bytes in the middle", vec![new(1), old(BLOCK, CUT), new(FRAME - CUT - 1)]),
+        ("some bytes at the file's beginning", vec![old(BLOCK + 1, CUT), new(FRAME - CUT)]),
+        ("the end of a block at the file's beginning", vec![old(BLOCK + 1, BLOCK - 1), new(FRAME - BLOCK + 1)]),
+        ("a block that is moved by a byte", vec![new(1), old(1, BLOCK), new(FRAME - BLOCK - 1)]),
+        ("less than a block", vec![new(1), old(0, BLOCK - 1), new(FRAME - BLOCK)]),
+        ("more than a block", vec![new(1), old(0, BLOCK + 1), new(FRAME - BLOCK - 2)]),
+        ("what has no sum", vec![new(FRAME - CUT), old(whole, CUT)]),
+        ("a block and what has no sum", vec![new(FRAME - BLOCK - 1), old(whole - BLOCK, BLOCK + 1)]),
+        ("what is behind the end", vec![new(FRAME - BLOCK), old(SIZE.next_multiple_of(BLOCK), BLOCK)]),
+        ("what is far behind the end", vec![new(FRAME - BLOCK), old(u64::MAX - BLOCK, BLOCK)]),
+    ]
+}
+
+#[test]
+fn bytes_of_an_old_file_that_are_no_block_it_was_told_of_are_a_fault() {
+    for (delta, in_place, forms) in [
+        (Delta::Blocks, false, forms_of_blocks()),
+        (Delta::Blocks, true, forms_of_blocks()),
+        (Delta::Rolling, false, forms_of_sums()),
+    ] {
+        for (name, steps) in forms {
+            let mut scene = scene(delta, in_place, 0);
+            let tree = scene.open_tree();
+            let id = offer(&mut scene, tree, &[b"secret"]);
+            send(&mut scene, id, 0, &steps, [0; 32]);
+            let fault = scene.fault().unwrap_or_else(|| panic!("{name}: ended without a word"));
+            assert!(fault.contains("old file"), "{delta:?} {name}: {fault}");
+            assert_eq!(
+                scene.end("bytes of an old file that are no block it was told of are a fault"),
+                Some(1),
+                "{name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_frame_of_which_nothing_was_told_is_not_made_of_the_old_file() {
+    let mut scene = scene(Delta::Blocks, false, 0);
+    std::fs::write(scene.landing().join("tree/secret"), &secret(7)[..usize_of(FRAME)]).expect("a shorter one");
+    let tree = scene.open_tree();
+    let id = offer(&mut scene, tree, &[b"secret"]);
+    let zeros = vec![0; usize_of(FRAME - PAGE)];
+    send(&mut scene, id, 1, &[old(FRAME, PAGE), Step::New(&zeros)], [0; 32]);
+    assert!(scene.fault().is_some());
+    scene.end("a frame of which nothing was told is not made of the old file");
+}
+
+#[test]
+fn right_deltas_make_the_file() {
+    for (delta, in_place) in [(Delta::Blocks, false), (Delta::Blocks, true), (Delta::Rolling, false)] {
+        let mut scene = scene(delta, in_place, 0);
+        let tree = scene.open_tree();
+        let id = offer(&mut scene, tree, &[b"secret"]);
+        let bytes = secret(7);
+        for (index, frame) in (0..).zip(bytes.chunks(usize_of(FRAME))) {
+            let (start, len) = (index * FRAME, frame.len() as u64);
+            // What stands behind the last whole block has no sum.
+            let known = if delta == Delta::Rolling { len / BLOCK * BLOCK } else { len };
+            let mut steps = vec![old(start, known)];
+            if known < len {
+                steps.push(Step::New(&frame[usize_of(known)..]));
+            }
+            send(&mut scene, id, index, &steps, value(index, frame));
+        }
+        scene.say(&raw::file_end(id, SIZE, *blake3::hash(&bytes).as_bytes()));
+        let done = scene.wait_for(|message| matches!(message, TargetMessage::Done { .. }).then_some(()));
+        assert_eq!(done, Ok(()), "{delta:?} {in_place}");
+        assert_eq!(std::fs::read(scene.landing().join("tree/secret")).expect("it is there"), bytes);
+        scene.end("right deltas make the file");
+    }
+}
+
+/// Offers a file with a digest; what is needed of it.
+fn offer_digest(scene: &mut Scene, tree: u64, digest: [u8; 32]) -> Need {
+    let mut more = Writer::new();
+    more.u8(raw::MORE_DIGEST).raw(&digest);
+    let entry = raw::with_more(raw::file(tree, b"secret", SIZE), &more.into_bytes());
+    scene.needs(&[entry])[0]
+}
+
+#[test]
+fn a_file_whose_digest_was_guessed_wrong_is_not_compared_again() {
+    let mut scene = Scene::with(&mut Rng::new(1), |request| {
+        request.delta = DeltaRules::default();
+        request.sync.equal = Equal::Digest;
+        request.rules.in_the_way = InTheWay::Replace;
+        request.digest_existing = false;
+    });
+    std::fs::write(scene.landing().join("tree/secret"), secret(7)).expect("an old file");
+    let tree = scene.open_tree();
+    let right = *blake3::hash(&secret(7)).as_bytes();
+    assert_eq!(offer_digest(&mut scene, tree, right), Need::Nothing);
+    assert_eq!(offer_digest(&mut scene, tree, [7; 32]), Need::All);
+    for digest in [[8; 32], right] {
+        assert_eq!(offer_digest(&mut scene, tree, digest), Need::All);
+    }
+    assert_eq!(std::fs::read(scene.landing().join("tree/secret")).expect("it is there"), secret(7));
+    scene.end("a file whose digest was guessed wrong is not compared again");
+}
