@@ -488,6 +488,13 @@ pub const SERVE: &[Row] = &[
     ),
     row("max-size", None, Takes::One("SIZE"), Section::Moving, "take at most SIZE bytes of files in one copy"),
     row(
+        "delta",
+        None,
+        Takes::One("HOW"),
+        Section::Moving,
+        "off: send no block hashes of existing files\n(default: auto)",
+    ),
+    row(
         "require-sandbox",
         None,
         Takes::Nothing,

@@ -71,6 +71,7 @@ pub fn run(values: &Values, directory: Option<&OsStr>) -> anyhow::Result<Exit> {
         clients_max: usize::try_from(clients)?,
         rate: values.size("xfrrate", RATE_MIN..=MAX_RATE, "from 1k to 1024g, in bytes a second")?,
         sandboxed,
+        deltas: values.choice("delta", &[("auto", true), ("off", false)])?.unwrap_or(true),
         address,
         data_ports: ports.filter(|(first, last)| first < last).map(|(first, last)| (first + 1, last)),
         program: super::program(),

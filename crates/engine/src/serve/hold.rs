@@ -141,8 +141,16 @@ impl Terms {
             _ => {}
         }
         if self.access == Access::WriteOnly {
-            hold_delta(delta)?;
+            hold_delta(delta, "this server's directory is write-only")?;
             hold_sync(sync)?;
+        }
+        if !self.deltas {
+            hold_delta(delta, "this server makes no deltas")?;
+            if sync.detect_renames {
+                return Err(
+                    "this server makes no deltas: it looks for no moved files\nleave out --detect-renames".into()
+                );
+            }
         }
         self.hold_settings(settings);
         inside(path)?;
@@ -222,9 +230,9 @@ fn refuse_following(links: Links) -> Result<(), String> {
 }
 
 /// What is told of an old file is told of what is there. Where it is only what haul would choose, it does not choose it.
-fn hold_delta(rules: &mut DeltaRules) -> Result<(), String> {
+fn hold_delta(rules: &mut DeltaRules, why: &str) -> Result<(), String> {
     if rules.in_place || !matches!(rules.delta, Delta::Off | Delta::Auto) {
-        return Err("this server's directory is write-only: nothing is told of the files that are there\nleave out --delta and --inplace".into());
+        return Err(format!("{why}: nothing is told of the files that are there\nleave out --delta and --inplace"));
     }
     rules.delta = Delta::Off;
     Ok(())

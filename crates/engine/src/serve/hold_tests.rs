@@ -11,7 +11,7 @@ use crate::testing;
 
 fn terms(access: Access) -> Terms {
     let address = Some(IpAddr::from([10, 0, 0, 1]));
-    Terms { access, rate: Some(10), size: None, ports: Some((5032, 5040)), address, sandboxed: false }
+    Terms { access, rate: Some(10), size: None, ports: Some((5032, 5040)), address, sandboxed: false, deltas: true }
 }
 
 fn settings() -> SessionSettings {
@@ -78,7 +78,9 @@ fn access_says_what_is_read_and_what_is_written() {
 
 #[test]
 fn of_what_nobody_may_read_no_old_file_is_told_of() {
-    let rules = |delta, in_place| move |request: &mut TargetRequest| request.delta = DeltaRules { delta, in_place };
+    let rules = |delta, in_place| {
+        move |request: &mut TargetRequest| request.delta = DeltaRules { delta, in_place, ..Default::default() }
+    };
     for (delta, in_place, held) in [
         (Delta::Off, false, true),
         (Delta::Auto, false, true),
@@ -90,12 +92,34 @@ fn of_what_nobody_may_read_no_old_file_is_told_of() {
         assert!(of_target(Access::Both, rules(delta, in_place)).is_ok());
     }
     let mut message = ControllerMessage::Target(TargetRequest {
-        delta: DeltaRules { delta: Delta::Auto, in_place: false },
+        delta: DeltaRules { delta: Delta::Auto, ..DeltaRules::default() },
         ..target()
     });
     terms(Access::WriteOnly).hold(&mut message).unwrap();
     let ControllerMessage::Target(held) = message else { unreachable!() };
     assert_eq!(held.delta, DeltaRules::default());
+}
+
+#[test]
+fn a_server_without_deltas_tells_no_hashes_of_blocks() {
+    let held = |change: fn(&mut TargetRequest)| {
+        let mut request = TargetRequest { delta: DeltaRules { delta: Delta::Auto, ..Default::default() }, ..target() };
+        change(&mut request);
+        let mut message = ControllerMessage::Target(request);
+        let terms = Terms { deltas: false, ..terms(Access::Both) };
+        terms.hold(&mut message)?;
+        let ControllerMessage::Target(held) = message else { unreachable!() };
+        Ok::<_, String>(held.delta)
+    };
+    assert_eq!(held(|_| {}), Ok(DeltaRules::default()));
+    for change in [
+        (|request| request.delta.delta = Delta::Rolling) as fn(&mut TargetRequest),
+        |request| request.delta.delta = Delta::Blocks,
+        |request| request.delta.in_place = true,
+        |request| request.sync.detect_renames = true,
+    ] {
+        assert!(held(change).is_err());
+    }
 }
 
 #[test]

@@ -55,6 +55,8 @@ pub struct Offer {
     pub rate: Option<u64>,
     /// Nobody is served where the kernel cannot hold a worker to its directory.
     pub sandboxed: bool,
+    /// Clients may be told hashes of blocks of the files that their own replace.
+    pub deltas: bool,
     /// Where data is taken; `None`: at any address.
     pub address: Option<IpAddr>,
     /// The ports for data, the first and the last; `None`: any that the system chooses.

@@ -134,6 +134,7 @@ fn work(
         ports: offer.data_ports,
         address: offer.address,
         sandboxed: offer.sandboxed,
+        deltas: offer.deltas,
     };
     let mut command = Command::new(&program.executable);
     command.args(&program.worker_arguments).arg("--served").args(terms.words()).arg(&directory.path);

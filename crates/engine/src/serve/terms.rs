@@ -52,6 +52,8 @@ pub struct Terms {
     pub address: Option<IpAddr>,
     /// Nothing is done where the kernel cannot hold the worker to its directory.
     pub sandboxed: bool,
+    /// Clients may be told hashes of blocks of the files that their own replace.
+    pub deltas: bool,
 }
 
 /// In the place of something that there is not.
@@ -59,7 +61,7 @@ const NONE: &str = "-";
 
 impl Terms {
     /// As a server tells its worker: words of the command that starts it.
-    pub fn words(&self) -> [String; 6] {
+    pub fn words(&self) -> [String; 7] {
         let number = |number: Option<u64>| number.map_or(NONE.into(), |number| number.to_string());
         [
             self.access.word().to_owned(),
@@ -68,12 +70,13 @@ impl Terms {
             self.ports.map_or(NONE.into(), |(first, last)| format!("{first}:{last}")),
             self.address.map_or(NONE.into(), |address| address.to_string()),
             self.sandboxed.to_string(),
+            self.deltas.to_string(),
         ]
     }
 
     /// What was told with these words; `None` if they are others.
     pub fn from_words(words: &[&str]) -> Option<Self> {
-        let [access, rate, size, range, address, sandboxed] = words else { return None };
+        let [access, rate, size, range, address, sandboxed, deltas] = words else { return None };
         let ports = |text: &str| {
             let (first, last) = text.split_once(':')?;
             Some((first.parse().ok()?, last.parse().ok()?))
@@ -85,6 +88,7 @@ impl Terms {
             ports: optional(range, ports)?,
             address: optional(address, |text| text.parse().ok())?,
             sandboxed: sandboxed.parse().ok()?,
+            deltas: deltas.parse().ok()?,
         })
     }
 
@@ -138,8 +142,17 @@ mod tests {
             ports: Some((5032, 5131)),
             address: Some(IpAddr::from([0xfd; 16])),
             sandboxed: true,
+            deltas: true,
         };
-        let none = Terms { access: Access::Both, rate: None, size: None, ports: None, address: None, sandboxed: false };
+        let none = Terms {
+            access: Access::Both,
+            rate: None,
+            size: None,
+            ports: None,
+            address: None,
+            sandboxed: false,
+            deltas: false,
+        };
         for terms in [all, none] {
             let words = terms.words();
             let words: Vec<_> = words.iter().map(String::as_str).collect();
