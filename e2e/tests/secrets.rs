@@ -3,8 +3,9 @@
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use haul_e2e::{Run, Running, Sandbox, Serving, contents, eventually, haul_binary, shell};
+use haul_e2e::{Run, Running, Sandbox, Serving, contents, eventually, give_to_user, haul_binary, shell, user};
 use haul_lab::descendants;
 use haul_proto::wire::link::{Channel, HEADER_LEN, decode_header};
 use haul_proto::wire::request::ControllerMessage;
@@ -178,4 +179,45 @@ fn a_terminal_is_not_disturbed_by_a_title_or_by_checksums() {
     assert!(run.stdout.contains("\\u{1b}]0;title"), "it is not among the checksums\n{}", run.account());
     // The bar itself draws with escapes, but not with these.
     assert!(!run.stdout.contains("\x1b]0;title") && !run.stdout.contains('\u{9b}'), "{}", run.account());
+}
+
+/// What `user()` may read of a process, besides its own.
+fn reads_as_user(path: &str) -> bool {
+    let id = user().to_string();
+    let mut cat = Command::new("setpriv");
+    cat.args(["--reuid", &id, "--regid", &id, "--clear-groups", "cat", path]);
+    cat.output().unwrap().status.success()
+}
+
+#[test]
+fn no_other_process_of_the_same_user_reads_haul_s_memory() {
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIPPED: another process of the same user needs root to be started");
+        return;
+    }
+    let sandbox = Sandbox::new();
+    give_to_user(&sandbox.dir("place"));
+    sandbox.big_file("tree/big", 20_000_000);
+    let copy = sandbox.haul_of_user(["-x", "100k", "tree/big", "place/big"]).start();
+    let is_haul = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "haul");
+    let hauls = || -> Vec<u32> { descendants(copy.id()).into_iter().chain([copy.id()]).filter(is_haul).collect() };
+    eventually("a controller and a worker run", || hauls().len() >= 2);
+    let pids = hauls();
+    for pid in pids {
+        for secret in ["environ", "maps", "mem", "auxv"] {
+            assert!(!reads_as_user(&format!("/proc/{pid}/{secret}")), "{pid}: {secret}");
+        }
+    }
+    // The same question about a process that forbids nothing.
+    let mut sleep = Command::new("setpriv");
+    let id = user().to_string();
+    let mut sleep = sleep.args(["--reuid", &id, "--regid", &id, "--clear-groups", "sleep", "60"]).spawn().unwrap();
+    eventually("it sleeps", || {
+        fs::read_to_string(format!("/proc/{}/comm", sleep.id())).is_ok_and(|name| name.trim() == "sleep")
+    });
+    assert!(reads_as_user(&format!("/proc/{}/environ", sleep.id())));
+    sleep.kill().unwrap();
+    sleep.wait().unwrap();
+    copy.signal(rustix::process::Signal::TERM);
+    Run::of(copy);
 }

@@ -368,7 +368,7 @@ impl Worker {
         let mut bounds = Bounds::new(if is_both || only_compares { Network::None } else { Network::Streams(ports) });
         self.source.iter().for_each(|source| source.allow(&mut bounds));
         self.target.iter().for_each(|target| target.allow(&mut bounds));
-        let sandbox = bounds.enforce();
+        let sandbox = bounds.enforce_with_filter();
         if sandbox.confinement == Confinement::None {
             self.environment.policy.check(Rule::SandboxRequired)?;
         }

@@ -30,6 +30,7 @@ use crate::show;
 
 /// Does what the words after the program's name ask for; `program` is that name.
 pub fn run(program: &OsStr, words: Vec<OsString>) -> u8 {
+    haul_engine::os::secrecy::forbid_tracing();
     let dialect = Dialect::of(program);
     let exists = |name: &OsStr| std::fs::symlink_metadata(name).is_ok();
     let with_files = |values, hosts: &Hosts| crate::config::complete(values, hosts).map_err(anyhow::Error::from);

@@ -11,6 +11,8 @@ use landlock::{
 };
 use std::os::fd::AsFd;
 
+use super::syscall_filter;
+
 /// All that is asked of the kernel: what version 6 can do (Linux 6.12). An older one does its part of it.
 const WANTED: ABI = ABI::V6;
 /// The first port number that the kernel takes for "any free one".
@@ -103,6 +105,11 @@ impl Bounds {
             Ok(status) => outcome(status.ruleset, &status.landlock, self.reads_anything),
             Err(reason) => Sandbox { confinement: Confinement::None, reason },
         }
+    }
+
+    /// The same, and to the system calls that moving data needs ([`syscall_filter`]).
+    pub fn enforce_with_filter(self) -> Sandbox {
+        self.enforce().less(syscall_filter::enforce().err())
     }
 
     fn add(&mut self, add: impl FnOnce(RulesetCreated) -> Result<RulesetCreated, RulesetError>) {

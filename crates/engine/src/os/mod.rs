@@ -15,6 +15,8 @@ pub mod open_files;
 pub mod page_cache;
 pub mod prompt;
 pub mod ring;
+pub mod secrecy;
 pub mod signals;
+pub mod syscall_filter;
 pub mod tcp_info;
 pub mod usage;

@@ -111,7 +111,7 @@ impl Terms {
             let trees = std::fs::create_dir_all(&trees).and_then(|()| File::open(&trees));
             trees.iter().for_each(|trees| bounds.allow(trees, Rights::OwnFiles));
         }
-        let sandbox = bounds.enforce();
+        let sandbox = bounds.enforce_with_filter();
         match sandbox.confinement {
             Confinement::None if self.sandboxed => Err(io::Error::other(sandbox.reason)),
             _ => Ok(sandbox),

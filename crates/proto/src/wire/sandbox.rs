@@ -36,6 +36,17 @@ impl Confinement {
 }
 
 impl Sandbox {
+    /// Less of it, where something else is missing, for the reason given.
+    pub fn less(self, missing: Option<String>) -> Self {
+        let Some(missing) = missing else { return self };
+        let confinement = match self.confinement {
+            Confinement::Full => Confinement::Partial,
+            confinement => confinement,
+        };
+        let reason = if self.reason.is_empty() { missing } else { format!("{}; {missing}", self.reason) };
+        Self { confinement, reason }
+    }
+
     /// Writes it.
     pub(super) fn encode(&self, out: &mut Writer) {
         let number = match self.confinement {
