@@ -1,11 +1,8 @@
 //! `haul serve`: keys, limits, what is compared and where the other end is; what the log has, and what the kernel does.
 
-use std::process::Command;
 use std::time::Duration;
 
-use haul_e2e::{
-    Remote, Run, Sandbox, Serving, cases, compare, contents, count, eventually, haul_binary, listing, mode, shell,
-};
+use haul_e2e::{Remote, Run, Sandbox, Serving, cases, compare, contents, count, eventually, listing, mode, shell};
 
 /// Makes a key in this file, and says its public one.
 fn new_key(sandbox: &Sandbox, file: &str) -> String {
@@ -230,20 +227,4 @@ fn a_kernel_that_cannot_hold_it_is_named_or_refused() {
     assert_eq!(server.logged("unconfined"), 1);
     sandbox.haul([&server.at("file"), "back"]).run().succeeds();
     Run::of(server.running).succeeds();
-}
-
-#[test]
-fn the_unit_for_systemd_is_one() {
-    if Command::new("systemd-analyze").arg("--version").output().is_err() {
-        println!("SKIPPED: there is no systemd-analyze");
-        return;
-    }
-    let sandbox = Sandbox::new();
-    let unit = include_str!("../../contrib/haul-serve.service");
-    let unit = unit.replace("/usr/bin/haul", haul_binary().to_str().unwrap()).replace("User=haul", "User=root");
-    let file = sandbox.file("haul-serve.service", unit);
-    let said = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(file).output().unwrap();
-    let words = String::from_utf8_lossy(&said.stderr).into_owned();
-    let about_it: Vec<_> = words.lines().filter(|line| line.contains("haul-serve")).collect();
-    assert!(said.status.success() && about_it.is_empty(), "{words}");
 }
