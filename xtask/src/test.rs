@@ -37,6 +37,12 @@ pub const STEPS: &[Step] = &[
     step("format", 2, steps::format, "cargo fmt --check"),
     step("build", 40, steps::build, "everything that the tests run is built"),
     step("clippy", 20, steps::clippy, "no warning in any target"),
+    step(
+        "supply-chain",
+        15,
+        steps::supply_chain,
+        "dependencies: licences, sources, bans and, where they can be had, advisories",
+    ),
     step("docs", 20, steps::docs, "no warning in the documentation"),
     step("unit", 8, steps::unit, "unit and property tests of every package, and the documentation's examples"),
     step("simulator", 8, steps::simulator, "the protocol's two machines under faults from seeds"),

@@ -55,6 +55,29 @@ pub const TOOLS: &[Tool] = &[
     optional("chromium", "chromium"),
 ];
 
+/// The version of cargo-deny that is installed where there is none.
+const CARGO_DENY: &str = "0.20.2";
+
+/// Installs cargo-deny where it is missing; says why it could not be.
+pub fn provide_cargo_deny() -> Result<(), String> {
+    let is_there = || {
+        let mut ask = Command::new("cargo-deny");
+        run(ask.arg("--version"), Duration::from_secs(60), Output::Kept).succeeded()
+    };
+    if is_there() {
+        return Ok(());
+    }
+    println!("installing cargo-deny {CARGO_DENY}");
+    // Unoptimised: it runs for a second, and compiles for one minute instead of several.
+    let mut install = crate::test::cargo(&["install", "cargo-deny", "--locked", "--debug", "--version", CARGO_DENY]);
+    run(&mut install, INSTALL_LIMIT, Output::Shown);
+    if is_there() {
+        Ok(())
+    } else {
+        Err(format!("cargo-deny is not installed: cargo install cargo-deny --locked --version {CARGO_DENY}"))
+    }
+}
+
 /// What came of looking for the tools.
 pub struct Found {
     /// Needed, missing, and not to be had: one line each, with the remedy.

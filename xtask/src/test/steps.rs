@@ -23,6 +23,13 @@ const AT_ONCE: usize = 2;
 const LONG: &[&str] =
     &["damage", "glitches", "faults", "parts", "retries", "sync_pairs", "status", "ways", "compression", "bootstrap"];
 
+/// Subcommands of cargo that resolve dependencies.
+const RESOLVE: &[&str] = &["build", "clippy", "deny", "doc", "run", "test"];
+/// What `cargo deny check` holds the tree to, wherever it runs; `deny.toml` has the rules.
+const RULES: &[&str] = &["bans", "licenses", "sources"];
+/// What it says where RustSec's advisories cannot be fetched.
+const NO_DATABASE: &str = "failed to fetch advisory database";
+
 /// What a step came to.
 #[derive(Debug, Default)]
 pub struct Done {
@@ -74,10 +81,15 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }
 
-/// The cargo that started us, in the workspace's root.
+/// The cargo that started us, in the workspace's root, with the versions that Cargo.lock names and no others.
 pub fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(arguments).current_dir(root());
+    let (subcommand, rest) = arguments.split_first().expect("a subcommand");
+    command.arg(subcommand);
+    if RESOLVE.contains(subcommand) {
+        command.arg("--locked");
+    }
+    command.args(rest).current_dir(root());
     command
 }
 
@@ -120,6 +132,30 @@ fn component(subcommand: &str, component: &str) -> Done {
     } else {
         Done::failed(format!("{component} is not installed: rustup component add {component}"))
     }
+}
+
+/// Holds the dependency tree to `deny.toml`.
+pub fn supply_chain(_: &mut Context, step: &Step) -> Done {
+    if let Err(why) = tools::provide_cargo_deny() {
+        return Done::failed(why);
+    }
+    let rules = [&["deny", "--log-level", "error", "check"], RULES].concat();
+    let mut done = Done::of(&run(&mut cargo(&rules), step.limit, Output::Shown));
+    let mut advisories = cargo(&["deny", "--log-level", "error", "check", "advisories"]);
+    match advisories.output() {
+        Err(error) => done.failures.push(format!("cargo deny could not be started: {error}")),
+        Ok(output) if output.status.success() => {}
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            if said.contains(NO_DATABASE) {
+                done.skips.push("advisories: RustSec's database cannot be fetched here".to_owned());
+            } else {
+                eprintln!("{said}");
+                done.failures.push("advisories: cargo deny found some".to_owned());
+            }
+        }
+    }
+    done
 }
 
 pub fn docs(_: &mut Context, step: &Step) -> Done {
