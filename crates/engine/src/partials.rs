@@ -20,7 +20,9 @@ use crate::storage::Access;
 use crate::target::file::Spot;
 use crate::target::journal::{Journal, Journals, Leaf};
 use crate::target::rivals::{Rival, Rivals};
-use crate::target::temporary::{Denied, lock_file, sibling, temporary_name};
+use crate::target::temporary::{
+    Denied, is_for_same_name, is_own_name, lock_file, random_names, sibling, temporary_name,
+};
 
 /// Something that a copy has left, or is at work on: what is to be told of it, and where it is.
 pub struct Partial {
@@ -268,9 +270,15 @@ impl Finder {
         let apart = self.journals.as_ref().zip(self.final_names.get(&partial.name)).map(|(journals, name)| {
             journals.leaf(&Spot { dir: partial.dir.clone(), name: name.clone(), replaces: false })
         });
-        for leaf in [beside].into_iter().chain(apart) {
+        // A part whose expected name was taken has a random one, and its journal the expected one.
+        let (dir, part) = (partial.dir.clone(), partial.name.clone());
+        let others = || random_names(&dir, &sibling(&part, "journal")).unwrap_or_default();
+        let others = std::iter::once_with(others).flatten().map(|name| Leaf { dir: dir.clone(), name });
+        for leaf in [beside].into_iter().chain(apart).chain(others) {
             let Some((journal, header)) = Journal::open(&leaf, Access::Read)? else { continue };
-            if temporary_name(&header.name, b"file") != partial.name {
+            let expected = temporary_name(&header.name, b"file");
+            let has_random_name = || is_for_same_name(&expected, &part) && !is_own_name(&dir, &expected);
+            if expected != part && !has_random_name() {
                 continue;
             }
             let frame = u64::from(header.frame.get());

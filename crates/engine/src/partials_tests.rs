@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::target::in_place::patch_name;
+use crate::target::temporary::random_name;
 use haul_proto::delta::patch;
 use haul_proto::integrity::FrameLen;
 use haul_proto::journal::{Header, Record};
@@ -70,6 +71,19 @@ impl Place {
 }
 
 const SOME: State = State::Part(Extent { recorded: FRAME + 5, size: 3 * FRAME + 5 });
+
+#[test]
+fn a_part_under_a_random_name_is_known_by_its_journal() {
+    let place = Place::new();
+    let part = place.part("file", None);
+    let expected = temporary_name(&Name::new(b"file").unwrap(), b"file");
+    let random = part.with_file_name(random_name(&expected).unwrap().to_string());
+    fs::rename(&part, &random).unwrap();
+    fs::create_dir(&part).unwrap();
+    assert_eq!(place.found_at("", None), [("file".to_owned(), SOME)]);
+    place.partials("", None).iter_mut().for_each(|partial| assert!(matches!(partial.remove(), Ok(Removal::Removed))));
+    assert_eq!(fs::read_dir(place.path("")).unwrap().count(), 1, "what haul did not make stays");
+}
 
 #[test]
 fn parts_are_found_below_a_directory_and_by_their_final_names() {

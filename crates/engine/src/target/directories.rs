@@ -15,7 +15,7 @@ use super::spelling::OTHER_SPELLING;
 use super::standing::attributes;
 use super::temporary::{random_name, rename_new, temporary_name};
 use super::{Item, Target};
-use crate::fs::{Dir, Links};
+use crate::fs::{Dir, Links, Look};
 
 impl Target {
     /// Answers a directory, which is made where `create` says so.
@@ -59,18 +59,22 @@ impl Target {
     /// It is remembered before it has its name: or a run that is killed in between would leave a directory that the
     /// next one takes for somebody else's, and copies into instead of going on in it.
     fn make_remembered(&self, position: &Position, memory: &Memory, mode: u32) -> io::Result<()> {
+        let is_own = |look: &Look| look.meta.uid == rustix::process::geteuid().as_raw();
         let mut temporary = temporary_name(&position.name, b"directory");
         let mut found = match make_directory(&position.dir, &temporary, mode) {
             // A run that was killed here has left it, or another one is about to give it its name.
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => position.dir.child_looked_at(&temporary, Links::Itself),
         };
-        if !found.as_ref().is_ok_and(|(_, look)| look.meta.uid == rustix::process::geteuid().as_raw()) {
+        if !found.as_ref().is_ok_and(|(_, look)| is_own(look)) {
             temporary = random_name(&temporary)?;
             make_directory(&position.dir, &temporary, mode)?;
             found = position.dir.child_looked_at(&temporary, Links::Itself);
         }
-        let (made, _) = found?;
+        let (made, look) = found?;
+        if !is_own(&look) {
+            return Err(io::Error::other(format!("another user has exchanged {temporary} for a directory of theirs")));
+        }
         self.remember(memory, &made);
         let parent = position.dir.fd()?;
         let renamed = rename_new(&parent, &temporary, &position.name);

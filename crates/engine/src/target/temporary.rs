@@ -49,13 +49,16 @@ pub fn random_name(expected: &Name) -> io::Result<Name> {
     Ok(Name::reserved(&format!("{}{random}", &digits[..SHARED_DIGITS]), what))
 }
 
-/// Random temporary names in a directory for the same purpose as this one.
-fn random_names(dir: &Dir, expected: &Name) -> io::Result<Vec<Name>> {
-    let parts = |name: &Name| {
-        let (digits, what) = name.reserved_parts()?;
-        Some((digits[..SHARED_DIGITS].to_owned(), what.to_owned()))
-    };
-    let wanted = parts(expected);
+/// Whether two temporary names are for the same final name, as far as their digits tell.
+pub fn is_for_same_name(one: &Name, other: &Name) -> bool {
+    let digits = |name: &Name| name.reserved_parts().map(|(digits, _)| digits[..SHARED_DIGITS].to_owned());
+    digits(one) == digits(other)
+}
+
+/// Other temporary names in a directory for the same purpose as this one.
+pub fn random_names(dir: &Dir, expected: &Name) -> io::Result<Vec<Name>> {
+    let kind_of = |name: &Name| name.reserved_parts().map(|(_, what)| what.to_owned());
+    let wanted = kind_of(expected);
     // A description of its own: somebody may read the listing of that one. What may not be listed has none.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let listed = match openat(&*dir.fd()?, c".", flags, Mode::empty()) {
@@ -64,7 +67,11 @@ fn random_names(dir: &Dir, expected: &Name) -> io::Result<Vec<Name>> {
     };
     let mut names = Vec::new();
     each_name(&listed, |name, kind| {
-        if kind == FileType::RegularFile && name != expected && parts(name) == wanted {
+        if kind == FileType::RegularFile
+            && name != expected
+            && kind_of(name) == wanted
+            && is_for_same_name(name, expected)
+        {
             names.push(name.clone());
         }
     })?;
@@ -120,7 +127,8 @@ impl Unfinished {
         Ok(file)
     }
 
-    /// Opens the temporary file of a final name as an earlier run left it; `None` where there is none.
+    /// Opens the temporary file of a final name as an earlier run left it, whether its name was taken then or not; `None`
+    /// where there is none.
     pub fn take_over(&self, spot: &Spot, journal: &Leaf, rivals: &Rivals) -> Result<Option<OwnedFd>, String> {
         self.lock(spot, OFlags::RDWR, Some(journal), rivals)
     }
@@ -133,7 +141,11 @@ impl Unfinished {
         rivals: &Rivals,
     ) -> Result<Option<OwnedFd>, String> {
         let expected = temporary_name(&spot.name, b"file");
-        let locked = lock_own(&spot.dir, &expected, flags, rivals).map_err(Denied::into_text)?;
+        let locked = match lock_own(&spot.dir, &expected, flags, rivals) {
+            Ok(None) => lock_random(&spot.dir, &expected, flags, rivals),
+            locked => locked,
+        };
+        let locked = locked.map_err(Denied::into_text)?;
         let Some(Locked { name, file, is_new }) = locked else { return Ok(None) };
         let mode = Look::at_fd(&file).map_err(|error| describe(&error))?.meta.mode;
         if u32::from(mode) != UNFINISHED_MODE {
@@ -245,9 +257,7 @@ impl Temporary {
 
 /// Removes a journal, whatever is in it, but nothing that haul did not make. Only tidies up.
 pub fn remove_journal(leaf: &Leaf) {
-    if let Ok(dir) = leaf.dir.fd()
-        && Look::at_name(&*dir, &leaf.name, Links::Itself).is_ok_and(|look| is_own(&look))
-    {
+    if is_own_name(&leaf.dir, &leaf.name) {
         unlink(&leaf.dir, &leaf.name);
     }
 }
@@ -345,19 +355,25 @@ pub fn lock_own(dir: &Dir, expected: &Name, flags: OFlags, rivals: &Rivals) -> R
             Err(denied) => return Err(denied),
         }
     }
+    let found = lock_random(dir, expected, existing, rivals)?;
+    if found.is_some() || !makes {
+        return Ok(found);
+    }
+    let name = random_name(expected)?;
+    let file = lock_file(dir, &name, flags | OFlags::EXCL, rivals)?;
+    Ok(file.map(|file| Locked { name, file, is_new: true }))
+}
+
+/// The same for one with a random name that an earlier run made.
+fn lock_random(dir: &Dir, expected: &Name, flags: OFlags, rivals: &Rivals) -> Result<Option<Locked>, Denied> {
     for name in random_names(dir, expected)? {
-        match lock_file(dir, &name, existing, rivals) {
+        match lock_file(dir, &name, flags, rivals) {
             Ok(Some(file)) => return Ok(Some(Locked { name, file, is_new: false })),
             Ok(None) | Err(Denied::Taken) => {}
             Err(denied) => return Err(denied),
         }
     }
-    if !makes {
-        return Ok(None);
-    }
-    let name = random_name(expected)?;
-    let file = lock_file(dir, &name, flags | OFlags::EXCL, rivals)?;
-    Ok(file.map(|file| Locked { name, file, is_new: true }))
+    Ok(None)
 }
 
 /// Opens and locks a temporary file, and makes sure that it still is the one of that name: between the two, the run
@@ -394,6 +410,11 @@ pub fn is_ours(file: &OwnedFd) -> io::Result<bool> {
 fn is_own(look: &Look) -> bool {
     let is_file = look.kind == FileType::RegularFile;
     is_file && look.names == 1 && look.meta.uid == rustix::process::geteuid().as_raw()
+}
+
+/// Whether haul may have made what has this name.
+pub fn is_own_name(dir: &Dir, name: &Name) -> bool {
+    dir.fd().and_then(|fd| Look::at_name(&*fd, name, Links::Itself)).is_ok_and(|look| is_own(&look))
 }
 
 /// Whether something has this name that haul did not make.
@@ -537,6 +558,11 @@ mod tests {
             rustix::io::write(&killed, b"part").unwrap();
             assert!(Unfinished::default().open(&spot, None, &hasty()).is_err(), "another run writes it");
             drop(killed);
+            // A run that begins when the name is free again finds it, too.
+            let aside = place.path().join("aside");
+            fs::rename(&temporary, &aside).unwrap();
+            assert!(Unfinished::default().take_over(&spot, &leaf, &hasty()).unwrap().is_some());
+            fs::rename(&aside, &temporary).unwrap();
             // The next run finds what the killed one left, and finishes it.
             let unfinished = Unfinished::default();
             let file = unfinished.take_over(&spot, &leaf, &hasty()).unwrap().unwrap();
