@@ -6,6 +6,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod audit;
 pub mod bootstrap;
 pub mod cancel;
 pub mod checksum;

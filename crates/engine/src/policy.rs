@@ -11,12 +11,15 @@ use std::path::{Path, PathBuf};
 
 use haul_proto::path::escape;
 
+use crate::audit::Destination;
 use crate::fs::describe;
 
 /// The policy of all users of a host.
 pub const HOST_FILE: &str = "/etc/haul/policy";
 /// Longest policy file, in bytes.
 const FILE_MAX: u64 = 64 << 10;
+/// The name of a line that asks for an audit log.
+const AUDIT: &str = "audit";
 /// Permission bits that let group or others write.
 const OTHERS_WRITE: u32 = 0o022;
 
@@ -91,6 +94,8 @@ const SETTINGS: &[Setting] = &[
 pub struct HostPolicy {
     /// Each restriction, with the file that states it.
     rules: Vec<(Rule, PathBuf)>,
+    /// Where the audit log goes.
+    audit: Vec<Destination>,
     /// Why a file forbids every job: it cannot be trusted, read or understood.
     fault: Option<String>,
 }
@@ -110,6 +115,11 @@ impl HostPolicy {
     /// Why no job may run at all.
     pub fn fault(&self) -> Option<&str> {
         self.fault.as_deref()
+    }
+
+    /// Where lines of the audit log go.
+    pub fn audit(&self) -> &[Destination] {
+        &self.audit
     }
 
     /// Whether `rule` holds here.
@@ -148,6 +158,10 @@ impl HostPolicy {
     /// `None` for a line that is not understood.
     fn add_line(&mut self, path: &Path, line: &str) -> Option<()> {
         let (name, value) = line.split_once('=').map(|(name, value)| (name.trim(), value.trim()))?;
+        if name == AUDIT {
+            self.audit.push(Destination::parse(value)?);
+            return Some(());
+        }
         let setting = SETTINGS.iter().find(|setting| setting.name == name)?;
         if value == setting.restricts {
             self.rules.push((setting.rule, path.to_owned()));
@@ -176,7 +190,7 @@ fn read_trusted(path: &Path) -> io::Result<String> {
 
 fn known_lines() -> String {
     let lines = SETTINGS.iter().map(|setting| format!("{} = {}|{}", setting.name, setting.permits, setting.restricts));
-    lines.collect::<Vec<_>>().join(", ")
+    lines.chain([format!("{AUDIT} = journal|/FILE")]).collect::<Vec<_>>().join(", ")
 }
 
 fn shown(path: &Path) -> String {
@@ -221,6 +235,15 @@ mod tests {
             assert!(policy.check(setting.rule).unwrap_err().starts_with(setting.refusal));
             let (policy, _dir) = read(&format!("{} = {}", setting.name, setting.permits));
             assert_eq!(policy, HostPolicy::default());
+        }
+    }
+
+    #[test]
+    fn each_file_may_ask_for_an_audit_log() {
+        let (policy, _dir) = read("audit = journal\naudit=/var/log/haul\n");
+        assert_eq!(policy.audit(), [Destination::Journal, Destination::File("/var/log/haul".into())]);
+        for line in ["audit = log", "audit =", "audit = /var/log/"] {
+            assert!(read(line).0.fault().is_some(), "{line}");
         }
     }
 

@@ -5,10 +5,13 @@ use haul_proto::integrity::Digest;
 use haul_proto::wire::link::Channel;
 use haul_proto::wire::report::{Counters, Difference, Final, PathFigures, ReadBack, WorkerMessage};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use crate::audit::{Action, Audit, Record};
 use crate::delta_tally::DeltaTally;
 use crate::link::LinkWriter;
 use crate::os::usage::{self, Account};
+use crate::shown::below;
 use crate::slowest::Slowest;
 use crate::sync_tally::SyncTally;
 
@@ -130,6 +133,9 @@ pub struct Reporter {
     pub sync: SyncTally,
     report_files: bool,
     account: Account,
+    audit: Option<Arc<Audit>>,
+    /// What paths of files are below, in the audit log.
+    label: OnceLock<Vec<u8>>,
 }
 
 impl Reporter {
@@ -143,6 +149,51 @@ impl Reporter {
             sync: SyncTally::default(),
             report_files,
             account: Account::open(),
+            audit: None,
+            label: OnceLock::new(),
+        }
+    }
+
+    /// Has a line of the audit log for each file.
+    pub fn with_audit(self, audit: Option<Arc<Audit>>) -> Self {
+        Self { audit, ..self }
+    }
+
+    /// Whether there is an audit log.
+    pub fn is_audited(&self) -> bool {
+        self.audit.is_some()
+    }
+
+    /// The paths of files are below this, from now on.
+    pub fn set_label(&self, label: &[u8]) {
+        let _ = self.label.set(label.to_vec());
+    }
+
+    /// Writes a line of the audit log, where there is one; where that fails, the job ends. `path` is whole.
+    pub fn audit(
+        &self,
+        action: Action,
+        path: &[u8],
+        bytes: Option<u64>,
+        digest: Option<&Digest>,
+        reason: Option<&str>,
+    ) -> Result<(), String> {
+        let Some(audit) = &self.audit else { return Ok(()) };
+        audit.write(&Record { action, path, bytes, digest, reason })
+    }
+
+    /// Has `end` called once the audit log cannot be written.
+    pub fn on_audit_failure(&self, end: impl Fn(&str) + Send + Sync + 'static) {
+        if let Some(audit) = &self.audit {
+            audit.on_failure(end);
+        }
+    }
+
+    fn audit_file(&self, action: Action, path: &impl Fn() -> Vec<u8>, size: u64, digest: Option<&Digest>) {
+        if self.is_audited() {
+            let path = below(self.label.get().map_or(b"", |label| label), &path());
+            // Where that fails, the log ends the job.
+            let _ = self.audit(action, &path, Some(size), digest, None);
         }
     }
 
@@ -152,20 +203,23 @@ impl Reporter {
     }
 
     /// A file is copied.
-    pub fn file_done(&self, path: impl FnOnce() -> Vec<u8>, size: u64, digest: Digest) {
+    pub fn file_done(&self, path: impl Fn() -> Vec<u8>, size: u64, digest: Digest) {
+        self.audit_file(Action::Received, &path, size, Some(&digest));
         add(&self.tally.files_copied, 1);
         self.file(path, size, Some(digest));
     }
 
     /// A file was there already.
-    pub fn file_there(&self, path: impl FnOnce() -> Vec<u8>, size: u64, digest: Option<Digest>) {
+    pub fn file_there(&self, path: impl Fn() -> Vec<u8>, size: u64, digest: Option<Digest>) {
+        self.audit_file(Action::Unchanged, &path, size, digest.as_ref());
         add(&self.tally.files_skipped, 1);
         add(&self.tally.bytes_skipped, size);
         self.file(path, size, digest);
     }
 
     /// A file was held against the target's; its digest, where what is in both is the same.
-    pub fn file_compared(&self, path: impl FnOnce() -> Vec<u8>, size: u64, digest: Option<Digest>) {
+    pub fn file_compared(&self, path: impl Fn() -> Vec<u8>, size: u64, digest: Option<Digest>) {
+        self.audit_file(Action::Compared, &path, size, digest.as_ref());
         add(&self.tally.files_compared, 1);
         if digest.is_some() {
             self.file(path, size, digest);
@@ -175,6 +229,7 @@ impl Reporter {
     /// An entry is not the same at both ends.
     pub fn differs(&self, path: Vec<u8>, differences: Vec<Difference>) {
         add(&self.tally.differences, 1);
+        let _ = self.audit(Action::Differs, &path, None, None, None);
         self.send(&WorkerMessage::Differs { path, differences });
     }
 
@@ -187,7 +242,9 @@ impl Reporter {
     /// An entry failed.
     pub fn failed(&self, path: Vec<u8>, text: impl Into<String>) {
         add(&self.tally.failed, 1);
-        self.send(&WorkerMessage::FileFailed { path, text: text.into() });
+        let text = text.into();
+        let _ = self.audit(Action::Failed, &path, None, None, Some(&text));
+        self.send(&WorkerMessage::FileFailed { path, text });
     }
 
     /// An entry is left out on purpose.

@@ -93,6 +93,11 @@ impl Running {
             (None, Some(target)) => inbox = Some(start_target(&shared, target)),
             (None, None) => {}
         }
+        let ended = Arc::downgrade(&shared);
+        let end = move |text: &str| ended.upgrade().into_iter().for_each(|shared| shared.fail(text));
+        if let Some(reporter) = shared.reporters().next() {
+            reporter.on_audit_failure(end);
+        }
         shared.spawn("haul-report", move |shared| report(shared, report_every));
         shared.spawn("haul-load", report_load);
         shared.leave();

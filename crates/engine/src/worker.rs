@@ -23,6 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use crate::audit::{Action, Audit, Record};
 use crate::bootstrap::{End, greeting_line};
 use crate::fs::Identity;
 use crate::lifeline::{Input, Lifeline};
@@ -46,7 +47,7 @@ use crate::stream::{Arrivals, Ids};
 use crate::target::{Surroundings, Target};
 
 /// What the process was started with, as far as a worker needs it. The library reads no environment itself.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Environment {
     /// `SSH_CONNECTION`, where ssh started it.
     pub ssh_connection: Option<String>,
@@ -54,6 +55,8 @@ pub struct Environment {
     pub state_dir: Option<PathBuf>,
     /// What the host's policy forbids.
     pub policy: HostPolicy,
+    /// The audit log, or why there is none although the policy asks for it.
+    pub audit: Result<Option<Arc<Audit>>, String>,
     /// A controller has placed this executable on the host.
     pub is_deployed: bool,
     /// The file mode creation mask.
@@ -247,7 +250,7 @@ impl Worker {
             }
             ControllerMessage::Source(request) => {
                 self.lifeline.set_silence_ms(request.settings.silence_ms);
-                let reporter = Reporter::new(self.link.clone(), request.settings.report_files);
+                let reporter = self.reporter(&request.settings);
                 affinity::keep_to(&request.settings.cpus, &reporter);
                 let source = Source::prepare(request, reporter, self.handed.input.take(), &self.environment.policy);
                 self.tell(&WorkerMessage::SourceReady { operands: source.operands(), origin: source.origin() });
@@ -255,7 +258,7 @@ impl Worker {
             }
             ControllerMessage::Target(request) => {
                 self.lifeline.set_silence_ms(request.settings.silence_ms);
-                let reporter = Reporter::new(self.link.clone(), request.settings.report_files);
+                let reporter = self.reporter(&request.settings);
                 // A worker that is the source too has done so.
                 if self.source.is_none() {
                     affinity::keep_to(&request.settings.cpus, &reporter);
@@ -321,9 +324,10 @@ impl Worker {
         if self.environment.is_deployed {
             policy.check(Rule::NoDeployedWorker)?;
         }
-        let settings = match message {
-            ControllerMessage::Source(request) => &request.settings,
-            ControllerMessage::Target(request) => &request.settings,
+        let audit = self.environment.audit.as_ref().map_err(String::clone)?;
+        let (settings, path) = match message {
+            ControllerMessage::Source(request) => (&request.settings, request.operands.first()),
+            ControllerMessage::Target(request) => (&request.settings, Some(&request.path)),
             _ => return Ok(()),
         };
         if settings.suite == Suite::AuthenticateOnly {
@@ -332,7 +336,9 @@ impl Worker {
         if policy.has(Rule::SandboxRequired) && sandbox().confinement == Confinement::None {
             policy.check(Rule::SandboxRequired)?;
         }
-        Ok(())
+        let path = path.map_or(&b""[..], |path| path);
+        let job = Record { action: Action::Job, path, bytes: None, digest: None, reason: None };
+        audit.as_ref().map_or(Ok(()), |audit| audit.write(&job))
     }
 
     fn measure(&mut self, request: &MeasureRequest) {
@@ -347,7 +353,18 @@ impl Worker {
         }
     }
 
+    fn reporter(&self, settings: &SessionSettings) -> Reporter {
+        let audit = self.environment.audit.as_ref().ok().and_then(Clone::clone);
+        Reporter::new(self.link.clone(), settings.report_files).with_audit(audit)
+    }
+
     fn refuse(&mut self, usage: bool, text: String) {
+        if let Ok(Some(audit)) = &self.environment.audit {
+            let refused =
+                Record { action: Action::Refused, path: b"", bytes: None, digest: None, reason: Some(text.as_str()) };
+            // Nothing is done anyway.
+            let _ = audit.write(&refused);
+        }
         self.tell(&WorkerMessage::Refused { usage, text: text.clone() });
         self.refused = Some(text);
     }

@@ -4,8 +4,10 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use haul_engine::audit::{Audit, Client};
 use haul_engine::bootstrap;
 use haul_engine::policy::{self, HostPolicy};
 use haul_engine::serve::{Account, Pass, Terms};
@@ -31,7 +33,10 @@ pub fn run(what: &Worker) -> u8 {
         },
         Worker::Keep(word, command) => keep(word, command),
         Worker::Dial { host, port, directory } => dial((host, *port), directory),
-        Worker::Run { input, output } => work(*input, *output, None, host_policy()).unwrap_or_else(could_not_start),
+        Worker::Run { input, output } => {
+            work(*input, *output, None, Host::open(None, std::env::current_dir().unwrap_or_default()))
+                .unwrap_or_else(could_not_start)
+        }
         Worker::Served(terms, directory) => serve(terms, directory).unwrap_or_else(could_not_start),
     }
 }
@@ -90,22 +95,22 @@ fn read_pass(stdin: &OwnedFd) -> Option<Pass> {
 /// Works for a server, which reads what was done from standard error.
 fn serve(terms: &Terms, directory: &Path) -> io::Result<u8> {
     // Read before the kernel confines this process.
-    let policy = host_policy();
+    let host = Host::open(std::env::var("HAUL_CLIENT").ok(), directory.to_owned());
     if let Err(error) = terms.enter(directory, state_dir().as_deref()) {
         tell(&Account { did: None, why: Some(error.to_string()) });
         return Err(error);
     }
-    work(None, None, Some(terms.clone()), policy)
+    work(None, None, Some(terms.clone()), host)
 }
 
-fn work(input: Option<i32>, output: Option<i32>, served: Option<Terms>, policy: HostPolicy) -> io::Result<u8> {
+fn work(input: Option<i32>, output: Option<i32>, served: Option<Terms>, host: Host) -> io::Result<u8> {
     let handed = Handed::take(input, output)?;
     let termination = signals::leave_to_controller()?;
     let stdin = io::stdin().as_fd().try_clone_to_owned()?;
     let stdout = io::stdout().as_fd().try_clone_to_owned()?;
     let is_served = served.is_some();
     let (ended, mut account) =
-        haul_engine::worker::run(stdin, stdout, termination.stop, handed, &environment(served, policy));
+        haul_engine::worker::run(stdin, stdout, termination.stop, handed, &environment(served, host));
     // The controller shows it, if it can.
     if termination.came.load(Ordering::Acquire) {
         show::stderr().error("the worker was told to end (SIGTERM)");
@@ -128,15 +133,35 @@ fn tell(account: &Account) {
     account.lines().iter().for_each(|line| eprintln!("{line}"));
 }
 
-fn environment(served: Option<Terms>, policy: HostPolicy) -> Environment {
+fn environment(served: Option<Terms>, host: Host) -> Environment {
     Environment {
-        ssh_connection: std::env::var("SSH_CONNECTION").ok().filter(|value| !value.is_empty()),
+        ssh_connection: ssh_connection(),
         state_dir: state_dir(),
-        policy,
+        policy: host.policy,
+        audit: host.audit,
         is_deployed: std::env::current_exe().is_ok_and(|path| bootstrap::is_deployed(&path)),
         umask: umask(),
         served,
     }
+}
+
+/// What the host asks of a worker. Read and opened before the kernel confines this process.
+struct Host {
+    policy: HostPolicy,
+    audit: Result<Option<Arc<Audit>>, String>,
+}
+
+impl Host {
+    /// `served` is the client of the server that started the worker, and `directory` what its paths begin in.
+    fn open(served: Option<String>, directory: PathBuf) -> Self {
+        let policy = host_policy();
+        let audit = Audit::open(policy.audit(), &Client { ssh_connection: ssh_connection(), served }, directory);
+        Self { policy, audit }
+    }
+}
+
+fn ssh_connection() -> Option<String> {
+    std::env::var("SSH_CONNECTION").ok().filter(|value| !value.is_empty())
 }
 
 /// What all users of this host must not do, and what this one must not.

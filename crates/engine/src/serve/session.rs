@@ -92,10 +92,11 @@ pub(super) fn serve(shared: &Shared, socket: &TcpStream, peer: SocketAddr, pendi
     let key = if let Known::Key(key) = known { Some(*key) } else { None };
     shared.log(&Served::Began { peer, directory: name.clone(), key });
     let began = Instant::now();
-    let (status, account) = match work(shared, directory, &mut Connection::from(connection), socket) {
-        Ok(worked) => worked,
-        Err(error) => (None, Account { did: None, why: Some(error.to_string()) }),
-    };
+    let (status, account) =
+        match work(shared, directory, client_name(known, peer), &mut Connection::from(connection), socket) {
+            Ok(worked) => worked,
+            Err(error) => (None, Account { did: None, why: Some(error.to_string()) }),
+        };
     let whole = status.is_some_and(|status| status.success());
     shared.log(&Served::Ended { peer, directory: name, account, whole, took: began.elapsed() });
     if whole {
@@ -118,10 +119,19 @@ fn find<'d>(directories: &'d [Directory], known: &Known, name: &str) -> Result<(
     })
 }
 
+/// Who a client is, for the audit log.
+fn client_name(known: &Known, peer: SocketAddr) -> String {
+    match known {
+        Known::Key(key) => format!("{peer} {key}"),
+        Known::Secret(_) => format!("{peer} secret"),
+    }
+}
+
 /// Starts a worker, lets it and the client talk, and waits for its end.
 fn work(
     shared: &Shared,
     directory: &Directory,
+    client: String,
     connection: &mut Connection,
     socket: &TcpStream,
 ) -> io::Result<(Option<ExitStatus>, Account)> {
@@ -139,6 +149,7 @@ fn work(
     let mut command = Command::new(&program.executable);
     command.args(&program.worker_arguments).arg("--served").args(terms.words()).arg(&directory.path);
     let address = |address: SocketAddr| format!("{} {}", address.ip().to_canonical(), address.port());
+    command.env("HAUL_CLIENT", client);
     command.env("SSH_CONNECTION", format!("{} {}", address(there), address(here)));
     let Spawned { mut guard, stdin, stdout } = spawn(&mut command)?;
     let relayed = relay(connection, socket, stdout, stdin, &shared.hang_up);

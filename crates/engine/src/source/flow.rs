@@ -26,6 +26,7 @@ pub(super) fn send_next(
     reader: &mut Reader,
     outlet: &mut impl Outlet,
 ) -> Result<(), SendError> {
+    source.audit_begin(&next.handle)?;
     // Reading may take as long as it likes.
     outlet.settle()?;
     let frame = source.request.settings.frame;

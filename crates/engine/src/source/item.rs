@@ -5,6 +5,7 @@ use haul_proto::path::Name;
 use rustix::fs::FileType;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -38,6 +39,8 @@ pub struct Item {
     is_null: bool,
     /// It has changed once while it was being read, and was offered anew.
     is_again: bool,
+    /// The audit log has it that contents of it leave.
+    is_audited: AtomicBool,
     /// Its digest, where one is computed here.
     pub(super) sum: OnceLock<Box<Sum>>,
     /// The digest of a small file, once it was told.
@@ -114,6 +117,7 @@ impl Item {
             is_pipe: false,
             is_null: false,
             is_again: false,
+            is_audited: AtomicBool::new(false),
             sum: OnceLock::new(),
             told: OnceLock::new(),
         }
@@ -146,6 +150,11 @@ impl Item {
     /// Where it is read from in order.
     pub fn feed(&self) -> &Feed {
         self.feed.get_or_init(|| Box::new(Feed::of_file()))
+    }
+
+    /// Whether this is the first call.
+    pub fn begin_audit(&self) -> bool {
+        !self.is_audited.swap(true, Ordering::Relaxed)
     }
 
     /// Whether it comes out of a pipe.

@@ -23,6 +23,7 @@ mod sum;
 mod tests;
 
 use haul_proto::ids::{EntryId, PathId, StreamId};
+use haul_proto::integrity::Digest;
 use haul_proto::manifest::{Entry, Kind, Place};
 use haul_proto::more::More;
 use haul_proto::path::escape;
@@ -33,7 +34,7 @@ use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::kept::Holes;
 use haul_proto::wire::listed::{self as list, Paths};
 use haul_proto::wire::load::Stage;
-use haul_proto::wire::message::TargetMessage;
+use haul_proto::wire::message::{SourceMessage, TargetMessage};
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{Links, Operand, SourceRequest};
@@ -50,6 +51,7 @@ use self::listed::Listed;
 use self::operand::Root;
 use self::owners::Owners;
 use self::removal::Removals;
+use crate::audit::Action;
 use crate::cancel::Cancel;
 use crate::fs::{Filter, Identity, Look};
 use crate::os::confine::{Bounds, Rights};
@@ -274,13 +276,43 @@ impl Source {
         self.roots.iter().flatten().map(|root| root.operand().device).next().unwrap_or(0)
     }
 
+    /// A line of the audit log for each of these messages that ends a file. They are not sent before.
+    fn audit_ends(&self, ends: &[(Arc<Item>, u64, Digest)]) {
+        for (item, size, digest) in ends {
+            // Where that fails, the log ends the job.
+            let _ = self.reporter.audit(Action::Sent, &item.path(), Some(*size), Some(digest), None);
+        }
+    }
+
+    /// The files that these messages end, where there is an audit log.
+    fn ends_of(&self, machine: &Machine<Item>, messages: &[SourceMessage]) -> Vec<(Arc<Item>, u64, Digest)> {
+        let end = |message: &SourceMessage| match message {
+            SourceMessage::FileEnd { entry, size, digest, .. } if !self.request.compare => {
+                Some((Arc::clone(machine.handle_of(*entry)?), *size, *digest))
+            }
+            _ => None,
+        };
+        if self.reporter.is_audited() { messages.iter().filter_map(end).collect() } else { Vec::new() }
+    }
+
+    /// Contents of a file begin to leave.
+    fn audit_begin(&self, item: &Item) -> Result<(), SendError> {
+        if !self.reporter.is_audited() || self.request.compare || !item.begin_audit() {
+            return Ok(());
+        }
+        let size = (!item.is_pipe()).then_some(item.size);
+        Ok(self.reporter.audit(Action::Begun, &item.path(), size, None, None).map_err(io::Error::other)?)
+    }
+
     /// Waits for messages for the target; `None` when there will be no more.
     pub fn wait_for_messages(&self) -> Option<Vec<Vec<u8>>> {
         let mut state = self.lock();
         loop {
             let messages: Vec<_> = std::iter::from_fn(|| state.machine.poll_message()).collect();
             if !messages.is_empty() {
+                let ends = self.ends_of(&state.machine, &messages);
                 drop(state);
+                self.audit_ends(&ends);
                 // The last message may have been what finishing waited for, and there is room for others.
                 self.work.notify_all();
                 self.window.notify_all();

@@ -10,6 +10,7 @@ use haul_proto::wire::load::Stage;
 use super::Source;
 use super::item::{Item, Trouble};
 use super::send::{NO_VALUE, Outlet, SendError};
+use crate::audit::Action;
 use crate::stages::during;
 use crate::storage::calls::read_at;
 use crate::storage::read::Reader;
@@ -37,7 +38,14 @@ pub(super) fn send(
                     source.fail(file.entry, &file.handle, Trouble::Failed(wrong));
                     continue;
                 }
-                let digest = if outlet.wants_values() { *blake3::hash(&room[..len]).as_bytes() } else { NO_VALUE };
+                let is_audited = source.reporter.is_audited();
+                let wanted = outlet.wants_values() || is_audited;
+                let digest = if wanted { *blake3::hash(&room[..len]).as_bytes() } else { NO_VALUE };
+                if is_audited {
+                    let (path, size) = (file.handle.path(), Some(len as u64));
+                    let audited = source.reporter.audit(Action::Sent, &path, size, Some(&digest), None);
+                    audited.map_err(std::io::Error::other)?;
+                }
                 packed.push(packed_file(file.entry, len, modified, digest));
                 used += len;
             }

@@ -229,6 +229,7 @@ impl<O: Outlet> Sender<'_, O> {
                 return Ok(None);
             }
         };
+        source.audit_begin(&piece.handle)?;
         let may_share = matches!(known, Known::Nothing) && !piece.handle.is_null() && !source.policy.is_forced();
         if may_share && self.outlet.share(&file, piece.entry, piece.size, piece.frames.clone())? {
             let values: Vec<_> = piece.frames.clone().map(|index| (index, NO_VALUE)).collect();

@@ -71,7 +71,7 @@ impl Target {
         match (&entry.kind, decision) {
             (Kind::Directory, Decision::Keep) => self.directory(position, entry, false),
             (Kind::File { size }, Decision::Keep) => {
-                self.reporter.file_there(|| relative, *size, None);
+                self.reporter.file_there(|| relative.clone(), *size, None);
                 Ok(Answer::Settled)
             }
             (_, Decision::ReplaceTree) => {

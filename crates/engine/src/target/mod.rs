@@ -291,6 +291,7 @@ impl Target {
                 landing::pipe(&request, standard_output, &surroundings.policy)?
             }
         };
+        reporter.set_label(&landing.path(b""));
         let earlier = Earlier::open(&request.sync.link_dests, landing.root(&request), &reporter);
         let owners = Owners::new(if request.preserve { &request.owners } else { NUMERIC })?;
         let storage = request.storage;
@@ -467,6 +468,7 @@ impl Target {
         !self.is_within_process()
             || self.request.verify != Verify::Wire
             || self.request.settings.report_files
+            || self.reporter.is_audited()
             || self.request.delta.looks_everywhere()
             || self.is_asked_for(Algorithm::Blake3)
     }

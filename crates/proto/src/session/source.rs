@@ -397,6 +397,11 @@ impl<H> Source<H> {
         self.entries.values().filter(is_under_way).count() + self.plan.begun()
     }
 
+    /// What an entry that is not settled is known by.
+    pub fn handle_of(&self, entry: EntryId) -> Option<&Arc<H>> {
+        self.entries.get(&entry).map(|tracked| &tracked.handle)
+    }
+
     /// Whether everything that was offered is settled, and nothing more will be.
     pub fn is_finished(&self) -> bool {
         self.offers_ended && self.entries.is_empty() && self.outbox.is_empty()

@@ -1,0 +1,138 @@
+//! The audit log that a host's policy asks for.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use haul_e2e::{Remote, Run, Sandbox, Serving, is_root_or_skip};
+use serde_json::Value;
+
+/// A name that would be a line of its own, with an escape and a byte that is not UTF-8.
+const NAME: &[u8] = b"a\n{\"action\":\"received\",\"path\":\"forged\"}\n\x1b[2J\"\\\xff";
+/// The same in the log.
+const NAME_SHOWN: &str = "a\\n{\"action\":\"received\",\"path\":\"forged\"}\\n\\u{1b}[2J\"\\\\\\xff";
+
+/// Sends the audit log of this account's workers to a file in the sandbox.
+fn audit_to(sandbox: &Sandbox, home: &Path, log: &str) -> PathBuf {
+    let (log, policy) = (sandbox.path(log), home.join(".config/haul"));
+    fs::create_dir_all(&policy).unwrap();
+    fs::write(policy.join("policy"), format!("audit = {}\n", log.display())).unwrap();
+    log
+}
+
+/// The lines of a log: each is an object.
+fn lines(log: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(log).unwrap();
+    assert!(text.is_empty() || text.ends_with('\n'), "{text}");
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+}
+
+/// The line with this action and a path that ends so.
+#[track_caller]
+fn line<'l>(lines: &'l [Value], action: &str, path: &str) -> &'l Value {
+    let is = |line: &&Value| line["action"] == action && line["path"].as_str().is_some_and(|p| p.ends_with(path));
+    let found: Vec<_> = lines.iter().filter(is).collect();
+    assert_eq!(found.len(), 1, "{action} {path}: {lines:#?}");
+    found[0]
+}
+
+fn is_of(line: &Value, file: &Path) -> bool {
+    let content = fs::read(file).unwrap();
+    line["bytes"] == content.len() && line["blake3"] == blake3::hash(&content).to_hex().as_str()
+}
+
+/// A tree with a large file, a small one and one with a name that nobody likes.
+fn tree(sandbox: &Sandbox) -> [PathBuf; 3] {
+    let odd = sandbox.path("source").join(OsStr::from_bytes(NAME));
+    let files = [sandbox.big_file("source/big", 3_000_000), sandbox.file("source/small", "small"), odd];
+    fs::write(&files[2], "odd").unwrap();
+    files
+}
+
+#[test]
+fn each_file_of_a_push_and_a_pull_has_a_line() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let files = tree(&sandbox);
+    let shown = ["source/big", "source/small", NAME_SHOWN];
+    let log = audit_to(&sandbox, remote.home(), "pushed");
+    let push = || remote.haul(&sandbox).args(["-r", "source"]).arg(remote.at(sandbox.path("there"))).run();
+    push().succeeds();
+    let said = lines(&log);
+    assert_eq!(said.len(), 4, "{said:#?}");
+    assert!(line(&said, "job", "/there")["ssh_from"].is_string());
+    for (file, name) in files.iter().zip(["there/big", "there/small", NAME_SHOWN]) {
+        assert!(is_of(line(&said, "received", name), file), "{name}: {said:#?}");
+    }
+    push().succeeds();
+    let again = lines(&log).split_off(4);
+    assert_eq!(again.iter().filter(|line| line["action"] == "unchanged").count(), 3, "{again:#?}");
+
+    let log = audit_to(&sandbox, remote.home(), "pulled");
+    remote.haul(&sandbox).arg("-r").arg(remote.at(sandbox.path("source"))).arg("back").run().succeeds();
+    let said = lines(&log);
+    for (file, name) in files.iter().zip(shown) {
+        assert!(is_of(line(&said, "sent", name), file), "{name}: {said:#?}");
+    }
+    let at = |action: &str| said.iter().position(|line| line["action"] == action && line["bytes"] == 3_000_000);
+    assert!(at("begun").is_some() && at("begun") < at("sent"), "{said:#?}");
+}
+
+#[test]
+fn a_served_worker_says_who_and_what_was_refused() {
+    let sandbox = Sandbox::new();
+    let files = tree(&sandbox);
+    let log = audit_to(&sandbox, &sandbox.home(), "log");
+    let server = Serving::start(&sandbox, &[]);
+    // The client's own workers have no part in it.
+    fs::create_dir(sandbox.path("client")).unwrap();
+    let haul = |words: &[&str]| sandbox.haul(words).env("HOME", sandbox.path("client")).run();
+    haul(&["-r", "source", &server.at("there")]).succeeds();
+    haul(&["-r", &server.at("there"), "back"]).succeeds();
+    assert_ne!(haul(&["source/small", &server.at("../\u{202e}out")]).status, Some(0));
+    server.end().succeeds();
+    let said = lines(&log);
+    for (file, name) in files.iter().zip(["there/big", "there/small", NAME_SHOWN]) {
+        assert!(is_of(line(&said, "received", name), file) && is_of(line(&said, "sent", name), file), "{name}");
+    }
+    let shared = sandbox.path("shared");
+    assert!(said.iter().all(|line| line["path"].as_str().unwrap().starts_with(shared.to_str().unwrap())), "{said:#?}");
+    assert!(said.iter().all(|line| line["client"].as_str().unwrap().starts_with("127.0.0.1:")), "{said:#?}");
+    let reason = line(&said, "refused", "")["reason"].as_str().unwrap().to_owned();
+    assert!(reason.contains("\\u{202e}out") && !reason.contains('\u{202e}'), "{reason}");
+}
+
+#[test]
+fn without_a_log_there_is_no_job() {
+    let sandbox = Sandbox::new();
+    sandbox.file("source", "content");
+    sandbox.dir("log");
+    for log in ["log", "absent/log"] {
+        audit_to(&sandbox, &sandbox.home(), log);
+        sandbox.haul(["source", "there"]).run().ends(1).says(["the audit log (", "cannot be opened"]);
+        assert!(!sandbox.path("there").exists(), "{log}");
+    }
+}
+
+#[test]
+fn a_log_on_a_full_disk_ends_the_job() {
+    if !is_root_or_skip("mounting a file system") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    for number in 0..400 {
+        sandbox.file(format!("source/{number:0100}"), "content");
+    }
+    let mount = sandbox.tmpfs("disk", "size=16k");
+    let log = audit_to(&sandbox, &sandbox.home(), "disk/log");
+    let copy = |target: &str| -> Run { sandbox.haul(["-r", "source", target]).run() };
+    let run = copy("some");
+    assert!(run.status != Some(0) && run.stderr.contains("cannot be written"), "{}", run.account());
+    assert!(fs::metadata(&log).unwrap().len() > 4096, "it was full at once");
+    assert!(fs::read_dir(sandbox.path("some")).map_or(0, Iterator::count) < 400, "the job went on");
+    // Not even the first line has room.
+    copy("none").ends(1).says(["the audit log (", "cannot be written"]);
+    assert!(!sandbox.path("none").exists());
+    drop(mount);
+}
