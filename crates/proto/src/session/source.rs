@@ -99,6 +99,8 @@ struct Large {
     ended: bool,
     /// The target has a part of it, or all, and may say so.
     rest: bool,
+    /// Frames that the target has and this end compares. Each once: a target that guesses has one guess.
+    held: RangeSet,
     /// An old file stands in its place, of which the target may say what it has.
     old: Option<Box<Old>>,
     /// Frames that were given to streams, and not asked for again since.

@@ -301,6 +301,19 @@ fn what_may_have_changed_is_compared() {
 }
 
 #[test]
+fn a_target_that_guesses_has_one_guess_at_a_frame() {
+    let mut source = source();
+    let entry = with_a_part(&mut source);
+    let holds = |first, count| TargetMessage::Holds { entry, first, values: vec![[1; 32]; count], compare: true };
+    source.handle(holds(1, 1)).unwrap();
+    let twice = Err(ProtocolFault::Unasked("a frame that is compared twice"));
+    assert_eq!(source.handle(holds(0, 2)), twice, "one that waits");
+    let Some(Work::Compare(..)) = source.next_work(9) else { panic!("to be compared") };
+    source.frames_read(entry, &[(1, [9; 32])], &RangeSet::new());
+    assert_eq!(source.handle(holds(1, 1)), twice, "one that differed");
+}
+
+#[test]
 fn parts_are_claimed_only_of_what_can_have_them() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(2 * F), file(5), file(2 * F)]);

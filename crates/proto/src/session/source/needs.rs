@@ -85,7 +85,8 @@ impl<H> Source<H> {
             let rest = matches!(need, Need::Rest | Need::Compare | Need::Delta);
             let old = matches!(need, Need::Rest | Need::Delta).then(Box::default);
             let summing = Summing::when(self.sums);
-            State::Large(Large { size, modified, tree, ended: false, rest, old, handed: RangeSet::new(), summing })
+            let (held, handed) = (RangeSet::new(), RangeSet::new());
+            State::Large(Large { size, modified, tree, ended: false, rest, held, old, handed, summing })
         };
         // Of the rest, and of what is to be compared, the target says what it is.
         if !matches!(need, Need::Rest | Need::Compare | Need::Delta) {
@@ -149,6 +150,9 @@ impl<H> Source<H> {
         if compare {
             if self.plan.waiting_compares() + values.len() > COMPARES_MAX {
                 return Err(ProtocolFault::OverLimit("frames to be compared"));
+            }
+            if !frames.clone().all(|index| large.held.insert(index)) {
+                return Err(ProtocolFault::Unasked("a frame that is compared twice"));
             }
             let (handle, size) = (Arc::clone(handle), large.size);
             self.plan.add_compare(Piece { entry, handle, size, frames, ticket: 0 }, values);
