@@ -151,6 +151,24 @@ fn off_sends_all_and_says_nothing() {
 }
 
 #[test]
+fn a_policy_without_deltas_tells_nothing_of_old_files() {
+    for options in [&[][..], &["--delta", "rolling"], &["--inplace"]] {
+        let change = Change::new(|bytes| pages(bytes, 5));
+        let policy = change.remote.home().join(".config/haul");
+        fs::create_dir_all(&policy).unwrap();
+        fs::write(policy.join("policy"), "deltas = no\n").unwrap();
+        let run = change.push(options).succeeds();
+        change.is_done();
+        let delta = &run.summary()["delta"];
+        assert!(delta.is_null() || number(delta, "told_bytes") == 0, "{options:?}: {delta}");
+        assert!(number(&run.summary(), "bytes_on_wire") > BIG / 2, "{options:?}");
+        let says_so =
+            run.stdout.contains("deltas are not allowed here") || run.stderr.contains("deltas are not allowed");
+        assert_eq!(says_so, !options.is_empty(), "{options:?}: {} {}", run.stdout, run.stderr);
+    }
+}
+
+#[test]
 fn in_place_a_file_stays_the_same_file() {
     for (longer, shorter) in [(0, 0), (700_000, 0), (0, 900_000)] {
         let change = Change::new(|bytes| {

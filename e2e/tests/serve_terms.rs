@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use haul_e2e::{Remote, Run, Sandbox, Serving, cases, compare, contents, count, eventually, listing, mode, shell};
+use haul_e2e::{
+    Remote, Run, Sandbox, Serving, cases, compare, contents, count, eventually, listing, mode, set_mtime, shell,
+};
 
 /// Makes a key in this file, and says its public one.
 fn new_key(sandbox: &Sandbox, file: &str) -> String {
@@ -227,4 +229,21 @@ fn a_kernel_that_cannot_hold_it_is_named_or_refused() {
     assert_eq!(server.logged("unconfined"), 1);
     sandbox.haul([&server.at("file"), "back"]).run().succeeds();
     Run::of(server.running).succeeds();
+}
+
+#[test]
+fn a_server_without_deltas_tells_nothing_of_old_files() {
+    let sandbox = Sandbox::new();
+    let old = sandbox.big_file("shared/file", 3_000_000);
+    let mut bytes = contents(&old);
+    bytes[1_000_000] ^= 1;
+    set_mtime(&sandbox.file("file", bytes), 1_700_000_000, 5);
+    let server = Serving::start(&sandbox, &["--delta", "off"]);
+    for how in [&["--delta", "rolling"][..], &["--inplace"]] {
+        sandbox.haul(["-f"]).args(how).args(["file", &server.line]).run().ends(2).says(["makes no deltas"]);
+    }
+    let run = sandbox.haul(["--json", "-f", "file", &server.line]).run().succeeds();
+    assert!(run.summary()["delta"].is_null(), "{}", run.summary());
+    compare(&sandbox.path("file"), &old).unwrap();
+    server.end().succeeds();
 }

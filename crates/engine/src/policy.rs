@@ -34,6 +34,8 @@ pub enum Rule {
     NoDeployedWorker,
     /// No commands of the user's in the place of ssh (`-S`, `-T`).
     NoOwnCommands,
+    /// No hashes of blocks of existing files for sources (`--delta`, `--detect-renames`).
+    NoDeltas,
     /// No job where the kernel cannot confine the worker.
     SandboxRequired,
 }
@@ -79,6 +81,13 @@ const SETTINGS: &[Setting] = &[
         restricts: "no",
         rule: Rule::NoOwnCommands,
         refusal: "commands in the place of ssh (-S, -T) are not allowed here",
+    },
+    Setting {
+        name: "deltas",
+        permits: "yes",
+        restricts: "no",
+        rule: Rule::NoDeltas,
+        refusal: "deltas are not allowed here",
     },
     Setting {
         name: "sandbox",

@@ -7,6 +7,8 @@ use haul_proto::delta::{Method, method};
 use haul_proto::manifest::Stamp;
 use haul_proto::path::Name;
 use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::request::TargetRequest;
 use rustix::fs::{FileType, Mode, OFlags, openat};
 use std::collections::BTreeMap;
 use std::io;
@@ -19,6 +21,8 @@ use super::Target;
 use super::file::Spot;
 use super::in_place::InPlace;
 use crate::fs::{Dir, Identity, Links, Look, describe};
+use crate::policy::{HostPolicy, Rule};
+use crate::report::Reporter;
 use crate::storage::Access;
 use crate::storage::calls::read_at;
 use crate::storage::file::Opened;
@@ -49,7 +53,7 @@ pub struct Basis {
     wanted: OnceLock<Vec<Range<u64>>>,
     /// Some of it could not be read.
     failed: AtomicBool,
-    /// Nothing of it is told: a delta of it was wrong before.
+    /// Nothing of it is told: a delta of it was wrong before, or the host's policy forbids that.
     pub is_lost: bool,
 }
 
@@ -80,13 +84,25 @@ impl Target {
 
     /// Whether frames may be built from it: see [`haul_proto::session::target`].
     pub(super) fn may_use(&self, basis: &Basis) -> bool {
-        self.lock().machine.may_use_base(basis.id())
+        self.allows_deltas && self.lock().machine.may_use_base(basis.id())
     }
 
     /// The source is in this process.
     pub(super) fn is_within_process(&self) -> bool {
         self.is_both_ends.load(Ordering::Relaxed)
     }
+}
+
+/// Whether the host's policy lets sources have hashes of blocks. Where somebody asked for more than the default, a notice
+/// says that it does not.
+pub fn policy_allows_deltas(request: &TargetRequest, policy: &HostPolicy, reporter: &Reporter) -> bool {
+    let Err(refusal) = policy.check(Rule::NoDeltas) else { return true };
+    let is_asked_for = request.delta.looks_everywhere() || request.sync.detect_renames;
+    if is_asked_for && request.compare.is_none() {
+        let text = format!("{refusal}; files are sent whole").replace('\n', "; ");
+        reporter.send(&WorkerMessage::Notice { text });
+    }
+    false
 }
 
 impl Basis {

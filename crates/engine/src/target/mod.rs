@@ -189,6 +189,8 @@ pub struct Target {
     earlier: Earlier,
     /// What is known of names that are spelled otherwise.
     spellings: Spellings,
+    /// Whether the host's policy lets sources have hashes of blocks.
+    allows_deltas: bool,
     /// Digests of files that are there, as they were offered wrong.
     wrong_digests: WrongDigests,
     /// What does not have all its attributes.
@@ -311,6 +313,7 @@ impl Target {
             machine.await_sums();
         }
         machine.begin_with_wrong_deltas(request.delta.wrong_before);
+        let allows_deltas = basis::policy_allows_deltas(&request, &surroundings.policy, &reporter);
         let state = Mutex::new(State { machine, stopped: false });
         let target = Self {
             merged: Merged::new(&request.operands, request.listed),
@@ -346,6 +349,7 @@ impl Target {
             earlier,
             owners,
             spellings: Spellings::default(),
+            allows_deltas,
             wrong_digests: WrongDigests::default(),
             without: Without::default(),
             settling,
