@@ -92,3 +92,20 @@ pub fn unconfined(reason: &str, is_json: bool) -> String {
 fn name(directory: &str) -> &str {
     if directory.is_empty() { "/" } else { directory }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use haul_proto::path::disturbs;
+
+    #[test]
+    fn a_client_writes_nothing_invisible_into_the_log() {
+        let peer = "192.0.2.1:9".parse().unwrap();
+        let why = "line\u{2028}zero\u{200b}width\u{202e}\u{e0041}\u{9b}2J".to_owned();
+        let served = Served::Stranger { peer, why: why.clone(), others: 0 };
+        assert!(line(&served).ends_with("line\\u{2028}zero\\u{200b}width\\u{202e}\\u{e0041}\\u{9b}2J"));
+        let object = object(&served);
+        assert!(!object.chars().any(disturbs), "{object}");
+        assert_eq!(serde_json::from_str::<Value>(&object).unwrap()["reason"], why);
+    }
+}
