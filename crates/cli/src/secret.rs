@@ -4,7 +4,8 @@ use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
 
 use haul_engine::spec::{Host, Location, Pass, PrivateKey, PublicKey, Secret};
 use haul_proto::path::escape;
@@ -15,6 +16,8 @@ use crate::resolve::shown;
 
 /// A file with a secret is no longer than this.
 const FILE_MAX: u64 = 4096;
+/// Opening never waits, whatever stands there.
+const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
 
 /// What such a file has.
 #[derive(Debug, Clone)]
@@ -29,14 +32,96 @@ pub enum Own {
 pub fn read(file: &OsStr) -> Result<Own, UsageError> {
     let shown = escape(file.as_bytes());
     let mut text = String::new();
-    let read = File::open(file).and_then(|file| file.take(FILE_MAX).read_to_string(&mut text));
-    read.map_err(|error| UsageError::new(format!("{shown}: {error}")))?;
+    let failed = |error: std::io::Error| UsageError::new(format!("{shown}: {error}"));
+    let opened = OpenOptions::new().read(true).custom_flags(NONBLOCK).open(file).map_err(failed)?;
+    check_private(Path::new(file), &opened)?;
+    opened.take(FILE_MAX).read_to_string(&mut text).map_err(failed)?;
     let line = text.lines().next().unwrap_or_default().trim();
     let own = Secret::parse(line).map(Own::Secret).or_else(|| PrivateKey::parse(line).map(Own::Key));
     own.ok_or_else(|| {
         UsageError::new(format!("{shown}: its first line is no secret (32 hexadecimal digits) and no private key"))
             .remedy("make a key with haul serve --new-key FILE, or a secret with\n(umask 077; head -c16 /dev/urandom | od -An -tx1 | tr -d ' \\n' >FILE)")
     })
+}
+
+/// Refuses a file of which others may know, or have written, what is in it.
+fn check_private(path: &Path, file: &File) -> Result<(), UsageError> {
+    let shown = escape(path.as_os_str().as_bytes());
+    let failed = |error: std::io::Error| UsageError::new(format!("{shown}: {error}"));
+    let user = rustix::process::geteuid().as_raw();
+    let found = file.metadata().map_err(failed)?;
+    if !found.is_file() {
+        return Err(UsageError::new(format!("{shown}: not a file")));
+    }
+    if let Some(why) = exposes_file(user, found.uid(), found.mode()) {
+        return Err(match why {
+            Exposed::Owner(owner) => UsageError::new(format!("{shown}: it belongs to another user ({owner})"))
+                .remedy("copy it into a file of your own"),
+            Exposed::Mode => {
+                UsageError::new(format!("{shown}: others may read or write it (mode {:03o})", found.mode() & 0o777))
+                    .remedy(format!("chmod 600 {}", quoted(path)))
+            }
+        });
+    }
+    // Whoever may write to its directory can put another file in its place. A link's own directory counts, too.
+    let real = std::fs::canonicalize(path).map_err(failed)?;
+    for directory in [path, &real].map(directory_of) {
+        let found = std::fs::metadata(directory).map_err(failed)?;
+        let of_directory = escape(directory.as_os_str().as_bytes());
+        match exposes_directory(user, found.uid(), found.gid(), found.mode()) {
+            None => {}
+            Some(Exposed::Owner(owner)) => {
+                return Err(UsageError::new(format!(
+                    "{shown}: its directory, {of_directory}, belongs to another user ({owner})"
+                ))
+                .remedy("move it into a directory of your own"));
+            }
+            Some(Exposed::Mode) => {
+                return Err(UsageError::new(format!("{shown}: others may write to its directory, {of_directory}"))
+                    .remedy(format!("chmod go-w {}", quoted(directory))));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Why a file or directory does not keep a secret.
+#[derive(Debug, PartialEq, Eq)]
+enum Exposed {
+    /// It belongs to this user, who is neither root nor the one who asks.
+    Owner(u32),
+    /// Its mode lets others in.
+    Mode,
+}
+
+/// A file that is readable by its group alone may be root's: that is how a service gets its secret.
+fn exposes_file(user: u32, owner: u32, mode: u32) -> Option<Exposed> {
+    let allowed = if owner == user { 0o700 } else { 0o740 };
+    match owner == user || owner == 0 {
+        false => Some(Exposed::Owner(owner)),
+        true => (mode & 0o777 & !allowed != 0).then_some(Exposed::Mode),
+    }
+}
+
+/// A directory may be writable by a group that has its user's number: such a group is that user's alone.
+fn exposes_directory(user: u32, owner: u32, group: u32, mode: u32) -> Option<Exposed> {
+    let is_sticky = mode & 0o1000 != 0;
+    let open = if group == user && owner == user { 0o002 } else { 0o022 };
+    match owner == user || owner == 0 {
+        false => Some(Exposed::Owner(owner)),
+        true => (mode & open != 0 && !is_sticky).then_some(Exposed::Mode),
+    }
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// As a shell takes it.
+fn quoted(path: &Path) -> String {
+    let shown = escape(path.as_os_str().as_bytes());
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:".contains(letter);
+    if shown.chars().all(is_plain) { shown } else { format!("'{}'", shown.replace('\'', "'\\''")) }
 }
 
 /// Makes a private key in a new file, and returns the public one.
@@ -90,5 +175,70 @@ fn completed(pass: Pass, own: Option<&Own>) -> Result<Pass, (&'static str, &'sta
             "leave out #haul-public-...",
         )),
         (pass, _) => Ok(pass),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{Permissions, create_dir, set_permissions, write};
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn only_files_of_the_user_and_of_root_keep_a_secret() {
+        for (owner, mode, exposed) in [
+            (7, 0o600, None),
+            (7, 0o400, None),
+            (7, 0o640, Some(Exposed::Mode)),
+            (7, 0o604, Some(Exposed::Mode)),
+            (7, 0o602, Some(Exposed::Mode)),
+            (0, 0o640, None),
+            (0, 0o660, Some(Exposed::Mode)),
+            (0, 0o644, Some(Exposed::Mode)),
+            (8, 0o600, Some(Exposed::Owner(8))),
+        ] {
+            assert_eq!(exposes_file(7, owner, mode), exposed, "{owner} {mode:o}");
+        }
+        for (owner, group, mode, exposed) in [
+            (7, 7, 0o775, None),
+            (7, 9, 0o775, Some(Exposed::Mode)),
+            (7, 7, 0o777, Some(Exposed::Mode)),
+            (0, 0, 0o1777, None),
+            (0, 7, 0o775, Some(Exposed::Mode)),
+            (0, 0, 0o755, None),
+            (8, 8, 0o755, Some(Exposed::Owner(8))),
+        ] {
+            assert_eq!(exposes_directory(7, owner, group, mode), exposed, "{owner} {group} {mode:o}");
+        }
+    }
+
+    #[test]
+    fn the_message_says_what_to_run() {
+        let place = tempfile::tempdir().unwrap();
+        let (directory, link) = (place.path().join("a dir"), place.path().join("link"));
+        create_dir(&directory).unwrap();
+        let file = directory.join("secret");
+        write(&file, "0f".repeat(16)).unwrap();
+        symlink(&file, &link).unwrap();
+        let set = |path: &Path, mode| set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        let said = |path: &Path| read(path.as_os_str()).map(|_| ()).map_err(|error| error.to_string());
+        set(&directory, 0o755);
+        set(&file, 0o644);
+        for path in [&file, &link] {
+            let error = said(path).unwrap_err();
+            assert!(
+                error.contains("(mode 644)") && error.contains("chmod 600 '") | error.contains("chmod 600 /"),
+                "{error}"
+            );
+        }
+        set(&file, 0o600);
+        assert_eq!((said(&file), said(&link)), (Ok(()), Ok(())));
+        set(&directory, 0o757);
+        for path in [&file, &link] {
+            let error = said(path).unwrap_err();
+            assert!(error.contains("chmod go-w '") && error.contains("a dir"), "{error}");
+        }
+        set(&directory, 0o1777);
+        assert_eq!(said(&file), Ok(()));
     }
 }
