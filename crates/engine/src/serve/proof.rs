@@ -2,7 +2,7 @@
 //! so over bytes that TLS gives to the two ends of one connection and to nobody else: a proof is worth nothing in another
 //! connection, and nobody stands in between.
 //!
-//! The client goes first, and hears nothing if it is wrong. It says nothing but its proof before the server has proven
+//! The client goes first, and hears nothing but TLS's `close_notify` if it is wrong. It says nothing but its proof before the server has proven
 //! itself, too.
 
 use aws_lc_rs::hmac;
@@ -69,6 +69,9 @@ pub(super) fn as_server<'k>(
     // All are tried, so that the time tells nothing of which it was.
     let proven = known.filter(|known| is_client(known, &exported, &proof)).last();
     let Some((known, answer)) = proven.and_then(|known| Some((known, prove_server(known, own, &exported)?))) else {
+        // A wrong proof ends with TLS's closing word, and a lack of room without it.
+        stream.conn.send_close_notify();
+        let _ = stream.flush();
         return Ok(None);
     };
     stream.write_all(&answer)?;

@@ -1,5 +1,6 @@
 use super::super::tls;
 use super::*;
+use crate::serve::dial::has_ended;
 use crate::stream::seal::vectors::check;
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
@@ -35,6 +36,10 @@ fn meet(pass: &Pass, known: &[Known], wanted: &str) -> (io::Result<Result<(), St
         let socket = TcpStream::connect(address).unwrap();
         let mut connection = tls::connect().unwrap();
         let client = as_client(&mut connection, &mut Bounded::new(&socket, LIMIT, 1 << 16), pass, wanted);
+        let client = client.inspect_err(|error| {
+            let is_refusal = error.kind() == io::ErrorKind::UnexpectedEof;
+            assert!(!is_refusal || has_ended(&mut connection), "a wrong proof ends with close_notify");
+        });
         drop((connection, socket));
         (client, serving.join().unwrap())
     })

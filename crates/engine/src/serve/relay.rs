@@ -8,7 +8,6 @@ use rustls::Connection;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::silence::poll_all;
@@ -21,13 +20,13 @@ const LINGER: Duration = Duration::from_secs(10);
 const PIECE: usize = 64 << 10;
 
 /// Carries `input` to the other end of `connection`, and what comes from there to `output`, which is closed when that
-/// has ended. Returns when both have, when the connection breaks, or soon after `stop` is set.
+/// has ended. Returns when both have, when the connection breaks, or soon after `stop` says so.
 pub(super) fn relay(
     connection: &mut Connection,
     socket: &TcpStream,
     input: impl Into<OwnedFd>,
     output: impl Into<OwnedFd>,
-    stop: &AtomicBool,
+    stop: impl Fn() -> bool,
 ) -> io::Result<()> {
     let output = output.into();
     fcntl_setfl(&output, fcntl_getfl(&output)? | OFlags::NONBLOCK)?;
@@ -43,7 +42,7 @@ pub(super) fn relay(
     };
     // What came with the last word of the proof.
     relay.take_plain()?;
-    while !relay.is_over() && !stop.load(Ordering::Relaxed) {
+    while !relay.is_over() && !stop() {
         relay.step()?;
     }
     Ok(())

@@ -1,20 +1,21 @@
 //! Accepting the data connections: the end that listens.
 //!
 //! Whoever can reach the port may connect; until a connection has proven itself it gets ten seconds, a fixed few
-//! bytes are read from it, and it cannot delay the others.
+//! bytes are read from it, and it cannot delay the others. Where too many come, the oldest goes ([`super::preauth`]).
 
 use haul_proto::ids::StreamId;
-use haul_proto::wire::limits::PENDING_CONNECTIONS_MAX;
+use haul_proto::wire::limits::PENDING_STREAMS_FROM_NETWORK_MAX;
 use socket2::{Domain, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use super::handshake::{Credentials, as_acceptor};
+use super::preauth::PendingConnections;
 use super::socket::SocketSettings;
 use super::{Arrivals, Stream, StreamError};
 
@@ -94,31 +95,29 @@ fn accept_until(
     terms: &Arc<(Credentials, SocketSettings)>,
     proven: &Sender<(StreamId, Stream)>,
 ) {
-    let pending = Arc::new(AtomicUsize::new(0));
+    let pending = PendingConnections::new(PENDING_STREAMS_FROM_NETWORK_MAX);
     while !stop.load(Ordering::Relaxed) {
-        let socket = match listener.accept() {
-            Ok((socket, _)) => socket,
+        let (socket, peer) = match listener.accept() {
+            Ok(accepted) => accepted,
             Err(error) => {
                 pause_after(&error, listener);
                 continue;
             }
         };
-        if pending.fetch_add(1, Ordering::Relaxed) >= PENDING_CONNECTIONS_MAX || socket.set_nonblocking(false).is_err()
-        {
-            pending.fetch_sub(1, Ordering::Relaxed);
+        if socket.set_nonblocking(false).is_err() {
             continue;
         }
-        let (terms, proven, held) = (Arc::clone(terms), proven.clone(), Arc::clone(&pending));
-        let spawned = std::thread::Builder::new().name("haul-greet".into()).spawn(move || {
+        let Some(place) = pending.admit(&socket, peer.ip()) else { continue };
+        let (terms, proven) = (Arc::clone(terms), proven.clone());
+        // Where no thread can be had, whoever has connected tries again.
+        let _ = std::thread::Builder::new().name("haul-greet".into()).spawn(move || {
             // Nobody waits any more when the job took another way, or is over.
-            if let Ok(stream) = prove(socket.into(), &terms.0, &terms.1) {
+            if let Ok(stream) = prove(socket.into(), &terms.0, &terms.1)
+                && place.prove().is_ok()
+            {
                 let _ = proven.send(stream);
             }
-            held.fetch_sub(1, Ordering::Relaxed);
         });
-        if spawned.is_err() {
-            pending.fetch_sub(1, Ordering::Relaxed);
-        }
     }
 }
 
@@ -278,6 +277,16 @@ mod tests {
         assert_eq!(collect(&accepted, 2).len(), 2);
         let mut nothing = Vec::new();
         assert!(loud.read_to_end(&mut nothing).map_or(true, |n| n == 0), "a stranger was answered");
+        drop(silent);
+    }
+
+    #[test]
+    fn a_crowd_of_idle_strangers_keeps_nobody_out() {
+        let (address, accepted) = listening();
+        let silent: Vec<_> = (0..70).map(|_| TcpStream::connect(&address).unwrap()).collect();
+        let connected = connect(&[address], &terms(4)).unwrap();
+        assert_eq!(collect(&connected.arrivals, 4).len(), 4);
+        assert_eq!(collect(&accepted, 4).len(), 4);
         drop(silent);
     }
 

@@ -8,6 +8,7 @@ pub mod compress;
 pub mod connect;
 pub mod connector;
 pub mod handshake;
+pub(crate) mod preauth;
 pub mod record;
 pub mod seal;
 pub mod socket;

@@ -154,8 +154,14 @@ pub const REKEY_RECORDS: u64 = 1 << 28;
 pub const GREETING_MAX: usize = 1024;
 /// Most connections that have not proven themselves, at any time.
 pub const PENDING_CONNECTIONS_MAX: usize = 64;
+/// Most of them from one network (an IPv4 address, or a /64 of IPv6), at a server.
+pub const PENDING_CLIENTS_FROM_NETWORK_MAX: usize = 16;
+/// The same where data connections are accepted: an end makes many at a time.
+pub const PENDING_STREAMS_FROM_NETWORK_MAX: usize = 48;
 /// Time in which a connection must prove itself.
 pub const GREETING_DEADLINE_MS: u64 = 10_000;
+/// The same while half of the places are taken.
+pub const PRESSED_DEADLINE_MS: u64 = 2_000;
 /// Most addresses that an end names as its own.
 pub const ADDRESSES_MAX: usize = 64;
 /// Most frames that a stream has under way past the page cache: with the largest frames, 64 MiB.
