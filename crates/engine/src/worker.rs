@@ -36,7 +36,7 @@ use crate::policy::{HostPolicy, Rule};
 use crate::program::keeper;
 use crate::report::Reporter;
 use crate::run::{Ends, Running, Streams, panicked};
-use crate::serve::{Account, Terms as ServedTerms, sandbox};
+use crate::serve::{Access, Account, Terms as ServedTerms, sandbox};
 use crate::source::Source;
 use crate::stream::accept::{Place, listen};
 use crate::stream::connect::{Connected, Terms, connect};
@@ -268,6 +268,9 @@ impl Worker {
                     umask: self.environment.umask & 0o777,
                     rate: served.and_then(|terms| terms.rate),
                     size: served.and_then(|terms| terms.size),
+                    links_inside: served
+                        .is_some_and(|terms| !terms.policy.unsafe_links || terms.access == Access::Create),
+                    creates_only: served.is_some_and(|terms| terms.access == Access::Create),
                     state_dir: self.environment.state_dir.clone(),
                     policy: self.environment.policy.clone(),
                 };

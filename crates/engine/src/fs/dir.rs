@@ -12,10 +12,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haul_proto::path::Name;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, accessat, openat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, accessat, openat};
 use rustix::io::Errno;
 
 use super::fd_cache::{FdCache, MAX_OPEN_DIRECTORIES, Slot};
+use super::lookup;
 use super::meta::{Identity, Links, Look};
 
 /// What a reopened directory's error says when it is not the one that was there before.
@@ -61,12 +62,13 @@ impl Access {
             Self::Search => OFlags::PATH,
         };
         let flags = access | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(cache.open(|| openat(CWD, path, flags, Mode::empty()))?)
+        Ok(cache.open(|| lookup::open(path, flags))?)
     }
 }
 
 impl Dir {
-    /// Opens an operand: symbolic links in `path` are followed, at its end too.
+    /// Opens an operand: symbolic links in `path` are followed, at its end too, unless lookups are confined
+    /// ([`lookup`]).
     /// The root keeps its descriptor for life.
     pub fn open_root(path: &Path) -> io::Result<Self> {
         Self::open_root_in(path, FdCache::new(MAX_OPEN_DIRECTORIES))

@@ -15,6 +15,7 @@ mod filter;
 mod help;
 mod helper;
 mod listing;
+pub mod lookup;
 pub mod meta;
 mod names;
 mod seen;

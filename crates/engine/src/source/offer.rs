@@ -15,7 +15,7 @@ use super::item::{Item, Place};
 use super::left_out::{self, Untold};
 use super::linked::Linked;
 use super::listed::Listed;
-use super::operand::{Looker, OPERAND_LINKS, Root, RootKind};
+use super::operand::{Looker, Root, RootKind, operand_links};
 use super::removal::Removable;
 use super::{Source, State};
 use crate::fs::{Ahead, Dir, Found, Links, Look, Nodes, Patterns, WalkOptions, Walker, describe};
@@ -166,7 +166,7 @@ impl Offers<'_> {
         match &root.kind {
             RootKind::File(parent, name, look) => {
                 let place =
-                    Place { parent: parent.clone(), name: name.clone(), links: OPERAND_LINKS, is_operand: true };
+                    Place { parent: parent.clone(), name: name.clone(), links: operand_links(), is_operand: true };
                 let at = EntryPlace::Operand(operand.number);
                 self.file(operand, at, place, look)
             }

@@ -4,7 +4,7 @@ use haul_proto::path::Name;
 use haul_proto::wire::listed::Listed;
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::request::{Links as LinkRule, Operand, SourceRequest};
-use rustix::fs::{CWD, FileType, Mode, OFlags, openat};
+use rustix::fs::{FileType, OFlags};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use super::feed::Spring;
 use crate::bootstrap::End;
-use crate::fs::{Access, Dir, FdCache, Identity, Links, Look, MAX_OPEN_DIRECTORIES, describe};
+use crate::fs::{Access, Dir, FdCache, Identity, Links, Look, MAX_OPEN_DIRECTORIES, describe, lookup};
 use crate::os::confine::{Bounds, Rights};
 use crate::os::machine;
 use crate::policy::{HostPolicy, Rule};
@@ -69,7 +69,7 @@ impl Root {
             // What cannot be opened is reported when its turn comes.
             RootKind::Directory(dir) => drop(dir.fd().map(|fd| bounds.allow(&*fd, Rights::ReadTree))),
             RootKind::File(parent, name, ..) => {
-                let file = parent.open_handle(name, OPERAND_LINKS);
+                let file = parent.open_handle(name, operand_links());
                 let same = |file: &OwnedFd| Look::at_fd(file).is_ok_and(|look| look.identity == self.identity);
                 drop(file.map(|file| same(&file).then(|| bounds.allow(&file, Rights::ReadFile))));
             }
@@ -137,12 +137,8 @@ pub fn open_pipe(
 
 /// A file that grows.
 fn growing(operand: &[u8], quiet: Duration) -> Result<Spring, String> {
-    let opened = openat(
-        CWD,
-        Path::new(OsStr::from_bytes(operand)),
-        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC,
-        Mode::empty(),
-    );
+    let path = Path::new(OsStr::from_bytes(operand));
+    let opened = lookup::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC);
     let file = opened.map_err(|error| describe(&error.into()))?;
     match Look::at_fd(&file).map_err(|error| describe(&error))?.kind {
         FileType::RegularFile => Ok(Spring::following(file, quiet)),
@@ -153,10 +149,10 @@ fn growing(operand: &[u8], quiet: Duration) -> Result<Spring, String> {
 /// A FIFO, or else a program. Nobody is waited for who would write to a FIFO: that is for its reader.
 fn named(operand: &[u8], policy: &HostPolicy) -> Result<Spring, String> {
     let path = Path::new(OsStr::from_bytes(operand));
-    let is_fifo = rustix::fs::stat(path).is_ok_and(|found| Look::from(&found).kind == FileType::Fifo);
+    let is_fifo = lookup::stat(path).is_ok_and(|found| Look::from(&found).kind == FileType::Fifo);
     if is_fifo {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let fifo = openat(CWD, path, flags, Mode::empty()).map_err(|error| describe(&error.into()))?;
+        let fifo = lookup::open(path, flags).map_err(|error| describe(&error.into()))?;
         return Ok(Spring::new(fifo, None));
     }
     policy.check(Rule::NoPrograms)?;
@@ -224,7 +220,7 @@ impl<'a> Looker<'a> {
             let identity = Identity { device: 0, inode: 0 };
             return Ok(Root { name: Name::new(null::NAME.as_bytes()).ok(), identity, kind: RootKind::Null(size) });
         }
-        let found = rustix::fs::stat(path).map_err(io::Error::from)?;
+        let found = lookup::stat(path).map_err(io::Error::from)?;
         let look = Look::from(&found);
         let name = own_name(path).and_then(|name| Name::new(name.as_bytes()).ok());
         let kind = match look.kind {
@@ -280,8 +276,10 @@ impl<'a> Looker<'a> {
     }
 }
 
-/// The file's parent, name and how links are treated: an operand that is a link is followed.
-pub const OPERAND_LINKS: Links = Links::Followed;
+/// How a link at an operand's name is treated: it is followed, unless lookups are confined.
+pub fn operand_links() -> Links {
+    if lookup::is_confined() { Links::Itself } else { Links::Followed }
+}
 
 /// Names these operands on this machine, over all runs: what a target remembers a tree by.
 pub fn origin(operands: &[Vec<u8>]) -> [u8; 32] {
@@ -290,7 +288,7 @@ pub fn origin(operands: &[Vec<u8>]) -> [u8; 32] {
     hasher.update(&(machine.len() as u64).to_le_bytes()).update(&machine);
     for operand in operands {
         let path = Path::new(OsStr::from_bytes(operand));
-        let absolute = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let absolute = lookup::real_path(path).unwrap_or_else(|_| path.to_owned());
         let bytes = absolute.as_os_str().as_bytes();
         hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
     }

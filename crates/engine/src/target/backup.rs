@@ -13,7 +13,6 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -21,7 +20,7 @@ use super::Target;
 use super::file::Spot;
 use super::landing::{Landing, Refused};
 use super::temporary::make_temporary;
-use crate::fs::{Dir, Identity, Links, Look, describe};
+use crate::fs::{Dir, Identity, Links, Look, describe, lookup};
 use crate::os::confine::{Bounds, Rights};
 use crate::report::add;
 use crate::worker::lock;
@@ -59,7 +58,7 @@ impl Backup {
                 Err(error) => Err(failed(&error)),
             };
         }
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(|error| failed(&error))?;
+        lookup::create_dir_all(&path, Mode::RWXU).map_err(|error| failed(&error))?;
         let dir = Dir::open_root(&path).map_err(|error| failed(&error))?;
         check(&dir, into, &path)?;
         Ok(Some(Self { dir, known: Mutex::default() }))

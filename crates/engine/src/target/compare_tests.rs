@@ -13,7 +13,6 @@ use super::*;
 use crate::link::LinkWriter;
 use crate::os::confine::Network;
 use crate::os::confine::tests::{confined, is_denied};
-use crate::policy::HostPolicy;
 use crate::report::Reporter;
 use crate::testing::target_request;
 
@@ -21,8 +20,7 @@ fn target(path: &Path, compare: Option<Links>) -> Target {
     let operand = Operand { name: Name::new(b"tree").ok(), directory: true, device: 0, inode: 0 };
     let request = TargetRequest { compare, ..target_request(path, vec![operand]) };
     let reporter = Reporter::new(LinkWriter::new(io::sink()), false);
-    let surroundings =
-        Surroundings { umask: 0o022, state_dir: None, policy: HostPolicy::default(), rate: None, size: None };
+    let surroundings = Surroundings { umask: 0o022, ..Surroundings::default() };
     Target::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text).unwrap()
 }
 

@@ -15,7 +15,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::Ordering;
 
 use crate::link::LinkWriter;
-use crate::policy::HostPolicy;
 use crate::report::Reporter;
 use crate::stream::testing::{Said, flip, keys, receiving, sealed};
 use crate::target::Surroundings;
@@ -38,8 +37,7 @@ impl Site {
         let settings = SessionSettings { frame, ..settings() };
         let request = TargetRequest { settings, ..target_request(directory.path(), operands) };
         let reporter = Reporter::new(LinkWriter::new(std::io::sink()), false);
-        let surroundings =
-            Surroundings { umask: 0o022, state_dir: None, policy: HostPolicy::default(), rate: None, size: None };
+        let surroundings = Surroundings { umask: 0o022, ..Surroundings::default() };
         let target = Target::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text).unwrap();
         let site = Self { directory, target, frame, files };
         let entry = |(number, file): (u32, &Vec<u8>)| Entry {

@@ -17,7 +17,6 @@ use std::path::Path;
 
 use super::super::{Surroundings, Target};
 use crate::link::{LinkReader, LinkWriter};
-use crate::policy::HostPolicy;
 use crate::report::Reporter;
 use crate::testing::{Said, target_request};
 
@@ -43,8 +42,7 @@ impl Site {
         let request = TargetRequest { sync, rules, kept, ..target_request(path, vec![operand]) };
         let said = Said::default();
         let reporter = Reporter::new(LinkWriter::new(said.clone()), false);
-        let surroundings =
-            Surroundings { umask: 0o022, state_dir: None, policy: HostPolicy::default(), rate: None, size: None };
+        let surroundings = Surroundings { umask: 0o022, ..Surroundings::default() };
         let target = Target::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text);
         let mut site = Self { target: target.unwrap(), said, next: 0 };
         site.offer(Place::Operand(0), Kind::Directory, None);

@@ -28,9 +28,12 @@ use super::standing::{Standing, attributes};
 use super::temporary::make_temporary;
 use super::{Item, Target};
 use crate::fs::meta::apply_to_symlink;
-use crate::fs::{Dir, Keep, Links, describe};
+use crate::fs::{Dir, Keep, Links, describe, lookup};
 use crate::report::add;
 use crate::source::CHANGED;
+
+/// Said of a symbolic link that a server does not accept.
+const LEADS_OUT: &str = "this symbolic link leads out of the served directory, or may do so\ncopy what it leads to with --symlinks follow, or leave it out with --exclude";
 
 /// Where an entry is to stand.
 pub(super) struct Position {
@@ -267,6 +270,12 @@ impl Target {
         if there.existing != Existing::Absent && self.is_spelled_otherwise(&position.dir, &position.name) {
             return Ok(self.refuse(position, OTHER_SPELLING));
         }
+        if let Kind::Symlink { points_to } = &entry.kind
+            && self.links_inside
+            && lookup::leads_out(&*position.dir.fd()?, points_to)
+        {
+            return Ok(self.refuse(position, LEADS_OUT));
+        }
         let decision = match self.decide_and_tell(position, entry, &there)? {
             Ok(decision) => decision,
             Err(answer) => return Ok(answer),
@@ -284,7 +293,8 @@ impl Target {
                 if decision != Decision::Keep {
                     make_link(&position.dir, &position.name, points_to, decision == Decision::Replace)?;
                 }
-                let keep = Keep { owner: self.request.preserve, mode: None, times: true };
+                let changes = !self.creates_only || decision != Decision::Keep;
+                let keep = Keep { owner: self.request.preserve && changes, mode: None, times: changes };
                 match apply_to_symlink(&*position.dir.fd()?, &position.name, &entry.meta, keep) {
                     // Somebody else's link, or a file system whose links have no times: the link itself is there.
                     Err(error) if !is_not_ours(&error) => return Err(error),

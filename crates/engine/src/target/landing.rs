@@ -23,7 +23,7 @@ use std::sync::Arc;
 use super::memory;
 use super::sink::Sink;
 use crate::bootstrap::End;
-use crate::fs::{Dir, Identity, Links, Look, describe};
+use crate::fs::{Dir, Identity, Links, Look, describe, lookup};
 use crate::os::confine::{Bounds, Rights};
 use crate::os::machine;
 use crate::policy::{HostPolicy, Rule};
@@ -137,7 +137,7 @@ pub fn find(request: &TargetRequest, state_dir: Option<&Path>, reporter: &Report
     let typed = if request.path.is_empty() { &b"."[..] } else { &request.path[..] };
     let path = Path::new(OsStr::from_bytes(typed));
     let is_new = request.make_directory || is_made_by_sync(request);
-    if is_new && matches!(rustix::fs::stat(path), Err(rustix::io::Errno::NOENT)) {
+    if is_new && matches!(lookup::stat(path), Err(rustix::io::Errno::NOENT)) {
         refuse_nesting_in_nothing(request, path)?;
         if request.sync.is_dry {
             return Ok(Landing { kind: LandingKind::Nothing, label: typed.to_vec(), memory: None, is_new: true });
@@ -150,11 +150,11 @@ pub fn find(request: &TargetRequest, state_dir: Option<&Path>, reporter: &Report
             io::ErrorKind::NotFound => no_directory(path.parent().unwrap_or(path)),
             _ => cannot(typed, &error),
         })?;
-        let look = Look::from(&rustix::fs::stat(path).map_err(|error| cannot(typed, &error.into()))?);
+        let look = Look::from(&lookup::stat(path).map_err(|error| cannot(typed, &error.into()))?);
         let landing = onto_existing(request, path, &look, state_dir)?;
         return Ok(Landing { is_new: true, ..landing });
     }
-    match rustix::fs::stat(path) {
+    match lookup::stat(path) {
         Ok(stat) => onto_existing(request, path, &Look::from(&stat), state_dir),
         Err(rustix::io::Errno::NOENT) if request.compare.is_some() => {
             Err(Refused::failed(format!("{} does not exist: there is nothing to compare with", escape(typed))))
@@ -174,7 +174,7 @@ pub fn pipe(
         return Err(Refused::usage("only one file, or what a pipe brings, can go into a pipe\nfor more, pipe tar's output into haul: tar -cf - tree | haul - ...".into()));
     };
     let path = Path::new(OsStr::from_bytes(&request.path));
-    let is_special = || rustix::fs::stat(path).is_ok_and(|found| Look::from(&found).is_special());
+    let is_special = || lookup::stat(path).is_ok_and(|found| Look::from(&found).is_special());
     let sink = match request.pipe {
         Pipe::Standard => {
             let output = standard_output.ok_or("standard output cannot be written to on another host");
@@ -202,15 +202,15 @@ fn is_made_by_sync(request: &TargetRequest) -> bool {
 
 /// Makes one directory, where the one above it is there.
 fn make_last_directory(path: &Path, fsync: Fsync) -> io::Result<()> {
-    std::fs::create_dir(path)?;
+    lookup::create_dir(path, Mode::from_raw_mode(0o777))?;
     sync_above(path, fsync)
 }
 
 /// Makes a directory and those above it, and puts the names that this makes on the disk where that is asked for.
 fn make_directories(path: &Path, fsync: Fsync) -> io::Result<()> {
-    let exists = |path: &&Path| path.as_os_str().is_empty() || rustix::fs::stat(*path).is_ok();
+    let exists = |path: &&Path| path.as_os_str().is_empty() || lookup::stat(path).is_ok();
     let made: Vec<_> = path.ancestors().take_while(|path| !exists(path)).collect();
-    std::fs::create_dir_all(path)?;
+    lookup::create_dir_all(path, Mode::from_raw_mode(0o777))?;
     made.iter().try_for_each(|path| sync_above(path, fsync))
 }
 
@@ -259,6 +259,9 @@ fn onto_existing(
     if look.kind != FileType::RegularFile && request.compare.is_some() {
         return Err(Refused::failed(format!("{shown} is a device, FIFO or socket: there is nothing to compare with")));
     }
+    if look.kind != FileType::RegularFile && lookup::is_confined() {
+        return Err(Refused::usage(format!("{shown} is a device, FIFO or socket: a server writes to none")));
+    }
     if look.kind != FileType::RegularFile {
         return Ok(Landing {
             kind: LandingKind::Special(path.into()),
@@ -269,6 +272,9 @@ fn onto_existing(
     }
     if is_source(request, operand, look.identity) {
         return Err(itself(path.as_os_str().as_bytes()));
+    }
+    if lookup::is_confined() {
+        return under_new_name(path);
     }
     // A link to a file stays: what it points to is what is meant.
     let real = std::fs::canonicalize(path).map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
@@ -415,8 +421,10 @@ fn refuse_nesting(request: &TargetRequest, landing: &Dir, path: &Path) -> Result
 
 /// The same of a directory that is about to be made.
 fn refuse_nesting_in_nothing(request: &TargetRequest, path: &Path) -> Result<(), Refused> {
-    let absolute = std::path::absolute(path).map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
-    let there = absolute.ancestors().skip(1).find_map(|above| Dir::open_root(above).ok());
+    // Confined, a path begins in the working directory, and so does the search.
+    let whole = if lookup::is_confined() { Ok(Path::new(".").join(path)) } else { std::path::absolute(path) };
+    let whole = whole.map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
+    let there = whole.ancestors().skip(1).find_map(|above| Dir::open_root(above).ok());
     there.map_or(Ok(()), |dir| refuse_nesting(request, &dir, path))
 }
 

@@ -68,7 +68,6 @@ impl Listed {
 mod tests {
     use super::*;
     use crate::link::LinkWriter;
-    use crate::policy::HostPolicy;
     use crate::report::Reporter;
     use crate::target::{Surroundings, Target};
     use crate::testing::target_request;
@@ -121,8 +120,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let request = TargetRequest { listed: kinds, ..target_request(directory.path(), Vec::new()) };
         let reporter = Reporter::new(LinkWriter::new(std::io::sink()), false);
-        let surroundings =
-            Surroundings { umask: 0o022, state_dir: None, policy: HostPolicy::default(), rate: None, size: None };
+        let surroundings = Surroundings { umask: 0o022, ..Surroundings::default() };
         let target = Target::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text).unwrap();
         (target, directory)
     }

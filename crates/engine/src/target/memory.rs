@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use crate::fs::Identity;
+use crate::fs::{Identity, lookup};
 use crate::os::confine::{Bounds, Rights};
 
 /// Where a tree is to be remembered.
@@ -21,7 +21,7 @@ impl Memory {
     /// For the tree at `path`, which does not exist yet. `None` where nothing can be remembered.
     pub fn of(state_dir: Option<&Path>, path: &Path, origin: [u8; 32]) -> Option<Self> {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let absolute = fs::canonicalize(parent).ok()?.join(path.file_name()?);
+        let absolute = lookup::real_path(parent).ok()?.join(path.file_name()?);
         let trees = state_dir?.join("trees");
         fs::create_dir_all(&trees).ok()?;
         Some(Self { file: file_for(&trees, &absolute), origin })
@@ -47,7 +47,7 @@ impl Memory {
 /// Whether the directory at `path` was made by a copy of the same operands.
 pub fn made_by(state_dir: Option<&Path>, path: &Path, identity: Identity, origin: &[u8; 32]) -> bool {
     let remembered = state_dir.and_then(|state| {
-        let absolute = fs::canonicalize(path).ok()?;
+        let absolute = lookup::real_path(path).ok()?;
         fs::read(file_for(&state.join("trees"), &absolute)).ok()
     });
     remembered.is_some_and(|bytes| bytes == content(origin, identity))

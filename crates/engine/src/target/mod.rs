@@ -140,6 +140,10 @@ pub struct Target {
     /// Those of a list.
     listed: Listed,
     umask: u16,
+    /// Symbolic links that lead out of the working directory are refused.
+    links_inside: bool,
+    /// What was there before keeps its metadata.
+    creates_only: bool,
     state: Mutex<State>,
     outbox: Signal,
     unfinished: Unfinished,
@@ -256,6 +260,7 @@ pub enum Item {
 }
 
 /// What the process was started with.
+#[derive(Debug, Default)]
 pub struct Surroundings {
     /// The file mode creation mask.
     pub umask: u16,
@@ -267,6 +272,10 @@ pub struct Surroundings {
     pub rate: Option<u64>,
     /// At most so many bytes may come in all.
     pub size: Option<u64>,
+    /// Symbolic links that lead out of the working directory are refused.
+    pub links_inside: bool,
+    /// What was there before keeps its metadata.
+    pub creates_only: bool,
 }
 
 fn journals(request: &TargetRequest) -> Result<Journals, Refused> {
@@ -322,6 +331,8 @@ impl Target {
             below: Below::default(),
             listed: Listed::default(),
             umask: surroundings.umask,
+            links_inside: surroundings.links_inside,
+            creates_only: surroundings.creates_only,
             state,
             outbox: Signal::default(),
             unfinished: Unfinished::default(),
@@ -636,6 +647,9 @@ impl Target {
         meta: &Meta,
         attributes: Option<&[Attribute]>,
     ) -> std::io::Result<()> {
+        if self.creates_only && !fresh {
+            return self.settle_directory(dir);
+        }
         let made = dir.fd().and_then(|fd| {
             let wanted = self.directory_mode(meta, fresh);
             let is_wanted =

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 
 use crate::fs::testing::name;
 use crate::link::{LinkReader, LinkWriter};
-use crate::policy::HostPolicy;
 use crate::report::Reporter;
 use crate::target::Surroundings;
 use crate::testing::{Said, target_request};
@@ -140,8 +139,7 @@ impl Site {
 
 fn prepare(request: TargetRequest, said: Said) -> Result<Target, String> {
     let reporter = Reporter::new(LinkWriter::new(said), false);
-    let surroundings =
-        Surroundings { umask: 0o022, state_dir: None, policy: HostPolicy::default(), rate: None, size: None };
+    let surroundings = Surroundings { umask: 0o022, ..Surroundings::default() };
     Target::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text)
 }
 
