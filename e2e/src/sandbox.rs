@@ -60,6 +60,13 @@ impl Sandbox {
         path
     }
 
+    /// Writes a file that its owner alone may read, with its directories.
+    pub fn secret_file(&self, relative: impl AsRef<Path>, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.file(relative, content);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("it is ours");
+        path
+    }
+
     /// Makes an executable script.
     pub fn script(&self, relative: impl AsRef<Path>, content: &str) -> PathBuf {
         let path = self.file(relative, content);

@@ -198,7 +198,7 @@ fn a_copy_goes_on_after_a_client_or_a_server_was_killed() {
 #[test]
 fn a_secret_may_stand_in_a_file() {
     let sandbox = Sandbox::new();
-    sandbox.file("secret", "000102030405060708090a0b0c0d0e0f\n");
+    sandbox.secret_file("secret", "000102030405060708090a0b0c0d0e0f\n");
     sandbox.file("file", "content");
     let server = Serving::start(&sandbox, &["--secret-file", "secret"]);
     assert!(!server.line.contains('#'), "{}", server.line);
@@ -211,7 +211,7 @@ fn a_secret_may_stand_in_a_file() {
 fn a_standing_server_has_several_directories_each_with_its_secrets() {
     let sandbox = Sandbox::new();
     for (name, digit) in [("ann", "a"), ("bob", "b")] {
-        sandbox.file(name, digit.repeat(32));
+        sandbox.secret_file(name, digit.repeat(32));
     }
     sandbox.file("data/public/file", "content");
     sandbox.dir("data/in");

@@ -35,7 +35,7 @@ fn clients_may_have_keys_and_know_the_server_by_its_own() {
     assert_eq!(contents(&sandbox.path("ann.key")), private);
 
     sandbox.file("data/file", "content");
-    sandbox.file("secret", "0f".repeat(16));
+    sandbox.secret_file("secret", "0f".repeat(16));
     let directory = format!("[in]\npath = \"data\"\nsecrets = [\"secret\"]\nkeys = [\"{ann}\"]\n");
     sandbox.file("serve.toml", &directory);
     let without = sandbox.haul(["serve", "--config", "serve.toml"]).run().ends(2);
@@ -99,7 +99,7 @@ fn no_more_is_taken_than_its_limit() {
 fn a_directory_takes_as_many_clients_as_its_table_says() {
     let sandbox = Sandbox::new();
     sandbox.big_file("file", 4_000_000);
-    sandbox.file("secret", "0f".repeat(16));
+    sandbox.secret_file("secret", "0f".repeat(16));
     let table = |name: &str, more: &str| {
         sandbox.dir(name);
         format!("[{name}]\npath = \"{name}\"\nsecrets = [\"secret\"]\n{more}\n")
@@ -217,15 +217,19 @@ fn wrong_secrets_disturb_no_copy_and_are_logged() {
 }
 
 #[test]
-fn a_kernel_that_cannot_hold_it_is_named_or_refused() {
+fn a_kernel_without_landlock_is_refused_unless_that_is_allowed() {
     let sandbox = Sandbox::new();
     sandbox.file("shared/file", "content");
     let without = |options: &[&str]| {
         let serve = sandbox.haul(["serve", "--bind", "127.0.0.1", "--json"]).args(options).arg("shared");
         serve.injecting("landlock_create_ruleset", "error=ENOSYS")
     };
-    without(&["--require-sandbox"]).run().ends(1).says(["cannot hold this server", "--require-sandbox"]);
-    let server = Serving::of(without(&["--once"]));
+    for options in [&[][..], &["--require-sandbox"]] {
+        without(options).run().ends(1).says(["cannot hold this server", "--allow-unsandboxed"]);
+    }
+    let both = ["serve", "--require-sandbox", "--allow-unsandboxed", "shared"];
+    sandbox.haul(both).run().ends(2).says(["--require-sandbox", "--allow-unsandboxed"]);
+    let server = Serving::of(without(&["--once", "--allow-unsandboxed"]));
     assert_eq!(server.logged("unconfined"), 1);
     sandbox.haul([&server.at("file"), "back"]).run().succeeds();
     Run::of(server.running).succeeds();

@@ -5,23 +5,34 @@
 //!
 //! [incoming]
 //! path = "/srv/incoming"
-//! access = "write-only"                       # or read-only, or both (the default)
+//! access = "create"                           # or read-only, write-only, both (the default)
 //! secrets = ["/etc/haul/partner.secret"]      # files; each of them opens it
-//! keys = ["haul-public-3f..."]                # so does the private key to each of these
+//! keys = [                                    # so does the private key to each of these
+//!     "haul-public-3f...",
+//!     { key = "haul-public-77...", expires = 2027-01-31 },
+//!     { key = "haul-public-c0...", revoked = true },
+//! ]
 //! clients = 4                                 # at a time
 //! rate = "50m"                                # bytes a second, from and to each client
 //! size = "100g"                               # in one copy to it
+//! allow-unsafe-links = true                   # as the option of that name, and so are the next two
+//! require-encryption = true
+//! allow-tuning = true
 //! ```
 
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
-use haul_engine::serve::{Access, Directory, Known, PrivateKey, PublicKey};
+use haul_engine::serve::{Access, Credential, Directory, Known, PrivateKey, PublicKey, ServePolicy};
 use haul_proto::path::escape;
 use haul_proto::wire::limits::RATE_MIN;
 use haul_proto::wire::serve::is_directory_name;
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use toml::de::{DeTable, DeValue};
 
 use crate::args::UsageError;
@@ -32,7 +43,20 @@ use crate::resolve::MAX_RATE;
 use crate::secret::{self, Own};
 
 /// What may stand in a table.
-const KEYS: [&str; 7] = ["path", "access", "secrets", "keys", "clients", "rate", "size"];
+const KEYS: [&str; 10] = [
+    "path",
+    "access",
+    "secrets",
+    "keys",
+    "clients",
+    "rate",
+    "size",
+    "allow-unsafe-links",
+    "require-encryption",
+    "allow-tuning",
+];
+/// What may stand in the table of a client's key.
+const CLIENT_KEY: [&str; 3] = ["key", "expires", "revoked"];
 /// What names the file with the server's own key.
 const OWN_KEY: &str = "key";
 
@@ -59,7 +83,7 @@ pub fn read(file: &OsStr) -> Result<Standing, UsageError> {
     let key = key.map(|file| own_key(&file)).transpose().map_err(in_file)?;
     let directories = directories.into_iter().map(|directory| complete(directory).map_err(in_file));
     let directories = directories.collect::<Result<Vec<_>, _>>()?;
-    let has_keys = |directory: &Directory| directory.known.iter().any(|known| matches!(known, Known::Key(_)));
+    let has_keys = |directory: &Directory| directory.credentials.iter().any(|one| matches!(one.known, Known::Key(_)));
     match directories.iter().find(|directory| has_keys(directory)) {
         Some(directory) if key.is_none() => {
             let what = format!("[{}]: clients with keys know a server by its own, and it has none", directory.name);
@@ -84,10 +108,53 @@ struct Written {
     path: PathBuf,
     access: Access,
     secrets: Vec<String>,
-    keys: Vec<PublicKey>,
+    keys: Vec<ClientKey>,
     clients: Option<usize>,
     rate: Option<u64>,
     size: Option<u64>,
+    policy: ServePolicy,
+}
+
+/// A client's public key, as it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ClientKey {
+    key: PublicKey,
+    /// From then on it opens nothing.
+    expires: Option<SystemTime>,
+    /// It opens nothing, also where it is written again.
+    is_revoked: bool,
+}
+
+/// A key alone, or a table with the key, when it expires and whether it was revoked.
+fn client_key(value: &DeValue<'_>) -> Result<ClientKey, String> {
+    let parse = |text: &str| PublicKey::parse(text).ok_or_else(|| format!("{text}: no public key"));
+    if let Some(text) = value.as_str() {
+        return Ok(ClientKey { key: parse(text)?, expires: None, is_revoked: false });
+    }
+    let table = value.as_table().ok_or("keys needs a list of public keys in quotes, or of tables with a key each")?;
+    if let Some(unknown) = table.keys().map(|key| &**key.get_ref()).find(|key| !CLIENT_KEY.contains(key)) {
+        return Err(format!("a key has no {unknown}, only {}", CLIENT_KEY.join(", ")));
+    }
+    let get = |name: &str| table.get(name).map(toml::Spanned::get_ref);
+    let key = parse(get("key").and_then(DeValue::as_str).ok_or("a table in keys needs key = \"haul-public-...\"")?)?;
+    let expires = get("expires").map(|value| match value {
+        DeValue::Datetime(time) => expiry(&time.to_string()),
+        DeValue::String(text) => expiry(text),
+        _ => None,
+    });
+    let expires = match expires {
+        Some(None) => return Err("expires needs a date (2027-01-31) or a time (2027-01-31T12:00:00Z)".into()),
+        expires => expires.flatten(),
+    };
+    let is_revoked = get("revoked").map_or(Some(false), DeValue::as_bool).ok_or("revoked needs true or false")?;
+    Ok(ClientKey { key, expires, is_revoked })
+}
+
+/// The end of a day of UTC, or a time.
+fn expiry(text: &str) -> Option<SystemTime> {
+    let end_of_day = |day: Date| Some(day.tomorrow().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp());
+    let time = text.parse::<Timestamp>().ok().or_else(|| text.parse::<Date>().ok().and_then(end_of_day));
+    time.map(SystemTime::from)
 }
 
 /// The name of the file with the server's key, and the directories.
@@ -116,7 +183,7 @@ fn written(name: &str, value: &DeValue<'_>) -> Result<Written, String> {
     };
     let access = match text("access")? {
         None => Access::Both,
-        Some(word) => Access::from_word(word).ok_or("access is read-only, write-only or both")?,
+        Some(word) => Access::from_word(word).ok_or("access is read-only, write-only, create or both")?,
     };
     let path = PathBuf::from(text("path")?.ok_or("its path is missing")?);
     let list = |key: &str| match table.get(key) {
@@ -127,14 +194,18 @@ fn written(name: &str, value: &DeValue<'_>) -> Result<Written, String> {
             texts.flatten().ok_or_else(|| format!("{key} needs a list of texts in quotes"))
         }
     };
-    let (secrets, keys) = (list("secrets")?, list("keys")?);
+    let secrets = list("secrets")?;
+    let keys = match table.get("keys").map(|value| value.get_ref().as_array()) {
+        None => Vec::new(),
+        Some(None) => return Err("keys needs a list".into()),
+        Some(Some(keys)) => keys.iter().map(|key| client_key(key.get_ref())).collect::<Result<_, _>>()?,
+    };
     if secrets.is_empty() && keys.is_empty() {
         return Err(
             "nobody could open it\nwrite secrets = [\"/etc/haul/partner.secret\"], or keys = [\"haul-public-...\"]"
                 .into(),
         );
     }
-    let keys = keys.iter().map(|text| PublicKey::parse(text).ok_or_else(|| format!("{text}: no public key")));
     let clients = table.get("clients").map(|value| {
         let number = value.get_ref().as_integer().and_then(|number| number.as_str().parse::<u32>().ok());
         let number =
@@ -145,12 +216,22 @@ fn written(name: &str, value: &DeValue<'_>) -> Result<Written, String> {
         let number = text(key)?.map(|text| parse_size(text).ok().filter(|number| range.contains(number)));
         number.map(|number| number.ok_or_else(|| format!("{key} needs a size in quotes, such as \"50m\""))).transpose()
     };
+    let flag = |key: &str| match table.get(key) {
+        None => Ok(false),
+        Some(value) => value.get_ref().as_bool().ok_or_else(|| format!("{key} needs true or false")),
+    };
+    let policy = ServePolicy {
+        unsafe_links: flag("allow-unsafe-links")?,
+        encryption: flag("require-encryption")?,
+        tuning: flag("allow-tuning")?,
+    };
     Ok(Written {
+        policy,
         name: name.to_owned(),
         path,
         access,
         secrets,
-        keys: keys.collect::<Result<_, _>>()?,
+        keys,
         clients: clients.transpose()?,
         rate: bytes("rate", RATE_MIN..=MAX_RATE)?,
         size: bytes("size", 1..=u64::MAX - 1)?,
@@ -159,18 +240,21 @@ fn written(name: &str, value: &DeValue<'_>) -> Result<Written, String> {
 
 /// Looks at what is written: the directory is there, and so are the secrets.
 fn complete(written: Written) -> Result<Directory, String> {
-    let Written { name, path, access, secrets, keys, clients, rate, size } = written;
+    let Written { name, path, access, secrets, keys, clients, rate, size, policy } = written;
     let in_table = |why: String| format!("[{name}]: {why}");
     let path = absolute(&path).map_err(in_table)?;
     let secrets = secrets.iter().map(|file| match secret::read(OsStr::new(file)) {
-        Ok(Own::Secret(secret)) => Ok(Known::Secret(secret)),
+        Ok(Own::Secret(secret)) => Ok(Credential::lasting(Known::Secret(secret))),
         Ok(Own::Key(_)) => {
             Err(in_table(format!("{file}: a private key is its owner's alone\nwrite the public one into keys")))
         }
         Err(error) => Err(in_table(error.to_string())),
     });
-    let known = secrets.chain(keys.into_iter().map(|key| Ok(Known::Key(key)))).collect::<Result<_, _>>()?;
-    Ok(Directory { name, path, access, known, clients_max: clients, rate, size })
+    let is_revoked = |key: &PublicKey| keys.iter().any(|other| other.is_revoked && other.key == *key);
+    let valid = keys.iter().filter(|key| !is_revoked(&key.key));
+    let valid = valid.map(|key| Ok(Credential { known: Known::Key(key.key), expires: key.expires }));
+    let credentials = secrets.chain(valid).collect::<Result<_, _>>()?;
+    Ok(Directory { name, path, access, credentials, clients_max: clients, rate, size, policy })
 }
 
 /// A directory as a server has it.
@@ -203,6 +287,7 @@ mod tests {
                 clients: None,
                 rate: None,
                 size: None,
+                policy: ServePolicy::default(),
             }
         );
         assert_eq!((directories[1].name.as_str(), directories[1].access), ("pub", Access::Both));
@@ -215,22 +300,49 @@ mod tests {
             format!("key = \"own\"\n[in]\npath = \"p\"\nkeys = [\"{key}\"]\nclients = 2\nrate = \"5m\"\nsize = \"1g\"");
         let (own, directories) = parse(&text).unwrap();
         let [Written { keys, clients, rate, size, .. }] = &directories[..] else { panic!("{directories:?}") };
-        assert_eq!((own.as_deref(), &keys[..], *clients), (Some("own"), &[key][..], Some(2)));
+        assert_eq!((own.as_deref(), keys[0].key, *clients), (Some("own"), key, Some(2)));
         assert_eq!((*rate, *size), (Some(5 << 20), Some(1 << 30)));
     }
 
     #[test]
+    fn keys_expire_and_are_revoked() {
+        let key = |byte: &str| PublicKey::parse(&format!("haul-public-{}", byte.repeat(32))).unwrap();
+        let [plain, dated, revoked] = ["0a", "0b", "0c"].map(key);
+        let text = format!(
+            "[in]\npath = \".\"\nkeys = [\"{plain}\", {{ key = \"{dated}\", expires = 2027-01-31 }}, \"{revoked}\", \
+             {{ key = \"{revoked}\", revoked = true }}, {{ key = \"{plain}\", expires = 2027-01-31T12:00:00Z }}]"
+        );
+        let (_, directories) = parse(&text).unwrap();
+        let expires: Vec<_> = directories[0].keys.iter().map(|key| key.expires).collect();
+        let at = |text: &str| Some(SystemTime::from(text.parse::<Timestamp>().unwrap()));
+        let (day, noon) = (at("2027-02-01T00:00:00Z"), at("2027-01-31T12:00:00Z"));
+        assert_eq!(expires, [None, day, None, None, noon]);
+        let directory = complete(directories.into_iter().next().unwrap()).unwrap();
+        let known: Vec<_> = directory.credentials.iter().map(|credential| credential.known.clone()).collect();
+        assert_eq!(known, [Known::Key(plain), Known::Key(dated), Known::Key(plain)]);
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
+        let dated = |date: &str| {
+            let key = format!("haul-public-{}", "0a".repeat(32));
+            format!("[in]\npath = \"x\"\nkeys = [{{ key = \"{key}\", expires = \"{date}\" }}]")
+        };
         for (text, said) in [
             ("[in]\npaht = \"x\"", "did you mean path?"),
             ("[in]\nsecrets = [\"a\"]", "its path is missing"),
             ("[in]\npath = \"x\"", "nobody could open it"),
             ("[in]\npath = \"x\"\nsecrets = \"a\"", "secrets needs a list"),
             ("[in]\npath = \"x\"\nkeys = [\"a\"]", "no public key"),
+            ("[in]\npath = \"x\"\nkeys = [{ key = \"a\" }]", "no public key"),
+            (&dated("tomorrow"), "expires needs a date"),
+            (&dated("2027-02-30"), "expires needs a date"),
+            ("[in]\npath = \"x\"\nkeys = [{ expires = 2027-01-31 }]", "needs key ="),
+            ("[in]\npath = \"x\"\nsecrets = [\"a\"]\nallow-tuning = 1", "allow-tuning needs true or false"),
             ("[in]\npath = \"x\"\nsecrets = [\"a\"]\nclients = 0", "from 1 to 1024"),
             ("[in]\npath = \"x\"\nsecrets = [\"a\"]\nrate = \"1\"", "rate needs a size"),
             ("[in]\npath = \"x\"\nsecrets = [\"a\"]\nsize = 5", "size needs a text"),
-            ("[in]\npath = \"x\"\naccess = \"w\"\nsecrets = [\"a\"]", "read-only, write-only or both"),
+            ("[in]\npath = \"x\"\naccess = \"w\"\nsecrets = [\"a\"]", "read-only, write-only, create or both"),
             ("[\"../x\"]\npath = \"x\"", "a name has letters"),
             ("in = 3", "no table"),
             ("[in\n", "line 1"),

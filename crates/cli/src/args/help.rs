@@ -175,14 +175,17 @@ fn serve() -> String {
          unless --port says otherwise). FILE has for each of them:\n\n\
          \x20 [incoming]\n\
          \x20 path = \"/srv/incoming\"\n\
-         \x20 access = \"write-only\"        (or read-only, or both)\n\
+         \x20 access = \"create\"            (or read-only, write-only, both)\n\
          \x20 secrets = [\"/etc/haul/partner.secret\"]\n\
          \x20 keys = [\"haul-public-...\"]  (what --new-key printed for a client)\n\
+         \x20        (or { key = \"haul-public-...\", expires = 2027-01-31 }, revoked = true)\n\
          \x20 clients = 4                  (at a time)\n\
          \x20 rate = \"50m\"                (bytes a second, from and to each client)\n\
-         \x20 size = \"100g\"               (in one copy to it)\n\n\
+         \x20 size = \"100g\"               (in one copy to it)\n\
+         \x20 require-encryption = true    (allow-unsafe-links and allow-tuning, too)\n\n\
          Clients with a key know the server by its own, which stands above all tables:\n\n\
          \x20 key = \"/etc/haul/serve.key\"\n\n\
+         SIGHUP reads FILE again: what is revoked ends, and what runs otherwise goes on.\n\
          The line then has the server's public key, and the client's private one is given\n\
          with --secret-file: haul --secret-file my.key FILE LINE\n",
     );

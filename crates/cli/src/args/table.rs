@@ -450,6 +450,13 @@ pub const SERVE: &[Row] = &[
     row("read-only", None, Takes::Nothing, Section::Copying, "nothing can be sent here"),
     row("write-only", None, Takes::Nothing, Section::Copying, "nothing can be fetched from here"),
     row(
+        "create",
+        None,
+        Takes::Nothing,
+        Section::Copying,
+        "only new names can be sent here: nothing is fetched,\nreplaced, moved or removed",
+    ),
+    row(
         "secret-file",
         None,
         Takes::One("FILE"),
@@ -495,12 +502,28 @@ pub const SERVE: &[Row] = &[
         "off: send no block hashes of existing files\n(default: auto)",
     ),
     row(
+        "allow-unsafe-links",
+        None,
+        Takes::Nothing,
+        Section::Copying,
+        "accept symbolic links that lead out of DIR (default:\nrefuse them)",
+    ),
+    row("require-encryption", None, Takes::Nothing, Section::Moving, "refuse clients that say --no-encrypt"),
+    row(
+        "allow-tuning",
+        None,
+        Takes::Nothing,
+        Section::Moving,
+        "clients choose traffic class, congestion control and\nwindows at this end, too (default: ignore them)",
+    ),
+    row(
         "require-sandbox",
         None,
         Takes::Nothing,
         Section::Reaching,
-        "do not serve where the kernel cannot hold this to\nDIR (Landlock; default: say so)",
+        "do not serve where the kernel cannot confine this to\nDIR (Landlock): the default",
     ),
+    row("allow-unsandboxed", None, Takes::Nothing, Section::Reaching, "serve there, too, and log a warning"),
     row(
         "grace",
         None,

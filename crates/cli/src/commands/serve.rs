@@ -5,15 +5,18 @@ use std::io::{IsTerminal, Write};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use haul_engine::serve::{Access, Directory, Known, Offer, Pass, PrivateKey, Secret, Served, Server, Until, sandbox};
+use haul_engine::serve::{
+    Access, Credential, Directory, Known, Offer, Pass, PrivateKey, Reloaded, Secret, ServePolicy, Served, Server,
+    Until, sandbox,
+};
 use haul_proto::path::escape;
 use haul_proto::wire::limits::RATE_MIN;
 use haul_proto::wire::sandbox::Confinement;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::args::UsageError;
 use crate::args::served::PORT;
@@ -22,10 +25,12 @@ use crate::exit::Exit;
 use crate::network::ports;
 use crate::resolve::{MAX_RATE, contradiction};
 use crate::secret::Own;
-use crate::show::served::{line, object, unconfined};
+use crate::show::served::{line, object, reloaded, unconfined};
 use crate::standing::{Standing, absolute};
 use crate::{secret, show, standing};
 
+/// Options that say what may be done with the directory.
+const ACCESS: [&str; 3] = ["read-only", "write-only", "create"];
 /// Most clients at a time, unless more are wanted.
 const CLIENTS: u32 = 16;
 /// Most clients that can be wanted.
@@ -47,11 +52,13 @@ pub fn run(values: &Values, directory: Option<&OsStr>) -> anyhow::Result<Exit> {
     };
     let pass = pass(values, &directories, key.as_ref())?;
     let sandbox = sandbox();
-    let sandboxed = values.flag("require-sandbox");
+    let sandboxed = is_sandbox_required(values)?;
     if sandbox.confinement != Confinement::Full {
         if sandboxed && sandbox.confinement == Confinement::None {
             let text = format!("the kernel cannot hold this server to its directories: {}", sandbox.reason);
-            return Err(anyhow::anyhow!("{text}\nleave out --require-sandbox, or use a kernel with Landlock"));
+            return Err(anyhow::anyhow!(
+                "{text}\nuse a kernel with Landlock (Linux 5.13 or later), or --allow-unsandboxed"
+            ));
         }
         eprintln!("{}", unconfined(&sandbox.reason, values.flag("json")));
     }
@@ -77,7 +84,8 @@ pub fn run(values: &Values, directory: Option<&OsStr>) -> anyhow::Result<Exit> {
         program: super::program(),
     };
     let stop = stop_on_signals().context("signals cannot be caught")?;
-    let log = if values.flag("json") { object } else { line };
+    let is_json = values.flag("json");
+    let log = if is_json { object } else { line };
     let say = move |served: &Served| {
         // Who reads the log no more ends no copy.
         let _ = writeln!(std::io::stderr().lock(), "{}", log(served));
@@ -85,8 +93,35 @@ pub fn run(values: &Values, directory: Option<&OsStr>) -> anyhow::Result<Exit> {
     let listen = ports.map(|(first, _)| (first, first));
     let server = Server::bind(listen, offer, Box::new(say)).context("no port to listen on")?;
     announce(address, server.port()?, &pass)?;
-    let copied = server.run(until, &stop);
+    let hangup = Hangup::catch(directory.is_none()).context("signals cannot be caught")?;
+    let reload = || hangup.take().then(|| reload(values, is_json)).flatten();
+    let copied = server.run(until, &stop, reload);
     Ok(if until.once && !copied { Exit::Interrupted } else { Exit::Done })
+}
+
+/// What the file says now, after SIGHUP. One that cannot be understood leaves what is in force.
+fn reload(values: &Values, is_json: bool) -> Option<Reloaded> {
+    let read = several(values).map(|Standing { directories, key }| Reloaded { directories, key });
+    let _ = writeln!(std::io::stderr().lock(), "{}", reloaded(read.as_ref().err(), is_json));
+    read.ok()
+}
+
+/// SIGHUP: the file is to be read again. A server without one ignores it, so that it outlives its terminal.
+struct Hangup(Arc<AtomicBool>);
+
+impl Hangup {
+    fn catch(has_file: bool) -> std::io::Result<Self> {
+        let caught = Arc::new(AtomicBool::new(false));
+        match has_file {
+            true => drop(signal_hook::flag::register(SIGHUP, Arc::clone(&caught))?),
+            false => drop(haul_engine::os::signals::ignore_hangup()?),
+        }
+        Ok(Self(caught))
+    }
+
+    fn take(&self) -> bool {
+        self.0.swap(false, Ordering::SeqCst)
+    }
 }
 
 /// The one directory, without a name, and its secret.
@@ -103,29 +138,52 @@ fn one(values: &Values, directory: &OsStr) -> anyhow::Result<Directory> {
         name: String::new(),
         path,
         access: access(values)?,
-        known: vec![Known::Secret(secret)],
+        credentials: vec![Credential::lasting(Known::Secret(secret))],
         clients_max: None,
         rate: None,
         size: values.size("max-size", 1..=u64::MAX - 1, "of at least 1")?,
+        policy: policy(values),
     })
+}
+
+/// What the options say of all clients.
+fn policy(values: &Values) -> ServePolicy {
+    ServePolicy {
+        unsafe_links: values.flag("allow-unsafe-links"),
+        encryption: values.flag("require-encryption"),
+        tuning: values.flag("allow-tuning"),
+    }
+}
+
+/// Nobody is served without a sandbox unless that is allowed.
+fn is_sandbox_required(values: &Values) -> Result<bool, UsageError> {
+    match (values.flag("require-sandbox"), values.flag("allow-unsandboxed")) {
+        (true, true) => Err(contradiction("require-sandbox", "allow-unsandboxed")),
+        (_, allowed) => Ok(!allowed),
+    }
 }
 
 /// Those that the file of `--config` has.
 fn several(values: &Values) -> Result<Standing, UsageError> {
-    let in_file = ["read-only", "write-only"].into_iter().find(|id| values.flag(id));
+    let in_file = ACCESS.into_iter().find(|id| values.flag(id));
     let in_file = in_file.or(["secret-file", "max-size"].into_iter().find(|id| values.last(id).is_some()));
     match in_file {
         Some(option) => Err(contradiction("config", option).remedy("the file says that for each directory")),
-        None => standing::read(values.last("config").unwrap_or_default()),
+        None => {
+            let mut standing = standing::read(values.last("config").unwrap_or_default())?;
+            let all = policy(values);
+            standing.directories.iter_mut().for_each(|directory| directory.policy = directory.policy.or(all));
+            Ok(standing)
+        }
     }
 }
 
 fn access(values: &Values) -> Result<Access, UsageError> {
-    match (values.flag("read-only"), values.flag("write-only")) {
-        (true, true) => Err(contradiction("read-only", "write-only")),
-        (true, false) => Ok(Access::ReadOnly),
-        (false, true) => Ok(Access::WriteOnly),
-        (false, false) => Ok(Access::Both),
+    let mut given = ACCESS.into_iter().filter(|option| values.flag(option));
+    match (given.next(), given.next()) {
+        (Some(one), Some(other)) => Err(contradiction(one, other)),
+        (Some(one), None) => Ok(Access::from_word(one).unwrap_or(Access::Both)),
+        (None, _) => Ok(Access::Both),
     }
 }
 
@@ -138,8 +196,8 @@ fn address(text: &str) -> Result<IpAddr, UsageError> {
 /// What the line that is handed on has: the secret, unless that is in a file, and stays there; or the server's key.
 fn pass(values: &Values, directories: &[Directory], key: Option<&PrivateKey>) -> anyhow::Result<Pass> {
     let known = directories.first().filter(|one| one.name.is_empty() && values.last("secret-file").is_none());
-    Ok(match (known.and_then(|one| one.known.first()), key) {
-        (Some(Known::Secret(secret)), _) => Pass::Secret(secret.clone()),
+    Ok(match (known.and_then(|one| one.credentials.first()), key) {
+        (Some(Credential { known: Known::Secret(secret), .. }), _) => Pass::Secret(secret.clone()),
         (_, Some(key)) => Pass::Server(key.public().context("the server's key cannot be used")?),
         _ => Pass::Missing,
     })
@@ -186,6 +244,5 @@ fn stop_on_signals() -> std::io::Result<Arc<AtomicBool>> {
         signal_hook::flag::register_conditional_shutdown(signal, status, Arc::clone(&stop))?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    haul_engine::os::signals::ignore_hangup()?;
     Ok(stop)
 }

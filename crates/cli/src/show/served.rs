@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::json::harmless_json;
 use super::text::harmless;
 use super::units::size;
+use crate::args::UsageError;
 
 /// For people. Clients have a say in some of it.
 pub fn line(served: &Served) -> String {
@@ -74,6 +75,21 @@ pub fn object(served: &Served) -> String {
             }
             at("ended", peer, directory, rest)
         }
+    }
+}
+
+/// That the file of a standing server was read again, or why it could not be.
+pub fn reloaded(error: Option<&UsageError>, is_json: bool) -> String {
+    let now = Timestamp::now();
+    let why = error.map(|error| error.to_string().lines().next().unwrap_or_default().to_owned());
+    if is_json {
+        let event = if why.is_some() { "not_reloaded" } else { "reloaded" };
+        return json!({ "event": event, "time": now.to_string(), "reason": why }).to_string();
+    }
+    let now = now.strftime("%Y-%m-%dT%H:%M:%SZ");
+    match why {
+        None => format!("{now} configuration reloaded"),
+        Some(why) => format!("{now} configuration not reloaded, the old one stays in force: {why}"),
     }
 }
 

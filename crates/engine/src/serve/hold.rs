@@ -5,8 +5,10 @@
 //! somebody has decided about it; `_` says that it is the client's to choose: its decoder holds it to its limits, and the
 //! kernel holds the worker to its directory.
 
+use haul_proto::need::InTheWay;
 use haul_proto::path::escape;
 use haul_proto::wire::delta::{Delta, DeltaRules};
+use haul_proto::wire::handshake::Suite;
 use haul_proto::wire::kept::Kept;
 use haul_proto::wire::listed::Listed;
 use haul_proto::wire::pipe::Pipe;
@@ -18,6 +20,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::terms::{Access, Terms};
+use crate::fs::lookup;
 
 /// Longest silence of a client's that a server waits out: nobody holds a place here for ever.
 const SILENCE_MS_MAX: u32 = 3_600_000;
@@ -74,10 +77,10 @@ impl Terms {
             remove_files,
             tell_owners,
         } = request;
-        if self.access == Access::WriteOnly {
-            return Err("this server's directory is write-only: nothing in it can be read".into());
+        if !self.access.reads() {
+            return Err(format!("this server's directory is {}: nothing in it can be read", self.write_only()));
         }
-        self.hold_settings(settings);
+        self.hold_settings(settings)?;
         operands.iter_mut().try_for_each(inside)?;
         if *listed != Listed::No {
             return Err("a server sends no lists of files\nname them, or a directory with -r".into());
@@ -111,7 +114,7 @@ impl Terms {
             own_tree: _,
             make_directory: _,
             filters: _,
-            rules: Rules { in_the_way: _, modes, check_space: _, below: _ },
+            rules: Rules { in_the_way, modes, check_space: _, below: _ },
             preserve,
             // Nothing is anybody else's than the server's, or what is compared with.
             owners: _,
@@ -119,8 +122,8 @@ impl Terms {
             verify: _,
             digest_existing,
             storage: _,
-            resume: _,
-            keep_partial: _,
+            resume,
+            keep_partial,
             journal_dir,
             fsync: _,
             delta,
@@ -132,17 +135,20 @@ impl Terms {
             (Access::ReadOnly, None) => {
                 return Err("this server's directory is read-only: nothing can be sent to it".into());
             }
-            (Access::WriteOnly, Some(_)) => {
-                return Err("this server's directory is write-only: what is there is not compared".into());
+            (Access::WriteOnly | Access::Create, Some(_)) => {
+                return Err(format!("this server's directory is {}: what is there is not compared", self.write_only()));
             }
-            (Access::WriteOnly, None) if *digest_existing || has_digests_of_target(settings) => {
-                return Err("this server's directory is write-only: no digests are told of what is there\nleave out --checksums, -E and --expect".into());
+            (Access::WriteOnly | Access::Create, None) if *digest_existing || has_digests_of_target(settings) => {
+                let mode = self.write_only();
+                return Err(format!(
+                    "this server's directory is {mode}: no digests are told of what is there\nleave out --checksums, -E and --expect"
+                ));
             }
             _ => {}
         }
-        if self.access == Access::WriteOnly {
-            hold_delta(delta, "this server's directory is write-only")?;
-            hold_sync(sync)?;
+        if !self.access.reads() {
+            hold_delta(delta, &format!("this server's directory is {}", self.write_only()))?;
+            hold_sync(sync, self.write_only())?;
         }
         if !self.deltas {
             hold_delta(delta, "this server makes no deltas")?;
@@ -152,7 +158,12 @@ impl Terms {
                 );
             }
         }
-        self.hold_settings(settings);
+        if self.access == Access::Create {
+            hold_to_new_names(*in_the_way, sync, kept)?;
+            // A part that is there may be another client's.
+            (*resume, *keep_partial) = (false, false);
+        }
+        self.hold_settings(settings)?;
         inside(path)?;
         hold_modes(modes)?;
         compare.map_or(Ok(()), refuse_following)?;
@@ -175,20 +186,20 @@ impl Terms {
     }
 
     /// What is about this machine and its network is the server's to decide.
-    fn hold_settings(&self, settings: &mut SessionSettings) {
+    fn hold_settings(&self, settings: &mut SessionSettings) -> Result<(), String> {
         let SessionSettings {
             job: _,
             number: _,
             session: _,
             secret: _,
-            suite: _,
+            suite,
             frame: _,
             streams: _,
             streams_max: _,
-            congestion: _,
-            window_bytes: _,
-            window_fixed: _,
-            traffic_class: _,
+            congestion,
+            window_bytes,
+            window_fixed,
+            traffic_class,
             rekey_bytes: _,
             report_files: _,
             report_every_ms: _,
@@ -202,6 +213,20 @@ impl Terms {
         *cpus = haul_proto::cpus::Cpus::default();
         *ports = self.ports;
         *silence_ms = (*silence_ms).min(SILENCE_MS_MAX);
+        if !self.policy.tuning {
+            // What they ask for at their own end, the kernel there decides.
+            congestion.clear();
+            (*window_bytes, *window_fixed, *traffic_class) = (0, false, 0);
+        }
+        match (self.policy.encryption, suite) {
+            (true, Suite::AuthenticateOnly) => Err("this server requires encryption\nleave out --no-encrypt".into()),
+            (true, Suite::Aes256Gcm | Suite::Aes128Gcm | Suite::ChaCha20Poly1305) | (false, _) => Ok(()),
+        }
+    }
+
+    /// The access of a directory that cannot be read, for messages.
+    fn write_only(&self) -> &'static str {
+        if self.access == Access::Create { "for new names only" } else { "write-only" }
     }
 
     /// The lower one of two limits, of which 0 is none.
@@ -239,7 +264,7 @@ fn hold_delta(rules: &mut DeltaRules, why: &str) -> Result<(), String> {
 }
 
 /// Where nothing may be read, nothing is told of what is there, and nothing that is there is removed.
-fn hold_sync(rules: &SyncRules) -> Result<(), String> {
+fn hold_sync(rules: &SyncRules, access: &str) -> Result<(), String> {
     let SyncRules {
         // A directory is made, as it is for a copy.
         into: _,
@@ -270,9 +295,28 @@ fn hold_sync(rules: &SyncRules) -> Result<(), String> {
         || *equal == Equal::Digest
         || !link_dests.is_empty()
     {
-        return Err("this server's directory is write-only: nothing is told of what is there, and nothing is removed\nleave out --delete, --dry-run, --items, --compare digest and --link-dest".into());
+        return Err(format!(
+            "this server's directory is {access}: nothing is told of what is there, and nothing is removed\nleave out --delete, --dry-run, --items, --compare digest and --link-dest"
+        ));
     }
     Ok(())
+}
+
+/// In a directory for new names, nothing that is there is replaced, moved, changed or given another name.
+fn hold_to_new_names(in_the_way: InTheWay, sync: &SyncRules, kept: &Kept) -> Result<(), String> {
+    let refused = match in_the_way {
+        InTheWay::Replace | InTheWay::Follow => {
+            Some(("nothing in it is replaced", "-f, or use haul instead of haul sync"))
+        }
+        InTheWay::Report | InTheWay::ReportEqual | InTheWay::Omit => None,
+    };
+    let refused = refused
+        .or((!sync.backup_dir.is_empty()).then_some(("nothing in it is moved", "--backup-dir")))
+        .or((sync.equal != Equal::SizeAndTime).then_some(("times in it stay", "--compare")))
+        .or(kept.hard_links.then_some(("no file in it gets another name", "--hard-links")));
+    refused.map_or(Ok(()), |(why, option)| {
+        Err(format!("this server's directory is for new names only: {why}\nleave out {option}"))
+    })
 }
 
 /// Set-id bits of the server's own files are not a client's to set, and its umask holds.
@@ -298,22 +342,22 @@ fn hold_kept(kept: &Kept) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes a path that was asked for one that begins in the working directory; or says why it does not stay there. A
-/// symbolic link anywhere in it is none of its parts. (Whoever exchanges a directory for a link after that finds that
-/// the kernel does not let this process out.)
+/// Makes a path that was asked for one that begins in the working directory; or says why it does not stay there. What
+/// opens it goes through no symbolic link either ([`lookup`]): the look here only gives the reason beforehand.
 fn inside(path: &mut Vec<u8>) -> Result<(), String> {
     let shown = escape(path);
-    let outside = || format!("{shown}: this is outside of the served directory\nname what is in it");
     let mut checked = PathBuf::from(".");
     for component in Path::new(OsStr::from_bytes(path)).components() {
         match component {
-            Component::CurDir => continue,
+            Component::CurDir => {}
             Component::Normal(name) => checked.push(name),
-            Component::ParentDir | Component::RootDir | Component::Prefix(_) => return Err(outside()),
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
+                return Err(format!("{shown}: this is outside of the served directory\nname what is in it"));
+            }
         }
-        if std::fs::symlink_metadata(&checked).is_ok_and(|found| found.is_symlink()) {
-            return Err(format!("{shown}: a server goes through no symbolic link\nname what the link leads to"));
-        }
+    }
+    if lookup::has_link(&checked) {
+        return Err(format!("{shown}: a server goes through no symbolic link\nname what the link leads to"));
     }
     // Those say that it is a directory, or mean what is in it.
     let ending = [&b"/."[..], b"/"].into_iter().find(|ending| path.ends_with(ending)).unwrap_or_default();

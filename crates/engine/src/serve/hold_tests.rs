@@ -7,11 +7,21 @@ use haul_proto::wire::storage::Fsync;
 use std::net::IpAddr;
 use std::path::Path;
 
+use crate::serve::ServePolicy;
 use crate::testing;
 
 fn terms(access: Access) -> Terms {
     let address = Some(IpAddr::from([10, 0, 0, 1]));
-    Terms { access, rate: Some(10), size: None, ports: Some((5032, 5040)), address, sandboxed: false, deltas: true }
+    Terms {
+        access,
+        rate: Some(10),
+        size: None,
+        ports: Some((5032, 5040)),
+        address,
+        sandboxed: false,
+        deltas: true,
+        policy: ServePolicy::default(),
+    }
 }
 
 fn settings() -> SessionSettings {
@@ -63,9 +73,12 @@ fn access_says_what_is_read_and_what_is_written() {
     let digests = |request: &mut TargetRequest| request.digest_existing = true;
     let checksum = |at_source| Some(Checksum { algorithm: Algorithm::Md5, at_source, against: Against::Nothing });
     let sums = |at_source| move |request: &mut TargetRequest| request.settings.checksum = checksum(at_source);
-    for (access, reads, writes) in
-        [(Access::ReadOnly, true, false), (Access::WriteOnly, false, true), (Access::Both, true, true)]
-    {
+    for (access, reads, writes) in [
+        (Access::ReadOnly, true, false),
+        (Access::WriteOnly, false, true),
+        (Access::Create, false, true),
+        (Access::Both, true, true),
+    ] {
         assert_eq!(of_source(access, |_| {}).is_ok(), reads, "{access:?}");
         assert_eq!(of_source(access, |request| request.compare = true).is_ok(), reads, "{access:?}");
         assert_eq!(of_target(access, |_| {}).is_ok(), writes, "{access:?}");
@@ -174,6 +187,52 @@ fn the_lower_limit_holds() {
     assert_eq!([0, 5, 50].map(|wanted| limited.slower(wanted)), [10, 5, 10]);
     let free = Terms { rate: None, ..limited };
     assert_eq!([0, 5].map(|wanted| free.slower(wanted)), [0, 5]);
+}
+
+#[test]
+fn create_takes_new_names_and_nothing_else() {
+    let refused: [fn(&mut TargetRequest); 7] = [
+        |request| request.rules.in_the_way = InTheWay::Replace,
+        |request| request.rules.in_the_way = InTheWay::Follow,
+        |request| request.sync.backup_dir = b"old".to_vec(),
+        |request| request.sync.equal = Equal::Size,
+        |request| request.sync.delete = Delete::During,
+        |request| request.sync.link_dests = vec![b"old".to_vec()],
+        |request| request.kept.hard_links = true,
+    ];
+    for (number, change) in refused.into_iter().enumerate() {
+        assert!(of_target(Access::Create, change).is_err(), "{number}");
+        assert!(of_target(Access::Both, change).is_ok(), "{number}");
+    }
+    let mut message = ControllerMessage::Target(target());
+    terms(Access::Create).hold(&mut message).unwrap();
+    let ControllerMessage::Target(held) = message else { unreachable!() };
+    assert!(!held.resume && !held.keep_partial && held.delta == DeltaRules::default());
+}
+
+#[test]
+fn encryption_and_tuning_are_the_servers_to_decide() {
+    let clear = |request: &mut SourceRequest| request.settings.suite = Suite::AuthenticateOnly;
+    assert!(of_source(Access::Both, clear).is_ok());
+    let hold = |policy: ServePolicy, suite| {
+        let tuned = SessionSettings {
+            suite,
+            congestion: "bbr".into(),
+            window_bytes: 1 << 20,
+            window_fixed: true,
+            traffic_class: 0xb8,
+            ..settings()
+        };
+        let mut message = ControllerMessage::Target(TargetRequest { settings: tuned, ..target() });
+        let held = Terms { policy, ..terms(Access::Both) }.hold(&mut message);
+        let ControllerMessage::Target(TargetRequest { settings, .. }) = message else { unreachable!() };
+        held.map(|()| (settings.congestion, settings.window_bytes, settings.window_fixed, settings.traffic_class))
+    };
+    let encrypted = ServePolicy { encryption: true, ..ServePolicy::default() };
+    assert!(hold(encrypted, Suite::AuthenticateOnly).is_err());
+    assert_eq!(hold(encrypted, Suite::Aes128Gcm), Ok((String::new(), 0, false, 0)));
+    let tuning = ServePolicy { tuning: true, ..ServePolicy::default() };
+    assert_eq!(hold(tuning, Suite::AuthenticateOnly), Ok(("bbr".into(), 1 << 20, true, 0xb8)));
 }
 
 #[test]

@@ -24,5 +24,5 @@ mod tls;
 pub use account::{Account, Did, What};
 pub use dial::dial;
 pub use pass::{Known, Pass, PrivateKey, PublicKey, Secret};
-pub use server::{Directory, Log, Offer, Served, Server, Until};
-pub use terms::{Access, Terms, sandbox};
+pub use server::{Credential, Directory, Log, Offer, Reloaded, Served, Server, Until};
+pub use terms::{Access, ServePolicy, Terms, sandbox};

@@ -1,22 +1,24 @@
 //! A server: listens, and gives each client a thread ([`super::session`]) until it is to end.
 
 use haul_proto::path::escape;
-use haul_proto::wire::limits::PENDING_CONNECTIONS_MAX;
+use haul_proto::wire::limits::PENDING_CLIENTS_FROM_NETWORK_MAX;
 use rustls::ServerConfig;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use super::session::{Held, Limits, serve};
+use super::session::{Limits, Sessions, serve};
 use super::strangers::Strangers;
-use super::{Access, Account, Known, PrivateKey, PublicKey, tls};
+use super::{Access, Account, Known, PrivateKey, PublicKey, ServePolicy, tls};
 use crate::spec::Program;
 use crate::stream::accept::{Place, bind, pause_after};
+use crate::stream::preauth::{CROWDED_OUT, PendingConnections};
 use crate::stream::socket::SocketSettings;
+use crate::worker::lock;
 
 /// How often it is looked whether the clients have ended.
 const POLL: Duration = Duration::from_millis(20);
@@ -33,13 +35,56 @@ pub struct Directory {
     /// What may be done with it.
     pub access: Access,
     /// Each of these opens it.
-    pub known: Vec<Known>,
+    pub credentials: Vec<Credential>,
     /// Most clients in it at a time; `None`: as many as the server takes.
     pub clients_max: Option<usize>,
     /// At most so many bytes a second from and to each of its clients; `None`: what the server says.
     pub rate: Option<u64>,
     /// At most so many bytes in one copy to it; `None` for no limit.
     pub size: Option<u64>,
+    /// What its clients may ask for.
+    pub policy: ServePolicy,
+}
+
+/// A secret or key that opens a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Credential {
+    /// What is known of it.
+    pub known: Known,
+    /// When it stops being valid; `None`: never.
+    pub expires: Option<SystemTime>,
+}
+
+impl Credential {
+    /// One that does not expire.
+    pub fn lasting(known: Known) -> Self {
+        Self { known, expires: None }
+    }
+
+    fn is_valid(&self, now: SystemTime) -> bool {
+        self.expires.is_none_or(|expires| now < expires)
+    }
+}
+
+impl Directory {
+    /// What opens it now.
+    pub(super) fn valid(&self, now: SystemTime) -> impl Iterator<Item = &Known> {
+        self.credentials.iter().filter(move |credential| credential.is_valid(now)).map(|credential| &credential.known)
+    }
+
+    /// Whether that opens it now.
+    pub(super) fn opens_to(&self, known: &Known, now: SystemTime) -> bool {
+        self.valid(now).any(|valid| valid == known)
+    }
+}
+
+/// What of an offer changes when it is read again.
+#[derive(Debug, Clone)]
+pub struct Reloaded {
+    /// Where files are, and what opens that.
+    pub directories: Vec<Directory>,
+    /// The server's own key.
+    pub key: Option<PrivateKey>,
 }
 
 /// What a server offers, and to how many.
@@ -126,9 +171,11 @@ pub type Log = dyn Fn(&Served) + Send + Sync;
 
 /// What all clients' threads share.
 pub(super) struct Shared {
-    pub offer: Offer,
+    offer: Mutex<Arc<Offer>>,
+    /// Those that have proven themselves and have a worker.
+    pub sessions: Sessions,
     pub config: Arc<ServerConfig>,
-    pending: AtomicUsize,
+    pending: Arc<PendingConnections>,
     /// Those that have proven themselves.
     pub clients: Limits,
     /// Those that have not.
@@ -143,6 +190,22 @@ pub(super) struct Shared {
 impl Shared {
     pub fn log(&self, served: &Served) {
         (self.log)(served);
+    }
+
+    /// What is offered now.
+    pub fn offer(&self) -> Arc<Offer> {
+        Arc::clone(&lock(&self.offer))
+    }
+
+    /// Offers something else to new clients, and ends the sessions of those that are not let in any more.
+    fn reload(&self, Reloaded { directories, key }: Reloaded) {
+        let mut offer = lock(&self.offer);
+        *offer = Arc::new(Offer { directories, key, ..Offer::clone(&offer) });
+    }
+
+    /// Ends the sessions whose key or secret is not valid any more.
+    fn end_invalid(&self) {
+        self.sessions.end_invalid(&self.offer(), SystemTime::now());
     }
 
     /// One who goes away, or proves nothing, is nobody's loss.
@@ -169,12 +232,12 @@ impl Server {
     pub fn bind(ports: Option<(u16, u16)>, offer: Offer, log: Box<Log>) -> io::Result<Self> {
         let listener = bind(Place { address: offer.address, ports }, &SocketSettings::default())?;
         listener.set_nonblocking(true)?;
-        let clients = Limits::new(&offer);
         let shared = Shared {
-            offer,
+            offer: Mutex::new(Arc::new(offer)),
+            sessions: Sessions::default(),
             config: tls::server()?,
-            pending: AtomicUsize::default(),
-            clients,
+            pending: PendingConnections::new(PENDING_CLIENTS_FROM_NETWORK_MAX),
+            clients: Limits::default(),
             strangers: Strangers::default(),
             copied: AtomicBool::default(),
             hang_up: AtomicBool::default(),
@@ -189,21 +252,28 @@ impl Server {
     }
 
     /// Serves until it is to end, or `stop` is set: then copies that run have [`Until::grace`]. Whether a copy came to its
-    /// end.
-    pub fn run(self, until: Until, stop: &AtomicBool) -> bool {
+    /// end. `reload` is asked all the time whether there is something else to be offered from now on.
+    pub fn run(self, until: Until, stop: &AtomicBool, mut reload: impl FnMut() -> Option<Reloaded>) -> bool {
         let Self { listener, shared } = self;
         let is_over = || {
             let (once, late) = (until.once && shared.copied.load(Ordering::SeqCst), until.deadline);
             stop.load(Ordering::SeqCst) || once || late.is_some_and(|deadline| Instant::now() >= deadline)
         };
         while !is_over() {
+            if let Some(reloaded) = reload() {
+                shared.reload(reloaded);
+            }
+            shared.end_invalid();
             match listener.accept() {
                 Ok((socket, peer)) => take(&shared, socket, peer),
                 Err(error) => pause_after(&error, &listener),
             }
         }
         drop(listener);
-        let none_left = || shared.clients.are_none();
+        let none_left = || {
+            shared.end_invalid();
+            shared.clients.are_none()
+        };
         wait_until(|| none_left() || stop.load(Ordering::SeqCst), None);
         wait_until(none_left, Some(until.grace));
         shared.hang_up.store(true, Ordering::SeqCst);
@@ -212,18 +282,17 @@ impl Server {
     }
 }
 
-/// Gives a connection a thread, unless too many have not proven themselves.
+/// Gives a connection a thread and a place among those that have not proven themselves.
 fn take(shared: &Arc<Shared>, socket: TcpStream, peer: SocketAddr) {
     let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+    let place = socket.set_nonblocking(false).ok().and_then(|()| shared.pending.admit(&socket, peer.ip()));
+    let Some(place) = place else { return };
     let shared = Arc::clone(shared);
     // Where no thread can be had, whoever has connected tries again.
     let _ = thread::Builder::new().name("haul-client".into()).spawn(move || {
-        let served = Held::take(&shared.pending, PENDING_CONNECTIONS_MAX)
-            .ok_or_else(|| io::Error::other("too many have not proven themselves"))
-            .and_then(|pending| socket.set_nonblocking(false).map(|()| pending))
-            .and_then(|pending| serve(&shared, &socket, peer, pending));
-        if let Err(error) = served {
-            shared.stranger(peer, &error);
+        if let Err(error) = serve(&shared, &socket, peer, &place) {
+            let is_lost = place.is_lost();
+            shared.stranger(peer, &if is_lost { io::Error::other(CROWDED_OUT) } else { error });
         }
     });
 }

@@ -3,11 +3,13 @@
 use haul_proto::wire::limits::GREETING_DEADLINE_MS;
 use haul_proto::wire::serve::UNPROVEN_MAX;
 use rustls::Connection;
+use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, ExitStatus};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::bounded::Bounded;
 use super::proof::{answer, as_server};
@@ -15,73 +17,114 @@ use super::relay::relay;
 use super::server::{Directory, Offer, Served, Shared};
 use super::{Account, Known, Terms, tls};
 use crate::bootstrap::{Spawned, spawn};
+use crate::stream::preauth::PendingPlace;
+use crate::worker::lock;
 
 /// How long a worker whose client is gone may take to tidy up.
 const TIDY: Duration = Duration::from_secs(10);
 
-/// One more of something, for as long as this lives.
-pub(super) struct Held<'a>(&'a AtomicUsize);
+/// How many clients there are, in all and in each directory, by its name.
+#[derive(Default)]
+pub(super) struct Limits(Mutex<Counts>);
 
-impl<'a> Held<'a> {
-    /// One more, unless there are `most`.
-    pub(super) fn take(count: &'a AtomicUsize, most: usize) -> Option<Self> {
-        let more = |now: usize| (now < most).then_some(now + 1);
-        count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).ok().map(|_| Self(count))
-    }
+#[derive(Default)]
+struct Counts {
+    all: usize,
+    inside: HashMap<String, usize>,
 }
 
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// How many clients there may be, and are.
-pub(super) struct Limits {
-    most: usize,
-    all: AtomicUsize,
-    /// In each directory, in the order of the offer.
-    inside: Vec<AtomicUsize>,
+/// One client more, for as long as this lives.
+pub(super) struct Entered<'a> {
+    limits: &'a Limits,
+    directory: String,
 }
 
 impl Limits {
-    pub(super) fn new(offer: &Offer) -> Self {
-        let inside = offer.directories.iter().map(|_| AtomicUsize::default()).collect();
-        Self { most: offer.clients_max, all: AtomicUsize::default(), inside }
-    }
-
     pub(super) fn are_none(&self) -> bool {
-        self.all.load(Ordering::SeqCst) == 0
+        lock(&self.0).all == 0
     }
 
-    /// One more in the directory of this number, or why not.
-    fn enter(&self, number: usize, directory: &Directory) -> Result<[Held<'_>; 2], String> {
+    /// One more in this directory, or why not.
+    fn enter(&self, offer: &Offer, directory: &Directory) -> Result<Entered<'_>, String> {
         let refuse = |who: &str, most| Err(format!("the {who} has {most} clients, and takes no more\ntry later"));
-        let Some(all) = Held::take(&self.all, self.most) else { return refuse("server", self.most) };
-        let most = directory.clients_max.unwrap_or(self.most);
-        match self.inside.get(number).and_then(|inside| Held::take(inside, most)) {
-            Some(inside) => Ok([all, inside]),
-            None => refuse("directory", most),
+        let mut counts = lock(&self.0);
+        let inside = counts.inside.get(&directory.name).copied().unwrap_or(0);
+        let inside_max = directory.clients_max.unwrap_or(offer.clients_max);
+        if counts.all >= offer.clients_max {
+            return refuse("server", offer.clients_max);
+        }
+        if inside >= inside_max {
+            return refuse("directory", inside_max);
+        }
+        counts.all += 1;
+        counts.inside.insert(directory.name.clone(), inside + 1);
+        Ok(Entered { limits: self, directory: directory.name.clone() })
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        let mut counts = lock(&self.limits.0);
+        counts.all -= 1;
+        if let Some(inside) = counts.inside.get_mut(&self.directory) {
+            *inside -= 1;
+        }
+        counts.inside.retain(|_, inside| *inside > 0);
+    }
+}
+
+/// The sessions that run.
+#[derive(Default)]
+pub(super) struct Sessions(Mutex<Vec<Weak<Session>>>);
+
+/// A client that was let in.
+struct Session {
+    directory: String,
+    known: Known,
+    is_revoked: AtomicBool,
+}
+
+impl Sessions {
+    fn add(&self, directory: &str, known: &Known) -> Arc<Session> {
+        let (directory, known) = (directory.to_owned(), known.clone());
+        let session = Arc::new(Session { directory, known, is_revoked: AtomicBool::new(false) });
+        let mut all = lock(&self.0);
+        all.retain(|session| session.strong_count() > 0);
+        all.push(Arc::downgrade(&session));
+        session
+    }
+
+    /// Ends those whose key or secret does not open their directory any more.
+    pub(super) fn end_invalid(&self, offer: &Offer, now: SystemTime) {
+        for session in lock(&self.0).iter().filter_map(Weak::upgrade) {
+            let mut directories = offer.directories.iter().filter(|directory| directory.name == session.directory);
+            if !directories.any(|directory| directory.opens_to(&session.known, now)) {
+                session.is_revoked.store(true, Ordering::SeqCst);
+            }
         }
     }
 }
 
+/// Said in the log of a session that was ended so.
+const REVOKED: &str = "its key or secret has expired, or was revoked";
+
 /// Serves whoever has connected. Who proves nothing is told nothing, which is the error. `pending` is given back once it
 /// is proven.
-pub(super) fn serve(shared: &Shared, socket: &TcpStream, peer: SocketAddr, pending: Held<'_>) -> io::Result<()> {
+pub(super) fn serve(shared: &Shared, socket: &TcpStream, peer: SocketAddr, pending: &PendingPlace) -> io::Result<()> {
     // What is said on a link waits for nothing.
     let _ = socket.set_nodelay(true);
-    let offer = &shared.offer;
+    let offer = &*shared.offer();
     let mut connection = tls::accept(&shared.config).map_err(io::Error::other)?;
     let mut bounded = Bounded::new(socket, Duration::from_millis(GREETING_DEADLINE_MS), UNPROVEN_MAX);
-    let all_known = offer.directories.iter().flat_map(|directory| &directory.known);
+    let now = SystemTime::now();
+    let all_known = offer.directories.iter().flat_map(|directory| directory.valid(now));
     let proven = as_server(&mut connection, &mut bounded, offer.key.as_ref(), all_known)?;
     let (known, name) = proven.ok_or_else(|| io::Error::other("its secret or its key opens nothing here"))?;
-    drop(pending);
+    pending.prove()?;
     let entered = find(&offer.directories, known, &name)
-        .and_then(|(number, directory)| Ok((directory, shared.clients.enter(number, directory)?)));
+        .and_then(|directory| Ok((directory, shared.clients.enter(offer, directory)?)));
     let answered = answer(&mut connection, &mut bounded, entered.as_ref().err().map(String::as_str));
-    let (directory, _held) = match (entered, answered) {
+    let (directory, _entered) = match (entered, answered) {
         (Ok(entered), Ok(())) => entered,
         (Ok(_), Err(_)) => return Ok(()),
         (Err(why), _) => {
@@ -90,14 +133,20 @@ pub(super) fn serve(shared: &Shared, socket: &TcpStream, peer: SocketAddr, pendi
         }
     };
     let key = if let Known::Key(key) = known { Some(*key) } else { None };
+    let session = shared.sessions.add(&name, known);
     shared.log(&Served::Began { peer, directory: name.clone(), key });
     let began = Instant::now();
-    let (status, account) =
-        match work(shared, directory, client_name(known, peer), &mut Connection::from(connection), socket) {
-            Ok(worked) => worked,
-            Err(error) => (None, Account { did: None, why: Some(error.to_string()) }),
-        };
+    let is_over = || shared.hang_up.load(Ordering::Relaxed) || session.is_revoked.load(Ordering::Relaxed);
+    let client = client_name(known, peer);
+    let (status, mut account) = match work(offer, directory, client, &mut Connection::from(connection), socket, is_over)
+    {
+        Ok(worked) => worked,
+        Err(error) => (None, Account { did: None, why: Some(error.to_string()) }),
+    };
     let whole = status.is_some_and(|status| status.success());
+    if session.is_revoked.load(Ordering::Relaxed) && !whole {
+        account.why = Some(REVOKED.into());
+    }
     shared.log(&Served::Ended { peer, directory: name, account, whole, took: began.elapsed() });
     if whole {
         shared.copied.store(true, Ordering::SeqCst);
@@ -105,12 +154,13 @@ pub(super) fn serve(shared: &Shared, socket: &TcpStream, peer: SocketAddr, pendi
     Ok(())
 }
 
-/// The directory of that name, and its number, among those that the client may open.
-fn find<'d>(directories: &'d [Directory], known: &Known, name: &str) -> Result<(usize, &'d Directory), String> {
-    let open = || directories.iter().enumerate().filter(|(_, directory)| directory.known.contains(known));
+/// The directory of that name among those that the client may open.
+fn find<'d>(directories: &'d [Directory], known: &Known, name: &str) -> Result<&'d Directory, String> {
+    let now = SystemTime::now();
+    let open = || directories.iter().filter(|directory| directory.opens_to(known, now));
     let with = if matches!(known, Known::Key(_)) { "this key" } else { "this secret" };
-    open().find(|(_, directory)| directory.name == name).ok_or_else(|| {
-        let names: Vec<_> = open().map(|(_, directory)| directory.name.as_str()).collect();
+    open().find(|directory| directory.name == name).ok_or_else(|| {
+        let names: Vec<_> = open().map(|directory| directory.name.as_str()).collect();
         match names[..] {
             [""] => format!("the server has one directory, without a name, and no {name}\nwrite the path behind the secret, after a colon"),
             _ if name.is_empty() => format!("the server's directories have names\nname one after its port; {with} opens {}", names.join(", ")),
@@ -129,13 +179,14 @@ fn client_name(known: &Known, peer: SocketAddr) -> String {
 
 /// Starts a worker, lets it and the client talk, and waits for its end.
 fn work(
-    shared: &Shared,
+    offer: &Offer,
     directory: &Directory,
     client: String,
     connection: &mut Connection,
     socket: &TcpStream,
+    is_over: impl Fn() -> bool,
 ) -> io::Result<(Option<ExitStatus>, Account)> {
-    let (program, offer) = (&shared.offer.program, &shared.offer);
+    let program = &offer.program;
     let (here, there) = (socket.local_addr()?, socket.peer_addr()?);
     let terms = Terms {
         access: directory.access,
@@ -145,6 +196,7 @@ fn work(
         address: offer.address,
         sandboxed: offer.sandboxed,
         deltas: offer.deltas,
+        policy: directory.policy,
     };
     let mut command = Command::new(&program.executable);
     command.args(&program.worker_arguments).arg("--served").args(terms.words()).arg(&directory.path);
@@ -152,7 +204,7 @@ fn work(
     command.env("HAUL_CLIENT", client);
     command.env("SSH_CONNECTION", format!("{} {}", address(there), address(here)));
     let Spawned { mut guard, stdin, stdout } = spawn(&mut command)?;
-    let relayed = relay(connection, socket, stdout, stdin, &shared.hang_up);
+    let relayed = relay(connection, socket, stdout, stdin, is_over);
     // However the connection ended, the worker has seen its end.
     let status = guard.wait(TIDY)?;
     guard.end();

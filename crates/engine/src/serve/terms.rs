@@ -8,6 +8,7 @@ use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 
+use crate::fs::lookup;
 use crate::os::confine::{Bounds, Network, Rights};
 
 /// What may be done with a directory.
@@ -17,6 +18,8 @@ pub enum Access {
     ReadOnly,
     /// Sending to it.
     WriteOnly,
+    /// Sending new names to it: nothing that is there is replaced, removed, changed or read.
+    Create,
     /// Both.
     Both,
 }
@@ -27,13 +30,19 @@ impl Access {
         match self {
             Self::ReadOnly => "read-only",
             Self::WriteOnly => "write-only",
+            Self::Create => "create",
             Self::Both => "both",
         }
     }
 
     /// The one that is written so.
     pub fn from_word(word: &str) -> Option<Self> {
-        [Self::ReadOnly, Self::WriteOnly, Self::Both].into_iter().find(|access| access.word() == word)
+        [Self::ReadOnly, Self::WriteOnly, Self::Create, Self::Both].into_iter().find(|access| access.word() == word)
+    }
+
+    /// Whether files there may be fetched or compared.
+    pub fn reads(self) -> bool {
+        matches!(self, Self::ReadOnly | Self::Both)
     }
 }
 
@@ -54,6 +63,41 @@ pub struct Terms {
     pub sandboxed: bool,
     /// Clients may be told hashes of blocks of the files that their own replace.
     pub deltas: bool,
+    /// What a client may ask for beyond the default, or may not leave out.
+    pub policy: ServePolicy,
+}
+
+/// What the operator of a server decides for its clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ServePolicy {
+    /// Symbolic links that lead out of the served directory are accepted.
+    pub unsafe_links: bool,
+    /// Data that is not encrypted is refused.
+    pub encryption: bool,
+    /// Clients choose the traffic class, congestion control and windows of the server's sockets.
+    pub tuning: bool,
+}
+
+impl ServePolicy {
+    /// Less strict where one of them is, stricter where one of them is.
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            unsafe_links: self.unsafe_links || other.unsafe_links,
+            encryption: self.encryption || other.encryption,
+            tuning: self.tuning || other.tuning,
+        }
+    }
+
+    fn word(self) -> String {
+        let letter = |set: bool, letter| if set { letter } else { '-' };
+        [letter(self.unsafe_links, 'l'), letter(self.encryption, 'e'), letter(self.tuning, 't')].iter().collect()
+    }
+
+    fn from_word(word: &str) -> Option<Self> {
+        let all =
+            (0..8).map(|bits| Self { unsafe_links: bits & 1 != 0, encryption: bits & 2 != 0, tuning: bits & 4 != 0 });
+        all.into_iter().find(|policy| policy.word() == word)
+    }
 }
 
 /// In the place of something that there is not.
@@ -61,7 +105,7 @@ const NONE: &str = "-";
 
 impl Terms {
     /// As a server tells its worker: words of the command that starts it.
-    pub fn words(&self) -> [String; 7] {
+    pub fn words(&self) -> [String; 8] {
         let number = |number: Option<u64>| number.map_or(NONE.into(), |number| number.to_string());
         [
             self.access.word().to_owned(),
@@ -71,12 +115,13 @@ impl Terms {
             self.address.map_or(NONE.into(), |address| address.to_string()),
             self.sandboxed.to_string(),
             self.deltas.to_string(),
+            self.policy.word(),
         ]
     }
 
     /// What was told with these words; `None` if they are others.
     pub fn from_words(words: &[&str]) -> Option<Self> {
-        let [access, rate, size, range, address, sandboxed, deltas] = words else { return None };
+        let [access, rate, size, range, address, sandboxed, deltas, policy] = words else { return None };
         let ports = |text: &str| {
             let (first, last) = text.split_once(':')?;
             Some((first.parse().ok()?, last.parse().ok()?))
@@ -89,13 +134,15 @@ impl Terms {
             address: optional(address, |text| text.parse().ok())?,
             sandboxed: sandboxed.parse().ok()?,
             deltas: deltas.parse().ok()?,
+            policy: ServePolicy::from_word(policy)?,
         })
     }
 
-    /// Makes `directory` the working directory, and has the kernel hold this thread, and all that it starts, to it. What
+    /// Makes `directory`, a path without symbolic links, the working directory, which no lookup leaves from then on, and has the kernel hold this thread, and all that it starts, to it. What
     /// a Request allows is less than that, and comes on top. Before it, the worker asks the system about itself.
     pub fn enter(&self, directory: &Path, state_dir: Option<&Path>) -> io::Result<Sandbox> {
-        std::env::set_current_dir(directory)?;
+        rustix::process::fchdir(lookup::open_absolute(directory)?)?;
+        lookup::confine();
         let mut bounds = Bounds::new(Network::Streams(self.ports));
         let rights = if self.access == Access::ReadOnly {
             Rights::ReadTree
@@ -143,6 +190,7 @@ mod tests {
             address: Some(IpAddr::from([0xfd; 16])),
             sandboxed: true,
             deltas: true,
+            policy: ServePolicy { encryption: true, ..ServePolicy::default() },
         };
         let none = Terms {
             access: Access::Both,
@@ -152,6 +200,7 @@ mod tests {
             address: None,
             sandboxed: false,
             deltas: false,
+            policy: ServePolicy { unsafe_links: true, tuning: true, ..ServePolicy::default() },
         };
         for terms in [all, none] {
             let words = terms.words();
