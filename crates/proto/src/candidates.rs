@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::net::IpAddr;
 
 use crate::wire::address::LocalAddress;
-use crate::wire::limits::{ADDRESSES_MAX, LINKS_MAX};
+use crate::wire::limits::{LINKS_MAX, ROUTES_MAX};
 
 /// A path that may be there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,8 +44,9 @@ struct Place<'a> {
 /// Left out is what cannot lead there: addresses that mean something within one host or on one link only, and those
 /// that both ends have, since whoever connects there reaches itself.
 pub fn candidates(ends: Ends<'_>) -> Vec<Candidate> {
-    let can_lead =
-        |it: &&LocalAddress| is_global(&it.address) && ends.connector.iter().all(|own| own.address != it.address);
+    let can_lead = |it: &&LocalAddress| {
+        may_lead_elsewhere(&it.address) && { ends.connector.iter().all(|own| own.address != it.address.to_canonical()) }
+    };
     let mut places: Vec<Place<'_>> = ends.acceptor.iter().filter(can_lead).map(|it| Place::of(it, ends)).collect();
     if let Some(known) = ends.known
         && places.iter().all(|place| place.to != known)
@@ -64,7 +65,7 @@ pub fn candidates(ends: Ends<'_>) -> Vec<Candidate> {
         (group, Reverse(place.mbit_per_s), !place.is_known, !place.is_like_known)
     });
     let mut links = Vec::new();
-    places.iter().take(ADDRESSES_MAX).map(|place| Candidate { to: place.to, link: number(&mut links, place) }).collect()
+    places.iter().take(ROUTES_MAX).map(|place| Candidate { to: place.to, link: number(&mut links, place) }).collect()
 }
 
 impl<'a> Place<'a> {
@@ -97,13 +98,21 @@ pub fn slower(a: u32, b: u32) -> u32 {
     if a == 0 || b == 0 { a.max(b) } else { a.min(b) }
 }
 
-/// Whether an address means the same to other hosts.
-fn is_global(address: &IpAddr) -> bool {
-    let is_of_link = match address {
-        IpAddr::V4(address) => address.is_link_local(),
-        IpAddr::V6(address) => address.is_unicast_link_local(),
-    };
-    !is_of_link && !address.is_loopback() && !address.is_unspecified() && !address.is_multicast()
+/// Whether an address can be another host's: it means the same to all hosts, and no connection to it ends on the machine
+/// that makes it, whatever that machine is.
+pub fn may_lead_elsewhere(address: &IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => {
+            let [first, ..] = address.octets();
+            // 0.0.0.0/8 is this host, 240.0.0.0/4 and broadcast are nobody's.
+            !address.is_loopback() && !address.is_link_local() && !address.is_multicast() && first != 0 && first < 240
+        }
+        IpAddr::V6(address) => {
+            // ::/96 holds loopback, the unspecified address, and IPv4 addresses in a form that is given up.
+            let is_of_link = address.is_unicast_link_local();
+            !is_of_link && !address.is_multicast() && address.segments()[..6] != [0; 6]
+        }
+    }
 }
 
 #[cfg(test)]
@@ -147,7 +156,22 @@ mod tests {
     fn what_cannot_lead_there_is_left_out() {
         let bridge = local("172.17.0.1/16", "docker0", 10_000);
         let near = [local("10.1.0.1/24", "eth0", 1000), bridge.clone()];
-        let of_one_host = ["127.0.0.1/8", "::1/128", "169.254.3.4/16", "fe80::1/64", "0.0.0.0/0"];
+        let of_one_host = [
+            "127.0.0.1/8",
+            "127.4.5.6/8",
+            "::1/128",
+            "::ffff:127.0.0.1/128",
+            "::127.0.0.1/128",
+            "169.254.3.4/16",
+            "fe80::1/64",
+            "0.0.0.0/0",
+            "0.1.2.3/8",
+            "::/0",
+            "224.0.0.1/4",
+            "ff02::1/16",
+            "255.255.255.255/32",
+            "::ffff:0.0.0.0/128",
+        ];
         let mut far: Vec<_> = of_one_host.iter().map(|text| local(text, "x", 0)).collect();
         far.extend([bridge, local("10.1.0.2/24", "eth0", 1000)]);
         assert_eq!(between(&near, &far, Some("10.1.0.2")), ["10.1.0.2 1"]);

@@ -23,7 +23,8 @@ use crate::plan::{Plan, Work};
 use crate::ranges::RangeSet;
 use crate::wire::fault::ProtocolFault;
 use crate::wire::limits::{
-    ENTRY_WINDOW, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_BYTES_MAX, OPEN_DIRECTORIES_MAX, UNSETTLED_BYTES_MAX,
+    ENTRY_WINDOW, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_BYTES_MAX, OPEN_DIRECTORIES_MAX, RESENDS_PER_FILE_MAX,
+    RESENDS_PER_FRAME_MAX, UNSETTLED_BYTES_MAX,
 };
 use crate::wire::message::{SourceMessage, TargetMessage};
 
@@ -84,7 +85,7 @@ enum State {
     /// Needed, and made at the target of what that has. Next: settled.
     Awaited,
     /// Needed and packed: `handed` to a stream, and not to be sent again since; `begun` if it ever was. Next: settled.
-    Small { size: u64, handed: bool, begun: bool },
+    Small { size: u64, handed: bool, begun: bool, asked: u16 },
     /// Needed, frame by frame. Next: settled.
     Large(Large),
     /// Needed, frame by frame, and read but once. Next: settled.
@@ -106,6 +107,8 @@ struct Large {
     /// Frames that were given to streams, and not asked for again since.
     handed: RangeSet,
     summing: Summing,
+    /// Frames that the target has asked for, each time that it did.
+    asked: u64,
 }
 
 impl<H> Source<H> {
@@ -527,6 +530,13 @@ impl<H> Source<H> {
 /// Frames that a file of `size` bytes has.
 fn check_frames(frame: FrameLen, size: u64, frames: &Range<u64>) -> Result<(), ProtocolFault> {
     if frames.start < frames.end && frames.end <= frame.frames(size) { Ok(()) } else { Err(ProtocolFault::Misplaced) }
+}
+
+/// Counts frames that a target asks for. One that asks for the same ones for ever ends the job.
+fn count_asked(asked: &mut u64, frames: u64, of_file: u64) -> Result<(), ProtocolFault> {
+    *asked = asked.saturating_add(frames);
+    let most = of_file.saturating_mul(RESENDS_PER_FRAME_MAX).saturating_add(RESENDS_PER_FILE_MAX);
+    if *asked <= most { Ok(()) } else { Err(ProtocolFault::OverLimit("frames that are asked for again and again")) }
 }
 
 #[cfg(test)]

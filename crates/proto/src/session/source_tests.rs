@@ -331,9 +331,9 @@ fn parts_are_claimed_only_of_what_can_have_them() {
 #[test]
 fn asking_again_and_again_meets_a_limit() {
     let mut source = source();
-    let ids = offered(&mut source, vec![file(F), file(0)]);
+    let ids = offered(&mut source, vec![file(F * 8192), file(0)]);
     source.handle(needs(0, &[Need::All; 2])).unwrap();
-    assert!(source.next_work(PIECE_FRAMES_MAX).is_some());
+    while source.next_work(PIECE_FRAMES_MAX).is_some() {}
     let frame = TargetMessage::Lacks { entry: ids[0], frames: vec![0..1] };
     let asked = (0..=RESENDS_MAX).take_while(|_| source.handle(frame.clone()).is_ok()).count();
     assert_eq!(asked, RESENDS_MAX);
@@ -341,6 +341,28 @@ fn asking_again_and_again_meets_a_limit() {
     let packed = TargetMessage::ResendPacked { entries: vec![ids[1]; 512] };
     assert!(source.next_work(PIECE_FRAMES_MAX).is_some());
     assert!((0..100).all(|_| source.handle(packed.clone()).is_ok()) && source.plan.waiting() <= 1);
+}
+
+#[test]
+fn the_same_bytes_are_not_sent_for_ever() {
+    // Each time that it asks, what it asks for is sent.
+    let most = |frames: u64| usize::try_from(RESENDS_PER_FRAME_MAX * frames + RESENDS_PER_FILE_MAX).unwrap();
+    for (size, frames, ask) in [
+        (F, 1, TargetMessage::Lacks { entry: EntryId(0), frames: vec![0..1] }),
+        (3 * F, 3, TargetMessage::Lacks { entry: EntryId(0), frames: vec![1..2] }),
+        (5, 1, TargetMessage::ResendPacked { entries: vec![EntryId(0)] }),
+    ] {
+        let mut source = source();
+        offered(&mut source, vec![file(size)]);
+        source.handle(needs(0, &[Need::All])).unwrap();
+        while source.next_work(PIECE_FRAMES_MAX).is_some() {}
+        let mut asked = 0;
+        while source.handle(ask.clone()).is_ok() {
+            asked += 1;
+            assert!(source.next_work(PIECE_FRAMES_MAX).is_some() && asked <= 10_000, "{ask:?}");
+        }
+        assert_eq!(asked, most(frames), "{ask:?}");
+    }
 }
 
 #[test]

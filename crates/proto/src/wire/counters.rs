@@ -1,8 +1,23 @@
 //! The figures that a worker reports: how far it is, and at the end what it took.
 
 use super::fault::ProtocolFault;
+use super::limits::FIGURE_MAX;
 use crate::codec::{Decoded, Reader, Writer};
 use crate::compression::{Method, Policy};
+
+/// Writes a figure of a report.
+pub(super) fn encode_figure(figure: u64, out: &mut Writer) {
+    out.varint(figure.min(FIGURE_MAX));
+}
+
+/// Reads it.
+pub(super) fn decode_figure(reader: &mut Reader<'_>) -> Decoded<u64> {
+    bounded(reader.varint()?)
+}
+
+fn bounded(figure: u64) -> Decoded<u64> {
+    if figure <= FIGURE_MAX { Ok(figure) } else { Err(ProtocolFault::OverLimit("figures of a report")) }
+}
 
 /// How far an end is. The source counts what it found, the target what it settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -126,14 +141,12 @@ impl Counters {
 
     pub(super) fn encode(&self, out: &mut Writer) {
         out.bool(self.walk_complete);
-        self.fields().iter().for_each(|field| {
-            out.varint(*field);
-        });
+        self.fields().iter().for_each(|field| encode_figure(*field, out));
     }
 
     pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         let walk_complete = reader.bool()?;
-        let mut field = || reader.varint();
+        let mut field = || decode_figure(reader);
         Ok(Self {
             walk_complete,
             files_found: field()?,
@@ -187,7 +200,10 @@ impl Counters {
 impl Final {
     pub(super) fn encode(&self, out: &mut Writer) {
         self.counters.encode(out);
-        out.u64(self.cpu_us).u64(self.system_us).u64(self.peak_bytes).u64(self.direct_bytes).u64(self.cloned_bytes);
+        let Self { cpu_us, system_us, peak_bytes, direct_bytes, cloned_bytes, .. } = *self;
+        for figure in [cpu_us, system_us, peak_bytes, direct_bytes, cloned_bytes] {
+            out.u64(figure.min(FIGURE_MAX));
+        }
         out.bool(self.durable);
         self.read_back.encode(out);
         self.path.encode(out);
@@ -196,8 +212,9 @@ impl Final {
 
     pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         let counters = Counters::decode(reader)?;
-        let (cpu_us, system_us, peak_bytes) = (reader.u64()?, reader.u64()?, reader.u64()?);
-        let (direct_bytes, cloned_bytes) = (reader.u64()?, reader.u64()?);
+        let mut figure = || bounded(reader.u64()?);
+        let (cpu_us, system_us, peak_bytes) = (figure()?, figure()?, figure()?);
+        let (direct_bytes, cloned_bytes) = (figure()?, figure()?);
         let durable = reader.bool()?;
         let read_back = ReadBack::decode(reader)?;
         let path = PathFigures::decode(reader)?;
@@ -223,11 +240,12 @@ impl Final {
 
 impl ReadBack {
     fn encode(&self, out: &mut Writer) {
-        out.varint(self.disk_bytes).varint(self.cache_bytes).varint(self.memory_bytes);
+        [self.disk_bytes, self.cache_bytes, self.memory_bytes].iter().for_each(|bytes| encode_figure(*bytes, out));
     }
 
     fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
-        Ok(Self { disk_bytes: reader.varint()?, cache_bytes: reader.varint()?, memory_bytes: reader.varint()? })
+        let mut figure = || decode_figure(reader);
+        Ok(Self { disk_bytes: figure()?, cache_bytes: figure()?, memory_bytes: figure()? })
     }
 }
 
@@ -235,18 +253,19 @@ impl PathFigures {
     pub(super) fn encode(&self, out: &mut Writer) {
         let Self { round_trip_us, segments, retransmitted, busy_us, receiver_limited_us, buffer_limited_us } = *self;
         for field in [round_trip_us, segments, retransmitted, busy_us, receiver_limited_us, buffer_limited_us] {
-            out.varint(field);
+            encode_figure(field, out);
         }
     }
 
     pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        let mut figure = || decode_figure(reader);
         Ok(Self {
-            round_trip_us: reader.varint()?,
-            segments: reader.varint()?,
-            retransmitted: reader.varint()?,
-            busy_us: reader.varint()?,
-            receiver_limited_us: reader.varint()?,
-            buffer_limited_us: reader.varint()?,
+            round_trip_us: figure()?,
+            segments: figure()?,
+            retransmitted: figure()?,
+            busy_us: figure()?,
+            receiver_limited_us: figure()?,
+            buffer_limited_us: figure()?,
         })
     }
 }
@@ -260,5 +279,18 @@ mod tests {
         let most = Counters { bytes_written: u64::MAX, failed: 1, walk_complete: true, ..Counters::default() };
         let sum = most.plus(&most);
         assert_eq!((sum.bytes_written, sum.failed, sum.walk_complete), (u64::MAX, 2, true));
+    }
+
+    #[test]
+    fn a_figure_beyond_its_limit_is_cut_by_its_writer_and_a_fault_to_its_reader() {
+        let mut out = Writer::new();
+        Counters { bytes_written: u64::MAX, ..Counters::default() }.encode(&mut out);
+        let bytes = out.into_bytes();
+        assert_eq!(Counters::decode(&mut Reader::new(&bytes)).map(|read| read.bytes_written), Ok(FIGURE_MAX));
+        let mut out = Writer::new();
+        out.bool(true).varint(FIGURE_MAX + 1).raw(&[0; 17]);
+        let bytes = out.into_bytes();
+        let fault = Err(ProtocolFault::OverLimit("figures of a report"));
+        assert_eq!(Counters::decode(&mut Reader::new(&bytes)), fault);
     }
 }

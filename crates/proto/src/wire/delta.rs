@@ -1,5 +1,6 @@
 //! What a target does with old files that stand in the way: what the controller asks for in a Request.
 
+use super::counters::{decode_figure, encode_figure};
 use super::fault::ProtocolFault;
 use super::limits::WRONG_DELTAS_MAX;
 use crate::codec::{Decoded, Reader, Writer};
@@ -81,19 +82,21 @@ pub struct DeltaFigures {
 impl DeltaFigures {
     /// Writes them.
     pub(super) fn encode(&self, out: &mut Writer) {
-        out.varint(self.files).varint(self.bytes).varint(self.old_bytes);
-        out.varint(self.told_bytes).varint(self.carried_bytes).varint(self.wrong);
+        let Self { files, bytes, old_bytes, told_bytes, carried_bytes, wrong } = *self;
+        let all = [files, bytes, old_bytes, told_bytes, carried_bytes, wrong];
+        all.iter().for_each(|figure| encode_figure(*figure, out));
     }
 
     /// Reads them.
     pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        let mut figure = || decode_figure(reader);
         Ok(Self {
-            files: reader.varint()?,
-            bytes: reader.varint()?,
-            old_bytes: reader.varint()?,
-            told_bytes: reader.varint()?,
-            carried_bytes: reader.varint()?,
-            wrong: reader.varint()?,
+            files: figure()?,
+            bytes: figure()?,
+            old_bytes: figure()?,
+            told_bytes: figure()?,
+            carried_bytes: figure()?,
+            wrong: figure()?,
         })
     }
 

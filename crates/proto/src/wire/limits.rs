@@ -178,3 +178,11 @@ pub const CPUS_MAX: usize = 1024;
 pub const SLOWEST_MAX: usize = 16;
 /// Most streams that an end tells the figures of: those that were replaced included.
 pub const STREAM_FIGURES_MAX: usize = 2 * STREAMS_MAX as usize;
+/// Largest figure in a report of a worker: sums of several fit into 64 bits. An honest worker cuts what is more.
+pub const FIGURE_MAX: u64 = 1 << 60;
+/// A target has each frame of a file sent again so often on average, and each small file.
+pub const RESENDS_PER_FRAME_MAX: u64 = 16;
+/// So many more frames of each file are sent again.
+pub const RESENDS_PER_FILE_MAX: u64 = 64;
+/// Most addresses of an end that another end tries to connect to.
+pub const ROUTES_MAX: usize = 32;

@@ -1,6 +1,7 @@
 //! The wire: messages, records and limits, as `docs/PROTOCOL.md` describes them.
 
 pub mod address;
+pub mod authority;
 pub mod checksum;
 pub mod compressed;
 pub mod counters;

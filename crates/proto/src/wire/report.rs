@@ -2,6 +2,7 @@
 
 use super::address::{self, LocalAddress};
 pub use super::counters::{Counters, Final, PathFigures, ReadBack};
+use super::counters::{decode_figure, encode_figure};
 use super::delta::DeltaFigures;
 pub use super::difference::{Difference, End, What};
 use super::fault::ProtocolFault;
@@ -266,13 +267,17 @@ impl WorkerMessage {
             Self::Item { path, item } => item.encode(out.u8(kind::ITEM).bytes(cut(path))),
             Self::Synced(figures) => figures.encode(out.u8(kind::SYNCED)),
             Self::FileDone { path, size, digest } => {
-                out.u8(kind::FILE_DONE).bytes(cut(path)).varint(*size).bool(digest.is_some());
+                out.u8(kind::FILE_DONE).bytes(cut(path));
+                encode_figure(*size, &mut out);
+                out.bool(digest.is_some());
                 digest.iter().for_each(|digest| {
                     out.raw(digest);
                 });
             }
             Self::Resumed { path, size, held, damaged, compared } => {
-                out.u8(kind::RESUMED).bytes(cut(path)).varint(*size).varint(*held).varint(*damaged).bool(*compared);
+                out.u8(kind::RESUMED).bytes(cut(path));
+                [size, held, damaged].iter().for_each(|figure| encode_figure(**figure, &mut out));
+                out.bool(*compared);
             }
             Self::FileFailed { path, text } => {
                 out.u8(kind::FILE_FAILED).bytes(cut(path)).text(text, TEXT_MAX);
@@ -341,15 +346,15 @@ impl WorkerMessage {
             kind::ITEM => Self::Item { path: path(&mut reader)?, item: Item::decode(&mut reader)? },
             kind::SYNCED => Self::Synced(SyncFigures::decode(&mut reader)?),
             kind::FILE_DONE => {
-                let (path, size) = (path(&mut reader)?, reader.varint()?);
+                let (path, size) = (path(&mut reader)?, decode_figure(&mut reader)?);
                 let digest = if reader.bool()? { Some(reader.array()?) } else { None };
                 Self::FileDone { path, size, digest }
             }
             kind::RESUMED => Self::Resumed {
                 path: path(&mut reader)?,
-                size: reader.varint()?,
-                held: reader.varint()?,
-                damaged: reader.varint()?,
+                size: decode_figure(&mut reader)?,
+                held: decode_figure(&mut reader)?,
+                damaged: decode_figure(&mut reader)?,
                 compared: reader.bool()?,
             },
             kind::FILE_FAILED => Self::FileFailed { path: path(&mut reader)?, text: text(&mut reader)? },
@@ -426,16 +431,17 @@ impl Hello {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::compression::Method;
     use crate::path::Name;
+    use crate::wire::limits::FIGURE_MAX;
     use crate::wire::measure::PlaceFigures;
     use crate::wire::sandbox::Confinement;
     use crate::wire::sync::Change;
 
-    #[test]
-    fn messages_come_back_and_short_ones_are_faults() {
+    /// One message of each kind, and more of some.
+    pub fn samples() -> Vec<WorkerMessage> {
         let counters =
             Counters { files_found: 1, bytes_found: 2, walk_complete: true, frames_resent: 9, ..Counters::default() };
         let operand = Operand { name: Name::new(b"x").ok(), directory: false, device: 3, inode: 4 };
@@ -450,8 +456,8 @@ mod tests {
             rate_bytes_per_s: 1 << 40,
             windows: Windows { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 },
         };
-        let path = PathFigures { round_trip_us: 50_000, busy_us: u64::MAX, ..PathFigures::default() };
-        for message in [
+        let path = PathFigures { round_trip_us: 50_000, busy_us: FIGURE_MAX, ..PathFigures::default() };
+        vec![
             WorkerMessage::Hello(hello),
             WorkerMessage::SourceReady { operands: vec![None, Some(operand)], origin: [2; 32] },
             WorkerMessage::TargetReady { boot: [7; 16], device: 1, inode: u64::MAX, new_tree: true },
@@ -504,7 +510,12 @@ mod tests {
             WorkerMessage::Notice { text: "by the way".into() },
             WorkerMessage::Confined(Sandbox { confinement: Confinement::Partial, reason: "an old kernel".into() }),
             WorkerMessage::Fatal { fault: true, text: "why".into() },
-        ] {
+        ]
+    }
+
+    #[test]
+    fn messages_come_back_and_short_ones_are_faults() {
+        for message in samples() {
             let bytes = message.encode();
             assert_eq!(WorkerMessage::decode(&bytes), Ok(message));
             assert!((0..bytes.len()).all(|cut| WorkerMessage::decode(&bytes[..cut]).is_err()));

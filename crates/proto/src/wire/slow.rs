@@ -1,5 +1,6 @@
 //! The files that took longest, as a target tells them.
 
+use super::counters::{decode_figure, encode_figure};
 use super::limits::{PATH_MAX, SLOWEST_MAX};
 use crate::codec::{Decoded, Reader, Writer};
 
@@ -20,7 +21,8 @@ impl SlowFile {
         out.count(files.len());
         for Self { path, size, took_us } in files {
             // Of a path that is too long to be shown, the end.
-            out.bytes(&path[path.len().saturating_sub(PATH_MAX)..]).varint(*size).varint(*took_us);
+            out.bytes(&path[path.len().saturating_sub(PATH_MAX)..]);
+            [size, took_us].iter().for_each(|figure| encode_figure(**figure, out));
         }
     }
 
@@ -28,7 +30,7 @@ impl SlowFile {
         let count = reader.count(SLOWEST_MAX, "slow files")?;
         let file = |_| {
             let path = reader.bytes(PATH_MAX, "a path")?.to_vec();
-            Ok(Self { path, size: reader.varint()?, took_us: reader.varint()? })
+            Ok(Self { path, size: decode_figure(reader)?, took_us: decode_figure(reader)? })
         };
         (0..count).map(file).collect()
     }

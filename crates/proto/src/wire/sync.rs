@@ -1,6 +1,7 @@
 //! What a target does besides copying, so that what is there becomes what the source has: as the controller tells it, and
 //! what the target tells of it.
 
+use super::counters::{decode_figure, encode_figure};
 use super::difference::What;
 use super::fault::ProtocolFault;
 use super::limits::{LINK_DESTS_MAX, PATH_MAX};
@@ -302,19 +303,22 @@ impl SyncFigures {
 
     /// Writes them.
     pub(super) fn encode(self, out: &mut Writer) {
-        out.varint(self.removed).varint(self.backed_up).varint(self.linked).varint(self.adjusted);
-        out.varint(self.removed_at_source).varint(self.left_at_source);
+        let Self { removed, backed_up, linked, adjusted, removed_at_source, left_at_source } = self;
+        for figure in [removed, backed_up, linked, adjusted, removed_at_source, left_at_source] {
+            encode_figure(figure, out);
+        }
     }
 
     /// Reads them.
     pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        let mut figure = || decode_figure(reader);
         Ok(Self {
-            removed: reader.varint()?,
-            backed_up: reader.varint()?,
-            linked: reader.varint()?,
-            adjusted: reader.varint()?,
-            removed_at_source: reader.varint()?,
-            left_at_source: reader.varint()?,
+            removed: figure()?,
+            backed_up: figure()?,
+            linked: figure()?,
+            adjusted: figure()?,
+            removed_at_source: figure()?,
+            left_at_source: figure()?,
         })
     }
 }
@@ -322,6 +326,7 @@ impl SyncFigures {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::limits::FIGURE_MAX;
 
     fn comes_back<T: PartialEq>(
         value: &T,
@@ -387,7 +392,7 @@ mod tests {
             backed_up: 2,
             linked: 3,
             adjusted: 4,
-            removed_at_source: u64::MAX,
+            removed_at_source: FIGURE_MAX,
             left_at_source: 5,
         };
         comes_back(&figures, |figures, out| figures.encode(out), SyncFigures::decode);

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::{Source, State, Summing, Tracked};
+use super::{Source, State, Summing, Tracked, count_asked};
 use crate::ids::EntryId;
 use crate::integrity::{Digest, FrameTree};
 use crate::manifest::Stamp;
@@ -32,6 +32,8 @@ pub(super) struct Flow {
     end: Option<(u64, Stamp)>,
     told: bool,
     pub(super) summing: Summing,
+    /// Frames that the target has asked for, each time that it did.
+    asked: u64,
 }
 
 /// All flows of a job, and what of them is to be sent again.
@@ -58,6 +60,7 @@ impl Flow {
             end: None,
             told: false,
             summing: Summing::when(sums),
+            asked: 0,
         }
     }
 
@@ -172,6 +175,9 @@ impl<H> Source<H> {
         for frames in frames {
             if all && (frames.start < flow.written || frames.end > flow.read) {
                 return Err(ProtocolFault::Misplaced);
+            }
+            if all {
+                count_asked(&mut flow.asked, frames.end.saturating_sub(frames.start), flow.read)?;
             }
             let lost = flow.handed.take_within(frames);
             self.flows.again.extend(lost.into_iter().flatten().map(|index| (entry, index)));

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Large, Source, State, Summing, Tracked, check_frames};
+use super::{Large, Source, State, Summing, Tracked, check_frames, count_asked};
 use crate::delta::blocks::BLOCK;
 use crate::ids::EntryId;
 use crate::integrity::{Digest, FrameTree};
@@ -77,7 +77,7 @@ impl<H> Source<H> {
     fn need_file(&mut self, entry: EntryId, size: u64, modified: Stamp, need: Need) {
         let Some(tracked) = self.entries.get_mut(&entry) else { return };
         tracked.state = if size <= self.frame.pack_file_max() && !matches!(need, Need::Compare | Need::Delta) {
-            State::Small { size, handed: false, begun: false }
+            State::Small { size, handed: false, begun: false, asked: 0 }
         } else if need == Need::InOrder {
             return self.begin_flow(entry);
         } else {
@@ -86,7 +86,7 @@ impl<H> Source<H> {
             let old = matches!(need, Need::Rest | Need::Delta).then(Box::default);
             let summing = Summing::when(self.sums);
             let (held, handed) = (RangeSet::new(), RangeSet::new());
-            State::Large(Large { size, modified, tree, ended: false, rest, held, old, handed, summing })
+            State::Large(Large { size, modified, tree, ended: false, rest, held, old, handed, summing, asked: 0 })
         };
         // Of the rest, and of what is to be compared, the target says what it is.
         if !matches!(need, Need::Rest | Need::Compare | Need::Delta) {
@@ -115,7 +115,7 @@ impl<H> Source<H> {
             return self.resend_flow(entry, &frames, true);
         }
         let Some(Tracked { handle, state, .. }) = self.entries.get_mut(&entry) else { return Ok(()) };
-        let State::Large(Large { size, handed, old, .. }) = state else {
+        let State::Large(Large { size, handed, old, asked, .. }) = state else {
             return Err(ProtocolFault::Unasked("frames of what has none"));
         };
         if self.compares {
@@ -126,6 +126,7 @@ impl<H> Source<H> {
         }
         for frames in frames {
             check_frames(self.frame, *size, &frames)?;
+            count_asked(asked, frames.end - frames.start, self.frame.frames(*size))?;
             let came_to_nothing = handed.take_within(&frames);
             old.iter_mut().for_each(|old| old.send_whole(came_to_nothing.iter().cloned().flatten()));
             self.plan.add_frames(Piece { entry, handle: Arc::clone(handle), size: *size, frames, ticket: 0 });
@@ -175,7 +176,10 @@ impl<H> Source<H> {
         match self.entries.get_mut(&entry) {
             // One that waits for a stream is asked for by two reasons.
             None | Some(Tracked { state: State::Small { handed: false, .. }, .. }) => Ok(()),
-            Some(Tracked { state: State::Small { size, handed, .. }, handle, .. }) => {
+            Some(Tracked { state: State::Small { size, handed, asked, .. }, handle, .. }) => {
+                let mut times = u64::from(*asked);
+                count_asked(&mut times, 1, 1)?;
+                *asked = u16::try_from(times).unwrap_or(u16::MAX);
                 *handed = false;
                 self.plan.add(entry, Arc::clone(handle), *size);
                 Ok(())

@@ -1,0 +1,261 @@
+//! Which worker may send which report, and in which phase of a job. Everything else is a fault.
+//!
+//! The table is [`WorkerMessage::rule`]; the owner of each counter is in [`Counters::foreign`] and its siblings.
+
+use super::counters::{Counters, Final, PathFigures, ReadBack};
+use super::fault::ProtocolFault;
+use super::report::WorkerMessage;
+use super::sync::SyncFigures;
+
+/// The ends of a job for which a worker speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ends {
+    /// It reads.
+    pub source: bool,
+    /// It writes.
+    pub target: bool,
+}
+
+impl Ends {
+    /// The source's worker.
+    pub const SOURCE: Self = Self { source: true, target: false };
+    /// The target's worker.
+    pub const TARGET: Self = Self { source: false, target: true };
+    /// One worker for both ends; in the table: either end.
+    pub const BOTH: Self = Self { source: true, target: true };
+
+    /// Whether one of these ends is among `others`.
+    pub fn meet(self, others: Self) -> bool {
+        self.source && others.source || self.target && others.target
+    }
+}
+
+/// How far a worker is, by its own reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// It has said nothing. Next: [`Self::Preparing`].
+    Starting,
+    /// It has said Hello, and not SourceReady or TargetReady. Next: [`Self::Working`].
+    Preparing,
+    /// It is ready, and works from Begin on. Next: [`Self::Finished`].
+    Working,
+    /// It has said its last Finished.
+    Finished,
+}
+
+impl Phase {
+    /// All of them, in their order.
+    pub const ALL: [Self; 4] = [Self::Starting, Self::Preparing, Self::Working, Self::Finished];
+}
+
+/// What a report requires of the job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Requirement {
+    /// Nothing.
+    None,
+    /// The worker was told to Listen, Connect or Tunnel, and has not answered.
+    Connection,
+    /// The Request asks for FileDone.
+    Files,
+    /// The Request asks for Item, or for a dry run.
+    Items,
+    /// The Request asks this end for a digest beside BLAKE3.
+    Checksum,
+    /// The job compares.
+    Comparison,
+    /// The job resumes.
+    Resumption,
+    /// The job uses base files.
+    Delta,
+    /// The job has a list.
+    List,
+    /// The worker was told to Measure.
+    Measurement,
+}
+
+/// Who may send a report, and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rule {
+    /// The report's name in docs/PROTOCOL.md.
+    pub name: &'static str,
+    /// The ends that may send it.
+    pub ends: Ends,
+    /// The phases in which they may.
+    pub phases: &'static [Phase],
+    /// What it requires besides.
+    pub requirement: Requirement,
+}
+
+/// Periodic reports may be under way when a worker finishes. They change nothing then.
+const PERIODIC: &[Phase] = &[Phase::Working, Phase::Finished];
+const WORKING: &[Phase] = &[Phase::Working];
+const PREPARING: &[Phase] = &[Phase::Preparing];
+const BEFORE_THE_END: &[Phase] = &[Phase::Preparing, Phase::Working];
+const AFTER_HELLO: &[Phase] = &[Phase::Preparing, Phase::Working, Phase::Finished];
+
+impl WorkerMessage {
+    /// The row of the table for this report.
+    pub fn rule(&self) -> Rule {
+        use Requirement as R;
+        let (name, ends, phases, requirement): (_, _, &'static [Phase], _) = match self {
+            Self::Hello(_) => ("Hello", Ends::BOTH, &[Phase::Starting], R::None),
+            Self::SourceReady { .. } => ("SourceReady", Ends::SOURCE, PREPARING, R::None),
+            Self::TargetReady { .. } => ("TargetReady", Ends::TARGET, PREPARING, R::None),
+            Self::Refused { .. } => ("Refused", Ends::BOTH, BEFORE_THE_END, R::None),
+            Self::Listening { .. } => ("Listening", Ends::BOTH, PERIODIC, R::Connection),
+            Self::Connected { .. } => ("Connected", Ends::BOTH, PERIODIC, R::Connection),
+            Self::CannotConnect { .. } => ("CannotConnect", Ends::BOTH, PERIODIC, R::Connection),
+            Self::Counters(_) => ("Counters", Ends::BOTH, PERIODIC, R::None),
+            Self::Load(_) => ("Load", Ends::BOTH, PERIODIC, R::None),
+            Self::Streams(_) => ("Streams", Ends::BOTH, PERIODIC, R::None),
+            Self::Work(_) => ("Work", Ends::SOURCE, PERIODIC, R::None),
+            Self::Slowest(_) => ("Slowest", Ends::TARGET, PERIODIC, R::None),
+            Self::Delta(_) => ("Delta", Ends::TARGET, WORKING, R::Delta),
+            Self::Item { .. } => ("Item", Ends::TARGET, BEFORE_THE_END, R::Items),
+            Self::Synced(_) => ("Synced", Ends::BOTH, PERIODIC, R::None),
+            Self::FileDone { .. } => ("FileDone", Ends::TARGET, WORKING, R::Files),
+            Self::Resumed { .. } => ("Resumed", Ends::TARGET, WORKING, R::Resumption),
+            Self::FileFailed { .. } => ("FileFailed", Ends::BOTH, BEFORE_THE_END, R::None),
+            Self::Skipped { .. } => ("Skipped", Ends::BOTH, BEFORE_THE_END, R::None),
+            Self::Differs { .. } => ("Differs", Ends::TARGET, WORKING, R::Comparison),
+            Self::Checksum { .. } => ("Checksum", Ends::BOTH, WORKING, R::Checksum),
+            Self::Paths { .. } => ("Paths", Ends::SOURCE, PERIODIC, R::None),
+            Self::Notice { .. } => ("Notice", Ends::BOTH, AFTER_HELLO, R::None),
+            Self::Passed { .. } => ("Passed", Ends::TARGET, WORKING, R::List),
+            Self::Confined(_) => ("Confined", Ends::BOTH, WORKING, R::None),
+            Self::Finished(_) => ("Finished", Ends::BOTH, WORKING, R::None),
+            Self::Measured(_) => ("Measured", Ends::BOTH, PREPARING, R::Measurement),
+            Self::Fatal { .. } => ("Fatal", Ends::BOTH, AFTER_HELLO, R::None),
+        };
+        Rule { name, ends, phases, requirement }
+    }
+
+    /// Whether a worker that speaks for `ends` may send this in `phase`, where the job fulfils what the table requires
+    /// of it.
+    pub fn is_permitted(&self, ends: Ends, phase: Phase, fulfils: impl FnOnce(Requirement) -> bool) -> bool {
+        let rule = self.rule();
+        ends.meet(rule.ends)
+            && rule.phases.contains(&phase)
+            && (rule.requirement == Requirement::None || fulfils(rule.requirement))
+    }
+}
+
+/// The first of these figures that is not zero.
+fn first_of(figures: &[(&'static str, u64)]) -> Option<&'static str> {
+    figures.iter().find(|(_, value)| *value != 0).map(|(name, _)| *name)
+}
+
+impl Counters {
+    /// The first counter here that belongs to none of `ends`.
+    pub fn foreign(&self, ends: Ends) -> Option<&'static str> {
+        // Both ends count what fails, and what they leave out.
+        let Self {
+            files_found,
+            bytes_found,
+            walk_complete,
+            files_copied,
+            files_skipped,
+            directories,
+            symlinks,
+            failed: _,
+            left_out: _,
+            filtered,
+            bytes_written,
+            bytes_skipped,
+            frames_resent,
+            streams,
+            bytes_carried,
+            bytes_on_wire,
+            files_compared,
+            bytes_compared,
+            differences,
+        } = *self;
+        let of_source = [
+            ("files found", files_found),
+            ("bytes found", bytes_found),
+            ("the end of the walk", walk_complete.into()),
+            ("entries filtered", filtered),
+            ("streams", streams),
+            ("bytes carried", bytes_carried),
+            ("bytes on the wire", bytes_on_wire),
+            ("bytes compared", bytes_compared),
+        ];
+        let of_target = [
+            ("files copied", files_copied),
+            ("files skipped", files_skipped),
+            ("directories", directories),
+            ("symlinks", symlinks),
+            ("bytes written", bytes_written),
+            ("bytes skipped", bytes_skipped),
+            ("frames resent", frames_resent),
+            ("files compared", files_compared),
+            ("differences", differences),
+        ];
+        foreign_of(ends, &of_source, &of_target)
+    }
+}
+
+fn foreign_of(
+    ends: Ends,
+    of_source: &[(&'static str, u64)],
+    of_target: &[(&'static str, u64)],
+) -> Option<&'static str> {
+    let source = (!ends.source).then(|| first_of(of_source)).flatten();
+    source.or_else(|| (!ends.target).then(|| first_of(of_target)).flatten())
+}
+
+impl SyncFigures {
+    /// The first figure here that belongs to none of `ends`.
+    pub fn foreign(&self, ends: Ends) -> Option<&'static str> {
+        let Self { removed, backed_up, linked, adjusted, removed_at_source, left_at_source } = *self;
+        let of_source = [("files removed at the source", removed_at_source), ("files left there", left_at_source)];
+        let of_target = [
+            ("entries removed", removed),
+            ("entries backed up", backed_up),
+            ("files linked", linked),
+            ("entries adjusted", adjusted),
+        ];
+        foreign_of(ends, &of_source, &of_target)
+    }
+}
+
+impl Final {
+    /// The first figure here that belongs to none of `ends`.
+    pub fn foreign(&self, ends: Ends) -> Option<&'static str> {
+        let Self { ref counters, cloned_bytes, durable, read_back, path, compression, .. } = *self;
+        let PathFigures { round_trip_us, segments, retransmitted, busy_us, receiver_limited_us, buffer_limited_us } =
+            path;
+        let of_path = [round_trip_us, segments, retransmitted, busy_us, receiver_limited_us, buffer_limited_us];
+        let ReadBack { disk_bytes, cache_bytes, memory_bytes } = read_back;
+        let of_source = [
+            ("figures of the network path", of_path.into_iter().max().unwrap_or(0)),
+            ("a compression", compression.is_some().into()),
+        ];
+        let of_target = [
+            ("bytes cloned", cloned_bytes),
+            ("durability", durable.into()),
+            ("bytes read back", disk_bytes.max(cache_bytes).max(memory_bytes)),
+        ];
+        counters.foreign(ends).or_else(|| foreign_of(ends, &of_source, &of_target))
+    }
+}
+
+impl WorkerMessage {
+    /// Checks that a worker reports no figure of the other end.
+    ///
+    /// # Errors
+    /// The figure's name.
+    pub fn check_owner(&self, ends: Ends) -> Result<(), ProtocolFault> {
+        let foreign = match self {
+            Self::Counters(counters) => counters.foreign(ends),
+            Self::Synced(figures) => figures.foreign(ends),
+            Self::Finished(last) => last.foreign(ends),
+            _ => None,
+        };
+        foreign.map_or(Ok(()), |name| Err(ProtocolFault::Unasked(name)))
+    }
+}
+
+#[cfg(test)]
+#[path = "authority_tests.rs"]
+mod tests;
