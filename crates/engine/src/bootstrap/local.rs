@@ -77,6 +77,7 @@ pub fn start_local(program: &Program, end: End, standard: &Standard, cancel: &Ca
     let why = match listener.greeting() {
         Ok(greeting) if greeting.protocol == PROTOCOL => {
             return Ok(Started {
+                peer: None,
                 to_worker: spawned.stdin,
                 from_worker: listener.into_stdout(),
                 child,

@@ -26,6 +26,7 @@ mod ssh;
 #[cfg(test)]
 mod tests;
 
+use std::net::IpAddr;
 use std::process::{ChildStdin, ChildStdout};
 
 pub(crate) use child::spawn_with;
@@ -65,4 +66,6 @@ pub struct Started {
     pub deployed: Option<String>,
     /// The host as the user named it: `user@name`, `name`, or `this host`.
     pub host_label: String,
+    /// Where the connection to it leads, as this host sees it. `None` where there is none, or it is not seen.
+    pub peer: Option<IpAddr>,
 }

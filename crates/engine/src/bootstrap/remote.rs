@@ -9,6 +9,7 @@ use haul_proto::path::escape;
 
 use crate::cancel::Cancel;
 use crate::error::Error;
+use crate::os::prompt::Prompter;
 use crate::spec::{Access, Host, Program};
 
 use super::child::{Patient, Spawned, spawn};
@@ -218,6 +219,7 @@ impl Conversation {
 
     fn started(self, version: String) -> Started {
         Started {
+            peer: Prompter::of(self.child.id()).and_then(|ssh| ssh.peer()),
             to_worker: self.to_worker,
             from_worker: self.listener.into_stdout(),
             child: self.child,

@@ -9,6 +9,7 @@ use haul_proto::path::escape;
 
 use crate::cancel::Cancel;
 use crate::error::Error;
+use crate::os::prompt::Prompter;
 use crate::spec::{Host, Program};
 
 use super::child::spawn;
@@ -42,6 +43,7 @@ pub fn start_served(host: &Host, end: End, program: &Program, cancel: &Cancel) -
     let mut listener = Listener::new(spawned.stdout, Some(Instant::now() + GREETING_WAIT), cancel.clone());
     match listener.greeting() {
         Ok(greeting) if greeting.protocol == PROTOCOL => Ok(Started {
+            peer: Prompter::of(child.id()).and_then(|dial| dial.peer()),
             to_worker: spawned.stdin,
             from_worker: listener.into_stdout(),
             child,

@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
+use super::reports::Reports;
 use super::settings::{suite, workers_silence_ms};
 use super::workers::{Role, Workers};
 use crate::cancel::Cancel;
@@ -77,7 +78,10 @@ impl<'a> Benches<'a> {
             silence_ms: workers_silence_ms(self.job.access.silence),
         };
         self.workers.send(role, &ControllerMessage::Measure(request))?;
-        match self.workers.receive(self.cancel, None, false)? {
+        let (from, message) = self.workers.receive(self.cancel, None, false)?;
+        let mut reports = Reports::of_measurements(self.job, self.workers.is_one());
+        reports.take(from, &message, || self.workers.label(from))?;
+        match (from, message) {
             (from, WorkerMessage::Measured(measured)) if from == role => {
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 let now_us = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
@@ -92,7 +96,7 @@ impl<'a> Benches<'a> {
             (from, WorkerMessage::Refused { text, .. } | WorkerMessage::Fatal { text, .. }) => {
                 Err(Error::Failed(self.workers.with_host(from, &text)))
             }
-            (from, _) => Err(Error::Connect(self.workers.with_host(from, "haul there answered out of turn"))),
+            (from, _) => Err(Error::Failed(self.workers.with_host(from, "haul there answered out of turn"))),
         }
     }
 

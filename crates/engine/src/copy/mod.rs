@@ -9,9 +9,12 @@ pub mod bench;
 mod feeding;
 mod inbox;
 mod limit;
+mod reached;
 mod repeat;
+mod reports;
 mod retry;
 mod routes;
+mod scope;
 mod settings;
 mod told;
 mod totals;
@@ -44,6 +47,7 @@ use std::time::{Duration, Instant};
 
 use self::base::{refuse_twins, ways_below, whole_path};
 use self::feeding::Feeding;
+use self::reports::Reports;
 use self::routes::{Direction, directions, shown};
 use self::settings::{links, session_settings, suite_name};
 use self::way::Listening;
@@ -106,6 +110,7 @@ fn attempt(
     };
     let mut copy = Copy {
         job,
+        reports: Reports::new(job, workers.is_one()),
         workers,
         cancel,
         observer,
@@ -180,6 +185,8 @@ impl Loads {
 struct Copy<'a> {
     job: &'a Job,
     workers: Workers,
+    /// Checks what they report.
+    reports: Reports,
     cancel: &'a Cancel,
     observer: &'a mut dyn Observer,
     failed: u64,
@@ -273,14 +280,15 @@ impl Copy<'_> {
             (Role::Source, WorkerMessage::SourceReady { operands, origin }) => Ok((operands, origin)),
             (_, other) => Err(other),
         })?;
+        self.check_operands(&operands)?;
         if self.job.list.is_none() && operands.iter().all(Option::is_none) {
             return Ok(self.nothing_to_do(begun));
         }
-        self.check_operands(&operands)?;
         let is_missing = operands.iter().any(Option::is_none);
         let operands = numbered(operands);
         let below = ways_below(self.job)?;
         refuse_twins(&operands, &below)?;
+        self.reports.set_operands(&operands, &below);
         let options = &self.job.options;
         let target = TargetRequest {
             settings: settings.clone(),
@@ -396,6 +404,11 @@ impl Copy<'_> {
     /// here from what the user typed; a host that answers with others is not to choose what appears at the target.
     fn check_operands(&self, operands: &[Option<Operand>]) -> Result<(), Error> {
         let is_pipe = matches!(self.job.options.source_pipe, Some(Piped::Standard(_) | Piped::Named));
+        let missing = operands.iter().filter(|operand| operand.is_none()).count() as u64;
+        if missing > self.failed + self.left_out {
+            let text = "haul there does not say what is wrong with what it cannot copy";
+            return Err(Error::Failed(self.workers.with_host(Role::Source, text)));
+        }
         if are_as_asked(operands, &self.job.sources, self.job.options.recursive, is_pipe) {
             return Ok(());
         }
@@ -415,7 +428,12 @@ impl Copy<'_> {
     }
 
     fn receive(&mut self, begun: bool) -> Result<(Role, WorkerMessage), Error> {
-        self.workers.receive(self.cancel, Some(&self.finals), begun)
+        loop {
+            let (role, message) = self.workers.receive(self.cancel, Some(&self.finals), begun)?;
+            if self.reports.take(role, &message, || self.workers.label(role))? {
+                return Ok((role, message));
+            }
+        }
     }
 
     /// Whether both ends have done all they had to.
@@ -451,7 +469,10 @@ impl Copy<'_> {
         }
         self.ends[role.index()] = last.counters;
         self.finals.insert(role, last);
-        Ok(())
+        match self.is_over() {
+            true => self.reports.check_end(&self.ends, || self.workers.label(Role::Target)),
+            false => Ok(()),
+        }
     }
 
     /// Tells the observer, or holds it back as long as the way is not known: that is told first.
@@ -545,10 +566,9 @@ impl Copy<'_> {
             WorkerMessage::FileDone { path, size, digest } => self.tell(Event::FileDone { path, size, digest }),
             WorkerMessage::Checksum { path, digest } => {
                 let asked = self.job.options.checksum.as_ref().map(|checksum| checksum.algorithm);
-                let algorithm = asked.filter(|algorithm| algorithm.bytes() == digest.len());
-                let algorithm = algorithm
-                    .ok_or_else(|| Error::Connect(format!("{} told a digest that was not asked for", host())))?;
-                self.tell(Event::Checksum { path, algorithm, digest });
+                if let Some(algorithm) = asked {
+                    self.tell(Event::Checksum { path, algorithm, digest });
+                }
             }
             WorkerMessage::Resumed { path, size, held, damaged, compared } => {
                 self.tell(Event::Resumed { path, size, held, damaged, compared });
@@ -582,7 +602,10 @@ impl Copy<'_> {
                 let text = self.workers.explain(role, &text, begun);
                 return Err(if begun { Error::Broken(format!("{text}\n{GO_ON}")) } else { Error::Connect(text) });
             }
-            _ => return Err(Error::Connect(format!("{} answered out of turn", host()))),
+            other => {
+                let text = format!("haul there sent {} out of turn", other.rule().name);
+                return Err(Error::Failed(self.workers.with_host(role, &text)));
+            }
         }
         Ok(())
     }

@@ -2,9 +2,11 @@
 
 use haul_proto::candidates::{Ends, candidates, slower};
 use haul_proto::wire::address::LocalAddress;
+use haul_proto::wire::limits::ROUTES_MAX;
 use haul_proto::wire::route::Route;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 
+use super::reached::Contact;
 use super::workers::{Role, Workers};
 use crate::error::Error;
 use crate::event::Path;
@@ -67,19 +69,18 @@ fn direction(connector: Role, job: &Job, workers: &Workers, bound: Option<&Bound
     let family = job.options.network.family;
     let at = bound.filter(|bound| bound.role == acceptor).map(|bound| &bound.addresses);
     let of = |role: Role| addresses(role, workers, bound);
-    let reached = reached(job, workers, acceptor);
-    let known = reached.as_ref().and_then(|text| text.parse::<IpAddr>().ok()).map(|known| known.to_canonical());
-    let known = known.filter(|known| at.is_none_or(|at| at.contains(known)));
+    let reached = reached(job, workers, connector);
+    let known = reached.iter().find(|known| at.is_none_or(|at| at.contains(known))).copied();
     let found = candidates(Ends { connector: &of(connector), acceptor: &of(acceptor), known });
-    let mut routes: Vec<_> = found
-        .into_iter()
-        .filter(|candidate| family.is_none_or(|family| family.has(&candidate.to)))
-        .filter_map(|candidate| route(candidate.to, candidate.link, connector, bound))
+    let others = reached.into_iter().filter(|other| at.is_none_or(|at| at.contains(other)));
+    let others: Vec<_> = others.filter(|other| found.iter().all(|candidate| candidate.to != *other)).collect();
+    let found = found.into_iter().map(|candidate| (candidate.to, candidate.link));
+    let routes = found
+        .chain(others.into_iter().map(|other| (other, 0)))
+        .take(ROUTES_MAX)
+        .filter(|(to, _)| family.is_none_or(|family| family.has(to)))
+        .filter_map(|(to, link)| route(to, link, connector, bound))
         .collect();
-    // What is only a name is looked up by the end that connects.
-    let name =
-        reached.filter(|text| known.is_none() && at.is_none() && family.is_none() && text.parse::<IpAddr>().is_err());
-    routes.extend(name.map(|name| Route::to(if name.contains(':') { format!("[{name}]") } else { name })));
     let at = at.and_then(|at| at.iter().find(|address| family.is_none_or(|family| family.has(address))).copied());
     Direction { connector, acceptor, at, routes }
 }
@@ -171,19 +172,37 @@ pub fn host(job: &Job, role: Role) -> &Host {
     }
 }
 
-/// Where an end was reached: by ssh, and else what the user calls it.
-fn reached(job: &Job, workers: &Workers, role: Role) -> Option<String> {
+/// What is known of the host of an end.
+fn contact<'a>(job: &'a Job, workers: &'a Workers, role: Role) -> Contact<'a> {
     // `client address, client port, server address, server port`.
-    let of_ssh = |role: Role, word: usize| {
-        let text = workers.hello(role).ssh_connection.as_ref()?;
-        text.split_ascii_whitespace().nth(word).map(str::to_owned)
-    };
-    match (host(job, role), host(job, role.other())) {
-        (Host::Remote { name, .. }, _) => of_ssh(role, 2).or_else(|| Some(name.clone())),
-        // Where it was reached once, it can be reached again.
-        (Host::Served { name, .. }, _) => Some(name.clone()),
-        (Host::Local, Host::Remote { .. } | Host::Served { .. }) => of_ssh(role.other(), 0),
-        (Host::Local, Host::Local) => Some("127.0.0.1".into()),
+    let said = workers.hello(role).ssh_connection.as_deref();
+    let reported = said.map(|said| said.split_ascii_whitespace().nth(2).unwrap_or_default());
+    Contact { host: host(job, role), peer: workers.peer(role), reported }
+}
+
+/// At which addresses the end that accepts was reached, the likeliest first.
+fn reached(job: &Job, workers: &Workers, connector: Role) -> Vec<IpAddr> {
+    let (from, to) = (contact(job, workers, connector), contact(job, workers, connector.other()));
+    match (to.host, from.host) {
+        (Host::Local, Host::Local) => vec![Ipv4Addr::LOCALHOST.into()],
+        (Host::Local, Host::Remote { .. } | Host::Served { .. }) => {
+            // Where the host that connects says that ssh came from: nobody but itself follows that.
+            let said = workers.hello(connector).ssh_connection.as_deref().unwrap_or_default();
+            let said = said.split_ascii_whitespace().next().and_then(|word| word.parse::<IpAddr>().ok());
+            said.map(|said| said.to_canonical()).into_iter().collect()
+        }
+        (Host::Remote { .. } | Host::Served { .. }, _) => {
+            let look_up = |name: &str| match (name, 0).to_socket_addrs() {
+                Ok(found) => found.map(|address| address.ip()).collect(),
+                // ssh may know the name, and nobody else.
+                Err(_) => Vec::new(),
+            };
+            let own: Vec<_> = workers.hello(connector).addresses.iter().map(|local| local.address).collect();
+            let is_own = |address: &IpAddr| own.contains(address) && !to.is_seen(address);
+            let mut reached = to.addresses(from.is_here(), look_up);
+            reached.retain(|address| !is_own(address));
+            reached
+        }
     }
 }
 

@@ -96,7 +96,7 @@ pub fn suite_name(suite: Suite) -> Cipher {
 }
 
 /// The ports that the user chose: a port of `-H` is the one.
-fn ports(network: &Network) -> Option<(u16, u16)> {
+pub(super) fn ports(network: &Network) -> Option<(u16, u16)> {
     let port = network.callback.as_ref().and_then(|callback| callback.port);
     port.map(|port| (port, port)).or(network.ports)
 }

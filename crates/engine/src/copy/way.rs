@@ -30,6 +30,7 @@ pub fn listen_early(copy: &mut Copy<'_>, role: Role) -> Result<(), Error> {
 
 fn listen(copy: &mut Copy<'_>, role: Role, address: Option<IpAddr>) -> Result<(), Error> {
     copy.listening = Listening::Asked(role);
+    copy.reports.expect_answer(role);
     copy.workers.send(role, &ControllerMessage::Listen { address })
 }
 
@@ -136,6 +137,7 @@ fn attempt(copy: &mut Copy<'_>, direction: &Direction) -> Result<Result<(Path, u
         Err(text) => return Ok(Err(text)),
     };
     let routes = direction.routes(port);
+    copy.reports.expect_answer(connector);
     copy.workers.send(connector, &ControllerMessage::Connect { routes, timeout_ms: CONNECT_TIMEOUT_MS })?;
     let connected = wait_for(copy, |role, message| match message {
         WorkerMessage::Connected { from, to, streams } if role == connector => Ok(Ok((from, to, streams))),
@@ -177,6 +179,7 @@ fn next(copy: &mut Copy<'_>) -> Result<(Role, WorkerMessage), Stop> {
 
 fn tunnel(copy: &mut Copy<'_>) -> Result<(), Stop> {
     for (role, connector) in [(Role::Target, false), (Role::Source, true)] {
+        copy.reports.expect_answer(role);
         copy.workers.send(role, &ControllerMessage::Tunnel { connector })?;
     }
     for _ in 0..2 {

@@ -1,12 +1,14 @@
 //! The controller's workers: started, greeted, listened to, and ended. What they have to say to each other is passed
 //! on unread.
 
+use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::feature::{Features, PROTOCOL_VERSION};
 use haul_proto::wire::link::Channel;
 use haul_proto::wire::report::{Final, Hello, WorkerMessage};
 use haul_proto::wire::request::ControllerMessage;
 use std::collections::HashMap;
 use std::io::BufReader;
+use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ChildStdout;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -20,7 +22,7 @@ use crate::bootstrap::{Guard, Standard, Started, start_local, start_remote, star
 use crate::cancel::Cancel;
 use crate::error::{Error, GO_ON};
 use crate::event::{Event, Observer};
-use crate::link::{LinkReader, LinkWriter};
+use crate::link::{LinkError, LinkReader, LinkWriter};
 use crate::run::panicked;
 use crate::silence::Heard;
 use crate::spec::{Host, Job, Program};
@@ -34,6 +36,8 @@ const CANCEL_POLL: Duration = Duration::from_millis(50);
 const CANCEL_GRACE: Duration = Duration::from_millis(600);
 /// How long the reason for a broken stream may take to arrive.
 const EXPLAIN_WAIT: Duration = Duration::from_millis(400);
+/// How long a worker may go on when the other one has finished and is gone.
+const FINISH_GRACE: Duration = Duration::from_secs(10);
 /// How long workers may take to end after a finished job.
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
 
@@ -71,6 +75,8 @@ pub struct Workers {
     second: Option<Worker>,
     inbox: Inbox<(Role, Incoming)>,
     outlet: inbox::Sender<(Role, Incoming)>,
+    /// One that has finished and ended before it was told to, why, and when.
+    gone: Option<(Role, Option<String>, Instant)>,
 }
 
 /// Puts something among what an end says.
@@ -87,12 +93,15 @@ struct Worker {
     link: LinkWriter,
     child: Guard,
     label: String,
+    peer: Option<IpAddr>,
     hello: Hello,
 }
 
 enum Incoming {
     Message(WorkerMessage),
     Ended(Option<String>),
+    /// It breaks the protocol, and nothing more of it is read.
+    Fault(String),
 }
 
 impl Workers {
@@ -107,11 +116,13 @@ impl Workers {
         let (sender, inbox) = queue();
         let mut links = Vec::new();
         let mut readers = Vec::new();
-        for Greeted { link, from_worker, child, deployed, label } in started {
+        let mut peers = Vec::new();
+        for Greeted { link, from_worker, child, deployed, label, peer } in started {
             if let Some(path) = deployed {
                 observer.event(&Event::Deployed { host: label.clone(), path });
             }
             links.push((link, child, label));
+            peers.push(peer);
             readers.push(Heard::new(from_worker, job.access.silence));
         }
         let writers: Vec<LinkWriter> = links.iter().map(|(link, ..)| link.clone()).collect();
@@ -123,13 +134,13 @@ impl Workers {
             spawned.map_err(no_thread)?;
         }
         let mut hellos = greet(&inbox, &links, cancel)?;
-        let mut workers = links.into_iter().zip(&hosts).map(|((link, child, label), (role, _))| {
+        let mut workers = links.into_iter().zip(peers).zip(&hosts).map(|(((link, child, label), peer), (role, _))| {
             let hello = hellos.remove(role).unwrap_or_else(|| unreachable!("greet returns one for each"));
-            Worker { link, child, label, hello }
+            Worker { link, child, label, peer, hello }
         });
         let first = workers.next().ok_or_else(|| Error::Failed("no worker was started".into()))?;
         let second = workers.next();
-        Ok(Self { first, second, inbox, outlet: sender })
+        Ok(Self { first, second, inbox, outlet: sender, gone: None })
     }
 
     /// Whether one worker is both ends.
@@ -140,6 +151,11 @@ impl Workers {
     /// What a worker said of itself.
     pub fn hello(&self, role: Role) -> &Hello {
         &self.worker(role).hello
+    }
+
+    /// Where the connection to a worker leads, as this machine sees it.
+    pub fn peer(&self, role: Role) -> Option<IpAddr> {
+        self.worker(role).peer
     }
 
     /// The host as the user named it.
@@ -177,10 +193,20 @@ impl Workers {
         begun: bool,
     ) -> Result<(Role, WorkerMessage), Error> {
         loop {
-            match next(&self.inbox, cancel)? {
+            // One that has finished and is gone leaves the other one, which has all it needs, some time.
+            let until = self.gone.as_ref().map(|(_, _, since)| *since + FINISH_GRACE);
+            let Some(next) = next(&self.inbox, until, cancel)? else {
+                let gone = self.gone.take();
+                let (role, reason) = gone.map_or((Role::Source, None), |(role, reason, _)| (role, reason));
+                return Err(self.lost(role, reason, begun));
+            };
+            match next {
                 (role, Incoming::Message(message)) => return Ok((role, message)),
-                (role, Incoming::Ended(_)) if finished.is_some_and(|finished| finished.contains_key(&role)) => {}
+                (role, Incoming::Ended(reason)) if finished.is_some_and(|finished| finished.contains_key(&role)) => {
+                    self.gone.get_or_insert((role, reason, Instant::now()));
+                }
                 (role, Incoming::Ended(reason)) => return Err(self.lost(role, reason, begun)),
+                (role, Incoming::Fault(text)) => return Err(broken_protocol(&self.label(role), &text)),
             }
         }
     }
@@ -304,14 +330,15 @@ struct Greeted {
     child: Guard,
     deployed: Option<String>,
     label: String,
+    peer: Option<IpAddr>,
 }
 
 impl Greeted {
     fn new(started: Started) -> Result<Self, Error> {
-        let Started { to_worker, from_worker, child, deployed, host_label: label, .. } = started;
+        let Started { to_worker, from_worker, child, deployed, host_label: label, peer, .. } = started;
         let link = LinkWriter::new(to_worker);
         link.keep_alive().map_err(no_thread)?;
-        Ok(Self { link, from_worker, child, deployed, label })
+        Ok(Self { link, from_worker, child, deployed, label, peer })
     }
 }
 
@@ -396,10 +423,16 @@ fn greet(
 ) -> Result<HashMap<Role, Hello>, Error> {
     let mut hellos = HashMap::new();
     while hellos.len() < links.len() {
-        let (role, incoming) = next(inbox, cancel)?;
+        let Some((role, incoming)) = next(inbox, None, cancel)? else { continue };
         let label = &links[role.index().min(links.len() - 1)].2;
         let Incoming::Message(WorkerMessage::Hello(hello)) = incoming else {
-            return Err(Error::Connect(format!("{label}: haul there ended, or did not say Hello")));
+            return Err(match incoming {
+                Incoming::Fault(text) => broken_protocol(label, &text),
+                Incoming::Message(message) => {
+                    broken_protocol(label, &format!("{} before both ends have said Hello", message.rule().name))
+                }
+                Incoming::Ended(_) => Error::Connect(format!("{label}: haul there ended, or did not say Hello")),
+            });
         };
         if hello.protocol != PROTOCOL_VERSION {
             let text = format!(
@@ -414,13 +447,24 @@ fn greet(
     Ok(hellos)
 }
 
-fn next(inbox: &Inbox<(Role, Incoming)>, cancel: &Cancel) -> Result<(Role, Incoming), Error> {
+/// Of a worker that breaks the protocol; the job is not tried again.
+fn broken_protocol(label: &str, text: &str) -> Error {
+    Error::Failed(format!("{label}: haul there broke the protocol: {text}"))
+}
+
+/// What comes next; `None` where nothing has come `until` then.
+fn next(
+    inbox: &Inbox<(Role, Incoming)>,
+    until: Option<Instant>,
+    cancel: &Cancel,
+) -> Result<Option<(Role, Incoming)>, Error> {
     loop {
         if cancel.is_cancelled() {
             return Err(Error::Interrupted);
         }
         match inbox.recv_timeout(CANCEL_POLL) {
-            Ok(incoming) => return Ok(incoming),
+            Ok(incoming) => return Ok(Some(incoming)),
+            Err(RecvTimeoutError::Timeout) if until.is_some_and(|until| Instant::now() > until) => return Ok(None),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Err(Error::Failed("both workers are gone".into())),
         }
@@ -436,37 +480,41 @@ fn relay_all(
     sender: &inbox::Sender<(Role, Incoming)>,
 ) {
     let relayed = catch_unwind(AssertUnwindSafe(|| relay(role, from, other, sender)));
-    let reason = relayed.unwrap_or_else(|panic| Some(panicked("haul-relay", &*panic)));
+    let ended = relayed.unwrap_or_else(|panic| Incoming::Ended(Some(panicked("haul-relay", &*panic))));
     // Nobody listens any more when the job is over.
-    let _ = sender.send(0, (role, Incoming::Ended(reason)));
+    let _ = sender.send(0, (role, ended));
 }
 
-/// Relays until the worker says no more. Returns why, where that is not its end.
+/// Relays until the worker says no more, or what it may not. Returns which.
 fn relay(
     role: Role,
     from: Heard<ChildStdout>,
     other: Option<&LinkWriter>,
     sender: &inbox::Sender<(Role, Incoming)>,
-) -> Option<String> {
+) -> Incoming {
     let mut reader = LinkReader::new(BufReader::with_capacity(256 << 10, from));
     loop {
         match reader.next_frame() {
-            Ok(None) => return None,
+            Ok(None) => return Incoming::Ended(None),
             Ok(Some((Channel::Controller, content))) => {
                 let bytes = content.len();
                 let message = match WorkerMessage::decode(content) {
                     Ok(message) => message,
-                    Err(fault) => return Some(fault.to_string()),
+                    Err(fault) => return Incoming::Fault(fault.to_string()),
                 };
                 if !sender.send(bytes, (role, Incoming::Message(message))) {
-                    return None;
+                    return Incoming::Ended(None);
                 }
             }
             Ok(Some((channel, content))) => {
                 // When the other worker is gone, its own end says so.
                 let _ = other.map(|other| other.send(channel, content));
             }
-            Err(error) => return Some(error.to_string()),
+            // A link that is cut may end in the middle of a frame.
+            Err(error @ (LinkError::Io(_) | LinkError::Protocol(ProtocolFault::Truncated))) => {
+                return Incoming::Ended(Some(error.to_string()));
+            }
+            Err(LinkError::Protocol(fault)) => return Incoming::Fault(fault.to_string()),
         }
     }
 }

@@ -6,10 +6,11 @@
 //! or written here, and nothing is kept.
 
 use rustix::io::Errno;
-use rustix::net::ipproto;
 use rustix::net::sockopt::{set_tcp_nodelay, set_tcp_quickack, socket_protocol};
+use rustix::net::{getpeername, ipproto};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use std::fs;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::os::fd::OwnedFd;
 
@@ -44,6 +45,13 @@ impl Prompter {
                 connection.map(|socket| set_tcp_nodelay(&socket, true).and_then(|()| set_tcp_quickack(&socket, true)));
             true
         })
+    }
+
+    /// Where its connection leads, if it has one: what a host says of itself is not needed then.
+    pub fn peer(&self) -> Option<IpAddr> {
+        let connection = self.connection().ok().flatten()?;
+        let peer = getpeername(&connection).ok().flatten()?;
+        SocketAddr::try_from(peer).ok().map(|peer| peer.ip().to_canonical())
     }
 
     fn connection(&self) -> Result<Option<OwnedFd>, Errno> {
@@ -102,6 +110,7 @@ pub mod tests {
         let shell = child_of(&process);
         while is_prompt(shell).is_none() {}
         assert_eq!(is_prompt(shell), Some(false));
+        assert_eq!(Prompter::of(shell).unwrap().peer(), Some(IpAddr::from([127, 0, 0, 1])));
         assert!(Prompter::of(shell).unwrap().prompt());
         assert_eq!(is_prompt(shell), Some(true));
         process.stdin.take().unwrap().write_all(b"\n").unwrap();
@@ -112,7 +121,7 @@ pub mod tests {
     fn one_without_a_connection_may_have_one_later_and_one_that_ended_may_not() {
         let mut process = shell("read x");
         let prompter = Prompter::of(child_of(&process)).unwrap();
-        assert!(prompter.prompt());
+        assert!(prompter.prompt() && prompter.peer().is_none());
         process.stdin.take().unwrap().write_all(b"\n").unwrap();
         process.wait().unwrap();
         assert!(!prompter.prompt());
