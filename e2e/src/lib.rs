@@ -6,6 +6,7 @@
 
 mod browser;
 pub mod diagnose;
+mod fake;
 mod files;
 pub mod forecast;
 mod program;
@@ -22,6 +23,7 @@ mod wait;
 mod worker;
 
 pub use browser::{Browser, Page};
+pub use fake::{FakeLink, FakeWorker, hello};
 pub use files::{chain, chain_file, contents, fifo, hidden_or_partial, listing, mode, mtime, set_mtime, stamp};
 pub use haul_lab::{
     Answers, Attributes, Cgroup, Cut, Disk, Flip, Loiterers, Netns, Options, Proxy, Rng, Running, Seen, Sshd, Towards,
@@ -31,7 +33,7 @@ pub use program::{Haul, Run, haul_binary, shell, strace_arguments};
 pub use remote::{Connection, Pair, Remote};
 pub use sandbox::{Mount, Sandbox};
 pub use serving::Serving;
-pub use stream::{RawStream, SUITE};
+pub use stream::{RawAcceptor, RawStream, SUITE};
 pub use terminal::Terminal;
 pub use trio::{Link, Trio};
 pub use two_links::TwoLinks;

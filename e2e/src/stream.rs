@@ -2,16 +2,18 @@
 //! send.
 
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::Duration;
 
-use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
 use haul_proto::ids::{PathId, StreamId};
 use haul_proto::wire::frame::{TAG_LEN, lengths_check};
-use haul_proto::wire::handshake::{ANSWER_LEN, Direction, Greeting, Suite, key_info, transcript};
+use haul_proto::wire::handshake::{ANSWER_LEN, Answer, Direction, GREETING_LEN, Greeting, Suite, key_info, transcript};
 use haul_proto::wire::request::SessionSettings;
+
+use crate::within;
 
 /// The suite that it speaks.
 pub const SUITE: Suite = Suite::Aes256Gcm;
@@ -64,4 +66,77 @@ impl RawStream {
         self.key.seal_in_place_append_tag(nonce, Aad::from(&prefix), &mut sealed).expect("sealed");
         self.socket.write_all(&[prefix, sealed].concat())
     }
+}
+
+/// The target's end of a connection, where the source connects.
+#[derive(Debug)]
+pub struct RawAcceptor {
+    socket: TcpStream,
+    opener: LessSafeKey,
+    opened: u64,
+}
+
+impl RawAcceptor {
+    /// Accepts a connection and proves itself, whichever suite the session has.
+    pub fn accept(listener: &TcpListener, settings: &SessionSettings) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let mut accepted = None;
+        within(LIMIT, || {
+            accepted = listener.accept().ok();
+            accepted.is_some()
+        });
+        let (mut socket, _) = accepted.ok_or(io::ErrorKind::TimedOut)?;
+        socket.set_nonblocking(false)?;
+        socket.set_read_timeout(Some(LIMIT))?;
+        socket.set_write_timeout(Some(LIMIT))?;
+        socket.set_nodelay(true)?;
+        let mut greeting = [0; GREETING_LEN];
+        socket.read_exact(&mut greeting)?;
+        let answer = Answer { random: [6; 32] }.encode();
+        socket.write_all(&answer)?;
+        let salt = digest(&SHA256, &transcript(&greeting, &answer, settings.suite));
+        let root = Salt::new(HKDF_SHA256, salt.as_ref()).extract(&settings.secret);
+        let algorithm = match settings.suite {
+            Suite::ChaCha20Poly1305 => &CHACHA20_POLY1305,
+            Suite::Aes128Gcm => &AES_128_GCM,
+            Suite::Aes256Gcm | Suite::AuthenticateOnly => &AES_256_GCM,
+        };
+        let key = |direction| {
+            let info = key_info(direction, 0);
+            let key = root.expand(&[&info], algorithm).map(UnboundKey::from).expect("a key");
+            LessSafeKey::new(key)
+        };
+        let mut accepted = Self { socket, opener: key(Direction::FromConnector), opened: 0 };
+        accepted.next_record()?;
+        let prefix = prefix(0, 1);
+        let mut sealed = vec![0];
+        key(Direction::FromAcceptor)
+            .seal_in_place_append_tag(nonce(0), Aad::from(&prefix), &mut sealed)
+            .expect("sealed");
+        accepted.socket.write_all(&[prefix.to_vec(), sealed].concat())?;
+        Ok(accepted)
+    }
+
+    /// The next record: payload and trailer. An error when the stream has ended.
+    pub fn next_record(&mut self) -> io::Result<(Vec<u8>, Vec<u8>)> {
+        let mut prefix = [0; 8];
+        self.socket.read_exact(&mut prefix)?;
+        let payload = u32::from_le_bytes([prefix[0], prefix[1], prefix[2], prefix[3]]) as usize;
+        let trailer = usize::from(u16::from_le_bytes([prefix[4], prefix[5]]));
+        let mut sealed = vec![0; payload + trailer + TAG_LEN];
+        self.socket.read_exact(&mut sealed)?;
+        let opened = self.opener.open_in_place(nonce(self.opened), Aad::from(&prefix), &mut sealed);
+        let opened = opened.map_err(|_| io::Error::other("a record that does not open"))?;
+        self.opened += 1;
+        Ok((opened[..payload].to_vec(), opened[payload..].to_vec()))
+    }
+}
+
+fn prefix(payload: u32, trailer: u16) -> [u8; 8] {
+    let lengths: [u8; 6] = [&payload.to_le_bytes()[..], &trailer.to_le_bytes()].concat().try_into().expect("six bytes");
+    [&lengths[..], &lengths_check(lengths)].concat().try_into().expect("eight bytes")
+}
+
+fn nonce(number: u64) -> Nonce {
+    Nonce::assume_unique_for_key([&[0; 4][..], &number.to_le_bytes()].concat().try_into().expect("12 bytes"))
 }

@@ -176,6 +176,17 @@ pub const ROWS: &[Row] = &[
         tests: &[e2e("hostile", "a_hostile_source")],
     },
     Row {
+        name: "hostile-target",
+        about: "far workers that keep to no rule",
+        counted: &["hostile-targets"],
+        everyday: 300,
+        soak: 3000,
+        least: 60,
+        variables: &[("HAUL_HOSTILE_TARGET", ALL)],
+        always: &[],
+        tests: &[e2e("hostile_target", "a_hostile_worker")],
+    },
+    Row {
         name: "strangers",
         about: "strangers at the port with wrong keys",
         counted: &["strangers-with-wrong-keys"],

@@ -1,0 +1,115 @@
+//! Where data connections lead: to the host that was typed, and never to another service of this machine, whatever a host
+//! says of its addresses.
+
+use std::io;
+use std::net::{IpAddr, TcpListener};
+use std::time::Duration;
+
+use haul_e2e::{FakeLink, FakeWorker, Run, Sandbox, hello};
+use haul_proto::ids::EntryId;
+use haul_proto::wire::address::LocalAddress;
+use haul_proto::wire::link::Channel;
+use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
+use haul_proto::wire::report::{Hello, WorkerMessage};
+use haul_proto::wire::request::ControllerMessage;
+
+/// What came of a push to a host that names itself so.
+struct Outcome {
+    run: Run,
+    /// Whether the listener on this machine was connected to.
+    is_reached: bool,
+    /// The routes that the far end was given when it was its turn.
+    routes: Vec<String>,
+}
+
+/// Pushes a file to `host`, which is played here, says so of itself and names the port of a listener on this machine.
+fn push_to(host: &str, hello: &Hello) -> Outcome {
+    let sandbox = Sandbox::new();
+    sandbox.file("source", "content");
+    let service = TcpListener::bind("[::]:0").or_else(|_| TcpListener::bind("0.0.0.0:0")).expect("a port");
+    service.set_nonblocking(true).expect("a socket");
+    let port = service.local_addr().expect("an address").port();
+    let fake = FakeWorker::new(&sandbox);
+    let command = fake.command(env!("CARGO_BIN_EXE_haul-fake-worker"));
+    let haul = sandbox.haul(["-T", &command, "--retries", "0", "source", &format!("{host}:/far/target")]);
+    let running = haul.start();
+    let mut link = fake.accept(Duration::from_secs(20)).expect("the controller starts its worker");
+    let played = play(&mut link, hello, port);
+    link.close();
+    let run = Run::of(running);
+    let routes = played.unwrap_or_else(|error| panic!("{error}\n{}", run.account()));
+    Outcome { run, is_reached: service.accept().is_ok(), routes }
+}
+
+fn play(link: &mut FakeLink, hello: &Hello, port: u16) -> io::Result<Vec<String>> {
+    link.greet_with(hello)?;
+    let job = link.wait_for(|message| match message {
+        ControllerMessage::Target(request) => Some(request.settings.number),
+        _ => None,
+    })?;
+    link.report(&WorkerMessage::TargetReady { boot: [0x5a; 16], device: 1, inode: 2, new_tree: false })?;
+    // It needs nothing once the controller has nothing more to try: that it asks for a tunnel says so.
+    let mut routes = Vec::new();
+    let mut offered = false;
+    let mut over = false;
+    while !(over && offered) {
+        let (channel, content) = link.next_frame()?;
+        match channel {
+            Channel::Controller => match ControllerMessage::decode(&content).map_err(io::Error::other)? {
+                ControllerMessage::Listen { .. } => link.report(&WorkerMessage::Listening { port })?,
+                ControllerMessage::Connect { routes: given, .. } => {
+                    routes = given.into_iter().map(|route| route.to).collect();
+                    link.report(&WorkerMessage::CannotConnect { text: "no".into() })?;
+                    over = true;
+                }
+                ControllerMessage::Tunnel { .. } => over = true,
+                _ => {}
+            },
+            Channel::Peer => {
+                let message = SourceMessage::decode(&content, job).map_err(io::Error::other)?;
+                offered |= message == SourceMessage::OffersEnd;
+            }
+            Channel::Stream(_) => {}
+        }
+    }
+    link.send(Channel::Peer, &TargetMessage::Needs { first: EntryId(0), needs: vec![Need::Nothing] }.encode(job))?;
+    link.report(&WorkerMessage::Finished(Box::default()))?;
+    link.drain();
+    Ok(routes)
+}
+
+/// Says that it has these addresses, and that ssh reached it at the first of them.
+fn with(reached: &str, addresses: &[IpAddr]) -> Hello {
+    let local =
+        |address: &IpAddr| LocalAddress { address: *address, prefix: 8, interface: "eth0".into(), mbit_per_s: 100_000 };
+    let ssh_connection = Some(format!("192.0.2.1 40000 {reached} 22"));
+    Hello { ssh_connection, addresses: addresses.iter().map(local).collect(), ..hello() }
+}
+
+/// Addresses of this machine's own interfaces.
+fn own_addresses() -> Vec<IpAddr> {
+    let said = std::process::Command::new("hostname").arg("-I").output().map(|run| run.stdout).unwrap_or_default();
+    String::from_utf8_lossy(&said).split_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+#[test]
+fn a_host_that_says_it_is_this_machine_is_not_believed() {
+    let texts = ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1", "0.0.0.0", "::", "::127.0.0.1", "::ffff:0.0.0.0"];
+    let mut addresses: Vec<IpAddr> = texts.iter().map(|text| text.parse().expect("an address")).collect();
+    addresses.extend(own_addresses());
+    for reached in ["127.0.0.1", "::1", "::ffff:127.0.0.1", "localhost", "0.0.0.0"] {
+        let Outcome { run, is_reached, routes } = push_to("far", &with(reached, &addresses));
+        assert!(!is_reached, "{reached}: a service of this machine was connected to\n{}", run.account());
+        let is_address = |route: &String| route.parse::<std::net::SocketAddr>().is_ok();
+        assert!(routes.iter().all(is_address), "{routes:?}");
+        run.succeeds();
+    }
+}
+
+#[test]
+fn whoever_types_loopback_means_this_machine() {
+    for host in ["127.0.0.1", "localhost"] {
+        let Outcome { run, is_reached, .. } = push_to(host, &with("127.0.0.1", &[]));
+        assert!(is_reached, "{host}\n{}", run.account());
+    }
+}
