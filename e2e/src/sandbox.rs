@@ -115,12 +115,17 @@ impl Sandbox {
     /// Mounts a new file system of this kind, from an image of `bytes` most of which is never written, on a new
     /// directory. `None`, and said, where that cannot be: no such kind, no program to make it, no device to put it on.
     pub fn image(&self, kind: &str, bytes: u64) -> Option<Mount<'_>> {
+        self.image_with(kind, &["-q"], bytes)
+    }
+
+    /// The same, made with these options.
+    pub fn image_with(&self, kind: &str, options: &[&str], bytes: u64) -> Option<Mount<'_>> {
         let image = self.file(format!("{kind}.image"), "");
         fs::File::options().write(true).open(&image).and_then(|file| file.set_len(bytes)).expect("a file with holes");
         let path = self.dir(kind);
         let mut make = Command::new(format!("mkfs.{kind}"));
         let mut mount = Command::new("mount");
-        let made = try_quietly(make.arg("-q").arg(&image))
+        let made = try_quietly(make.args(options).arg(&image))
             .and_then(|()| try_quietly(mount.args(["-t", kind, "-o", "loop"]).arg(&image).arg(&path)));
         if let Err(why) = made {
             println!("SKIPPED: no {kind} here: {why}");

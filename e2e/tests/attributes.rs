@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use haul_e2e::{Remote, Sandbox, compare, fifo, is_root_or_skip, listing, mode, mtime, set_mtime, stamp};
+use haul_e2e::{Remote, Sandbox, compare, fifo, give_to_user, is_root_or_skip, listing, mode, mtime, set_mtime, stamp};
 use rustix::fs::{CWD, FileType, Mode, XattrFlags, lgetxattr, lsetxattr, makedev, mknodat};
 
 fn set(path: &Path, name: &str, value: &[u8]) {
@@ -145,17 +145,125 @@ fn flags_that_no_copy_can_have_are_told_of() {
 }
 
 #[test]
-fn where_there_are_no_attributes_that_is_said_once_and_all_is_copied() {
+fn an_attribute_that_cannot_be_set_fails_its_file_and_all_is_copied() {
     if !is_root_or_skip("mounting a file system without extended attributes") {
         return;
     }
     let sandbox = Sandbox::new();
     tree(&sandbox);
+    fs::hard_link(sandbox.path("source/dir/small"), sandbox.path("source/another")).unwrap();
     let mount = sandbox.mount("ramfs", "ramfs", "mode=755");
-    let run = sandbox.haul(["-r", "--xattrs"]).arg("source").arg(mount.path().join("target")).run().succeeds();
-    let run = run.says(["is not kept here", "do not have all of their extended attributes here"]);
-    assert_eq!(run.stderr.matches("is not kept here").count(), 1, "{}", run.account());
-    assert_eq!(listing(&mount.path().join("target/dir")).len(), 4);
+    let target = mount.path().join("target");
+    // The same on a rerun, when all is there.
+    for _ in 0..2 {
+        let run = sandbox.haul(["-r", "--xattrs", "--hard-links"]).arg("source").arg(&target).run();
+        let run = run.ends(1).says(["its extended attribute user.color cannot be set here"]);
+        // Three files and their directory; a name of one of them is made.
+        assert_eq!(run.stderr.matches("cannot be set here").count(), 4, "{}", run.account());
+        assert_eq!(listing(&target), ["another", "dir"]);
+        assert_eq!(listing(&target.join("dir")), ["large", "plain", "read only", "small"]);
+        compare(&sandbox.path("source"), &target).unwrap();
+    }
+    sandbox.haul(["-r", "source"]).arg(&target).run().succeeds();
+    let moved = sandbox.haul(["sync", "--xattrs", "--remove-source-files", "--compare=digest", "source/"]);
+    moved.arg(&target).run().ends(1);
+    assert!(sandbox.path("source/dir/small").exists(), "what could not be kept is not removed");
+    assert!(!sandbox.path("source/dir/plain").exists());
+}
+
+#[test]
+fn a_capability_outlives_every_change_of_owner_and_mode() {
+    if !is_root_or_skip("setting capabilities") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let files = ["small", "large"].map(|name| sandbox.path("source").join(name));
+    sandbox.big_file("source/small", 10);
+    sandbox.big_file("source/large", 5_000_000);
+    for file in &files {
+        set(file, "security.capability", CAPABILITY);
+        set(file, ACCESS, &acl());
+    }
+    let target = sandbox.path("target");
+    let is_whole = |what: &str, mode_bits: u32, owner: (u32, u32)| {
+        for name in ["small", "large"] {
+            let there = target.join(name);
+            assert_eq!(get(&there, "security.capability").as_deref(), Some(CAPABILITY), "{what}: {name}");
+            assert_eq!(get(&there, ACCESS), Some(acl()), "{what}: {name}");
+            let meta = fs::metadata(&there).unwrap();
+            assert_eq!((mode(&there), (meta.uid(), meta.gid())), (mode_bits, owner), "{what}: {name}");
+        }
+    };
+    let sync = |options: &[&str]| {
+        sandbox.haul(["sync", "--archive"]).args(options).args(["source/", "target"]).run().succeeds();
+    };
+    sync(&[]);
+    is_whole("new", 0o650, (0, 0));
+    // What is the same but for its owner, its group, or its mode.
+    for (what, owner) in [("owner", (1234, 0)), ("group", (1234, 2345))] {
+        for file in &files {
+            chown(file, Some(owner.0), Some(owner.1)).unwrap();
+            set(file, "security.capability", CAPABILITY);
+        }
+        sync(&[]);
+        is_whole(what, 0o650, owner);
+    }
+    for name in ["small", "large"] {
+        fs::set_permissions(target.join(name), fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    sync(&[]);
+    is_whole("mode", 0o650, (1234, 2345));
+    // The target's owner is wrong: root puts it right.
+    for name in ["small", "large"] {
+        chown(target.join(name), Some(7), Some(7)).unwrap();
+    }
+    sync(&[]);
+    is_whole("the target's owner", 0o650, (1234, 2345));
+    // Without --xattrs, what the target has is left alone where only the mode is changed.
+    for name in ["small", "large"] {
+        fs::set_permissions(target.join(name), fs::Permissions::from_mode(0o610)).unwrap();
+    }
+    sandbox.haul(["sync", "source/", "target"]).run().succeeds();
+    assert_eq!(get(&target.join("small"), "security.capability").as_deref(), Some(CAPABILITY));
+    // Contents that are changed in their own place.
+    let remote = Remote::new(&sandbox);
+    let mut bytes = fs::read(&files[1]).unwrap();
+    bytes[1_000_000..1_000_100].fill(7);
+    fs::write(&files[1], &bytes).unwrap();
+    set(&files[1], "security.capability", CAPABILITY);
+    let inode = fs::metadata(target.join("large")).unwrap().ino();
+    let run = sandbox.haul(["sync"]).args(remote.sshd().haul_args()).args(["--archive", "--inplace", "source/"]);
+    run.arg(remote.at(&target)).run().succeeds();
+    assert_eq!(fs::read(target.join("large")).unwrap(), bytes);
+    assert_eq!(fs::metadata(target.join("large")).unwrap().ino(), inode);
+    is_whole("in place", 0o650, (1234, 2345));
+    // A file of an earlier copy is linked where it has all attributes, and only there.
+    rustix::fs::lremovexattr(target.join("small"), "security.capability").unwrap();
+    sandbox.haul(["sync", "--archive", "--link-dest", "../target", "source/", "next"]).run().succeeds();
+    let (old, next) = (sandbox.path("target"), sandbox.path("next"));
+    let inode = |place: &Path, name: &str| fs::metadata(place.join(name)).unwrap().ino();
+    assert_eq!(inode(&old, "large"), inode(&next, "large"));
+    assert_ne!(inode(&old, "small"), inode(&next, "small"));
+    assert_eq!(get(&next.join("small"), "security.capability").as_deref(), Some(CAPABILITY));
+}
+
+#[test]
+fn a_user_sets_attributes_of_a_read_only_file() {
+    if !is_root_or_skip("running as another user") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let file = sandbox.file("source/file", "x");
+    set(&file, "user.color", b"blue");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
+    sandbox.haul(["sync", "--xattrs", "source/", "target"]).run().succeeds();
+    set(&sandbox.path("target/file"), "user.color", b"red");
+    for path in ["target", "target/file", "source/file", "source"] {
+        give_to_user(&sandbox.path(path));
+    }
+    sandbox.haul_of_user(["sync", "--xattrs", "source/", "target"]).run().succeeds();
+    assert_eq!(get(&sandbox.path("target/file"), "user.color").as_deref(), Some(&b"blue"[..]));
+    assert_eq!(mode(&sandbox.path("target/file")), 0o444);
 }
 
 #[test]

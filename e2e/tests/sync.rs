@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use haul_e2e::{
     Attributes, Remote, Rng, Run, Sandbox, compare, compare_with, contents, eventually, fifo, give_to_user,
-    hidden_or_partial, is_root_or_skip, listing, mtime, set_mtime, stamp, user, within,
+    hidden_or_partial, is_root_or_skip, listing, mtime, pid, set_mtime, stamp, user, within,
 };
-use rustix::process::Signal;
+use haul_lab::descendants;
+use rustix::process::{Signal, kill_process};
 
 const OLD: (i64, u32) = (1_000_000_000, 1);
 const NEW: (i64, u32) = (1_700_000_000, 2);
@@ -590,10 +591,10 @@ fn a_target_without_attributes_is_no_obstacle() {
             .arg(format!("{}/", plain.path().display()))
             .run()
     };
-    let first = run().succeeds();
+    let first = run().ends(1);
     compare(&sandbox.path("s"), plain.path()).unwrap();
-    assert!(first.stdout.contains("user.color is not kept"), "{}", first.account());
-    let again = run().succeeds();
+    assert!(first.stdout.contains("user.color cannot be set"), "{}", first.account());
+    let again = run().ends(1);
     assert_eq!(again.summary()["files_copied"], 0, "{}", again.account());
 }
 
@@ -732,4 +733,126 @@ fn no_name_of_a_file_becomes_one_of_another_file_that_stays() {
         sync(&sandbox, &options).succeeds();
         assert_eq!(text(sandbox.path(format!("t/{other}"))), "another, too");
     }
+}
+
+/// All of it belongs to the user as whom [`Sandbox::haul_of_user`] runs.
+fn give_tree(root: &Path) {
+    if let Ok(entries) = fs::read_dir(root) {
+        entries.for_each(|entry| {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.is_symlink() { give_tree(&path) } else { give_to_user(&path) }
+        });
+    }
+    give_to_user(root);
+}
+
+fn close(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn mode_of(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().mode() & 0o7777
+}
+
+/// A source like Go's module cache, and a target that is different everywhere and that its owner may not write to.
+fn read_only_pair(sandbox: &Sandbox) {
+    for (tree, time) in [("s", NEW), ("t", OLD)] {
+        for name in ["changed", "mod/changed", "mod/deep/changed"] {
+            file(sandbox, &format!("{tree}/{name}"), tree, time);
+        }
+    }
+    file(sandbox, "s/mod/deep/new", "new", NEW);
+    fs::create_dir(sandbox.path("s/mod/new directory")).unwrap();
+    symlink("deep", sandbox.path("s/mod/link")).unwrap();
+    file(sandbox, "t/mod/alone", "alone", OLD);
+    file(sandbox, "t/mod/extraneous/deep/file", "alone", OLD);
+    file(sandbox, "t/mod/unreadable/changed", "t", OLD);
+    file(sandbox, "s/mod/unreadable/changed", "s", NEW);
+    file(sandbox, "s/mod/closed file", "same", NEW);
+    file(sandbox, "t/mod/closed file", "same", NEW);
+    ["s", "t"].into_iter().for_each(|tree| give_tree(&sandbox.path(tree)));
+    close(&sandbox.path("t/mod/closed file"), 0o000);
+    for name in ["t/mod/extraneous/deep", "t/mod/extraneous", "t/mod/deep", "t/mod", "t", "s/mod/deep", "s/mod", "s"] {
+        close(&sandbox.path(name), 0o555);
+    }
+    close(&sandbox.path("s/mod/unreadable"), 0o750);
+}
+
+#[test]
+fn a_user_updates_directories_that_the_owner_may_not_write_to() {
+    if !is_root_or_skip("running as another user") {
+        return;
+    }
+    for (round, delete) in ["--delete", "--delete=during", "--delete=before"].into_iter().enumerate() {
+        let sandbox = Sandbox::new();
+        read_only_pair(&sandbox);
+        // Neither listed, nor entered, nor written to.
+        close(&sandbox.path("t/mod/unreadable"), [0o000, 0o300, 0o600][round]);
+        let run = || sandbox.haul_of_user(["sync", "--json", "--items", delete, "s/", "t/"]).run().succeeds();
+        run();
+        compare(&sandbox.path("s"), &sandbox.path("t")).unwrap();
+        for (name, mode) in [("", 0o555), ("mod", 0o555), ("mod/deep", 0o555), ("mod/unreadable", 0o750)] {
+            assert_eq!(mode_of(&sandbox.path("t").join(name)), mode, "{name} with {delete}");
+        }
+        let before = stamps(&sandbox.path("t"));
+        let again = run();
+        assert_eq!(items(&again), [""; 0], "{}", again.account());
+        assert_eq!(stamps(&sandbox.path("t")), before, "what is the same is not opened for the moment");
+    }
+}
+
+#[test]
+fn what_a_killed_run_opened_is_closed_by_the_next_one_and_an_interrupted_one_closes_it() {
+    if !is_root_or_skip("running as another user") {
+        return;
+    }
+    for signal in [Signal::KILL, Signal::INT] {
+        let sandbox = Sandbox::new();
+        read_only_pair(&sandbox);
+        close(&sandbox.path("s/mod"), 0o755);
+        let large = sandbox.big_file("s/mod/large", 40_000_000);
+        give_to_user(&large);
+        close(&sandbox.path("s/mod"), 0o555);
+        close(&sandbox.path("t/mod/unreadable"), 0o300);
+        let slow = ["sync", "--delete", "--fsync=none", "-x", "4m", "s/", "t/"];
+        let mut running = sandbox.haul_of_user(slow).start();
+        let opened = || {
+            mode_of(&sandbox.path("t/mod")) == 0o755
+                && hidden_or_partial(&sandbox.path("t/mod"), &[], 1 << 20).is_some()
+        };
+        eventually("it is at work", opened);
+        let workers = descendants(running.id());
+        running.signal(signal);
+        if signal == Signal::KILL {
+            workers.into_iter().for_each(|worker| drop(kill_process(pid(worker), signal)));
+        }
+        assert!(running.wait_up_to(Duration::from_secs(20)), "still running: {}", running.stderr_so_far());
+        drop(running);
+        let mode = mode_of(&sandbox.path("t/mod"));
+        assert_eq!(mode & 0o022, 0, "never for others");
+        if signal == Signal::INT {
+            eventually("it is closed again", || mode_of(&sandbox.path("t/mod")) == 0o555);
+        }
+        sandbox.haul_of_user(["sync", "--delete", "s/", "t/"]).run().succeeds();
+        compare(&sandbox.path("s"), &sandbox.path("t")).unwrap();
+        for (name, mode) in [("", 0o555), ("mod", 0o555), ("mod/deep", 0o555), ("mod/unreadable", 0o750)] {
+            assert_eq!(mode_of(&sandbox.path("t").join(name)), mode, "{name}");
+        }
+    }
+}
+
+#[test]
+fn without_modes_a_directory_that_the_owner_may_not_write_to_stays_closed() {
+    if !is_root_or_skip("running as another user") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    read_only_pair(&sandbox);
+    close(&sandbox.path("t/mod/unreadable"), 0o750);
+    let run = sandbox.haul_of_user(["-r", "-f", "s/mod/deep/new", "t/mod/deep"]).run();
+    run.ends(1).says(["permission denied"]);
+    assert_eq!(mode_of(&sandbox.path("t/mod/deep")), 0o555);
+    // The directory that sources go into is not one of theirs.
+    sandbox.haul_of_user(["sync", "s/changed", "t"]).run().ends(1);
+    assert_eq!(mode_of(&sandbox.path("t")), 0o555);
 }

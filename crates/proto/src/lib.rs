@@ -30,5 +30,6 @@ pub mod paths;
 pub mod plan;
 pub mod ranges;
 pub mod session;
+pub mod timestamps;
 pub mod tune;
 pub mod wire;

@@ -12,7 +12,7 @@ pub enum Existing {
     File {
         /// Bytes.
         size: u64,
-        /// Time of last modification.
+        /// Time of last modification; the source's, where the file system cannot keep that more precisely.
         modified: Stamp,
     },
     /// A directory.
@@ -78,7 +78,7 @@ impl Conduct {
 /// What to do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// It is there already: equal size and nanosecond time, the same link, or a directory.
+    /// It is there already: equal size and time, the same link, or a directory.
     Keep,
     /// Make it.
     Create,

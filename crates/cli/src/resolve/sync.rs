@@ -45,6 +45,7 @@ pub fn options(values: &Values, defaults: Options) -> Result<Options, UsageError
     let sync = SyncRules {
         into: false,
         equal: values.choice("compare", &COMPARE)?.flatten().unwrap_or_default(),
+        modify_window_s: values.number("modify-window", 0..=u32::MAX)?,
         update: values.flag("update"),
         existing_only: values.flag("existing"),
         detect_renames: values.flag("detect-renames"),

@@ -5,10 +5,17 @@ use haul_proto::more::{Attribute, is_acl};
 use haul_proto::wire::kept::Kept;
 use haul_proto::wire::limits::{ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX};
 use rustix::buffer::spare_capacity;
-use rustix::fs::{XattrFlags, fgetxattr, fgetxattr_query, flistxattr, flistxattr_query, fremovexattr, fsetxattr};
+use rustix::fs::{
+    Mode, XattrFlags, fchmod, fgetxattr, fgetxattr_query, flistxattr, flistxattr_query, fremovexattr, fsetxattr,
+};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::AsFd;
+
+use super::meta::Look;
+
+/// The permission bit that lets a file's owner write to it.
+const OWNER_WRITES: u16 = 0o200;
 
 /// Said where there are more than can be sent.
 const TOO_MANY: &str = "its extended attributes take more than 64 KiB";
@@ -59,6 +66,30 @@ pub fn put(file: impl AsFd, wanted: &[Attribute], kept: Kept) -> Option<Refused>
         note(&attribute.name, fsetxattr(&file, &*attribute.name, &attribute.value, XattrFlags::empty()));
     }
     refused
+}
+
+/// The same, where a file's owner needs write permission for it: for the moment, and for its owner alone.
+pub fn put_as_owner(file: impl AsFd, wanted: &[Attribute], kept: Kept) -> Option<Refused> {
+    let refused = put(&file, wanted, kept)?;
+    if Errno::from_io_error(&refused.error) != Some(Errno::ACCESS) {
+        return Some(refused);
+    }
+    match Look::at_fd(&file) {
+        Ok(look) if look.meta.mode & OWNER_WRITES == 0 => {
+            if set_mode(&file, look.meta.mode | OWNER_WRITES).is_err() {
+                return Some(refused);
+            }
+        }
+        _ => return Some(refused),
+    }
+    let refused = put(&file, wanted, kept);
+    // An access control list may have changed the other bits.
+    let restored = Look::at_fd(&file).and_then(|look| set_mode(&file, look.meta.mode & !OWNER_WRITES));
+    refused.or(restored.err().map(|error| Refused { name: (*b"mode").into(), error }))
+}
+
+fn set_mode(file: impl AsFd, mode: u16) -> io::Result<()> {
+    Ok(fchmod(file, Mode::from_raw_mode(mode.into()))?)
 }
 
 /// Whether one of that name is kept: what a user has set, capabilities, and what is root's alone. Labels of security

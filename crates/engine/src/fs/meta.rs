@@ -2,7 +2,7 @@
 //! and put on what was copied. Does not decide what is to be kept.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use haul_proto::manifest::{Device, Meta, Node, Stamp, Version};
 use haul_proto::path::Name;
@@ -170,7 +170,9 @@ pub fn mode_without_preserve(source_mode: u16, umask: u16) -> u16 {
 }
 
 /// Puts owner and group, then mode, then the time on an open file or
-/// directory; in this order, as a change of owner clears mode bits. Where the
+/// directory; in this order, as a change of owner clears mode bits. Sets only
+/// what differs: each call changes the time of change, and a change of owner
+/// removes capabilities, also where it changes nothing. Where the
 /// owner (group) could not be set, or was not asked for, the setuid (setgid)
 /// bit is left out: it would give away somebody else's rights. Access times are not touched.
 ///
@@ -184,68 +186,81 @@ pub fn apply(fd: impl AsFd, meta: &Meta, keep: Keep) -> io::Result<Applied> {
 pub fn apply_with(fd: impl AsFd, meta: &Meta, keep: Keep, in_between: impl FnOnce()) -> io::Result<Applied> {
     let fd = fd.as_fd();
     let times = timestamps(meta)?;
-    let applied = set_owner(meta, keep, |uid, gid| fchown(fd, uid, gid))?;
+    let there = Look::at_fd(fd)?.meta;
+    let applied = set_owner(meta, &there, keep, |uid, gid| fchown(fd, uid, gid))?;
     in_between();
-    if let Some(mode) = keep.mode {
-        fchmod(fd, Mode::from_raw_mode(u32::from(allowed_mode(mode, applied))))?;
+    if let Some(mode) = keep.mode.map(|mode| allowed_mode(mode, applied)) {
+        // A change of owner clears some bits, and an access control list sets some.
+        if Look::at_fd(fd)?.meta.mode != mode {
+            fchmod(fd, Mode::from_raw_mode(mode.into()))?;
+        }
     }
-    if keep.times {
+    if keep.times && there.modified != meta.modified {
         futimens(fd, &times)?;
     }
     Ok(applied)
 }
 
 /// Puts owner, group and time on the symbolic link `name` in `dir`, never on
-/// what it points to. Links have no mode: `keep.mode` does nothing. Errors as in [`apply`].
+/// what it points to, where they differ. Links have no mode: `keep.mode` does nothing. Errors as in [`apply`].
 pub fn apply_to_symlink(dir: impl AsFd, name: &Name, meta: &Meta, keep: Keep) -> io::Result<Applied> {
-    let (dir, name) = (dir.as_fd(), name.as_bytes());
     let times = timestamps(meta)?;
-    let applied = set_owner(meta, keep, |uid, gid| chownat(dir, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW))?;
-    if keep.times {
+    let there = Look::at_name(&dir, name, Links::Itself)?.meta;
+    let (dir, name) = (dir.as_fd(), name.as_bytes());
+    let applied = set_owner(meta, &there, keep, |uid, gid| chownat(dir, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW))?;
+    if keep.times && there.modified != meta.modified {
         utimensat(dir, name, &times, AtFlags::SYMLINK_NOFOLLOW)?;
     }
     Ok(applied)
 }
 
-/// Puts owner and group, then mode, then the time on the device, FIFO or socket `name` in `dir`, without opening it or
-/// following a link. Errors as in [`apply`].
+/// Puts owner and group, then mode, then the time on the device, FIFO or socket `name` in `dir`, where they differ,
+/// without opening it or following a link. Errors as in [`apply`].
 pub fn apply_to_node(dir: impl AsFd, name: &Name, meta: &Meta, keep: Keep) -> io::Result<Applied> {
     let (dir, name) = (dir.as_fd(), name.as_bytes());
     let times = timestamps(meta)?;
     let node = openat(dir, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
-    if !Look::at_fd(&node)?.is_special() {
+    let look = Look::at_fd(&node)?;
+    if !look.is_special() {
         return Err(io::Error::other("something else has taken its place"));
     }
-    let applied = set_owner(meta, keep, |uid, gid| chownat(&node, c"", uid, gid, AtFlags::EMPTY_PATH))?;
-    if let Some(mode) = keep.mode {
-        // What is open by its path alone can be changed through proc(5) only.
-        let path = format!("/proc/self/fd/{}", node.as_raw_fd());
-        chmodat(CWD, path, Mode::from_raw_mode(u32::from(allowed_mode(mode, applied))), AtFlags::empty())?;
+    let there = look.meta;
+    let applied = set_owner(meta, &there, keep, |uid, gid| chownat(&node, c"", uid, gid, AtFlags::EMPTY_PATH))?;
+    if let Some(mode) = keep.mode.map(|mode| allowed_mode(mode, applied)) {
+        if Look::at_fd(&node)?.meta.mode != mode {
+            set_mode_of_path(&node, mode)?;
+        }
     }
-    if keep.times {
+    if keep.times && there.modified != meta.modified {
         utimensat(dir, name, &times, AtFlags::SYMLINK_NOFOLLOW)?;
     }
     Ok(applied)
+}
+
+/// Sets the mode of what is open by its path alone (`O_PATH`): that can be changed through proc(5) only.
+pub fn set_mode_of_path(fd: &OwnedFd, mode: u16) -> io::Result<()> {
+    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    Ok(chmodat(CWD, path, Mode::from_raw_mode(mode.into()), AtFlags::empty())?)
 }
 
 /// Both at once where that is allowed, else each by itself: a user may set any
 /// group of theirs, and a user namespace may have one of the numbers.
 fn set_owner(
     meta: &Meta,
+    there: &Meta,
     keep: Keep,
     chown: impl Fn(Option<Uid>, Option<Gid>) -> rustix::io::Result<()>,
 ) -> io::Result<Applied> {
     // The largest number means "leave it" to the system and cannot be an owner.
-    let uid = (keep.owner && meta.uid != u32::MAX).then(|| Uid::from_raw(meta.uid));
-    let gid = (keep.owner && meta.gid != u32::MAX).then(|| Gid::from_raw(meta.gid));
-    if uid.is_none() && gid.is_none() {
-        return Ok(Applied { owner: false, group: false });
+    let has_owner = keep.owner && meta.uid != u32::MAX;
+    let has_group = keep.owner && meta.gid != u32::MAX;
+    let uid = (has_owner && meta.uid != there.uid).then(|| Uid::from_raw(meta.uid));
+    let gid = (has_group && meta.gid != there.gid).then(|| Gid::from_raw(meta.gid));
+    if uid.is_none() && gid.is_none() || is_allowed(chown(uid, gid))? {
+        return Ok(Applied { owner: has_owner, group: has_group });
     }
-    if is_allowed(chown(uid, gid))? {
-        return Ok(Applied { owner: uid.is_some(), group: gid.is_some() });
-    }
-    let owner = uid.is_some() && is_allowed(chown(uid, None))?;
-    let group = gid.is_some() && is_allowed(chown(None, gid))?;
+    let owner = has_owner && (uid.is_none() || is_allowed(chown(uid, None))?);
+    let group = has_group && (gid.is_none() || is_allowed(chown(None, gid))?);
     Ok(Applied { owner, group })
 }
 
@@ -282,7 +297,6 @@ mod tests {
     use super::super::Dir;
     use super::super::testing::{name, without_capabilities, write_file};
     use super::*;
-    use std::os::fd::OwnedFd;
 
     const META: Meta =
         Meta { mode: 0o6751, uid: 1234, gid: 2345, modified: Stamp { seconds: -5, nanoseconds: 123_456_789 } };
@@ -332,6 +346,31 @@ mod tests {
         let file = open(&sandbox.root);
         assert_eq!(apply(&file, &META, ALL).unwrap(), Applied { owner: true, group: true });
         assert_eq!(Look::at_fd(&file).unwrap().meta, META);
+    }
+
+    #[test]
+    fn equal_metadata_are_not_set_again() {
+        let sandbox = sandbox();
+        let file = open(&sandbox.root);
+        let dir = sandbox.root.fd().unwrap();
+        rustix::fs::symlinkat("file", &*dir, "link").unwrap();
+        let _ = apply(&file, &META, ALL).unwrap();
+        let _ = apply_to_symlink(&*dir, &name("link"), &META, ALL).unwrap();
+        let looks = || [Look::at_fd(&file).unwrap(), Look::at_name(&*dir, &name("link"), Links::Itself).unwrap()];
+        let before = looks();
+        // Until the clock of the file system has moved on.
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        loop {
+            std::fs::write(sandbox._temp.path().join("other"), "x").unwrap();
+            if Look::at_name(&*dir, &name("other"), Links::Itself).unwrap().changed > before[1].changed {
+                break;
+            }
+            assert!(std::time::Instant::now() < deadline);
+        }
+        let _ = apply(&file, &META, Keep { mode: Some(before[0].meta.mode), ..ALL }).unwrap();
+        let _ = apply_to_symlink(&*dir, &name("link"), &META, ALL).unwrap();
+        // Where owners cannot be set, an attempt changes nothing.
+        assert_eq!(looks(), before);
     }
 
     #[test]

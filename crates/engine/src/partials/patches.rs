@@ -3,6 +3,7 @@
 
 use haul_proto::delta::patch::HEADER_LEN;
 use haul_proto::path::Name;
+use haul_proto::timestamps::looks_stored;
 use rustix::fs::{FileType, Mode, OFlags, fdatasync, openat};
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -67,7 +68,9 @@ fn state_of(dir: &Dir, patch: &OwnedFd, file: Option<&Name>) -> io::Result<State
         _ => return Ok(State::Spent),
     };
     // The file gets its time when all is in it, and loses it with the first byte that is put into it.
-    if (look.size, look.meta.modified) == (header.size, header.modified) {
+    let found = look.meta.modified;
+    let has_time = found == header.modified || looks_stored(header.modified, found, look.changed);
+    if look.size == header.size && has_time {
         return Ok(State::Spent);
     }
     let bytes = header.end.saturating_sub(HEADER_LEN as u64);

@@ -277,6 +277,7 @@ fn hold_sync(rules: &SyncRules, access: &str) -> Result<(), String> {
         delete_max: _,
         removed_before: _,
         delete_filtered: _,
+        modify_window_s: _,
         replaces_trees,
         delete_despite_errors: _,
         is_dry,

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use haul_proto::path::{Name, escape};
+use haul_proto::timestamps::looks_stored;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
@@ -126,7 +127,9 @@ impl There {
 }
 
 fn is_same(there: &Look, here: &Look) -> bool {
-    there.kind == FileType::RegularFile && there.size == here.size && there.meta.modified == here.meta.modified
+    let (time, found) = (here.meta.modified, there.meta.modified);
+    let has_time = || found == time || looks_stored(time, found, there.changed);
+    there.kind == FileType::RegularFile && there.size == here.size && has_time()
 }
 
 fn landing(ask: &Ask, target: &Path) -> Result<Landing, Error> {

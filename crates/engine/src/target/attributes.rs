@@ -1,19 +1,16 @@
-//! Extended attributes and access control lists of what is made, where they are to be kept. What cannot be put is no
-//! reason not to copy: it is told once, and counted.
+//! Extended attributes and access control lists of what is made, where they are to be kept. An attribute that cannot be
+//! set fails its file or directory, which is there all the same.
 
+use haul_proto::manifest::Meta;
 use haul_proto::more::Attribute;
 use haul_proto::path::escape;
-use haul_proto::wire::report::WorkerMessage;
+use std::io;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Target;
-use crate::fs::attributes::{Refused, is_wanted, put};
-use crate::fs::describe;
-
-/// Files and directories that do not have all of them.
-#[derive(Default)]
-pub struct Without(AtomicU64);
+use crate::fs::attributes::{Refused, is_wanted, put_as_owner};
+use crate::fs::meta::apply_with;
+use crate::fs::{Keep, describe};
 
 impl Target {
     /// Whether any are asked for.
@@ -21,29 +18,35 @@ impl Target {
         is_wanted(self.request.kept)
     }
 
-    /// Puts those of the source on what is open.
-    pub(super) fn put_attributes(
+    /// Sets metadata and extended attributes of an open file or directory. `Some` says which attribute could not be set.
+    ///
+    /// Attributes are set between owner and mode: a change of owner removes capabilities, and without write permission
+    /// no attribute can be set. Afterwards they are compared, and what is missing is set again.
+    pub(super) fn apply_all(
         &self,
-        file: impl AsFd,
+        fd: impl AsFd,
+        meta: &Meta,
+        keep: Keep,
         attributes: Option<&[Attribute]>,
-        path: impl FnOnce() -> Vec<u8>,
-    ) {
-        let Some(attributes) = attributes.filter(|_| self.keeps_attributes()) else { return };
-        let Some(Refused { name, error }) = put(file, attributes, self.request.kept) else { return };
-        if self.without.0.fetch_add(1, Ordering::Relaxed) == 0 {
-            let (path, name, why) = (escape(&self.landing.path(&path())), escape(&name), describe(&error));
-            let why = why.lines().next().unwrap_or_default();
-            let text = format!("{path}: its extended attribute {name} is not kept here: {why}");
-            self.reporter.send(&WorkerMessage::Notice { text });
+    ) -> io::Result<Option<String>> {
+        let Some(attributes) = attributes.filter(|_| self.keeps_attributes()) else {
+            return apply_with(fd, meta, keep, || ()).map(|_| None);
+        };
+        let fd = fd.as_fd();
+        let put = || put_as_owner(fd, attributes, self.request.kept);
+        let mut refused = None;
+        let _ = apply_with(fd, meta, keep, || refused = put())?;
+        if !attributes.is_empty() || refused.is_some() {
+            refused = put();
         }
+        Ok(refused.as_ref().map(why_refused))
     }
+}
 
-    /// Says how many do not have all of theirs, where the first one was not the only one.
-    pub(super) fn tell_without_attributes(&self) {
-        let without = self.without.0.load(Ordering::Relaxed);
-        if without > 1 {
-            let text = format!("{without} files and directories do not have all of their extended attributes here");
-            self.reporter.send(&WorkerMessage::Notice { text });
-        }
-    }
+fn why_refused(refused: &Refused) -> String {
+    let (name, why) = (escape(&refused.name), describe(&refused.error));
+    let why = why.lines().next().unwrap_or_default();
+    format!(
+        "its extended attribute {name} cannot be set here: {why}\nrun as a user who may set it, or leave it out: without --xattrs, --acls and --archive"
+    )
 }

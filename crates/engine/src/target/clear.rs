@@ -16,7 +16,7 @@ use std::vec::IntoIter;
 use super::Target;
 use super::backup::mount_of;
 use super::compare::what;
-use crate::fs::{Dir, Links, describe, each_name};
+use crate::fs::{Dir, describe, each_name};
 
 /// Said of a directory in which another file system begins.
 const MOUNTED: &str =
@@ -121,8 +121,8 @@ impl<'t> Clearing<'t> {
             }
             Entered::Stays
         };
-        let child = match dir.child_looked_at(name, Links::Itself) {
-            Ok((child, _)) => child,
+        let child = match self.target.enter(dir, name) {
+            Ok(child) => child,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Entered::Vanished,
             Err(error) => return stays(&describe(&error)),
         };
@@ -144,6 +144,9 @@ impl<'t> Clearing<'t> {
     fn leave(&mut self, dir: &Dir, levels: &mut Vec<Level>, name: &Name) -> Result<bool, Enough> {
         let Some(Level { dir: emptied, stays, .. }) = levels.pop() else { return Ok(false) };
         emptied.keep_parent_open();
+        if stays || self.only_counts {
+            self.target.restore_mode(&emptied);
+        }
         if stays {
             return Ok(false);
         }
@@ -172,7 +175,9 @@ impl<'t> Clearing<'t> {
         if is_told {
             target.take_from_max()?;
         }
+        let widened = target.widen(dir);
         let removed = match target.is_dry() {
+            _ if widened.is_err() => widened.map(|()| true),
             true => Ok(true),
             false if kind == FileType::Directory => remove_directory(dir, name),
             false => target.put_away(dir, name),

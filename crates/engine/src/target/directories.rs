@@ -25,7 +25,7 @@ impl Target {
         if create && !fresh && self.is_spelled_otherwise(&position.dir, &position.name) {
             return Ok(self.refuse(position, OTHER_SPELLING));
         }
-        let child = position.dir.child(&position.name)?;
+        let child = self.enter(&position.dir, &position.name)?;
         let dir = if position.renamed {
             // The tree's own root from here on: what is shown begins below it.
             Dir::from_fd(rustix::io::fcntl_dupfd_cloexec(&*child.fd()?, 0)?)?

@@ -103,7 +103,7 @@ impl Target {
             Item::Directory { .. } if name.is_reserved() => Answer::Refused,
             Item::Directory { dir, .. } => {
                 let position = Position::in_directory(dir.clone(), name.clone());
-                let decided = Standing::at(dir, name).and_then(|there| self.dry_link(&position, entry, there));
+                let decided = self.standing(dir, name, entry).and_then(|there| self.dry_link(&position, entry, there));
                 decided.unwrap_or_else(|error| self.refuse(&position, describe(&error)))
             }
             _ => Answer::Refused,

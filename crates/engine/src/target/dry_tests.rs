@@ -189,7 +189,9 @@ fn what_an_earlier_copy_has_becomes_a_name_of_its_file() {
     let inode = |path: &Path| fs::metadata(path).unwrap().ino();
     assert_eq!(inode(&now.join("same")), inode(&earlier.join("same")));
     let expected = [("", Change::Made), ("/same", Change::Linked), ("/other", Change::Made)];
-    assert_eq!(site.items(&now), expected.map(|(path, change)| (path.to_owned(), change)));
+    // What is sent is reported when it is there.
+    let done = expected[..2].iter().map(|(path, change)| ((*path).to_owned(), *change));
+    assert_eq!(site.items(&now), done.collect::<Vec<_>>());
 
     let third = temp.path().join("3");
     let mut site = Site::new(&third, SyncRules { is_dry: true, ..sync });
@@ -219,6 +221,9 @@ fn two_files_of_the_source_do_not_stay_names_of_one() {
     let mut site = Site::new(temp.path(), SyncRules { is_dry: false, ..dry() });
     assert_eq!(site.child(0, "a", file(3)), Need::Nothing);
     assert_eq!(site.child(0, "b", file(3)), Need::All);
+    let mut site = Site::new(temp.path(), dry());
+    assert_eq!(site.child(0, "a", file(3)), Need::Nothing);
+    assert_eq!(site.child(0, "b", file(3)), Need::Nothing);
     let items = site.items(temp.path());
     assert_eq!(items.last(), Some(&("/b".to_owned(), Change::Replaced(Reasons::LINK))));
 }

@@ -16,7 +16,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Target;
 use super::examine::Position;
-use super::standing::Standing;
 use crate::fs::{Dir, Identity, describe};
 use crate::os::confine::{Bounds, Rights};
 use crate::report::Reporter;
@@ -127,7 +126,7 @@ impl Target {
     /// Whether the file of this name there is what the source has, with all of its metadata that are kept: these are
     /// the file's, whatever it is called.
     fn is_the_same(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<bool> {
-        let there = Standing::at(dir, name)?;
+        let there = self.standing(dir, name, entry)?;
         let Some(look) = there.look.filter(|_| matches!(there.existing, Existing::File { .. })) else {
             return Ok(false);
         };

@@ -47,12 +47,14 @@ pub(super) struct Position {
     pub renamed: bool,
     /// A directory there is one source's alone.
     pub alone: bool,
+    /// The directory is one of the source's, and gets its mode when it is complete.
+    pub inside: bool,
 }
 
 impl Position {
     /// A name in a directory that was there.
     pub fn in_directory(dir: Dir, name: Name) -> Self {
-        Self { dir, name, fresh: false, renamed: false, alone: false }
+        Self { dir, name, fresh: false, renamed: false, alone: false, inside: false }
     }
 }
 
@@ -124,7 +126,7 @@ impl Target {
                 Item::Directory { dir, fresh, names, .. } => {
                     let (fresh, alone) = (*fresh, names.is_some());
                     let (dir, name) = (dir.clone(), name.clone());
-                    self.answer_at(Position { dir, name, fresh, renamed: false, alone }, entry)
+                    self.answer_at(Position { dir, name, fresh, renamed: false, alone, inside: true }, entry)
                 }
                 Item::Nothing(above) => self.answer_below_nothing(above, name, entry),
                 Item::File(_) | Item::HardLink | Item::Compared(_) => Answer::Refused,
@@ -266,7 +268,8 @@ impl Target {
         if position.name.is_reserved() {
             return Ok(self.refuse(position, Refusal::Reserved.text()));
         }
-        let there = if position.fresh { Standing::NOTHING } else { Standing::at(&position.dir, &position.name)? };
+        let there =
+            if position.fresh { Standing::NOTHING } else { self.standing(&position.dir, &position.name, entry)? };
         if there.existing != Existing::Absent && self.is_spelled_otherwise(&position.dir, &position.name) {
             return Ok(self.refuse(position, OTHER_SPELLING));
         }
@@ -294,7 +297,9 @@ impl Target {
                     make_link(&position.dir, &position.name, points_to, decision == Decision::Replace)?;
                 }
                 let changes = !self.creates_only || decision != Decision::Keep;
-                let keep = Keep { owner: self.request.preserve && changes, mode: None, times: changes };
+                let is_kept = decision == Decision::Keep;
+                let has_time = there.look.is_some_and(|look| is_kept && look.meta.modified == entry.meta.modified);
+                let keep = Keep { owner: self.request.preserve && changes, mode: None, times: changes && !has_time };
                 match apply_to_symlink(&*position.dir.fd()?, &position.name, &entry.meta, keep) {
                     // Somebody else's link, or a file system whose links have no times: the link itself is there.
                     Err(error) if !is_not_ours(&error) => return Err(error),
@@ -305,7 +310,7 @@ impl Target {
             }
             Kind::File { size } => self.file(position, entry, *size, decision, &there),
             Kind::Stream => Ok(self.stream(position, entry.meta, decision)),
-            Kind::Node(node) => self.node(position, *node, &entry.meta, decision),
+            Kind::Node(node) => self.node(position, *node, &entry.meta, decision, &there),
             Kind::HardLink { .. } => Ok(self.refuse(position, Refusal::NotAsked.text())),
         }
     }
@@ -325,6 +330,10 @@ impl Target {
         };
         let what = What::from(&entry.kind);
         let (decision, reasons) = self.decide_of_standing(position, entry, there, decision);
+        match decision {
+            Decision::Create | Decision::Replace | Decision::ReplaceTree if position.inside => self.widen(dir)?,
+            _ => {}
+        }
         match decision {
             Decision::Refuse(refusal) => return Ok(Err(self.refuse(position, refusal.text()))),
             Decision::Omit => return self.omit(position, entry).map(Err),

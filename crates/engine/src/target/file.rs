@@ -66,6 +66,8 @@ pub struct Incoming {
     basis: Option<Box<Basis>>,
     /// What few files have.
     more: Option<Box<More>>,
+    /// Which of its attributes could not be set, and why.
+    lacking: OnceLock<String>,
 }
 
 /// What is recorded of a file while it grows.
@@ -177,6 +179,7 @@ impl Incoming {
             sink: None,
             basis: None,
             more: None,
+            lacking: OnceLock::new(),
         }
     }
 
@@ -382,6 +385,16 @@ impl Incoming {
     /// Its extended attributes, where they are kept.
     pub fn attributes(&self) -> Option<&[Attribute]> {
         self.more.as_ref()?.attributes.as_deref()
+    }
+
+    /// Records an attribute that could not be set.
+    pub fn lacks(&self, refused: Option<String>) {
+        refused.into_iter().for_each(|text| drop(self.lacking.set(text)));
+    }
+
+    /// Why it does not have all of its attributes.
+    pub fn lacking(&self) -> Option<&str> {
+        self.lacking.get().map(String::as_str)
     }
 
     /// Whether it is worth trying to share blocks with it.

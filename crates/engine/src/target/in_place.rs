@@ -170,8 +170,8 @@ impl Target {
                 fsync(&*spot.dir.fd()?)?;
             }
             put_into(patch, &file, &header)?;
-            let attributes = || self.put_attributes(&file, incoming.attributes(), || incoming.relative());
-            let _ = self.put_on_file(&file, &Meta { modified, ..*incoming.meta() }, false, attributes)?;
+            let meta = Meta { modified, ..*incoming.meta() };
+            incoming.lacks(self.put_on_file(&file, &meta, false, incoming.attributes())?);
             check_length(&file, header.size).map_err(io::Error::other)?;
             if to_disk {
                 fsync(&file)?;

@@ -206,7 +206,7 @@ impl Target {
         let Some((dir, name, _)) = self.place_of_child(&entry.place) else { return false };
         let same = Existing::File { size: *size, modified: entry.meta.modified };
         let is_another = |there: Standing| there.existing != same && self.stays(entry, &there);
-        Standing::at(&dir, &name).is_ok_and(is_another)
+        self.standing(&dir, &name, entry).is_ok_and(is_another)
     }
 
     /// Whether what stands at a name stays, whatever it is.
@@ -217,7 +217,8 @@ impl Target {
 
     /// A name of a file at whose first name another one stays: what stands here may stay, too.
     fn leave(&self, other: &Other) -> Result<bool, String> {
-        let there = if other.fresh { Ok(Standing::NOTHING) } else { Standing::at(&other.dir, &other.name) };
+        let there =
+            if other.fresh { Ok(Standing::NOTHING) } else { self.standing(&other.dir, &other.name, &other.offered) };
         match there {
             Ok(there) if self.stays(&other.offered, &there) => Ok(false),
             Ok(_) => Err(ANOTHER.to_owned()),
@@ -254,11 +255,11 @@ impl Target {
             _ => describe(&error),
         };
         let (from, into) = (dir.fd().map_err(io)?, other.dir.fd().map_err(io)?);
-        let there = if other.fresh { Standing::NOTHING } else { standing_name(other, &from, name).map_err(io)? };
+        let there = if other.fresh { Standing::NOTHING } else { self.standing_name(other, &from, name).map_err(io)? };
         if there.existing != Existing::Absent && self.is_spelled_otherwise(&other.dir, &other.name) {
             return Err(OTHER_SPELLING.to_owned());
         }
-        let position = Position::in_directory(other.dir.clone(), other.name.clone());
+        let position = Position { inside: true, ..Position::in_directory(other.dir.clone(), other.name.clone()) };
         let decision = match self.decide_and_tell(&position, &other.offered, &there).map_err(io)? {
             Ok(decision) => decision,
             // What stays, and a name of an earlier copy's file, are not proven to be what the source has.
@@ -280,16 +281,18 @@ impl Target {
         }
         Ok(true)
     }
-}
 
-/// What stands where another name of a file goes.
-fn standing_name(other: &Other, from: &OwnedFd, name: &Name) -> io::Result<Standing> {
-    let there = Standing::at(&other.dir, &other.name)?;
-    match (&there.existing, &there.look) {
-        (Existing::File { .. }, Some(look)) if Look::at_name(from, name, Links::Itself)?.identity == look.identity => {
-            Ok(Standing { existing: Existing::SameFile, look: None })
+    /// What stands where another name of a file goes.
+    fn standing_name(&self, other: &Other, from: &OwnedFd, name: &Name) -> io::Result<Standing> {
+        let there = self.standing(&other.dir, &other.name, &other.offered)?;
+        match (&there.existing, &there.look) {
+            (Existing::File { .. }, Some(look))
+                if Look::at_name(from, name, Links::Itself)?.identity == look.identity =>
+            {
+                Ok(Standing { existing: Existing::SameFile, look: None })
+            }
+            _ => Ok(there),
         }
-        _ => Ok(there),
     }
 }
 

@@ -60,8 +60,10 @@ mod standing;
 mod sum;
 mod sweep;
 pub(crate) mod temporary;
+mod timestamps;
 mod waiting;
 mod whole;
+mod widened;
 mod writer;
 
 pub use self::deliver::Direct;
@@ -87,7 +89,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use self::attributes::Without;
 use self::backup::Backup;
 use self::below::Below;
 use self::compare::Compared;
@@ -118,7 +119,9 @@ use self::share::Sharing;
 use self::sign::Signing;
 use self::spelling::Spellings;
 use self::temporary::Unfinished;
+use self::timestamps::Timestamps;
 use self::waiting::Waiting;
+use self::widened::Widened;
 use crate::fs::{Dir, Look, describe, mode_without_preserve};
 use crate::os::confine::{Bounds, Rights};
 use crate::pace::Pace;
@@ -197,8 +200,10 @@ pub struct Target {
     allows_deltas: bool,
     /// Digests of files that are there, as they were offered wrong.
     wrong_digests: WrongDigests,
-    /// What does not have all its attributes.
-    without: Without,
+    /// Directories that their owner could not write to.
+    widened: Widened,
+    /// How precisely times are kept.
+    timestamps: Timestamps,
     /// Whole files that have to be on the disk before they get their names.
     settling: Settling,
     /// Cleared once the file system has refused to make files without a name.
@@ -362,7 +367,8 @@ impl Target {
             spellings: Spellings::default(),
             allows_deltas,
             wrong_digests: WrongDigests::default(),
-            without: Without::default(),
+            widened: Widened::default(),
+            timestamps: Timestamps::default(),
             settling,
             nameless_files: AtomicBool::new(true),
             expected,
@@ -525,6 +531,7 @@ impl Target {
         self.rivals.close();
         self.removal.stop();
         self.landing.abandon();
+        self.restore_modes();
         self.unfinished.close(self.request.keep_partial);
     }
 
@@ -604,7 +611,8 @@ impl Target {
                     if let Some(names) = names {
                         self.sweep(&handle, dir, names, scope.as_ref());
                     }
-                    self.removes_only() || self.finish_directory(dir, *fresh, meta, attributes.as_deref())
+                    self.removes_only() && self.leave_unchanged(dir)
+                        || self.finish_directory(dir, *fresh, meta, attributes.as_deref())
                 }
                 (Item::File(_), Some(end)) => return self.finish_file(entry, handle, end),
                 (Item::Nothing(_), _) => true,
@@ -621,13 +629,19 @@ impl Target {
         self.outbox.notify_all();
     }
 
+    /// Nothing but removal was done in a directory.
+    fn leave_unchanged(&self, dir: &Dir) -> bool {
+        self.restore_mode(dir);
+        true
+    }
+
     fn finish_directory(&self, dir: &Dir, fresh: bool, meta: &Meta, attributes: Option<&[Attribute]>) -> bool {
         if self.is_dry() {
             return true;
         }
         let settled = self.complete_directory(dir, fresh, meta, attributes);
         dir.keep_parent_open();
-        match settled {
+        match settled.and_then(|refused| refused.map_or(Ok(()), |text| Err(std::io::Error::other(text)))) {
             Ok(()) => {
                 add(&self.reporter.tally.directories, 1);
                 true
@@ -639,29 +653,37 @@ impl Target {
         }
     }
 
-    /// Everything in a directory is there: gives it its metadata, and has it put on the disk.
+    /// Everything in a directory is there: gives it its metadata, and has it put on the disk. `Some` says which attribute
+    /// could not be set.
     fn complete_directory(
         &self,
         dir: &Dir,
         fresh: bool,
         meta: &Meta,
         attributes: Option<&[Attribute]>,
-    ) -> std::io::Result<()> {
+    ) -> std::io::Result<Option<String>> {
         if self.creates_only && !fresh {
-            return self.settle_directory(dir);
+            return self.settle_directory(dir).map(|()| None);
         }
         let made = dir.fd().and_then(|fd| {
             let wanted = self.directory_mode(meta, fresh);
-            let is_wanted =
-                wanted.is_none_or(|mode| Look::at_fd(&*fd).is_ok_and(|look| look.meta.mode & 0o777 == mode));
-            let mode = wanted.filter(|_| self.request.preserve || !is_wanted);
-            let attributes = || self.put_attributes(&*fd, attributes, || dir.path_bytes());
+            let there = Look::at_fd(&*fd)?;
+            let mode = wanted.filter(|mode| self.request.preserve || there.meta.mode & 0o777 != *mode);
+            // A time that the file system cannot keep more precisely is not set again.
+            let meta = match self.is_same_time(dir, meta.modified, &there) {
+                true => &Meta { modified: there.meta.modified, ..*meta },
+                false => meta,
+            };
             let applied = self.put_on_directory(&*fd, meta, mode, fresh, attributes);
             // A directory that was there before may be somebody else's; what was to go into it is in it.
             let foreign = !fresh && !self.request.preserve && applied.as_ref().is_err_and(rights::is_not_ours);
-            if foreign { Ok(()) } else { applied.map(|_| ()) }
+            if foreign { Ok(None) } else { applied }
         });
-        made.and_then(|()| self.settle_directory(dir))
+        match made {
+            Ok(_) => self.is_restored(dir),
+            Err(_) => self.restore_mode(dir),
+        }
+        made.and_then(|refused| self.settle_directory(dir).map(|()| refused))
     }
 
     /// The mode that a directory is to have in the end; `None` leaves one alone that was there before.

@@ -1,13 +1,13 @@
 //! Permission bits of what is made: the source's, those that were asked for (`-m`), or what the umask leaves of either.
 
 use haul_proto::manifest::Meta;
+use haul_proto::more::Attribute;
 use rustix::fs::{Mode, fchmod};
 use std::io;
 use std::os::fd::AsFd;
 
 use super::Target;
-use crate::fs::meta::apply_with;
-use crate::fs::{Applied, Keep, mode_without_preserve};
+use crate::fs::{Keep, mode_without_preserve};
 
 impl Target {
     /// The mode that every new file is to have, whatever the source's is.
@@ -25,31 +25,32 @@ impl Target {
         mode.filter(|_| !self.request.preserve).map(|mode| mode & !umask)
     }
 
-    /// Puts metadata on a new file. With `set_mode`, also the mode without `-p`: elsewhere the umask has been at work.
+    /// Sets metadata and attributes of a new file. With `set_mode`, also the mode without `-p`: elsewhere the umask has
+    /// been at work. `Some` says which attribute could not be set.
     pub(super) fn put_on_file(
         &self,
         file: impl AsFd,
         meta: &Meta,
         set_mode: bool,
-        in_between: impl FnOnce(),
-    ) -> io::Result<Applied> {
+        attributes: Option<&[Attribute]>,
+    ) -> io::Result<Option<String>> {
         let mode = match self.request.preserve {
             true => Some(meta.mode),
             false => set_mode.then(|| mode_without_preserve(meta.mode, self.umask)),
         };
-        self.put(file, meta, mode, self.asked_file_mode(), in_between)
+        self.put(file, meta, mode, self.asked_file_mode(), attributes)
     }
 
-    /// Puts metadata on a directory; `mode` is what it is to have unless it is new and another was asked for.
+    /// The same of a directory; `mode` is what it is to have unless it is new and another was asked for.
     pub(super) fn put_on_directory(
         &self,
         dir: impl AsFd,
         meta: &Meta,
         mode: Option<u16>,
         fresh: bool,
-        in_between: impl FnOnce(),
-    ) -> io::Result<Applied> {
-        self.put(dir, meta, mode, self.asked_directory_mode().filter(|_| fresh), in_between)
+        attributes: Option<&[Attribute]>,
+    ) -> io::Result<Option<String>> {
+        self.put(dir, meta, mode, self.asked_directory_mode().filter(|_| fresh), attributes)
     }
 
     /// A mode that the user asked for is the user's own: its set-id bits give away no rights but these.
@@ -59,13 +60,13 @@ impl Target {
         meta: &Meta,
         mode: Option<u16>,
         asked: Option<u16>,
-        in_between: impl FnOnce(),
-    ) -> io::Result<Applied> {
+        attributes: Option<&[Attribute]>,
+    ) -> io::Result<Option<String>> {
         let keep = Keep { owner: self.request.preserve, mode: mode.filter(|_| asked.is_none()), times: true };
-        let applied = apply_with(&fd, meta, keep, in_between)?;
+        let refused = self.apply_all(&fd, meta, keep, attributes)?;
         if let Some(mode) = asked {
             fchmod(&fd, Mode::from_raw_mode(mode.into()))?;
         }
-        Ok(applied)
+        Ok(refused)
     }
 }

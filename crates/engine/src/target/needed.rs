@@ -13,8 +13,7 @@ use super::file::{Incoming, Spot, UNKNOWN_SIZE};
 use super::rights::{OTHERS_RIGHTS, has_capability, is_trusted, may_have_rights};
 use super::standing::{Standing, attributes};
 use super::{Item, Target};
-use crate::fs::meta::apply;
-use crate::fs::{Dir, Keep, Links, Look};
+use crate::fs::{Dir, Keep, Look};
 
 impl Target {
     /// Answers a file of which it is decided what becomes.
@@ -30,11 +29,14 @@ impl Target {
         let spot =
             Spot { dir: position.dir.clone(), name: position.name.clone(), replaces: decision == Decision::Replace };
         if decision == Decision::Keep {
-            if let Some(look) = &there.look {
-                self.refresh(position, entry, look)?;
-            }
+            let refused = there.look.as_ref().map_or(Ok(None), |look| self.refresh(position, entry, look))?;
             self.file_stays(position, size)?;
             self.journals.tidy(&spot, size);
+            if let Some(text) = refused {
+                // It is there, and is not known to be what the source has.
+                let _ = self.refuse(position, text);
+                return Ok(Answer::Settled);
+            }
             let is_same = self.request.sync.equal == Equal::Digest || size == 0;
             return if is_same { self.known_to_be_same(position, true) } else { Ok(Answer::Settled) };
         }
@@ -93,28 +95,24 @@ impl Target {
     }
 
     /// With `-p`, a file that is there already gets owner and mode all the same, and attributes where these are kept.
-    fn refresh(&self, position: &Position, entry: &Entry, there: &Look) -> io::Result<()> {
+    /// `Some` says which attribute could not be set.
+    fn refresh(&self, position: &Position, entry: &Entry, there: &Look) -> io::Result<Option<String>> {
         let meta = &entry.meta;
-        if self.keeps_attributes() {
-            let (file, look) = position.dir.open_file(&position.name, Links::Itself)?;
-            if has_capability(entry) && !is_trusted(meta, &look) {
-                return Err(io::Error::other(OTHERS_RIGHTS));
-            }
-            self.put_attributes(&file, attributes(entry), || position.dir.path_of(position.name.as_bytes()));
-        }
         let preserve = self.request.preserve;
         let owned = |meta: &Meta| (meta.mode, meta.uid, meta.gid);
         let has_other_owner = preserve && owned(&there.meta) != owned(meta);
         // What is the same by its size or its digest alone gets its time, too.
-        if has_other_owner || there.meta.modified != meta.modified {
-            let (file, look) = position.dir.open_file(&position.name, Links::Itself)?;
-            if preserve && !may_have_rights(meta, &look) {
-                return Err(io::Error::other(OTHERS_RIGHTS));
-            }
-            let mode = preserve.then_some(meta.mode);
-            let _ = apply(&file, meta, Keep { owner: preserve, mode, times: true })?;
+        let has_other_time = there.meta.modified != meta.modified;
+        if !self.keeps_attributes() && !has_other_owner && !has_other_time {
+            return Ok(None);
         }
-        Ok(())
+        let (file, look) = self.open_to_set(&position.dir, &position.name)?;
+        let gives_capability = self.keeps_attributes() && has_capability(entry) && !is_trusted(meta, &look);
+        if gives_capability || has_other_owner && !may_have_rights(meta, &look) {
+            return Err(io::Error::other(OTHERS_RIGHTS));
+        }
+        let keep = Keep { owner: has_other_owner, mode: has_other_owner.then_some(meta.mode), times: has_other_time };
+        self.apply_all(&file, meta, keep, attributes(entry))
     }
 
     /// Says so at once when a large file cannot fit, instead of after hours.

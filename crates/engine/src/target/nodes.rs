@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use super::examine::Position;
+use super::standing::Standing;
 use super::temporary::{make_temporary, rename_new};
 use super::{Item, Target};
 use crate::fs::meta::{apply_to_node, mode_without_preserve};
@@ -28,6 +29,7 @@ impl Target {
         node: Node,
         meta: &Meta,
         decision: Decision,
+        there: &Standing,
     ) -> io::Result<Answer<Item>> {
         let kept = self.request.kept;
         let is_device = matches!(node, Node::Character(_) | Node::Block(_));
@@ -36,7 +38,8 @@ impl Target {
         }
         let dir = position.dir.fd()?;
         if decision == Decision::Keep {
-            self.put_on_node(&dir, &position.name, meta)?;
+            let has_time = there.look.is_some_and(|look| look.meta.modified == meta.modified);
+            self.put_on_node(&dir, &position.name, meta, !has_time)?;
             return Ok(Answer::Settled);
         }
         let temporary = match make_temporary(&dir, &position.name, b"node", |name| make(&dir, name, node)) {
@@ -46,7 +49,7 @@ impl Target {
                 return Ok(self.refuse(position, if is_denied { NOT_ROOT.to_owned() } else { describe(&error.into()) }));
             }
         };
-        let made = self.put_on_node(&dir, &temporary, meta).and_then(|()| {
+        let made = self.put_on_node(&dir, &temporary, meta, true).and_then(|()| {
             Ok(match decision {
                 Decision::Replace => {
                     self.back_up(&position.dir, &position.name)?;
@@ -61,10 +64,10 @@ impl Target {
         made.map(|()| Answer::Settled)
     }
 
-    fn put_on_node(&self, dir: &OwnedFd, name: &Name, meta: &Meta) -> io::Result<()> {
+    fn put_on_node(&self, dir: &OwnedFd, name: &Name, meta: &Meta, times: bool) -> io::Result<()> {
         let preserve = self.request.preserve;
         let mode = if preserve { meta.mode } else { mode_without_preserve(meta.mode, self.umask) };
-        apply_to_node(dir, name, meta, Keep { owner: preserve, mode: Some(mode), times: true }).map(|_| ())
+        apply_to_node(dir, name, meta, Keep { owner: preserve, mode: Some(mode), times }).map(|_| ())
     }
 }
 

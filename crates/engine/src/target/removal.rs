@@ -166,7 +166,7 @@ impl Target {
                 let dir = match (&self.landing.kind, &operand.name) {
                     (LandingKind::Contents(dir), _) => Ok(dir.clone()),
                     (LandingKind::Into(dir), name) => {
-                        operand.below.iter().chain(name).try_fold(dir.clone(), |dir, name| dir.child(name))
+                        operand.below.iter().chain(name).try_fold(dir.clone(), |dir, name| self.enter(&dir, name))
                     }
                     _ => return Answer::Refused,
                 };
@@ -174,7 +174,7 @@ impl Target {
                 (dir, is_alone)
             }
             (Parent::Open(parent), Place::Child { name, .. }) => match &*parent {
-                Item::Directory { dir, names, .. } => (dir.child(name), names.is_some()),
+                Item::Directory { dir, names, .. } => (self.enter(dir, name), names.is_some()),
                 _ => return Answer::Refused,
             },
             _ => return Answer::Refused,
@@ -244,7 +244,7 @@ impl Target {
 
     /// Removes a directory if nothing is in it; `false` where something is.
     fn remove_empty(&self, dir: &Dir, name: &Name) -> io::Result<bool> {
-        let is_empty = sorted_names(&dir.child(name)?)?.is_empty();
+        let is_empty = sorted_names(&self.enter(dir, name)?)?.is_empty();
         if is_empty && !self.is_dry() {
             remove_directory(dir, name)?;
         }

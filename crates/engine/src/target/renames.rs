@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use super::Target;
 use super::basis::Basis;
 use super::file::Spot;
-use crate::fs::{Dir, Found, Nodes, WalkOptions, Walker, describe};
+use crate::fs::{Dir, Found, Look, Nodes, WalkOptions, Walker, describe};
 use crate::spec::Symlinks;
 
 /// Most files that are remembered.
@@ -34,7 +34,7 @@ struct Index {
 
 struct Candidate {
     size: u64,
-    modified: Stamp,
+    look: Look,
     /// Its place in `dirs`.
     dir: u32,
     name: Name,
@@ -51,7 +51,11 @@ impl Target {
         let same_size = index.files[first..].iter().take_while(|file| file.size == size);
         // The name alone is enough, and so is the time; both are better.
         let best = same_size
-            .map(|file| (u8::from(file.modified == modified) + u8::from(file.name == spot.name), file))
+            .map(|file| {
+                let dir = index.dirs.get(file.dir as usize);
+                let is_same_time = dir.is_some_and(|dir| self.is_same_time(dir, modified, &file.look));
+                (u8::from(is_same_time) + u8::from(file.name == spot.name), file)
+            })
             .filter(|(alike, _)| *alike > 0)
             .max_by_key(|(alike, _)| *alike);
         let (_, file) = best?;
@@ -102,7 +106,7 @@ fn index(landing: &Dir) -> io::Result<Index> {
                     break;
                 }
                 let dir = open.last().copied().unwrap_or(0);
-                index.files.push(Candidate { size: look.size, modified: look.meta.modified, dir, name });
+                index.files.push(Candidate { size: look.size, look, dir, name });
             }
             // What cannot be looked at is no candidate.
             _ => {}

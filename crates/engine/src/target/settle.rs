@@ -24,6 +24,8 @@ use crate::stages::during;
 #[derive(Default)]
 pub struct Ends {
     settled: Vec<(EntryId, bool)>,
+    /// Those of them that have their names, and not all of their attributes.
+    lacking: Vec<EntryId>,
     /// Those that are to come again.
     pub lost: Vec<Loss>,
 }
@@ -58,7 +60,7 @@ impl Target {
         {
             self.fail(self.landing.path(b""), describe(&error));
         }
-        self.tell_without_attributes();
+        self.restore_modes();
         self.settling.end();
     }
 
@@ -191,6 +193,12 @@ impl Target {
     }
 
     fn succeed(&self, named: Named, ends: &mut Ends) {
+        if let Some(text) = named.incoming().lacking() {
+            self.fail(named.incoming().path(&self.landing), text);
+            ends.lacking.push(named.entry);
+            ends.settled.push((named.entry, false));
+            return;
+        }
         self.tell_sum(named.incoming(), &named.digest);
         self.reporter.file_done(|| named.incoming().relative(), named.size, named.digest);
         if named.incoming().basis().is_some() {
@@ -230,6 +238,8 @@ impl Target {
         complete.into_iter().for_each(|directory| self.finish(Some(directory)));
         self.old_files_room.notify_all();
         self.outbox.notify_all();
-        ends.settled.iter().for_each(|(entry, done)| self.settle_links(*entry, *done));
+        for (entry, done) in &ends.settled {
+            self.settle_links(*entry, *done || ends.lacking.contains(entry));
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What stands in an entry's place, and in what it differs from what the source has.
 
-use haul_proto::manifest::{Entry, Kind, Meta};
+use haul_proto::manifest::{Entry, Kind, Meta, Stamp};
 use haul_proto::more::Attribute;
 use haul_proto::need::Existing;
 use haul_proto::path::Name;
@@ -45,6 +45,15 @@ impl Standing {
         Ok(Self { existing, look: Some(look) })
     }
 
+    /// The same, where the time is taken for the source's.
+    fn with_time(mut self, modified: Stamp) -> Self {
+        if let Existing::File { modified: found, .. } = &mut self.existing {
+            *found = modified;
+        }
+        self.look.iter_mut().for_each(|look| look.meta.modified = modified);
+        self
+    }
+
     /// In what something that is to be replaced differs.
     pub fn reasons(&self, entry: &Entry) -> Reasons {
         let none = Reasons::default();
@@ -64,6 +73,14 @@ impl Standing {
 }
 
 impl Target {
+    /// What has a name. Its time is the source's where the file system cannot keep that more precisely.
+    pub(super) fn standing(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<Standing> {
+        let there = Standing::at(dir, name)?;
+        let modified = entry.meta.modified;
+        let is_same = there.look.is_some_and(|look| self.is_same_time(dir, modified, &look));
+        Ok(if is_same { there.with_time(modified) } else { there })
+    }
+
     /// In what the metadata of something that stays, or of a directory, differ from those that it gets.
     pub(super) fn metadata_reasons(&self, dir: &Dir, name: &Name, entry: &Entry, there: &Look) -> Reasons {
         let times = Reasons::default().and(Reasons::TIME, entry.meta.modified != there.meta.modified);
@@ -100,6 +117,11 @@ fn owner_and_mode(meta: &Meta, there: &Look) -> Reasons {
     Reasons::default().and(Reasons::OWNER, owner || group).and(Reasons::MODE, mode)
 }
 
+/// Whether this process is root.
+pub(super) fn is_root() -> bool {
+    OWN.is_root
+}
+
 /// As whom this process changes files: that does not change, and asking for each file would take as long as looking at it.
 struct Own {
     is_root: bool,
@@ -117,7 +139,7 @@ mod tests {
     use super::*;
     use crate::fs::testing::{name, write_file};
     use haul_proto::ids::EntryId;
-    use haul_proto::manifest::{Place, Stamp};
+    use haul_proto::manifest::Place;
 
     fn entry(kind: Kind, meta: Meta) -> Entry {
         Entry { place: Place::Operand(0), kind, meta, version: None, more: None }

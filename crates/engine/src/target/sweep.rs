@@ -157,6 +157,7 @@ impl Target {
         for later in &later {
             let was = later.dir().and_then(|dir| Look::at_fd(&*dir.fd().ok()?).ok());
             let cleared = later.clear(&mut clearing);
+            later.dir().into_iter().filter(|_| self.removes_only()).for_each(|dir| self.restore_mode(dir));
             if !self.is_dry() {
                 self.restore(later, was);
             }
@@ -171,7 +172,8 @@ impl Target {
     fn restore(&self, later: &Later, was: Option<Look>) {
         let Item::Directory { dir, fresh, meta, attributes, .. } = &*later.item else { return };
         let restored = match (self.removes_only(), was) {
-            (false, _) => self.complete_directory(dir, *fresh, meta, attributes.as_deref()),
+            // An attribute that cannot be set was reported when the directory was complete.
+            (false, _) => self.complete_directory(dir, *fresh, meta, attributes.as_deref()).map(|_| ()),
             (true, Some(was)) => {
                 let keep = Keep { owner: false, mode: None, times: true };
                 dir.fd().and_then(|fd| apply(&*fd, &was.meta, keep)).and_then(|_| self.settle_directory(dir))

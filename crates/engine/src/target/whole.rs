@@ -237,8 +237,8 @@ impl Incoming {
         let flushed = if disk.is_none() { flush_where_close_tells(fd) } else { Ok(()) };
         let applied = flushed.and_then(|()| match self.place() {
             Place::Spot(_) => {
-                let attributes = || target.put_attributes(fd, self.attributes(), || self.relative());
-                target.put_on_file(fd, &Meta { modified, ..*self.meta() }, true, attributes).map(|_| ())
+                let meta = Meta { modified, ..*self.meta() };
+                target.put_on_file(fd, &meta, true, self.attributes()).map(|refused| self.lacks(refused))
             }
             Place::Special { .. } => Ok(()),
         });
@@ -255,8 +255,8 @@ impl Incoming {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let file = openat(&*dir.fd()?, c".", flags, Mode::from_raw_mode(mode))?;
         write_at(&file, bytes, 0)?;
-        let attributes = || target.put_attributes(&file, self.attributes(), || self.relative());
-        let _ = target.put_on_file(&file, &Meta { modified, ..*self.meta() }, is_for_later, attributes)?;
+        let meta = Meta { modified, ..*self.meta() };
+        self.lacks(target.put_on_file(&file, &meta, is_for_later, self.attributes())?);
         Ok(file)
     }
 }

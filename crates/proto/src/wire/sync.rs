@@ -15,6 +15,8 @@ pub struct SyncRules {
     pub into: bool,
     /// What makes a file that is there the same as the source's.
     pub equal: Equal,
+    /// Times that differ by up to so many seconds are equal.
+    pub modify_window_s: Option<u32>,
     /// A file that was modified later than the source's stays.
     pub update: bool,
     /// What is not there is not made.
@@ -48,7 +50,7 @@ pub struct SyncRules {
 /// What makes two files the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Equal {
-    /// Equal sizes, and equal times of modification to the nanosecond.
+    /// Equal sizes, and equal times of modification, as precisely as the target's file system keeps them.
     #[default]
     SizeAndTime,
     /// Equal sizes.
@@ -191,6 +193,10 @@ impl SyncRules {
             .bool(self.is_dry)
             .bool(self.tells_items)
             .bool(self.source_removes);
+        out.bool(self.modify_window_s.is_some());
+        self.modify_window_s.iter().for_each(|window_s| {
+            out.varint((*window_s).into());
+        });
         out.bytes(&self.backup_dir).count(self.link_dests.len());
         self.link_dests.iter().for_each(|path| {
             out.bytes(path);
@@ -231,6 +237,7 @@ impl SyncRules {
             is_dry: reader.bool()?,
             tells_items: reader.bool()?,
             source_removes: reader.bool()?,
+            modify_window_s: if reader.bool()? { Some(window(reader)?) } else { None },
             backup_dir: reader.bytes(PATH_MAX, "a path")?.to_vec(),
             link_dests: {
                 let count = reader.count(LINK_DESTS_MAX, "earlier copies")?;
@@ -238,6 +245,10 @@ impl SyncRules {
             },
         })
     }
+}
+
+fn window(reader: &mut Reader<'_>) -> Decoded<u32> {
+    u32::try_from(reader.varint()?).map_err(|_| ProtocolFault::Invalid("a window of time"))
 }
 
 impl Item {

@@ -1,0 +1,161 @@
+//! Times of modification as file systems keep them: some cut nanoseconds, or odd seconds, or what is out of their range.
+//!
+//! A time that was set and read back shows the granularity. Two times are equal where the second one is what the file
+//! system makes of the first one.
+
+use crate::manifest::Stamp;
+
+/// A time that shows every granularity of [`GRANULARITIES`] once it was set and read back: an odd second, and no zeros
+/// at the end.
+pub const PROBE: Stamp = Stamp { seconds: 1_234_567_891, nanoseconds: 987_654_321 };
+
+/// In nanoseconds: NTFS and SMB, microseconds, milliseconds, exFAT, ext3, FAT.
+const GRANULARITIES: [u64; 6] = [100, 1_000, 1_000_000, 10_000_000, NANOSECONDS, 2 * NANOSECONDS];
+const NANOSECONDS: u64 = 1_000_000_000;
+/// Times between these are kept by every file system in use: FAT begins in 1980, ext3 ends in 2038.
+const EVERYWHERE: std::ops::Range<i64> = 315_705_600..2_147_300_000;
+/// The first second of some file systems: ext3's, FAT's.
+const FIRST_SECONDS: [i64; 2] = [-0x8000_0000, 315_532_800];
+/// The last one: ext3's and XFS's, that of unsigned seconds, FAT's.
+const LAST_SECONDS: [i64; 3] = [0x7fff_ffff, 0xffff_ffff, 4_354_819_198];
+/// No file system in use moves a time by more.
+const MOVED_MAX: u64 = 2 * NANOSECONDS;
+
+/// How a file system keeps times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Granularity {
+    /// To the nanosecond.
+    Exact,
+    /// As multiples of so many nanoseconds.
+    Multiple(u64),
+    /// Otherwise: each time has to be tried.
+    Other,
+}
+
+impl Granularity {
+    /// What it is where [`PROBE`] was set and `found` is read back.
+    pub fn of(found: Stamp) -> Self {
+        if found == PROBE {
+            return Self::Exact;
+        }
+        let fits = |unit: &&u64| floor(PROBE, **unit) == found;
+        GRANULARITIES.iter().find(fits).map_or(Self::Other, |unit| Self::Multiple(*unit))
+    }
+
+    /// What becomes of this time; `None`: that has to be tried.
+    pub fn stored(self, time: Stamp) -> Option<Stamp> {
+        match self {
+            _ if !EVERYWHERE.contains(&time.seconds) => None,
+            Self::Exact => Some(time),
+            Self::Multiple(unit) => Some(floor(time, unit)),
+            Self::Other => None,
+        }
+    }
+}
+
+/// Whether the second time can be what a file system made of the first one. Most times that differ need no other look.
+pub fn may_be_stored(time: Stamp, found: Stamp) -> bool {
+    if found.nanoseconds % 100 != 0 {
+        return false;
+    }
+    !EVERYWHERE.contains(&time.seconds) || nanoseconds(time).abs_diff(nanoseconds(found)) <= MOVED_MAX.into()
+}
+
+/// Whether `found` is what a file system made of `time`, as far as can be seen without setting a time: the file's time of
+/// `change`, which no program sets, is as coarse.
+pub fn looks_stored(time: Stamp, found: Stamp, change: Stamp) -> bool {
+    let is_first = time < found && FIRST_SECONDS.contains(&found.seconds);
+    let is_last = time > found && LAST_SECONDS.contains(&found.seconds);
+    if found.nanoseconds == 0 && (is_first || is_last) {
+        return true;
+    }
+    let mut fitting = GRANULARITIES.iter().filter(|unit| floor(time, **unit) == found);
+    // A time of change may be kept to the second where one of modification is kept to two.
+    fitting.any(|unit| floor(change, (*unit).min(NANOSECONDS)) == change)
+}
+
+/// Whether two times differ by at most so many seconds; parts of a second do not count (rsync's `--modify-window`).
+pub fn is_within(window_s: u32, one: Stamp, other: Stamp) -> bool {
+    one.seconds.abs_diff(other.seconds) <= window_s.into()
+}
+
+/// The last multiple of `unit` nanoseconds.
+fn floor(time: Stamp, unit: u64) -> Stamp {
+    let whole = nanoseconds(time).div_euclid(unit.into()) * i128::from(unit);
+    let second = i128::from(NANOSECONDS);
+    Stamp {
+        seconds: i64::try_from(whole.div_euclid(second)).unwrap_or(i64::MIN),
+        nanoseconds: u32::try_from(whole.rem_euclid(second)).unwrap_or(0),
+    }
+}
+
+fn nanoseconds(time: Stamp) -> i128 {
+    i128::from(time.seconds) * i128::from(NANOSECONDS) + i128::from(time.nanoseconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64, nanoseconds: u32) -> Stamp {
+        Stamp { seconds, nanoseconds }
+    }
+
+    #[test]
+    fn a_probe_shows_the_granularity() {
+        assert_eq!(Granularity::of(PROBE), Granularity::Exact);
+        for unit in GRANULARITIES {
+            assert_eq!(Granularity::of(floor(PROBE, unit)), Granularity::Multiple(unit));
+        }
+        assert_eq!(Granularity::of(at(1, 0)), Granularity::Other);
+        assert_eq!(Granularity::of(at(PROBE.seconds + 1, 0)), Granularity::Other, "rounded up");
+    }
+
+    #[test]
+    fn a_stored_time_is_the_multiple_before_it() {
+        let fat = Granularity::Multiple(2 * NANOSECONDS);
+        assert_eq!(fat.stored(at(1_000_000_001, 999)), Some(at(1_000_000_000, 0)));
+        assert_eq!(Granularity::Multiple(100).stored(at(1_000_000_001, 999)), Some(at(1_000_000_001, 900)));
+        assert_eq!(Granularity::Exact.stored(at(1_000_000_001, 999)), Some(at(1_000_000_001, 999)));
+        // Out of range of some file system: that has to be tried.
+        for seconds in [-1, 0, 300_000_000, 1 << 31, i64::MIN, i64::MAX] {
+            assert_eq!(fat.stored(at(seconds, 5)), None);
+            assert_eq!(Granularity::Exact.stored(at(seconds, 5)), None);
+        }
+        assert_eq!(floor(at(-1, 5), NANOSECONDS), at(-1, 0));
+        assert_eq!(floor(at(-1, 5), 2 * NANOSECONDS), at(-2, 0));
+    }
+
+    #[test]
+    fn only_times_that_may_be_equal_are_asked_for() {
+        let time = at(1_000_000_001, 123_456_789);
+        assert!(may_be_stored(time, at(1_000_000_001, 0)) && may_be_stored(time, at(1_000_000_000, 0)));
+        assert!(may_be_stored(time, at(1_000_000_001, 123_456_700)));
+        assert!(!may_be_stored(time, at(1_000_000_001, 123_456_788)));
+        assert!(!may_be_stored(time, at(1_000_000_005, 0)));
+        assert!(may_be_stored(at(-5, 7), at(315_532_800, 0)), "FAT begins in 1980");
+        assert!(may_be_stored(at(i64::MAX, 0), at(i64::MIN, 0)));
+    }
+
+    #[test]
+    fn a_coarse_time_of_change_shows_a_coarse_file_system() {
+        let time = at(1_000_000_001, 123_456_789);
+        let (second, even) = (at(1_000_000_001, 0), at(1_000_000_000, 0));
+        assert!(looks_stored(time, second, at(1_700_000_001, 0)));
+        assert!(!looks_stored(time, second, at(1_700_000_001, 5)), "nanoseconds are kept here");
+        assert!(looks_stored(time, even, at(1_700_000_000, 0)));
+        assert!(!looks_stored(time, at(1_000_000_002, 0), at(1_700_000_000, 0)));
+        assert!(looks_stored(time, at(1_000_000_001, 123_456_700), at(1_700_000_001, 1_100)));
+        // Out of its range.
+        assert!(looks_stored(at(5_000_000_000, 5), at(0x7fff_ffff, 0), at(1_700_000_001, 0)));
+        assert!(looks_stored(at(5, 5), at(315_532_800, 0), at(1_700_000_001, 0)));
+        assert!(!looks_stored(at(5, 5), at(0x7fff_ffff, 0), at(1_700_000_001, 0)));
+    }
+
+    #[test]
+    fn a_window_counts_whole_seconds() {
+        assert!(is_within(0, at(5, 1), at(5, 999)) && !is_within(0, at(5, 999_999_999), at(6, 0)));
+        assert!(is_within(2, at(5, 0), at(3, 999)) && !is_within(2, at(5, 0), at(2, 999)));
+        assert!(!is_within(u32::MAX, at(i64::MAX, 0), at(i64::MIN, 0)));
+    }
+}
