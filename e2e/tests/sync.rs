@@ -856,3 +856,107 @@ fn without_modes_a_directory_that_the_owner_may_not_write_to_stays_closed() {
     sandbox.haul_of_user(["sync", "s/changed", "t"]).run().ends(1);
     assert_eq!(mode_of(&sandbox.path("t")), 0o555);
 }
+
+#[test]
+fn a_directory_goes_only_when_what_replaces_it_is_whole() {
+    for signal in [Signal::KILL, Signal::INT] {
+        let sandbox = Sandbox::new();
+        sandbox.big_file("s/x", 30_000_000);
+        file(&sandbox, "t/x/deep/file", "kept until then", OLD);
+        let mut running = sandbox.haul(["sync", "--delete", "--fsync=none", "-x", "4m", "s/", "t/"]).start();
+        eventually("it is at work", || hidden_or_partial(&sandbox.path("t"), &["x"], 1 << 20).is_some());
+        assert_eq!(text(sandbox.path("t/x/deep/file")), "kept until then");
+        let workers = descendants(running.id());
+        running.signal(signal);
+        if signal == Signal::KILL {
+            workers.into_iter().for_each(|worker| drop(kill_process(pid(worker), signal)));
+        }
+        assert!(running.wait_up_to(Duration::from_secs(20)), "still running: {}", running.stderr_so_far());
+        drop(running);
+        assert_eq!(text(sandbox.path("t/x/deep/file")), "kept until then");
+        let run = sync(&sandbox, &["--json", "--items", "--delete"]).succeeds();
+        assert_eq!(items(&run), ["removed x/deep", "removed x/deep/file", "replaced x"], "{}", run.account());
+        compare(&sandbox.path("s"), &sandbox.path("t")).unwrap();
+        assert_eq!(listing(&sandbox.path("t")), ["x"], "nothing is left beside it");
+    }
+}
+
+#[test]
+fn what_replaces_a_directory_is_there_in_every_form_and_the_backup_has_the_rest() {
+    let sandbox = Sandbox::new();
+    file(&sandbox, "s/file", "file", NEW);
+    symlink("file", sandbox.path("s/link")).unwrap();
+    fs::hard_link(sandbox.path("s/file"), sandbox.path("s/name")).unwrap();
+    fifo(&sandbox.path("s/fifo"));
+    let options = ["--delete", "--hard-links", "--specials"];
+    for backup in [&[][..], &["--backup-dir", "../kept"]] {
+        let _ = fs::remove_dir_all(sandbox.path("t"));
+        for name in ["file", "link", "name", "fifo"] {
+            file(&sandbox, &format!("t/{name}/deep/old"), name, OLD);
+        }
+        sync(&sandbox, &[&options[..], backup].concat()).succeeds();
+        compare(&sandbox.path("s"), &sandbox.path("t")).unwrap();
+        assert_eq!(listing(&sandbox.path("t")), ["fifo", "file", "link", "name"]);
+        if !backup.is_empty() {
+            for name in ["file", "link", "name", "fifo"] {
+                assert_eq!(text(sandbox.path(format!("kept/{name}/deep/old"))), name);
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_reported_of_what_then_fails() {
+    if !is_root_or_skip("running as another user") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    file(&sandbox, "s/a", "unreadable", NEW);
+    file(&sandbox, "s/b", "b", NEW);
+    file(&sandbox, "t/a", "old", OLD);
+    give_to_user(&sandbox.path("t"));
+    give_to_user(&sandbox.path("t/a"));
+    fs::set_permissions(sandbox.path("s/a"), fs::Permissions::from_mode(0o600)).unwrap();
+    let run = sandbox.haul_of_user(["sync", "--json", "--items", "s/", "t/"]).run().ends(1);
+    assert!(items(&run).contains(&"made b".to_owned()), "{}", run.account());
+    assert!(!items(&run).contains(&"replaced a".to_owned()), "{}", run.account());
+    assert_eq!(text(sandbox.path("t/a")), "old");
+}
+
+#[test]
+fn lists_of_entries_go_to_standard_output() {
+    let sandbox = Sandbox::new();
+    file(&sandbox, "s/a", "a", NEW);
+    for option in ["--dry-run", "--items"] {
+        let run = sync(&sandbox, &[option]).succeeds();
+        assert!(run.stdout.lines().any(|line| line.starts_with("made ") && line.ends_with("t/a")), "{}", run.account());
+        assert!(!run.stderr.contains("made       "), "{}", run.account());
+    }
+    assert_eq!(sync(&sandbox, &["--items"]).succeeds().stdout, "");
+}
+
+#[test]
+fn directories_of_a_backup_have_owner_mode_and_attributes() {
+    let is_root = is_root_or_skip("giving directories away");
+    let sandbox = Sandbox::new();
+    file(&sandbox, "s/dir/sub/a", "new", NEW);
+    file(&sandbox, "t/dir/sub/a", "old", OLD);
+    let attribute = |path: &Path| {
+        let mut value = [0; 8];
+        let len = rustix::fs::lgetxattr(path, "user.color", &mut value[..]).unwrap_or(0);
+        value[..len].to_vec()
+    };
+    let old = sandbox.path("t/dir/sub");
+    rustix::fs::lsetxattr(&old, "user.color", b"red", rustix::fs::XattrFlags::empty()).unwrap();
+    close(&old, 0o2710);
+    if is_root {
+        give_to_user(&old);
+        close(&old, 0o2710);
+    }
+    let owner = fs::metadata(&old).unwrap().uid();
+    sync(&sandbox, &["--backup-dir", "../kept"]).succeeds();
+    let kept = sandbox.path("kept/dir/sub");
+    assert_eq!(text(kept.join("a")), "old");
+    assert_eq!((mode_of(&kept), attribute(&kept)), (0o2710, b"red".to_vec()));
+    assert_eq!(fs::metadata(&kept).unwrap().uid(), owner);
+}

@@ -7,19 +7,24 @@
 mod place;
 mod spec;
 
-use haul_e2e::{Run, Sandbox, cases, count};
+use haul_e2e::{Mount, NOBODY, Run, Sandbox, cases, count};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use place::{Look, differences, look, make, temporary};
-use spec::Maker;
+use place::{Look, as_kept_on, differences, look, make, temporary};
+use spec::{Maker, Scope};
 
 const EVERYDAY: u64 = 2_000;
 /// Every so many pairs it is also looked at first, and done once more.
 const LOOKED_AT_EVERY: u64 = 10;
+/// Every so many pairs the target's file system keeps times to the second.
+const COARSE_EVERY: u64 = 16;
+/// Every so many pairs belong to a user without root, whose directories may be read-only.
+const USER_EVERY: u64 = 7;
 /// So many failures are shown.
 const SHOWN_MAX: usize = 10;
 /// What is kept is what `rsync -aHAX` keeps.
@@ -42,6 +47,12 @@ fn what_becomes_of_any_tree_is_the_source_as_rsync_makes_it() {
         println!("SKIPPED: there is no rsync to hold it against");
     }
     let sandbox = Sandbox::new();
+    let is_root = rustix::process::geteuid().is_root();
+    let coarse = if is_root { sandbox.image_with("ext4", &["-q", "-I", "128"], 2 << 30) } else { None };
+    if is_root {
+        // The user's copy of the program is made once.
+        sandbox.haul_of_user(["--version"]).run().succeeds();
+    }
     let (next, others, failed) = (AtomicU64::new(from), AtomicU64::new(0), Mutex::new(Vec::new()));
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
     std::thread::scope(|scope| {
@@ -52,7 +63,7 @@ fn what_becomes_of_any_tree_is_the_source_as_rsync_makes_it() {
                     if seed >= from + pairs {
                         return;
                     }
-                    match pair(&sandbox, seed, has_rsync) {
+                    match pair(&sandbox, seed, has_rsync, coarse.as_ref()) {
                         Ok(Verdict::Same) => {}
                         Ok(Verdict::RsyncDiffers) => drop(others.fetch_add(1, Ordering::Relaxed)),
                         Err(why) => failed.lock().expect("no thread panics with it").push((seed, why)),
@@ -73,10 +84,25 @@ fn what_becomes_of_any_tree_is_the_source_as_rsync_makes_it() {
 }
 
 /// Makes a pair, and holds what becomes of it against the source. An error says what is wrong.
-fn pair(sandbox: &Sandbox, seed: u64, has_rsync: bool) -> Result<Verdict, String> {
+fn pair(sandbox: &Sandbox, seed: u64, has_rsync: bool, coarse: Option<&Mount<'_>>) -> Result<Verdict, String> {
     let place = temporary();
-    let [source, of_rsync, target] = ["s", "r", "t"].map(|name| place.path().join(name));
-    let mut maker = Maker::new(seed, rustix::process::geteuid().is_root());
+    let is_root = rustix::process::geteuid().is_root();
+    let is_of_user = is_root && seed.is_multiple_of(USER_EVERY);
+    let on_coarse = coarse.filter(|_| seed % COARSE_EVERY == 1);
+    let [source, of_rsync] = ["s", "r"].map(|name| place.path().join(name));
+    let there = on_coarse.map(|mount| tempfile::tempdir_in(mount.path()).expect("room for a pair"));
+    let target = there.as_ref().map_or(place.path(), |there| there.path()).join("t");
+    let has_rsync = has_rsync && on_coarse.is_none();
+    let scope = match (is_root, is_of_user) {
+        (_, true) => Scope::User(NOBODY),
+        (true, false) => Scope::Root,
+        (false, false) => Scope::Own,
+    };
+    if is_of_user {
+        // Whoever may not enter the place cannot copy in it.
+        fs::set_permissions(place.path(), PermissionsExt::from_mode(0o755)).expect("it is ours");
+    }
+    let mut maker = Maker::new(seed, scope);
     let tree = maker.tree();
     let old = maker.target(&tree);
     let delete = maker.pick(&["--delete", "--delete=during", "--delete=before"]);
@@ -86,13 +112,17 @@ fn pair(sandbox: &Sandbox, seed: u64, has_rsync: bool) -> Result<Verdict, String
     for (place, tree) in [(&source, &tree), (&of_rsync, &old), (&target, &old)] {
         fs::create_dir(place).and_then(|()| make(place, tree)).map_err(words)?;
     }
-    let wanted = look(&source).map_err(words)?;
+    let of_source = look(&source).map_err(words)?;
+    let wanted = match &there {
+        Some(there) => as_kept_on(there.path(), &of_source).map_err(words)?,
+        None => of_source.clone(),
+    };
     let is_looked_at = seed.is_multiple_of(LOOKED_AT_EVERY);
-    let expected = if is_looked_at { Some(dry(sandbox, &source, &target, &options)?) } else { None };
-    let run = succeeds(sync(sandbox, &source, &target, &options, "--items"))?;
+    let expected = if is_looked_at { Some(dry(sandbox, scope, &source, &target, &options)?) } else { None };
+    let run = succeeds(sync(sandbox, scope, &source, &target, &options, "--items"))?;
     let found = look(&target).map_err(|error| format!("what has become of it cannot be looked at: {error}"))?;
     let of_haul = differences(&wanted, &found);
-    let of_rsync = if has_rsync { rsync(&source, &of_rsync, &wanted) } else { Vec::new() };
+    let of_rsync = if has_rsync { rsync(scope, &source, &of_rsync, &wanted) } else { Vec::new() };
     if !of_haul.is_empty() {
         let as_rsync = if of_haul == of_rsync { " (so does rsync's)" } else { "" };
         return Err(format!("differs from the source{as_rsync}, with {options:?}:\n{}", of_haul.join("\n")));
@@ -108,20 +138,28 @@ fn pair(sandbox: &Sandbox, seed: u64, has_rsync: bool) -> Result<Verdict, String
                 real.join("\n")
             ));
         }
-        let again = items(&succeeds(sync(sandbox, &source, &target, &options, "--items"))?);
+        let again = items(&succeeds(sync(sandbox, scope, &source, &target, &options, "--items"))?);
+        let touched = look(&target).map_err(words)?;
         if !again.is_empty() {
             return Err(format!("run once more, with {options:?}, it does once more:\n{}", again.join("\n")));
         }
+        if touched != found {
+            return Err(format!("run once more, with {options:?}, it touches what is the same"));
+        }
     }
-    if wanted != look(&source).map_err(words)? {
+    if of_source != look(&source).map_err(words)? {
         return Err("the source was changed".into());
     }
     Ok(if of_rsync.is_empty() { Verdict::Same } else { Verdict::RsyncDiffers })
 }
 
-fn sync(sandbox: &Sandbox, source: &Path, target: &Path, options: &[&str], how: &str) -> Run {
+fn sync(sandbox: &Sandbox, scope: Scope, source: &Path, target: &Path, options: &[&str], how: &str) -> Run {
     let slash = |path: &Path| format!("{}/", path.display());
-    sandbox.haul(KEPT).args(options).arg(how).args([slash(source), slash(target)]).run()
+    let haul = match scope {
+        Scope::User(_) => sandbox.haul_of_user(KEPT),
+        Scope::Root | Scope::Own => sandbox.haul(KEPT),
+    };
+    haul.args(options).arg(how).args([slash(source), slash(target)]).run()
 }
 
 fn succeeds(run: Run) -> Result<Run, String> {
@@ -141,9 +179,9 @@ fn items(run: &Run) -> Vec<String> {
 }
 
 /// What a dry run tells; nothing may be changed by it.
-fn dry(sandbox: &Sandbox, source: &Path, target: &Path, options: &[&str]) -> Result<Vec<String>, String> {
+fn dry(sandbox: &Sandbox, scope: Scope, source: &Path, target: &Path, options: &[&str]) -> Result<Vec<String>, String> {
     let before = look(target).map_err(|error| error.to_string())?;
-    let run = succeeds(sync(sandbox, source, target, options, "--dry-run"))?;
+    let run = succeeds(sync(sandbox, scope, source, target, options, "--dry-run"))?;
     let after = look(target).map_err(|error| error.to_string())?;
     match before == after {
         true => Ok(items(&run)),
@@ -152,10 +190,14 @@ fn dry(sandbox: &Sandbox, source: &Path, target: &Path, options: &[&str]) -> Res
 }
 
 /// What is different between the source and what rsync makes of the target.
-fn rsync(source: &Path, target: &Path, wanted: &Look) -> Vec<String> {
+fn rsync(scope: Scope, source: &Path, target: &Path, wanted: &Look) -> Vec<String> {
     let slash = |path: &Path| format!("{}/", path.display());
     // Times are held against each other to the nanosecond.
     let mut command = Command::new("rsync");
+    if let Scope::User(user) = scope {
+        command = Command::new("setpriv");
+        command.args([&format!("--reuid={user}"), &format!("--regid={user}"), "--clear-groups", "rsync"]);
+    }
     command.args(["-aHAX", "--delete", "--modify-window=-1"]).args([slash(source), slash(target)]);
     match (command.output(), look(target)) {
         (Ok(output), Ok(found)) if output.status.success() => differences(wanted, &found),

@@ -103,6 +103,8 @@ pub struct Seen {
     room: u64,
     /// Which it is. Not compared between trees.
     inode: u64,
+    /// When anything of it changed last. Not compared between trees.
+    changed: (i64, i64),
 }
 
 /// What is in a tree, with its root.
@@ -136,6 +138,7 @@ pub fn look(root: &Path) -> io::Result<Look> {
             first,
             room: meta.blocks() * 512,
             inode: meta.ino(),
+            changed: (meta.ctime(), meta.ctime_nsec()),
         };
         found.insert(name, seen);
     }
@@ -171,6 +174,19 @@ fn attributes(path: &Path) -> io::Result<BTreeMap<Vec<u8>, Vec<u8>>> {
         found.insert(name.to_vec(), value);
     }
     Ok(found)
+}
+
+/// What becomes of a tree's times on the file system of a directory.
+pub fn as_kept_on(directory: &Path, tree: &Look) -> io::Result<Look> {
+    let file = tempfile::tempfile_in(directory)?;
+    let mut kept = tree.clone();
+    for seen in kept.values_mut() {
+        let time = Timespec { tv_sec: seen.time.0, tv_nsec: seen.time.1 };
+        rustix::fs::futimens(&file, &Timestamps { last_access: time, last_modification: time })?;
+        let meta = file.metadata()?;
+        seen.time = (meta.mtime(), meta.mtime_nsec());
+    }
+    Ok(kept)
 }
 
 /// In what two trees differ, in words.

@@ -50,12 +50,27 @@ pub enum Kind {
     Fifo,
 }
 
+/// Whose trees they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Owners, capabilities and any modes.
+    Root,
+    /// All of it belongs to this user, who copies it. Directories and files may be read-only.
+    User(u32),
+    /// All of it belongs to this process, which is not root.
+    Own,
+}
+
 /// What a generator makes of its numbers.
 pub struct Maker {
     rng: Rng,
-    /// Owners other than this process's can be given.
-    owners: bool,
+    scope: Scope,
+    /// What stands at the target may have any mode; a source has to be readable.
+    is_target: bool,
 }
+
+/// cap_net_raw, effective (linux/capability.h).
+const CAPABILITY: [u8; 20] = [1, 0, 0, 2, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 /// Names beside plain ones.
 const NAMES: [&[u8]; 14] = [
@@ -77,8 +92,8 @@ const NAMES: [&[u8]; 14] = [
 
 impl Maker {
     /// From this seed.
-    pub fn new(seed: u64, owners: bool) -> Self {
-        Self { rng: Rng::new(seed), owners }
+    pub fn new(seed: u64, scope: Scope) -> Self {
+        Self { rng: Rng::new(seed), scope, is_target: false }
     }
 
     /// One of these.
@@ -118,6 +133,7 @@ impl Maker {
 
     /// What may stand where `source` is to go: the same, something of it, or something else.
     pub fn target(&mut self, source: &Tree) -> Tree {
+        self.is_target = true;
         match self.rng.below(12) {
             0 => {
                 let mut empty = Tree::default();
@@ -177,8 +193,14 @@ impl Maker {
     }
 
     fn inode(&mut self, kind: Kind) -> Inode {
-        let mut inode =
-            Inode { kind, mode: 0o644, owner: (0, 0), time: self.time(), attributes: BTreeMap::new(), has_list: false };
+        let mut inode = Inode {
+            kind,
+            mode: 0o644,
+            owner: self.owner(),
+            time: self.time(),
+            attributes: BTreeMap::new(),
+            has_list: false,
+        };
         self.set_mode(&mut inode);
         self.set_owner(&mut inode);
         if self.rng.chance(100) {
@@ -187,19 +209,31 @@ impl Maker {
         inode
     }
 
+    fn owner(&self) -> (u32, u32) {
+        match self.scope {
+            Scope::User(user) => (user, user),
+            Scope::Root | Scope::Own => (0, 0),
+        }
+    }
+
     fn set_mode(&mut self, inode: &mut Inode) {
         let own = if inode.kind == Kind::Directory { 0o700 } else { 0o600 };
-        let unusual = if self.owners { 0 } else { own };
+        let unusual = match self.scope {
+            Scope::Root => 0,
+            Scope::Own => own,
+            Scope::User(_) => own & 0o500,
+        };
         inode.mode = match self.rng.below(8) {
             0 => self.small(0o1000) | unusual,
-            1 if self.owners => self.small(0o10000),
+            1 if self.scope == Scope::Root => self.small(0o10000),
             2 => own,
+            3 | 4 if matches!(self.scope, Scope::User(_)) => unusual | 0o44,
             _ => own | 0o44,
         };
     }
 
     fn set_owner(&mut self, inode: &mut Inode) {
-        if self.owners && self.rng.chance(100) {
+        if self.scope == Scope::Root && self.rng.chance(100) {
             inode.owner = (self.small(4), 65_000 + self.small(3));
         }
     }
@@ -212,6 +246,9 @@ impl Maker {
         let count = self.rng.below(4);
         let mut one = || (format!("user.{}", self.rng.below(5)), self.rng.bytes(3));
         inode.attributes = (0..count).map(|_| one()).collect();
+        if self.scope == Scope::Root && matches!(inode.kind, Kind::File { .. }) && self.rng.chance(300) {
+            inode.attributes.insert("security.capability".into(), CAPABILITY.to_vec());
+        }
         inode.has_list = self.rng.chance(200);
     }
 
@@ -256,6 +293,8 @@ impl Maker {
             6 => inode.time = self.time(),
             // By so little that whole seconds do not tell.
             7 => inode.time.1 = (inode.time.1 + 1) % 1_000_000_000,
+            // What a user's target has may be closed altogether.
+            8 if self.is_target && matches!(self.scope, Scope::User(_)) => inode.mode = self.small(0o1000),
             8 => self.set_mode(&mut inode),
             9 => self.set_owner(&mut inode),
             10 => self.set_attributes(&mut inode),

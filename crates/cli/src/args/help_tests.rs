@@ -139,9 +139,8 @@ fn full_help() {
               --compare HOW         what makes a file that is there the same: size and
                                     time (time, the default), size, what is in it
                                     (digest), or that it is there (exists)
-              --modify-window SECONDS
-                                    take times for equal that differ by up to so many
-                                    seconds; 0: in parts of a second
+              --modify-window SECONDS treat times as equal that differ by at most SECONDS
+                                    (0: only in fractions of a second)
               --update              leave files that are newer than the source's
               --existing            make nothing that is not there
               --ignore-existing     the same as --compare exists
@@ -448,9 +447,8 @@ fn sync_help() {
               --compare HOW         what makes a file that is there the same: size and
                                     time (time, the default), size, what is in it
                                     (digest), or that it is there (exists)
-              --modify-window SECONDS
-                                    take times for equal that differ by up to so many
-                                    seconds; 0: in parts of a second
+              --modify-window SECONDS treat times as equal that differ by at most SECONDS
+                                    (0: only in fractions of a second)
               --update              leave files that are newer than the source's
               --existing            make nothing that is not there
               --ignore-existing     the same as --compare exists

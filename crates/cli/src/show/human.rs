@@ -1,6 +1,6 @@
 //! Events and the result in words, without progress: what is shown when standard error is no terminal.
 
-use std::io;
+use std::io::{self, Write};
 use std::time::Duration;
 
 use haul_engine::error::Outcome;
@@ -25,9 +25,13 @@ pub enum Level {
     Files,
 }
 
-/// Words on standard error.
+/// Words on standard error, and lists on standard output.
 pub struct Human {
     text: Text,
+    /// Where lists go (`--items`, `--dry-run`); `None`: to the other words.
+    list: Option<Box<dyn Write>>,
+    /// A line of a list could not be written.
+    failed: Option<io::Error>,
     level: Level,
     tally: Tally,
 }
@@ -35,7 +39,25 @@ pub struct Human {
 impl Human {
     /// Says as much as `level` on `text`.
     pub fn new(text: Text, level: Level) -> Self {
-        Self { text, level, tally: Tally::default() }
+        Self { text, list: None, failed: None, level, tally: Tally::default() }
+    }
+
+    /// The same, with lists on `list`.
+    pub fn with_list(self, list: Box<dyn Write>) -> Self {
+        Self { list: Some(list), ..self }
+    }
+
+    fn list(&mut self, line: &str) {
+        let Some(list) = &mut self.list else { return self.text.plain(line) };
+        if let Err(error) = writeln!(list, "{line}") {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    fn flush(&mut self) {
+        if let Some(Err(error)) = self.list.as_mut().map(|list| list.flush()) {
+            self.failed.get_or_insert(error);
+        }
     }
 
     /// Whether this event gets a line.
@@ -60,6 +82,9 @@ impl Human {
 
 impl Observer for Human {
     fn event(&mut self, event: &Event) {
+        if matches!(event, Event::Progress(_)) {
+            self.flush();
+        }
         if !self.speaks_of(event) {
             return;
         }
@@ -70,7 +95,7 @@ impl Observer for Human {
             }
             Event::Item { path, item } => {
                 self.tally.add(item);
-                self.text.plain(&items::words(path, item));
+                self.list(&items::words(path, item));
             }
             Event::Deployed { host, path } => self.text.notice(&format!("{host} had no haul: put it there as {path}")),
             Event::Skipped { path, reason } => {
@@ -130,6 +155,7 @@ impl Show for Human {
     }
 
     fn finish(&mut self, outcome: &Outcome) -> io::Result<()> {
+        self.flush();
         match outcome {
             Ok(result) if self.level >= Level::Normal => {
                 let headline = match result.is_dry {
@@ -146,7 +172,7 @@ impl Show for Human {
             Ok(_) => {}
             Err(error) => self.text.error(&error.to_string()),
         }
-        Ok(())
+        self.failed.take().map_or(Ok(()), Err)
     }
 }
 
@@ -257,6 +283,37 @@ pub mod tests {
             way         10.10.1.155 -> 10.10.1.202 over enp5s0f1 (10 Gbit/s), 8 streams
             cpu         source 12.3 s, target 14.1 s
             "#);
+    }
+
+    #[test]
+    fn lists_go_to_standard_output_and_all_else_does_not() {
+        let (list, words) = (Paper::default(), Paper::default());
+        let mut human = Human::new(Text::new(Box::new(words.clone()), false), Level::Normal);
+        human = human.with_list(Box::new(list.clone()));
+        every_event().iter().for_each(|event| human.event(event));
+        human.finish(&Ok(example())).unwrap();
+        assert_eq!(list.text(), "removed    run7/\\xfe/\n");
+        assert!(!words.text().contains("removed") && words.text().contains("left out"), "{}", words.text());
+    }
+
+    #[test]
+    fn a_list_that_cannot_be_written_is_an_error() {
+        let words = Paper::default();
+        let mut human = Human::new(Text::new(Box::new(words), false), Level::Normal).with_list(Box::new(FullDisk));
+        every_event().iter().for_each(|event| human.event(event));
+        assert!(human.finish(&Ok(example())).is_err());
+    }
+
+    struct FullDisk;
+
+    impl Write for FullDisk {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub mod units;
 pub mod verdict;
 
 use std::fs::OpenOptions;
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -72,6 +72,11 @@ pub fn new(display: &Display, title: &str, target: &Path, steering: &Steering) -
         _ => human::Level::Files,
     };
     let human = human::Human::new(lines(display)?, level);
+    let human = match display.mode {
+        // A dashboard has the terminal for itself.
+        Mode::Tui => human,
+        _ => human.with_list(list()),
+    };
     Ok(match display.mode {
         Mode::Plain | Mode::Quiet => Box::new(human),
         Mode::Bar => Box::new(bar::Bar::new(human, title)),
@@ -99,6 +104,12 @@ fn lines(display: &Display) -> anyhow::Result<Text> {
         Some(file) => Text::new(Box::new(open_log(file)?), false),
     };
     Ok(text.called(display.dialect.program()))
+}
+
+/// Standard output, line by line where somebody reads along.
+fn list() -> Box<dyn Write> {
+    let out = io::stdout();
+    if out.is_terminal() { Box::new(out) } else { Box::new(BufWriter::new(out)) }
 }
 
 fn open_log(file: &Path) -> anyhow::Result<std::fs::File> {

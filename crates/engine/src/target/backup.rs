@@ -5,6 +5,7 @@
 //! symbolic link is followed.
 
 use haul_proto::path::{Name, escape};
+use haul_proto::wire::kept::Kept;
 use haul_proto::wire::request::TargetRequest;
 use rustix::fs::{AtFlags, FileType, Mode, StatxFlags, linkat, mkdirat, renameat, statx, unlinkat};
 use rustix::io::Errno;
@@ -19,8 +20,10 @@ use std::sync::Mutex;
 use super::Target;
 use super::file::Spot;
 use super::landing::{Landing, Refused};
+use super::standing::is_root;
 use super::temporary::make_temporary;
-use crate::fs::{Dir, Identity, Links, Look, describe, lookup};
+use crate::fs::meta::apply_with;
+use crate::fs::{Dir, Identity, Keep, Links, Look, attributes, describe, lookup};
 use crate::os::confine::{Bounds, Rights};
 use crate::report::add;
 use crate::worker::lock;
@@ -206,15 +209,32 @@ fn refused(path: &Path, text: &str) -> Refused {
 }
 
 fn enter_or_make(above: &Dir, name: &Name, old: &Dir) -> io::Result<Dir> {
-    let mode = old.fd().and_then(|fd| Look::at_fd(&*fd)).map_or(0, |look| u32::from(look.meta.mode & 0o777));
-    match mkdirat(&*above.fd()?, name.as_bytes(), Mode::from_raw_mode(mode | 0o700)) {
-        Ok(()) | Err(Errno::EXIST) => {}
+    let is_new = match mkdirat(&*above.fd()?, name.as_bytes(), Mode::RWXU) {
+        Ok(()) => true,
+        Err(Errno::EXIST) => false,
         Err(error) => return Err(error.into()),
-    }
-    above.child(name).map_err(|error| match Errno::from_io_error(&error) {
+    };
+    let made = above.child(name).map_err(|error| match Errno::from_io_error(&error) {
         Some(error @ (Errno::NOTDIR | Errno::LOOP)) => explained(error),
         _ => error,
-    })
+    })?;
+    if is_new {
+        dress(&made, old)?;
+    }
+    Ok(made)
+}
+
+/// Gives a new directory owner, mode, attributes and access control lists of an old one, as far as this process may.
+/// Its owner can make something in it.
+fn dress(made: &Dir, old: &Dir) -> io::Result<()> {
+    let (made, old) = (made.fd()?, old.fd()?);
+    let meta = Look::at_fd(&*old)?.meta;
+    let kept = Kept { attributes: true, acls: true, ..Kept::default() };
+    let attributes = attributes::read(&*old, kept).unwrap_or_default();
+    let mode = if is_root() { meta.mode } else { meta.mode | 0o700 };
+    let keep = Keep { owner: true, mode: Some(mode), times: false };
+    let _ = apply_with(&*made, &meta, keep, || drop(attributes::put(&*made, &attributes, kept)))?;
+    Ok(())
 }
 
 /// Whether a name stands for one file in both directories.

@@ -43,7 +43,8 @@ impl Target {
     }
 
     fn enter_or_make(&self, parent: &Dir, name: &Name) -> io::Result<Dir> {
-        let is_new = match make_directory(parent, name, 0o777) {
+        // Whom the source lets in is not known: nobody but the owner gets in here.
+        let is_new = match make_directory(parent, name, 0o700) {
             Ok(()) => true,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
             Err(error) => return Err(error),

@@ -33,6 +33,8 @@ pub struct Clearing<'t> {
     only_counts: bool,
     /// What stands at the name itself is not told, nor counted.
     only_below: bool,
+    /// A directory that was renamed, with its name from before: what is reported has that.
+    renamed: Option<[Name; 2]>,
     /// What was counted.
     pub entries: u64,
 }
@@ -57,7 +59,7 @@ enum Entered {
 impl<'t> Clearing<'t> {
     /// Removes and tells.
     pub fn new(target: &'t Target) -> Self {
-        Self { target, only_counts: false, only_below: false, entries: 0 }
+        Self { target, only_counts: false, only_below: false, renamed: None, entries: 0 }
     }
 
     /// Only counts what would be removed.
@@ -68,6 +70,19 @@ impl<'t> Clearing<'t> {
     /// As if what stands at the name itself were not removed, but replaced.
     pub fn below(self) -> Self {
         Self { only_below: true, ..self }
+    }
+
+    /// What is reported is below `before`, which `now` was called.
+    pub fn renamed(self, now: &Name, before: &Name) -> Self {
+        Self { renamed: Some([now.clone(), before.clone()]), ..self }
+    }
+
+    /// The path of something as it is reported, from the landing down.
+    fn path(&self, dir: &Dir, name: &Name) -> Vec<u8> {
+        let path = dir.path_of(name.as_bytes());
+        let Some([now, before]) = &self.renamed else { return path };
+        let renamed = |part| if part == now.as_bytes() { before.as_bytes() } else { part };
+        path.split(|byte| *byte == b'/').map(renamed).collect::<Vec<_>>().join(&b'/')
     }
 
     /// Removes what stands at `name`, but for what filters leave out in the directory of `scope` and below. Whether nothing
@@ -117,7 +132,7 @@ impl<'t> Clearing<'t> {
     fn enter(&self, dir: &Dir, mount: Option<u64>, name: &Name, scope: Option<&Arc<Scope>>) -> Entered {
         let stays = |text: &str| {
             if !self.only_counts {
-                self.target.fail(self.target.landing.path(&dir.path_of(name.as_bytes())), text);
+                self.target.fail(self.target.landing.path(&self.path(dir, name)), text);
             }
             Entered::Stays
         };
@@ -184,11 +199,11 @@ impl<'t> Clearing<'t> {
         };
         match removed {
             Ok(true) if is_told => {
-                target.tell_item(|| dir.path_of(name.as_bytes()), what(kind), Change::Removed);
+                target.tell_item(|| self.path(dir, name), what(kind), Change::Removed);
                 return Ok(true);
             }
             Ok(_) => {}
-            Err(ref error) => target.fail(target.landing.path(&dir.path_of(name.as_bytes())), describe(error)),
+            Err(ref error) => target.fail(target.landing.path(&self.path(dir, name)), describe(error)),
         }
         if is_told && !matches!(removed, Ok(true)) {
             target.removal.give_back();

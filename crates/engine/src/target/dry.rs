@@ -121,12 +121,14 @@ impl Target {
         if first.is_some() && there.look.map(|look| look.identity) == first {
             there = Standing { existing: Existing::SameFile, look: None };
         }
-        match self.decide_and_tell(position, entry, &there)? {
-            Ok(Decision::ReplaceTree) => {
-                self.make_way(&position.dir, &position.name)?;
+        match self.decide(position, entry, &there)? {
+            Ok(decided) => {
+                self.tell_decided(position, entry, &decided);
+                if decided.decision == Decision::ReplaceTree {
+                    self.make_way(&position.dir, &position.name)?;
+                }
                 Ok(Answer::Settled)
             }
-            Ok(_) => Ok(Answer::Settled),
             Err(answer) => Ok(answer),
         }
     }

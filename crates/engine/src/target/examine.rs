@@ -58,6 +58,13 @@ impl Position {
     }
 }
 
+/// What becomes of an entry.
+pub(super) struct Decided {
+    pub decision: Decision,
+    /// What is reported when it is done; `None`: nothing changes.
+    pub change: Option<Change>,
+}
+
 impl Target {
     /// Answers a whole Offer.
     pub(super) fn examine(&self, first: EntryId, entries: &[Entry]) {
@@ -279,56 +286,74 @@ impl Target {
         {
             return Ok(self.refuse(position, LEADS_OUT));
         }
-        let decision = match self.decide_and_tell(position, entry, &there)? {
-            Ok(decision) => decision,
+        let decided = match self.decide(position, entry, &there)? {
+            Ok(decided) => decided,
             Err(answer) => return Ok(answer),
         };
         if self.is_dry() {
-            return self.answer_dry(position, entry, decision, &there);
+            self.tell_decided(position, entry, &decided);
+            return self.answer_dry(position, entry, decided.decision, &there);
         }
-        let decision = self.clear(position, entry, decision)?;
+        let decision = self.clear(position, entry, decided.decision)?;
         match &entry.kind {
-            Kind::Directory => self.directory(position, entry, decision == Decision::Create),
+            Kind::Directory => {
+                let answer = self.directory(position, entry, decision == Decision::Create)?;
+                if matches!(answer, Answer::Needed(_)) {
+                    self.tell_decided(position, entry, &decided);
+                }
+                Ok(answer)
+            }
             Kind::Symlink { points_to } => {
                 if decision == Decision::Replace {
                     self.back_up(&position.dir, &position.name)?;
                 }
-                if decision != Decision::Keep {
-                    make_link(&position.dir, &position.name, points_to, decision == Decision::Replace)?;
+                match decision {
+                    Decision::Keep => {}
+                    Decision::ReplaceTree => {
+                        let temporary = make_temporary_link(&position.dir, &position.name, points_to)?;
+                        self.replace_directory(&position.dir, &temporary, &position.name)?;
+                    }
+                    _ => make_link(&position.dir, &position.name, points_to, decision == Decision::Replace)?,
                 }
                 let changes = !self.creates_only || decision != Decision::Keep;
                 let is_kept = decision == Decision::Keep;
                 let has_time = there.look.is_some_and(|look| is_kept && look.meta.modified == entry.meta.modified);
                 let keep = Keep { owner: self.request.preserve && changes, mode: None, times: changes && !has_time };
                 match apply_to_symlink(&*position.dir.fd()?, &position.name, &entry.meta, keep) {
+                    Ok(_) => self.tell_decided(position, entry, &decided),
                     // Somebody else's link, or a file system whose links have no times: the link itself is there.
-                    Err(error) if !is_not_ours(&error) => return Err(error),
-                    _ => {}
+                    Err(error) if is_not_ours(&error) => self.tell_decided(position, entry, &decided),
+                    Err(error) => return Err(error),
                 }
                 add(&self.reporter.tally.symlinks, 1);
                 self.known_to_be_same(position, false)
             }
-            Kind::File { size } => self.file(position, entry, *size, decision, &there),
-            Kind::Stream => Ok(self.stream(position, entry.meta, decision)),
-            Kind::Node(node) => self.node(position, *node, &entry.meta, decision, &there),
+            Kind::File { size } => self.file(position, entry, *size, &decided, &there),
+            Kind::Stream => Ok(self.stream(position, entry.meta, &decided)),
+            Kind::Node(node) => {
+                let answer = self.node(position, *node, &entry.meta, decision, &there)?;
+                if matches!(answer, Answer::Settled) {
+                    self.tell_decided(position, entry, &decided);
+                }
+                Ok(answer)
+            }
             Kind::HardLink { .. } => Ok(self.refuse(position, Refusal::NotAsked.text())),
         }
     }
 
-    /// What becomes of an entry, told where that is asked for; or what it is answered, where nothing becomes of it.
-    pub(super) fn decide_and_tell(
+    /// What becomes of an entry; or what it is answered, where nothing becomes of it.
+    pub(super) fn decide(
         &self,
         position: &Position,
         entry: &Entry,
         there: &Standing,
-    ) -> io::Result<Result<Decision, Answer<Item>>> {
+    ) -> io::Result<Result<Decided, Answer<Item>>> {
         let (dir, name) = (&position.dir, &position.name);
         let decision = match decide(&entry.kind, entry.meta.modified, &there.existing, self.conduct()) {
             Decision::Compare if self.has_digest(dir, name, entry)? => Decision::Keep,
             Decision::Compare => Decision::Replace,
             decision => decision,
         };
-        let what = What::from(&entry.kind);
         let (decision, reasons) = self.decide_of_standing(position, entry, there, decision);
         match decision {
             Decision::Create | Decision::Replace | Decision::ReplaceTree if position.inside => self.widen(dir)?,
@@ -343,13 +368,21 @@ impl Target {
                 self.tell_linked(|| self.relative(position), size_of(&entry.kind).unwrap_or(0));
                 return Ok(Err(Answer::Settled));
             }
-            Decision::Create => self.tell_item(|| self.relative(position), what, Change::Made),
-            Decision::Replace | Decision::ReplaceTree => {
-                self.tell_item(|| self.relative(position), what, Change::Replaced(reasons));
-            }
-            Decision::Keep | Decision::Compare => self.tell_adjusted(|| self.relative(position), what, reasons),
+            _ => {}
         }
-        Ok(Ok(decision))
+        let change = match decision {
+            Decision::Create => Some(Change::Made),
+            Decision::Replace | Decision::ReplaceTree => Some(Change::Replaced(reasons)),
+            _ => Some(Change::Adjusted(reasons)).filter(|_| !reasons.is_empty()),
+        };
+        Ok(Ok(Decided { decision, change }))
+    }
+
+    /// Reports what was decided of an entry, and is done.
+    pub(super) fn tell_decided(&self, position: &Position, entry: &Entry, decided: &Decided) {
+        if let Some(change) = decided.change {
+            self.tell_item(|| self.relative(position), What::from(&entry.kind), change);
+        }
     }
 
     /// What becomes of what is there, and why. What would stay is replaced in a sync where it cannot be what the source
@@ -389,7 +422,11 @@ impl Target {
     /// Makes way for what takes the place of a directory, or for a directory that takes the place of something.
     fn clear(&self, position: &Position, entry: &Entry, decision: Decision) -> io::Result<Decision> {
         match (decision, &entry.kind) {
-            (Decision::ReplaceTree, _) | (Decision::Replace, Kind::Directory) => {
+            (Decision::ReplaceTree, _) => {
+                self.may_make_way(&position.dir, &position.name)?;
+                Ok(decision)
+            }
+            (Decision::Replace, Kind::Directory) => {
                 self.make_way(&position.dir, &position.name)?;
                 Ok(Decision::Create)
             }
@@ -466,11 +503,15 @@ fn digest_of_open(file: OwnedFd) -> io::Result<Digest> {
 
 /// Makes a link; one that replaces something is made beside it and renamed over it.
 pub(super) fn make_link(dir: &Dir, name: &Name, points_to: &[u8], replace: bool) -> io::Result<()> {
-    let dir = dir.fd()?;
+    let fd = dir.fd()?;
     if !replace {
-        return Ok(symlinkat(points_to, &*dir, name.as_bytes())?);
+        return Ok(symlinkat(points_to, &*fd, name.as_bytes())?);
     }
-    let make = |temporary: &Name| symlinkat(points_to, &*dir, temporary.as_bytes());
-    let temporary = make_temporary(&dir, name, b"link", make)?;
-    Ok(renameat_with(&*dir, temporary.as_bytes(), &*dir, name.as_bytes(), RenameFlags::empty())?)
+    let temporary = make_temporary_link(dir, name, points_to)?;
+    Ok(renameat_with(&*fd, temporary.as_bytes(), &*fd, name.as_bytes(), RenameFlags::empty())?)
+}
+
+fn make_temporary_link(dir: &Dir, name: &Name, points_to: &[u8]) -> io::Result<Name> {
+    let dir = dir.fd()?;
+    Ok(make_temporary(&dir, name, b"link", |temporary| symlinkat(points_to, &*dir, temporary.as_bytes()))?)
 }

@@ -3,9 +3,11 @@
 use haul_proto::journal::{Header, Record};
 use haul_proto::manifest::Meta;
 use haul_proto::more::{Attribute, More};
+use haul_proto::need::Decision;
 use haul_proto::path::Name;
 use haul_proto::wire::load::Stage;
 use haul_proto::wire::sparse::Map;
+use haul_proto::wire::sync::Change;
 use rustix::fs::{CWD, FallocateFlags, FileType, Mode, OFlags, SeekFrom, fallocate, ftruncate, openat, seek};
 use rustix::io::Errno;
 use std::io;
@@ -19,6 +21,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use super::Target;
 use super::basis::Basis;
 use super::checkpoint::Saving;
+use super::examine::Decided;
 use super::in_place::InPlace;
 use super::journal::{Journal, Leaf};
 use super::landing::Landing;
@@ -66,6 +69,10 @@ pub struct Incoming {
     basis: Option<Box<Basis>>,
     /// What few files have.
     more: Option<Box<More>>,
+    /// It takes the place of a directory.
+    pub(super) replaces_tree: bool,
+    /// What is reported when it is there.
+    pub(super) change: Option<Change>,
     /// Which of its attributes could not be set, and why.
     lacking: OnceLock<String>,
 }
@@ -179,6 +186,8 @@ impl Incoming {
             sink: None,
             basis: None,
             more: None,
+            replaces_tree: false,
+            change: None,
             lacking: OnceLock::new(),
         }
     }
@@ -226,7 +235,15 @@ impl Incoming {
         let again = |recording: &Recording| Box::new(Recording::new(recording.leaf.clone(), recording.header.clone()));
         let recording = self.recording.as_deref().map(again);
         let (sum, more) = (self.sum.again(), self.more.clone());
-        Self { recording, sum, more, ..Self::at(self.place.clone(), self.size, self.meta, OnceLock::new()) }
+        let (replaces_tree, change) = (self.replaces_tree, self.change);
+        Self {
+            recording,
+            sum,
+            more,
+            replaces_tree,
+            change,
+            ..Self::at(self.place.clone(), self.size, self.meta, OnceLock::new())
+        }
     }
 
     /// These frames come again, into what there is of it. Once.
@@ -385,6 +402,11 @@ impl Incoming {
     /// Its extended attributes, where they are kept.
     pub fn attributes(&self) -> Option<&[Attribute]> {
         self.more.as_ref()?.attributes.as_deref()
+    }
+
+    /// The same, where this was decided.
+    pub(super) fn decided(self, decided: &Decided) -> Self {
+        Self { replaces_tree: decided.decision == Decision::ReplaceTree, change: decided.change, ..self }
     }
 
     /// Records an attribute that could not be set.

@@ -2,7 +2,7 @@
 
 use haul_proto::need::Conduct;
 use haul_proto::wire::report::{What, WorkerMessage};
-use haul_proto::wire::sync::{Change, Item, Reasons};
+use haul_proto::wire::sync::{Change, Item};
 
 use super::Target;
 use crate::report::add;
@@ -38,12 +38,5 @@ impl Target {
     pub(super) fn tell_linked(&self, relative: impl Fn() -> Vec<u8>, size: u64) {
         self.tell_item(&relative, What::File, Change::Linked);
         self.reporter.file_there(&relative, size, None);
-    }
-
-    /// The same of something whose metadata alone are changed, if any are.
-    pub(super) fn tell_adjusted(&self, relative: impl FnOnce() -> Vec<u8>, what: What, reasons: Reasons) {
-        if !reasons.is_empty() {
-            self.tell_item(relative, what, Change::Adjusted(reasons));
-        }
     }
 }

@@ -260,25 +260,27 @@ impl Target {
             return Err(OTHER_SPELLING.to_owned());
         }
         let position = Position { inside: true, ..Position::in_directory(other.dir.clone(), other.name.clone()) };
-        let decision = match self.decide_and_tell(&position, &other.offered, &there).map_err(io)? {
-            Ok(decision) => decision,
+        let decided = match self.decide(&position, &other.offered, &there).map_err(io)? {
+            Ok(decided) => decided,
             // What stays, and a name of an earlier copy's file, are not proven to be what the source has.
             Err(answer) => return Ok(matches!(answer, Answer::Settled) && !self.request.sync.source_removes),
         };
-        match decision {
+        match decided.decision {
             Decision::Replace => {
                 self.back_up(&other.dir, &other.name).map_err(io)?;
                 replace(&from, name, &into, &other.name).map_err(|error| io(error.into()))?;
             }
-            Decision::Create | Decision::ReplaceTree => {
-                if decision == Decision::ReplaceTree {
-                    self.make_way(&other.dir, &other.name).map_err(io)?;
-                }
+            Decision::ReplaceTree => {
+                let temporary = link_temporary(&from, name, &into, &other.name).map_err(|error| io(error.into()))?;
+                self.replace_directory(&other.dir, &temporary, &other.name).map_err(io)?;
+            }
+            Decision::Create => {
                 linkat(&*from, name.as_bytes(), &*into, other.name.as_bytes(), AtFlags::empty())
                     .map_err(|error| io(error.into()))?;
             }
             _ => {}
         }
+        self.tell_decided(&position, &other.offered, &decided);
         Ok(true)
     }
 
@@ -296,10 +298,15 @@ impl Target {
     }
 }
 
+/// Makes a link under a temporary name.
+fn link_temporary(from: &OwnedFd, name: &Name, into: &OwnedFd, other: &Name) -> Result<Name, Errno> {
+    let link = |temporary: &Name| linkat(from, name.as_bytes(), into, temporary.as_bytes(), AtFlags::empty());
+    make_temporary(into, other, b"name", link)
+}
+
 /// Makes a link beside what is there, and puts it in its place.
 fn replace(from: &OwnedFd, name: &Name, into: &OwnedFd, other: &Name) -> Result<(), Errno> {
-    let link = |temporary: &Name| linkat(from, name.as_bytes(), into, temporary.as_bytes(), AtFlags::empty());
-    let temporary = make_temporary(into, other, b"name", link)?;
+    let temporary = link_temporary(from, name, into, other)?;
     let renamed = renameat(into, temporary.as_bytes(), into, other.as_bytes());
     // Between two names of one file, renaming does nothing.
     let _ = unlinkat(into, temporary.as_bytes(), AtFlags::empty());

@@ -20,6 +20,7 @@ mod dry;
 mod durable;
 mod earlier;
 mod examine;
+mod exchange;
 pub(crate) mod file;
 mod filtered;
 mod guesses;

@@ -8,7 +8,7 @@ use haul_proto::wire::sync::Equal;
 use std::io;
 use std::sync::Arc;
 
-use super::examine::Position;
+use super::examine::{Decided, Position};
 use super::file::{Incoming, Spot, UNKNOWN_SIZE};
 use super::rights::{OTHERS_RIGHTS, has_capability, is_trusted, may_have_rights};
 use super::standing::{Standing, attributes};
@@ -22,13 +22,12 @@ impl Target {
         position: &Position,
         entry: &Entry,
         size: u64,
-        decision: Decision,
+        decided: &Decided,
         there: &Standing,
     ) -> io::Result<Answer<Item>> {
         let meta = entry.meta;
-        let spot =
-            Spot { dir: position.dir.clone(), name: position.name.clone(), replaces: decision == Decision::Replace };
-        if decision == Decision::Keep {
+        let spot = spot_at(position, decided);
+        if decided.decision == Decision::Keep {
             let refused = there.look.as_ref().map_or(Ok(None), |look| self.refresh(position, entry, look))?;
             self.file_stays(position, size)?;
             self.journals.tidy(&spot, size);
@@ -37,6 +36,7 @@ impl Target {
                 let _ = self.refuse(position, text);
                 return Ok(Answer::Settled);
             }
+            self.tell_decided(position, entry, decided);
             let is_same = self.request.sync.equal == Equal::Digest || size == 0;
             return if is_same { self.known_to_be_same(position, true) } else { Ok(Answer::Settled) };
         }
@@ -52,7 +52,9 @@ impl Target {
         };
         let answer = if basis.as_ref().is_some_and(|basis| !basis.is_lost) { Answer::Delta } else { Answer::Needed };
         let data_bytes = entry.more.as_ref().and_then(|more| more.data_bytes);
-        let item = |incoming: Incoming, basis| Arc::new(Item::File(incoming.with(entry.more.clone()).of(basis)));
+        let item = |incoming: Incoming, basis| {
+            Arc::new(Item::File(incoming.with(entry.more.clone()).of(basis).decided(decided)))
+        };
         if basis.as_ref().is_some_and(|basis| basis.in_place.is_some()) {
             return Ok(answer(item(Incoming::new(spot, size, meta), basis)));
         }
@@ -70,7 +72,7 @@ impl Target {
                 Ok(Answer::Partial(item(incoming, basis)))
             }
             // Another run had a part of it, and has just given it its name.
-            Ok(None) if decision == Decision::Create && self.is_there_by_now(position)? => {
+            Ok(None) if decided.decision == Decision::Create && self.is_there_by_now(position)? => {
                 self.try_answer(position, entry)
             }
             Ok(None) => {
@@ -84,10 +86,9 @@ impl Target {
     }
 
     /// It has no size yet, and cannot be gone on with: nothing is recorded of it.
-    pub(super) fn stream(&self, position: &Position, meta: Meta, decision: Decision) -> Answer<Item> {
-        let (dir, name) = (position.dir.clone(), position.name.clone());
-        let spot = Spot { dir, name, replaces: decision == Decision::Replace };
-        Answer::Needed(Arc::new(Item::File(Incoming::new(spot, UNKNOWN_SIZE, meta))))
+    pub(super) fn stream(&self, position: &Position, meta: Meta, decided: &Decided) -> Answer<Item> {
+        let incoming = Incoming::new(spot_at(position, decided), UNKNOWN_SIZE, meta);
+        Answer::Needed(Arc::new(Item::File(incoming.decided(decided))))
     }
 
     fn is_there_by_now(&self, position: &Position) -> io::Result<bool> {
@@ -128,4 +129,9 @@ impl Target {
             format!("no space: the file has {needed} bytes, and {free} are free there\nfree space there, or copy to another file system")
         }))
     }
+}
+
+fn spot_at(position: &Position, decided: &Decided) -> Spot {
+    let replaces = matches!(decided.decision, Decision::Replace | Decision::ReplaceTree);
+    Spot { dir: position.dir.clone(), name: position.name.clone(), replaces }
 }

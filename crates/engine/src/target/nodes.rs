@@ -55,6 +55,9 @@ impl Target {
                     self.back_up(&position.dir, &position.name)?;
                     renameat(&*dir, temporary.as_bytes(), &*dir, position.name.as_bytes())
                 }
+                Decision::ReplaceTree => {
+                    return self.replace_directory(&position.dir, &temporary, &position.name);
+                }
                 _ => rename_new(&dir, &temporary, &position.name),
             }?)
         });

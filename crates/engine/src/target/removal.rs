@@ -17,7 +17,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::clear::{Clearing, Enough, remove_directory, sorted_names};
+use super::clear::{Clearing, Enough, sorted_names};
 use super::landing::{LandingKind, Refused};
 use super::names::Names;
 use super::sweep::Laters;
@@ -206,20 +206,14 @@ impl Target {
         lock(&self.removal.state)
     }
 
-    /// Makes room for something that replaces what stands there. A directory goes with all that is in it where that was
-    /// asked for; else it has to be empty. What stands there itself is not told.
-    pub(super) fn make_way(&self, dir: &Dir, name: &Name) -> io::Result<()> {
-        let kind = match Look::at_name(&*dir.fd()?, name, Links::Itself) {
-            Ok(look) => look.kind,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error),
-        };
+    /// Whether something may replace what stands there: a directory only where that was asked for, or where it is empty.
+    pub(super) fn may_make_way(&self, dir: &Dir, name: &Name) -> io::Result<()> {
+        let Some(kind) = kind_of(dir, name)? else { return Ok(()) };
         let refused = |text: String| Err(io::Error::other(text));
         if kind == FileType::Directory && !self.request.sync.replaces_trees {
-            return match self.remove_empty(dir, name) {
-                Ok(true) => Ok(()),
-                Ok(false) => refused(Refusal::IsDirectory.text().into()),
-                Err(error) => Err(error),
+            return match sorted_names(&self.enter(dir, name)?)?.is_empty() {
+                true => Ok(()),
+                false => refused(Refusal::IsDirectory.text().into()),
             };
         }
         let mut counting = Clearing::counting(self).below();
@@ -229,26 +223,27 @@ impl Target {
             Ok(false) => return refused(IS_SOURCE.into()),
             Err(Enough) => return refused(STOPPED.into()),
         }
-        if let Some(most) = self.most_removed_with(counting.entries) {
-            let entries = counting.entries;
-            return refused(format!(
-                "a directory of {entries} entries stands there, and at most {most} may be removed\nallow more with --max-delete"
-            ));
-        }
-        match Clearing::new(self).below().clear(dir, name, kind, None) {
-            Ok(true) => Ok(()),
-            Ok(false) => refused(NOT_ALL.into()),
-            Err(Enough) => refused(STOPPED.into()),
+        match self.most_removed_with(counting.entries) {
+            None => Ok(()),
+            Some(most) => {
+                let entries = counting.entries;
+                refused(format!(
+                    "a directory of {entries} entries stands there, and at most {most} may be removed\nallow more with --max-delete"
+                ))
+            }
         }
     }
 
-    /// Removes a directory if nothing is in it; `false` where something is.
-    fn remove_empty(&self, dir: &Dir, name: &Name) -> io::Result<bool> {
-        let is_empty = sorted_names(&self.enter(dir, name)?)?.is_empty();
-        if is_empty && !self.is_dry() {
-            remove_directory(dir, name)?;
+    /// Makes room for something that replaces what stands there. A directory goes with all that is in it where that was
+    /// asked for; else it has to be empty. What stands there itself is not told.
+    pub(super) fn make_way(&self, dir: &Dir, name: &Name) -> io::Result<()> {
+        self.may_make_way(dir, name)?;
+        let Some(kind) = kind_of(dir, name)? else { return Ok(()) };
+        match Clearing::new(self).below().clear(dir, name, kind, None) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(io::Error::other(NOT_ALL)),
+            Err(Enough) => Err(io::Error::other(STOPPED)),
         }
-        Ok(is_empty)
     }
 
     /// How many may be removed, where so many more are too many.
@@ -282,6 +277,14 @@ impl Target {
             self.fail(self.landing.path(&dir.path_of(name.as_bytes())), why);
         }
         why.is_some()
+    }
+}
+
+fn kind_of(dir: &Dir, name: &Name) -> io::Result<Option<FileType>> {
+    match Look::at_name(&*dir.fd()?, name, Links::Itself) {
+        Ok(look) => Ok(Some(look.kind)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

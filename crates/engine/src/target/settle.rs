@@ -7,6 +7,7 @@
 use haul_proto::ids::EntryId;
 use haul_proto::session::target::End;
 use haul_proto::wire::load::Stage;
+use haul_proto::wire::report::What;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
@@ -193,6 +194,9 @@ impl Target {
     }
 
     fn succeed(&self, named: Named, ends: &mut Ends) {
+        if let Some(change) = named.incoming().change {
+            self.tell_item(|| named.incoming().relative(), What::File, change);
+        }
         if let Some(text) = named.incoming().lacking() {
             self.fail(named.incoming().path(&self.landing), text);
             ends.lacking.push(named.entry);

@@ -110,7 +110,8 @@ impl Target {
         let listed = each_name(dir, |name, kind| match names.has(name) {
             None => too_many = true,
             Some(false)
-                if !name.is_reserved() && !self.filtered.leaves_out(scope, name, kind == FileType::Directory) =>
+                if !is_unfinished(name, kind)
+                    && !self.filtered.leaves_out(scope, name, kind == FileType::Directory) =>
             {
                 extras.push((name.clone(), kind));
             }
@@ -187,6 +188,11 @@ impl Target {
             self.fail(self.landing.path(&dir.path_bytes()), describe(&error));
         }
     }
+}
+
+/// Unfinished files stay for the next run. A directory of such a name was replaced by a run that was killed then.
+fn is_unfinished(name: &Name, kind: FileType) -> bool {
+    name.is_reserved() && kind != FileType::Directory
 }
 
 #[cfg(test)]

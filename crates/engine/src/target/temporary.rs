@@ -165,11 +165,21 @@ impl Unfinished {
 
     /// Gives a whole file its final name.
     pub fn finish(&self, spot: &Spot, file: &OwnedFd) -> Result<(), String> {
+        self.finish_with(spot, file, |temporary| Ok(rename(spot, temporary)?))
+    }
+
+    /// The same; `put` renames the temporary file.
+    pub fn finish_with(
+        &self,
+        spot: &Spot,
+        file: &OwnedFd,
+        put: impl FnOnce(&Name) -> io::Result<()>,
+    ) -> Result<(), String> {
         let temporary = temporary_name(&spot.name, b"file");
         // From here on nobody else removes the file: what is renamed is this one, and no other run's.
         let Some(claimed) = self.claim(&spot.dir, &temporary) else { return Err(STOPPED.into()) };
         let finished = match stands_at(&spot.dir, &claimed.name, file) {
-            Ok(true) => rename(spot, &claimed.name).map_err(io::Error::from),
+            Ok(true) => put(&claimed.name),
             Ok(false) => return Err("its temporary file was taken away while it was being written".into()),
             Err(error) => Err(error),
         };

@@ -144,6 +144,13 @@ impl Whole {
         }
         match &self.bytes {
             Bytes::Gone => Fate::Named,
+            Bytes::Open(file) if self.incoming().replaces_tree => {
+                let replace = |temporary: &Name| target.replace_directory(&spot.dir, temporary, &spot.name);
+                match target.unfinished.finish_with(spot, file.fd(), replace) {
+                    Ok(()) => Fate::Named,
+                    Err(text) => Fate::Failed(text),
+                }
+            }
             Bytes::Open(file) => match target.keep_old(spot).and_then(|()| target.unfinished.finish(spot, file.fd())) {
                 Ok(()) => Fate::Named,
                 Err(text) => Fate::Failed(text),
