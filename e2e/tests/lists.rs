@@ -285,3 +285,17 @@ fn a_long_list_takes_little_memory() {
     assert!(controller > 0 && peaks.iter().all(|peak| *peak < MEMORY_MAX), "{peaks:?}");
     count("listed-lines", lines);
 }
+
+#[test]
+fn what_the_source_closes_is_not_opened_by_the_directories_above_it() {
+    use std::os::unix::fs::PermissionsExt;
+    let sandbox = Sandbox::new();
+    sandbox.file("s/private/deep/key", "key");
+    fs::set_permissions(sandbox.path("s/private"), fs::Permissions::from_mode(0o700)).unwrap();
+    sandbox.file("list", "s/private/deep/key\n");
+    sandbox.haul(["-A", "-I", "list", "-d", "s", "target"]).run().succeeds();
+    for name in ["private", "private/deep"] {
+        let mode = fs::metadata(sandbox.path("target").join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "{name}");
+    }
+}

@@ -108,7 +108,7 @@ impl Maker {
     /// Some tree.
     pub fn tree(&mut self) -> Tree {
         let mut tree = Tree::default();
-        let root = self.inode(Kind::Directory);
+        let root = self.root();
         tree.add(Path::new(), root);
         let count = match self.rng.below(10) {
             0 => self.rng.below(4),
@@ -137,7 +137,7 @@ impl Maker {
         match self.rng.below(12) {
             0 => {
                 let mut empty = Tree::default();
-                let root = self.inode(Kind::Directory);
+                let root = self.root();
                 empty.add(Path::new(), root);
                 empty
             }
@@ -150,6 +150,12 @@ impl Maker {
                 tree
             }
         }
+    }
+
+    /// The tree's own directory, which its owner can enter.
+    fn root(&mut self) -> Inode {
+        let root = self.inode(Kind::Directory);
+        Inode { has_list: root.has_list && !matches!(self.scope, Scope::User(_)), ..root }
     }
 
     /// One entry in a directory.
@@ -249,7 +255,9 @@ impl Maker {
         if self.scope == Scope::Root && matches!(inode.kind, Kind::File { .. }) && self.rng.chance(300) {
             inode.attributes.insert("security.capability".into(), CAPABILITY.to_vec());
         }
-        inode.has_list = self.rng.chance(200);
+        // The list lets a directory's owner not enter it.
+        let is_closed = matches!(self.scope, Scope::User(_)) && inode.kind == Kind::Directory && !self.is_target;
+        inode.has_list = self.rng.chance(200) && !is_closed;
     }
 
     fn time(&mut self) -> Time {
@@ -294,9 +302,11 @@ impl Maker {
             // By so little that whole seconds do not tell.
             7 => inode.time.1 = (inode.time.1 + 1) % 1_000_000_000,
             // What a user's target has may be closed altogether.
-            8 if self.is_target && matches!(self.scope, Scope::User(_)) => inode.mode = self.small(0o1000),
+            8 if !is_root && matches!(self.scope, Scope::User(_)) => inode.mode = self.small(0o1000),
             8 => self.set_mode(&mut inode),
             9 => self.set_owner(&mut inode),
+            // Nobody opens the target itself where its owner may not.
+            10 if is_root && matches!(self.scope, Scope::User(_)) => {}
             10 => self.set_attributes(&mut inode),
             11 if matches!(inode.kind, Kind::File { .. }) => {
                 inode.kind = self.content();
