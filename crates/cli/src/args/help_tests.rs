@@ -139,7 +139,7 @@ fn full_help() {
               --compare HOW         what makes a file that is there the same: size and
                                     time (time, the default), size, what is in it
                                     (digest), or that it is there (exists)
-              --modify-window SECONDS treat times as equal that differ by at most SECONDS
+              --modify-window SECONDS times that differ by at most SECONDS are equal
                                     (0: only in fractions of a second)
               --update              leave files that are newer than the source's
               --existing            make nothing that is not there
@@ -447,7 +447,7 @@ fn sync_help() {
               --compare HOW         what makes a file that is there the same: size and
                                     time (time, the default), size, what is in it
                                     (digest), or that it is there (exists)
-              --modify-window SECONDS treat times as equal that differ by at most SECONDS
+              --modify-window SECONDS times that differ by at most SECONDS are equal
                                     (0: only in fractions of a second)
               --update              leave files that are newer than the source's
               --existing            make nothing that is not there

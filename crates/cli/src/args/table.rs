@@ -199,7 +199,7 @@ pub const COPY: &[Row] = &[
     row("devices", None, Takes::Nothing, Section::Copying, "make devices, as root"),
     row("specials", None, Takes::Nothing, Section::Copying, "make FIFOs and sockets"),
     row("compare", None, Takes::One("HOW"), Section::Syncing, "what makes a file that is there the same: size and\ntime (time, the default), size, what is in it\n(digest), or that it is there (exists)").of_one_job(),
-    row("modify-window", None, Takes::One("SECONDS"), Section::Syncing, "treat times as equal that differ by at most SECONDS\n(0: only in fractions of a second)"),
+    row("modify-window", None, Takes::One("SECONDS"), Section::Syncing, "times that differ by at most SECONDS are equal\n(0: only in fractions of a second)"),
     row("update", None, Takes::Nothing, Section::Syncing, "leave files that are newer than the source's").of_one_job(),
     row("existing", None, Takes::Nothing, Section::Syncing, "make nothing that is not there").of_one_job(),
     row("ignore-existing", None, Takes::Nothing, Section::Syncing, "the same as --compare exists").of_one_job(),
