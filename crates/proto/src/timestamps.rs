@@ -55,7 +55,7 @@ impl Granularity {
 
 /// Whether the second time can be what a file system made of the first one. Most times that differ need no other look.
 pub fn may_be_stored(time: Stamp, found: Stamp) -> bool {
-    if found.nanoseconds % 100 != 0 {
+    if !found.nanoseconds.is_multiple_of(100) {
         return false;
     }
     !EVERYWHERE.contains(&time.seconds) || nanoseconds(time).abs_diff(nanoseconds(found)) <= MOVED_MAX.into()

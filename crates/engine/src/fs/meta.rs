@@ -189,11 +189,11 @@ pub fn apply_with(fd: impl AsFd, meta: &Meta, keep: Keep, in_between: impl FnOnc
     let there = Look::at_fd(fd)?.meta;
     let applied = set_owner(meta, &there, keep, |uid, gid| fchown(fd, uid, gid))?;
     in_between();
-    if let Some(mode) = keep.mode.map(|mode| allowed_mode(mode, applied)) {
-        // A change of owner clears some bits, and an access control list sets some.
-        if Look::at_fd(fd)?.meta.mode != mode {
-            fchmod(fd, Mode::from_raw_mode(mode.into()))?;
-        }
+    // A change of owner clears some bits, and an access control list sets some.
+    if let Some(mode) = keep.mode.map(|mode| allowed_mode(mode, applied))
+        && Look::at_fd(fd)?.meta.mode != mode
+    {
+        fchmod(fd, Mode::from_raw_mode(mode.into()))?;
     }
     if keep.times && there.modified != meta.modified {
         futimens(fd, &times)?;
@@ -226,10 +226,10 @@ pub fn apply_to_node(dir: impl AsFd, name: &Name, meta: &Meta, keep: Keep) -> io
     }
     let there = look.meta;
     let applied = set_owner(meta, &there, keep, |uid, gid| chownat(&node, c"", uid, gid, AtFlags::EMPTY_PATH))?;
-    if let Some(mode) = keep.mode.map(|mode| allowed_mode(mode, applied)) {
-        if Look::at_fd(&node)?.meta.mode != mode {
-            set_mode_of_path(&node, mode)?;
-        }
+    if let Some(mode) = keep.mode.map(|mode| allowed_mode(mode, applied))
+        && Look::at_fd(&node)?.meta.mode != mode
+    {
+        set_mode_of_path(&node, mode)?;
     }
     if keep.times && there.modified != meta.modified {
         utimensat(dir, name, &times, AtFlags::SYMLINK_NOFOLLOW)?;
