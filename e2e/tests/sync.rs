@@ -390,7 +390,7 @@ fn what_was_removed_before_a_connection_was_lost_counts_when_it_is_begun_again()
     assert!(!workers.is_empty());
     for worker in workers {
         let pid = rustix::process::Pid::from_raw(i32::try_from(worker).unwrap()).unwrap();
-        rustix::process::kill_process(pid, Signal::KILL).unwrap();
+        kill_process(pid, Signal::KILL).unwrap();
     }
     assert!(running.wait_up_to(limit), "still running");
     let run = Run::of(running).ends(1).says(["--max-delete"]);
@@ -824,7 +824,9 @@ fn what_a_killed_run_opened_is_closed_by_the_next_one_and_an_interrupted_one_clo
         let workers = descendants(running.id());
         running.signal(signal);
         if signal == Signal::KILL {
-            workers.into_iter().for_each(|worker| drop(kill_process(pid(worker), signal)));
+            workers.into_iter().for_each(|worker| {
+                let _ = kill_process(pid(worker), signal);
+            });
         }
         assert!(running.wait_up_to(Duration::from_secs(20)), "still running: {}", running.stderr_so_far());
         drop(running);
@@ -869,7 +871,9 @@ fn a_directory_goes_only_when_what_replaces_it_is_whole() {
         let workers = descendants(running.id());
         running.signal(signal);
         if signal == Signal::KILL {
-            workers.into_iter().for_each(|worker| drop(kill_process(pid(worker), signal)));
+            workers.into_iter().for_each(|worker| {
+                let _ = kill_process(pid(worker), signal);
+            });
         }
         assert!(running.wait_up_to(Duration::from_secs(20)), "still running: {}", running.stderr_so_far());
         drop(running);
