@@ -1,4 +1,4 @@
-//! `docs/BBCP.md` has every option of bbcp, and the tests that it names are there.
+//! `docs/BBCP.md` has every option of bbcp; the tests that it and `docs/CVES.md` name are there.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -52,8 +52,9 @@ fn every_option_of_bbcp_has_a_row_that_says_whether_it_is_there() {
 /// Tests of a crate or of the end-to-end suite, by the name of their file without `_tests`.
 fn tests() -> HashMap<String, String> {
     let mut found = HashMap::new();
-    let mut directories =
-        ["crates/cli/src", "crates/engine/src", "crates/proto/src", "e2e/tests"].map(|at| root().join(at)).to_vec();
+    let mut directories = ["crates/cli/src", "crates/engine/src", "crates/proto/src", "e2e/tests", "fuzz/tests"]
+        .map(|at| root().join(at))
+        .to_vec();
     while let Some(directory) = directories.pop() {
         for entry in std::fs::read_dir(directory).unwrap() {
             let path = entry.unwrap().path();
@@ -72,11 +73,13 @@ fn tests() -> HashMap<String, String> {
 #[test]
 fn every_test_that_is_named_is_there() {
     let tests = tests();
-    let text = std::fs::read_to_string(root().join("docs/BBCP.md")).unwrap();
-    let named: Vec<_> = quoted(&text).filter_map(|word| word.split_once("::")).collect();
-    assert!(named.len() > 50, "{named:?}");
-    for (file, test) in named {
-        let is_there = tests.get(file).is_some_and(|text| text.contains(&format!("fn {test}()")));
-        assert!(is_there, "{file} has no test {test}");
+    for (document, at_least) in [("BBCP.md", 50), ("CVES.md", 40)] {
+        let text = std::fs::read_to_string(root().join("docs").join(document)).unwrap();
+        let named: Vec<_> = quoted(&text).filter_map(|word| word.split_once("::")).collect();
+        assert!(named.len() > at_least, "{document}: {named:?}");
+        for (file, test) in named {
+            let is_there = tests.get(file).is_some_and(|text| text.contains(&format!("fn {test}()")));
+            assert!(is_there, "{document}: {file} has no test {test}");
+        }
     }
 }
