@@ -161,6 +161,90 @@ fn what_is_at_the_target_alone_goes_if_that_is_asked_for() {
 }
 
 #[test]
+fn filters_protect_files_in_a_directory_that_is_a_file_or_link_at_the_source() {
+    let set_up = |place: &str| {
+        let sandbox = Sandbox::new();
+        sandbox.file(format!("s/{place}n"), "a file");
+        sandbox.dir(format!("s/{place}"));
+        symlink("elsewhere", sandbox.path(format!("s/{place}l"))).unwrap();
+        for name in ["n", "l"] {
+            sandbox.file(format!("t/{place}{name}/in/keep.o"), "kept");
+            sandbox.file(format!("t/{place}{name}/other"), "kept, too");
+        }
+        sandbox
+    };
+    let rules: [&[&str]; 4] =
+        [&["--exclude", "*.o"], &["--exclude", "in/"], &["--filter-files", ".rules"], &["--exclude", "/sub/*/in/*.o"]];
+    for when in ["--delete=before", "--delete=during", "--delete=after"] {
+        for (at, rule) in rules.iter().enumerate() {
+            let place = if at == 3 { "sub/" } else { "" };
+            let sandbox = set_up(place);
+            sandbox.file("s/.rules", "*.o\n");
+            let dry = sync(&sandbox, &[*rule, &[when, "--dry-run"]].concat()).ends(1).says(["--delete-excluded"]);
+            let run = sync(&sandbox, &[*rule, &[when]].concat()).ends(1).says(["--delete-excluded"]);
+            for name in ["n", "l"] {
+                let kept = sandbox.path(format!("t/{place}{name}"));
+                assert_eq!(text(kept.join("in/keep.o")), "kept", "{when} {rule:?}\n{}", run.account());
+                assert_eq!(text(kept.join("other")), "kept, too", "{when} {rule:?}\n{}", dry.account());
+            }
+            sync(&sandbox, &[*rule, &[when, "--delete-excluded"]].concat()).succeeds();
+            assert_eq!(text(sandbox.path(format!("s/{place}n"))), text(sandbox.path(format!("t/{place}n"))));
+        }
+        // The name itself matches as a directory only.
+        let sandbox = set_up("");
+        sync(&sandbox, &[when, "--exclude", "n/"]).ends(1).says(["--delete-excluded"]);
+        assert_eq!(text(sandbox.path("t/n/other")), "kept, too");
+        // What nothing protects gives way.
+        let sandbox = set_up("");
+        sync(&sandbox, &[when, "--exclude", "*.c"]).succeeds();
+        compare(&sandbox.path("s"), &sandbox.path("t")).unwrap();
+    }
+}
+
+#[test]
+fn fifos_without_specials_protect_a_directory_that_is_a_file_at_the_source() {
+    for when in ["--delete=before", "--delete=during", "--delete=after"] {
+        let sandbox = Sandbox::new();
+        sandbox.file("s/n", "a file");
+        sandbox.dir("t/n");
+        fifo(&sandbox.path("t/n/pipe"));
+        sync(&sandbox, &[when]).ends(1).says(["protect"]);
+        assert!(sandbox.path("t/n/pipe").symlink_metadata().is_ok());
+        sync(&sandbox, &[when, "--specials"]).succeeds();
+        assert_eq!(text(sandbox.path("t/n")), "a file");
+    }
+}
+
+#[test]
+fn rsyncs_letter_for_links_appends_no_log_to_a_source() {
+    for letters in ["-l", "-rl", "-vl"] {
+        let sandbox = Sandbox::new();
+        sandbox.file("f1", "one");
+        sandbox.file("f2", "two");
+        sandbox.dir("t");
+        sandbox.haul(["sync", letters, "f1", "f2", "t"]).run().ends(2).says(["--logfile"]);
+        assert_eq!(text(sandbox.path("f1")), "one");
+    }
+}
+
+#[test]
+fn moved_files_are_never_extraneous() {
+    for when in ["--delete", "--delete=before", "--delete=during"] {
+        for more in [&[][..], &["--dry-run"]] {
+            let sandbox = Sandbox::new();
+            sandbox.file("s/new", "new");
+            sandbox.file("t/moved", "moved by an attempt that was lost");
+            let options = [&[when, "--remove-source-files"], more].concat();
+            sync(&sandbox, &options).ends(2).says(["--remove-source-files and --delete"]);
+            assert_eq!(
+                (listing(&sandbox.path("s")), listing(&sandbox.path("t"))),
+                (vec!["new".into()], vec!["moved".into()])
+            );
+        }
+    }
+}
+
+#[test]
 fn before_during_and_after_are_when_they_say() {
     // Over an end that is slow by order, the first file of the source is at the target before the last one is begun.
     for (when, is_there_before, is_there_during) in [("before", false, false), ("after", true, true)] {

@@ -218,13 +218,26 @@ pub fn refuse_in_sync(words: &[OsString]) -> Result<(), UsageError> {
             return Err(rsyncs_cluster(&typed, letters));
         }
         // -rn, -vn and the like. What takes an argument has it in the same word.
-        let no_argument = |letter: char| "nrvpfzgkeKFOAoDV".contains(letter);
+        let no_argument = |letter: char| NO_ARGUMENT.contains(letter);
         if letters.contains('n') && letters.chars().all(no_argument) {
             return Err(meant(&format!("{typed}: -n is bbcp's, and files would be copied"), "rsync's -n is --dry-run"));
         }
     }
-    Ok(())
+    let words = words.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str()?.strip_prefix('-'));
+    match words
+        .map(|word| (word, word.trim_start_matches(|letter| NO_ARGUMENT.contains(letter))))
+        .find(|(_, rest)| rest.starts_with('l'))
+    {
+        Some((word, _)) => Err(meant(
+            &format!("-{word}: -l is bbcp's, and haul would append its log to a file"),
+            "rsync's -l is implied: links are kept; the log is --logfile FILE",
+        )),
+        None => Ok(()),
+    }
 }
+
+/// Letters of options without an argument.
+const NO_ARGUMENT: &str = "nrvpfzgkeKFOAoDV";
 
 /// What is said where there are less than two operands: perhaps one of them was taken for an argument.
 pub fn too_few_for_sync(values: &Values) -> UsageError {

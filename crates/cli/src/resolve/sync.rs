@@ -128,6 +128,12 @@ fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
         )
         .remedy("write --delete, which removes when everything is there"));
     }
+    if values.flag("remove-source-files") && values.flag("delete") {
+        return Err(UsageError::new(
+            "--remove-source-files and --delete: moved files are missing at the source, and --delete removes them at the target",
+        )
+        .remedy("run haul sync --delete first, then haul sync --remove-source-files --compare digest"));
+    }
     let follows = values.last("symlinks").is_some_and(|what| what == "follow");
     if values.flag("remove-source-files") && follows {
         return Err(UsageError::new(

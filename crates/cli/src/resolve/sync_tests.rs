@@ -170,6 +170,7 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
         "-N o --compare size a b",
         "-R --items a b",
         "--items null:1g b",
+        "sync --delete --remove-source-files a b",
         "sync -i a b c",
     ];
     let said = lines.map(|line| format!("$ haul {line}\n{}", plan_of(line, false).map(|_| "works").unwrap_err()));
@@ -357,6 +358,10 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
         $ haul --items null:1g b
         --items: null: has no files that could be there already
         leave the option out
+
+        $ haul sync --delete --remove-source-files a b
+        --remove-source-files and --delete: moved files are missing at the source, and --delete removes them at the target
+        run haul sync --delete first, then haul sync --remove-source-files --compare digest
 
         $ haul sync -i a b c
         --idfile a: this is ssh's identity file, and no host is named

@@ -157,6 +157,10 @@ fn check(job: &Job) -> Result<(), Error> {
     if job.sources.is_empty() == job.list.is_none() {
         return Err(Error::Usage("sources are named, or listed: one of the two".into()));
     }
+    let sync = &job.options.sync;
+    if job.options.remove_source_files && (sync.deletes() || sync.replaces_trees) {
+        return Err(Error::Usage("a job that removes source files cannot remove extraneous files".into()));
+    }
     if job.sources.iter().any(|source| source.host != *job.source_host()) {
         return Err(Error::Usage("the sources are on several hosts\nname sources of one host at a time".into()));
     }
@@ -260,7 +264,7 @@ impl Copy<'_> {
             leave_out: self.job.options.leave_out,
             kept: self.job.options.kept,
             filters: self.job.options.filters.clone(),
-            tell_left_out: self.job.options.compare || self.job.options.sync.deletes(),
+            tell_left_out: self.job.options.compare || self.job.options.sync.replaces_trees,
             storage: StorageRequest {
                 direct: self.job.options.direct_source,
                 cache: self.job.options.cache,

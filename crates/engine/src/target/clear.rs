@@ -37,6 +37,8 @@ pub struct Clearing<'t> {
     renamed: Option<[Name; 2]>,
     /// What was counted.
     pub entries: u64,
+    /// Something stays, since filters or the kinds of this job leave it out.
+    pub is_protected: bool,
 }
 
 /// A directory on the way down.
@@ -59,7 +61,7 @@ enum Entered {
 impl<'t> Clearing<'t> {
     /// Removes and tells.
     pub fn new(target: &'t Target) -> Self {
-        Self { target, only_counts: false, only_below: false, renamed: None, entries: 0 }
+        Self { target, only_counts: false, only_below: false, renamed: None, entries: 0, is_protected: false }
     }
 
     /// Only counts what would be removed.
@@ -94,6 +96,19 @@ impl<'t> Clearing<'t> {
         kind: FileType,
         scope: Option<&Arc<Scope>>,
     ) -> Result<bool, Enough> {
+        let own = scope.filter(|_| kind == FileType::Directory);
+        let own = own.map(|above| Arc::new(Scope::below(Arc::clone(above), name.clone(), Vec::new())));
+        self.clear_within(dir, name, kind, own)
+    }
+
+    /// The same, with the scope of the directory `name` itself.
+    pub fn clear_within(
+        &mut self,
+        dir: &Dir,
+        name: &Name,
+        kind: FileType,
+        scope: Option<Arc<Scope>>,
+    ) -> Result<bool, Enough> {
         if kind != FileType::Directory {
             return self.remove(dir, name, kind, !self.only_below);
         }
@@ -114,9 +129,13 @@ impl<'t> Clearing<'t> {
             };
             let is_directory = kind == FileType::Directory;
             let scope = level.scope.as_ref();
-            if name.is_reserved() || self.target.filtered.leaves_out(scope, &name, is_directory) {
+            let is_protected = self.target.filtered.leaves_out(scope, &name, is_directory)
+                || self.only_below && self.target.leaves_out_kind(kind);
+            self.is_protected |= is_protected;
+            if name.is_reserved() || is_protected {
                 level.stays = true;
             } else if is_directory {
+                let scope = scope.map(|above| Arc::new(Scope::below(Arc::clone(above), name.clone(), Vec::new())));
                 match self.enter(&level.dir, level.mount, &name, scope) {
                     Entered::Level(next) => levels.push(next),
                     Entered::Vanished => {}
@@ -129,7 +148,7 @@ impl<'t> Clearing<'t> {
         Ok(false)
     }
 
-    fn enter(&self, dir: &Dir, mount: Option<u64>, name: &Name, scope: Option<&Arc<Scope>>) -> Entered {
+    fn enter(&self, dir: &Dir, mount: Option<u64>, name: &Name, scope: Option<Arc<Scope>>) -> Entered {
         let stays = |text: &str| {
             if !self.only_counts {
                 self.target.fail(self.target.landing.path(&self.path(dir, name)), text);
@@ -148,7 +167,6 @@ impl<'t> Clearing<'t> {
         if child.identity().device != dir.identity().device || own_mount != mount {
             return stays(MOUNTED);
         }
-        let scope = scope.map(|above| Arc::new(Scope::below(Arc::clone(above), name.clone(), Vec::new())));
         match sorted_names(&child) {
             Ok(names) => Entered::Level(Level { dir: child, mount, names: names.into_iter(), scope, stays: false }),
             Err(error) => stays(&describe(&error)),

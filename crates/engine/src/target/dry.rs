@@ -75,7 +75,7 @@ impl Target {
                 Ok(Answer::Settled)
             }
             (_, Decision::ReplaceTree) => {
-                self.make_way(&position.dir, &position.name)?;
+                self.make_way(&position.dir, &position.name, Some(&entry.place))?;
                 Ok(would_be(entry, relative))
             }
             _ => Ok(would_be(entry, relative)),
@@ -125,7 +125,7 @@ impl Target {
             Ok(decided) => {
                 self.tell_decided(position, entry, &decided);
                 if decided.decision == Decision::ReplaceTree {
-                    self.make_way(&position.dir, &position.name)?;
+                    self.make_way(&position.dir, &position.name, Some(&entry.place))?;
                 }
                 Ok(Answer::Settled)
             }

@@ -311,7 +311,7 @@ impl Target {
                     Decision::Keep => {}
                     Decision::ReplaceTree => {
                         let temporary = make_temporary_link(&position.dir, &position.name, points_to)?;
-                        self.replace_directory(&position.dir, &temporary, &position.name)?;
+                        self.replace_directory(&position.dir, &temporary, &position.name, Some(&entry.place))?;
                     }
                     _ => make_link(&position.dir, &position.name, points_to, decision == Decision::Replace)?,
                 }
@@ -423,11 +423,11 @@ impl Target {
     fn clear(&self, position: &Position, entry: &Entry, decision: Decision) -> io::Result<Decision> {
         match (decision, &entry.kind) {
             (Decision::ReplaceTree, _) => {
-                self.may_make_way(&position.dir, &position.name)?;
+                self.may_make_way(&position.dir, &position.name, Some(&entry.place))?;
                 Ok(decision)
             }
             (Decision::Replace, Kind::Directory) => {
-                self.make_way(&position.dir, &position.name)?;
+                self.make_way(&position.dir, &position.name, Some(&entry.place))?;
                 Ok(Decision::Create)
             }
             _ => Ok(decision),

@@ -1,6 +1,7 @@
 //! A directory that something else replaces: what takes its place is whole before the directory goes. The two are
 //! exchanged, so that the name stands for one or the other at every moment; then the directory is removed.
 
+use haul_proto::manifest::Place;
 use haul_proto::path::Name;
 use rustix::fs::{FileType, RenameFlags, renameat, renameat_with};
 use rustix::io::Errno;
@@ -13,12 +14,18 @@ use crate::fs::Dir;
 
 impl Target {
     /// Gives `name`, which a directory has, to what has the `temporary` name; then removes the directory.
-    pub(super) fn replace_directory(&self, dir: &Dir, temporary: &Name, name: &Name) -> io::Result<()> {
+    pub(super) fn replace_directory(
+        &self,
+        dir: &Dir,
+        temporary: &Name,
+        name: &Name,
+        place: Option<&Place>,
+    ) -> io::Result<()> {
         // Something may have come into it meanwhile.
-        self.may_make_way(dir, name)?;
+        self.may_make_way(dir, name, place)?;
         if self.backup.is_some() {
             // What is in it goes into the backup by its own path.
-            self.make_way(dir, name)?;
+            self.make_way(dir, name, place)?;
             return Ok(rename_new(&*dir.fd()?, temporary, name)?);
         }
         let aside = temporary_name(name, b"directory aside");

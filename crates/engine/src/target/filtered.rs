@@ -80,6 +80,18 @@ impl Filtered {
         Some(scope)
     }
 
+    /// The scope of an entry, as if it were a directory: its parent has to be open.
+    pub fn scope_of(&self, place: &Place) -> Option<Arc<Scope>> {
+        let judge = self.0.as_ref()?;
+        match place {
+            Place::Child { parent, name } => {
+                let above = Arc::clone(lock(&judge.open).scopes.get(parent)?);
+                Some(Arc::new(Scope::below(above, name.clone(), Vec::new())))
+            }
+            Place::Operand(_) | Place::Again(_) => Some(Arc::default()),
+        }
+    }
+
     /// Whether a name in the directory of `scope` is left out.
     pub fn leaves_out(&self, scope: Option<&Arc<Scope>>, name: &Name, is_directory: bool) -> bool {
         let Some((judge, scope)) = self.0.as_ref().zip(scope) else { return false };

@@ -272,7 +272,7 @@ impl Target {
             }
             Decision::ReplaceTree => {
                 let temporary = link_temporary(&from, name, &into, &other.name).map_err(|error| io(error.into()))?;
-                self.replace_directory(&other.dir, &temporary, &other.name).map_err(io)?;
+                self.replace_directory(&other.dir, &temporary, &other.name, Some(&other.offered.place)).map_err(io)?;
             }
             Decision::Create => {
                 linkat(&*from, name.as_bytes(), &*into, other.name.as_bytes(), AtFlags::empty())

@@ -56,7 +56,7 @@ impl Target {
                     renameat(&*dir, temporary.as_bytes(), &*dir, position.name.as_bytes())
                 }
                 Decision::ReplaceTree => {
-                    return self.replace_directory(&position.dir, &temporary, &position.name);
+                    return self.replace_directory(&position.dir, &temporary, &position.name, None);
                 }
                 _ => rename_new(&dir, &temporary, &position.name),
             }?)

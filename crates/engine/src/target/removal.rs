@@ -32,6 +32,8 @@ const IS_SOURCE: &str = "the source lies in the target: it stays\nmove it away, 
 const HINDERED: &str = "the source could not be listed to its end: nothing more is removed at the target; --ignore-errors removes it all the same";
 /// Said where what is in the way cannot go as a whole.
 const NOT_ALL: &str = "a directory stands there, and not all that is in it can be removed\nmove it away";
+/// Said where filters keep what is in the way.
+const PROTECTED: &str = "a directory stands there, and the filters or kinds of this job protect files in it\nmove it away, or add --delete-excluded";
 /// Said where a job ended meanwhile.
 const STOPPED: &str = "the job was stopped";
 /// Said where it cannot be known what belongs into a directory.
@@ -206,8 +208,9 @@ impl Target {
         lock(&self.removal.state)
     }
 
-    /// Whether something may replace what stands there: a directory only where that was asked for, or where it is empty.
-    pub(super) fn may_make_way(&self, dir: &Dir, name: &Name) -> io::Result<()> {
+    /// Whether something may replace what stands there: a directory only where that was asked for, or where it is empty;
+    /// and not where filters protect some of it. The filters are known where the `place` of the entry is given.
+    pub(super) fn may_make_way(&self, dir: &Dir, name: &Name, place: Option<&Place>) -> io::Result<()> {
         let Some(kind) = kind_of(dir, name)? else { return Ok(()) };
         let refused = |text: String| Err(io::Error::other(text));
         if kind == FileType::Directory && !self.request.sync.replaces_trees {
@@ -216,9 +219,15 @@ impl Target {
                 false => refused(Refusal::IsDirectory.text().into()),
             };
         }
+        let protects = kind == FileType::Directory && !self.request.sync.delete_filtered;
+        let scope = place.filter(|_| protects).and_then(|place| self.filtered.scope_of(place));
+        if self.filtered.leaves_out(scope.as_ref().and_then(|own| own.above()), name, true) {
+            return refused(PROTECTED.into());
+        }
         let mut counting = Clearing::counting(self).below();
-        match counting.clear(dir, name, kind, None) {
+        match counting.clear_within(dir, name, kind, scope) {
             Ok(true) => {}
+            Ok(false) if counting.is_protected => return refused(PROTECTED.into()),
             Ok(false) if kind == FileType::Directory => return refused(NOT_ALL.into()),
             Ok(false) => return refused(IS_SOURCE.into()),
             Err(Enough) => return refused(STOPPED.into()),
@@ -236,14 +245,25 @@ impl Target {
 
     /// Makes room for something that replaces what stands there. A directory goes with all that is in it where that was
     /// asked for; else it has to be empty. What stands there itself is not told.
-    pub(super) fn make_way(&self, dir: &Dir, name: &Name) -> io::Result<()> {
-        self.may_make_way(dir, name)?;
+    pub(super) fn make_way(&self, dir: &Dir, name: &Name, place: Option<&Place>) -> io::Result<()> {
+        self.may_make_way(dir, name, place)?;
         let Some(kind) = kind_of(dir, name)? else { return Ok(()) };
         match Clearing::new(self).below().clear(dir, name, kind, None) {
             Ok(true) => Ok(()),
             Ok(false) => Err(io::Error::other(NOT_ALL)),
             Err(Enough) => Err(io::Error::other(STOPPED)),
         }
+    }
+
+    /// Whether this job carries no entries of a kind: FIFOs, sockets and devices.
+    pub(super) fn leaves_out_kind(&self, kind: FileType) -> bool {
+        let kept = self.request.kept;
+        let is_carried = match kind {
+            FileType::CharacterDevice | FileType::BlockDevice => kept.devices,
+            FileType::Fifo | FileType::Socket => kept.specials,
+            _ => true,
+        };
+        !is_carried && !self.request.sync.delete_filtered
     }
 
     /// How many may be removed, where so many more are too many.

@@ -145,7 +145,7 @@ impl Whole {
         match &self.bytes {
             Bytes::Gone => Fate::Named,
             Bytes::Open(file) if self.incoming().replaces_tree => {
-                let replace = |temporary: &Name| target.replace_directory(&spot.dir, temporary, &spot.name);
+                let replace = |temporary: &Name| target.replace_directory(&spot.dir, temporary, &spot.name, None);
                 match target.unfinished.finish_with(spot, file.fd(), replace) {
                     Ok(()) => Fate::Named,
                     Err(text) => Fate::Failed(text),
