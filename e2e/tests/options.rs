@@ -264,6 +264,20 @@ fn a_log_gets_what_would_be_shown() {
     sandbox.haul(["-l", "no/such/log", "source", "target"]).run().ends(1).says(["no/such/log"]);
 }
 
+/// `haul sync -l first second target` takes `first` for the log.
+#[test]
+fn a_log_is_added_to_no_file_that_is_none() {
+    let sandbox = Sandbox::new();
+    for (name, content) in [("first", "content"), ("second", "# haul lo"), ("third", "\n# haul log\n")] {
+        sandbox.file(name, content);
+        sandbox.haul(["-l", name, "first", "target"]).run().ends(1).says([name, "not a log of haul's"]);
+        assert_eq!(fs::read_to_string(sandbox.path(name)).unwrap(), content);
+    }
+    assert!(!sandbox.path("target").exists());
+    sandbox.haul(["sync", "-l", "first", "second", "target"]).run().ends(2).says(["--logfile"]);
+    sandbox.haul(["-l", "/dev/null", "first", "target"]).run().succeeds();
+}
+
 #[test]
 fn more_is_said_with_each_v() {
     let sandbox = Sandbox::new();
