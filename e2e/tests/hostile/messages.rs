@@ -1,9 +1,8 @@
 //! Messages that say what cannot be, or come when they may not.
 
 use haul_e2e::Rng;
-use haul_proto::ids::EntryId;
-use haul_proto::ids::JobNumber;
-use haul_proto::wire::limits::PEER_MESSAGE_MAX;
+use haul_proto::ids::{EntryId, JobNumber, StreamId};
+use haul_proto::wire::limits::{ENTRY_WINDOW, PEER_MESSAGE_MAX};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 
 use crate::raw::{self, DIRECTORY, FILE};
@@ -19,6 +18,7 @@ pub const ATTACKS: &[Attack] = &[
     ("an offer after the end of all offers", late_offer),
     ("a message of another job", other_job),
     ("bytes that are no message", garbage),
+    ("a question that names an entry many times", repeated_question),
     ("a message that is cut off, or goes on", wrong_length),
     ("a message that only a target may send", targets_message),
     ("more streams than agreed", many_streams),
@@ -108,6 +108,14 @@ fn other_job(scene: &mut Scene, rng: &mut Rng) -> Expect {
     let mut message = raw::offer(0, &[raw::operand(DIRECTORY, 0, &[])]);
     message[1 + rng.index(4)] ^= 1 << rng.below(8);
     scene.say(&message);
+    Expect::Fault
+}
+
+fn repeated_question(scene: &mut Scene, rng: &mut Rng) -> Expect {
+    let large = EntryId(some_entries(scene) + 2);
+    let repeats = rng.pick(&[2, 1000, ENTRY_WINDOW]);
+    let question = SourceMessage::Ask { streams: vec![StreamId(0)], entries: vec![(large, 1); repeats] };
+    scene.say(&question.encode(JobNumber(raw::JOB)));
     Expect::Fault
 }
 

@@ -72,7 +72,18 @@ pub struct Target<H> {
     offers_ended: bool,
     keeps_values: bool,
     sums: bool,
+    runs: Runs,
 }
+
+/// Runs of frames that have come. Counted anew once so many frames have begun another run, since most of these merge soon.
+#[derive(Debug, Default)]
+struct Runs {
+    begun: usize,
+    are_too_many: bool,
+}
+
+/// So many frames begin another run before runs are counted.
+const RUNS_COUNTED_EVERY: usize = 1 << 14;
 
 #[derive(Debug)]
 struct Tracked<H> {
@@ -156,6 +167,7 @@ impl<H> Target<H> {
             offers_ended: false,
             keeps_values: false,
             sums: false,
+            runs: Runs::default(),
         }
     }
 

@@ -8,7 +8,9 @@ use crate::manifest::{Entry, Meta};
 use crate::more::{Attribute, More};
 use crate::path::Name;
 use crate::wire::frame::PackedFile;
-use crate::wire::limits::{LOST_BASES_MAX, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_BYTES_MAX, UNSETTLED_BYTES_MAX};
+use crate::wire::limits::{
+    LOST_BASES_MAX, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_BYTES_MAX, UNMERGED_RUNS_MAX, UNSETTLED_BYTES_MAX,
+};
 use std::ops::Range;
 
 const F: u64 = 256 << 10;
@@ -444,6 +446,44 @@ fn open_directories_are_limited() {
         offered(&mut target, vec![dir(); OFFER_ENTRIES_MAX]);
     }
     assert!(matches!(target.handle(offer(target.next, vec![dir()])), Err(ProtocolFault::OverLimit(_))));
+}
+
+#[test]
+fn frames_with_gaps_between_them_are_limited() {
+    let mut target = target();
+    let frames = 3 * UNMERGED_RUNS_MAX as u64;
+    offered(&mut target, vec![file(frames * F); 2]);
+    let mut send = |entry, index: u64| {
+        let admitted = target.admit_frame(EntryId(entry), index * F, frame_len().bytes());
+        admitted.map(|_| drop(target.frame_written(EntryId(entry), index * F, [0; 32])))
+    };
+    let half = UNMERGED_RUNS_MAX as u64 / 2;
+    let sent = (0..frames).step_by(2).map(|index| (u64::from(index >= half * 2), index));
+    let faulty = sent.map(|(entry, index)| (index / 2, send(entry, index))).find(|(_, sent)| sent.is_err());
+    let (number, fault) = faulty.unwrap();
+    assert!(matches!(fault, Err(ProtocolFault::OverLimit(_))), "{fault:?}");
+    let most = (UNMERGED_RUNS_MAX + RUNS_COUNTED_EVERY) as u64;
+    assert!((UNMERGED_RUNS_MAX as u64..=most).contains(&number), "{number}");
+}
+
+#[test]
+fn frames_in_order_have_no_limit() {
+    let mut target = target();
+    offered(&mut target, vec![file(1 << 50)]);
+    for index in 0..2 * UNMERGED_RUNS_MAX as u64 {
+        assert!(target.admit_frame(EntryId(0), index * F, frame_len().bytes()).is_ok());
+        target.frame_written(EntryId(0), index * F, [0; 32]);
+    }
+}
+
+#[test]
+fn nobody_asks_about_an_entry_twice() {
+    let mut target = target();
+    offered(&mut target, vec![file(9 * F); 3]);
+    let mut ask = |entries| target.handle(SourceMessage::Ask { streams: vec![StreamId(0)], entries });
+    assert!(matches!(ask(vec![(EntryId(0), 1), (EntryId(0), 1)]), Err(ProtocolFault::Invalid(_))));
+    assert!(matches!(ask(vec![(EntryId(1), 2), (EntryId(2), 1)]), Err(ProtocolFault::Invalid(_))));
+    assert!(ask(vec![(EntryId(0), 1), (EntryId(1), 2)]).is_ok());
 }
 
 /// With an extended attribute of 60,000 bytes.

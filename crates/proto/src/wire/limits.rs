@@ -25,6 +25,8 @@ pub const OPEN_DIRECTORIES_BYTES_MAX: usize = 24 << 20;
 pub const ATTRIBUTE_OVERHEAD: usize = 64;
 /// Most runs of frames in one message.
 pub const FRAME_RUNS_MAX: usize = 4096;
+/// Most runs of frames that have come of files that are not whole, of all files together: each costs some 100 bytes.
+pub const UNMERGED_RUNS_MAX: usize = 1 << 18;
 /// Most values of frames in one message.
 pub const HELD_VALUES_MAX: usize = 2048;
 /// Most runs of frames that were asked for and are not under way yet: more were never in flight.

@@ -3,12 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Large, State, Step, Target, Tracked};
+use super::{Large, RUNS_COUNTED_EVERY, State, Step, Target, Tracked};
 use crate::ids::EntryId;
 use crate::integrity::Digest;
 use crate::wire::fault::ProtocolFault;
 use crate::wire::frame::PackedFile;
-use crate::wire::limits::FRAME_RUNS_MAX;
+use crate::wire::limits::{FRAME_RUNS_MAX, UNMERGED_RUNS_MAX};
 use crate::wire::message::TargetMessage;
 
 /// Most requests to send again that wait to be read by the source. One that goes on sending damaged frames and
@@ -21,6 +21,9 @@ impl<H> Target<H> {
     /// [`Self::resend_frame`] or [`Self::settle`].
     pub fn admit_frame(&mut self, entry: EntryId, offset: u64, len: usize) -> Result<Option<Arc<H>>, ProtocolFault> {
         self.check_resends()?;
+        if self.runs.are_too_many {
+            return Err(ProtocolFault::OverLimit("frames with gaps between them"));
+        }
         let frame = self.frame;
         self.tracked(entry)?;
         let Some(tracked) = self.entries.get_mut(&entry) else { return Ok(None) };
@@ -45,10 +48,27 @@ impl<H> Target<H> {
             large.in_hand.remove(&index);
             self.unsure.remove(entry, index);
             self.told.came(entry, index);
+            let runs = large.tree.seen().runs();
             large.tree.insert(index, value);
+            let begins_run = large.tree.seen().runs() > runs;
             self.tell_written(entry);
+            self.count_runs(begins_run);
         }
         self.finish_if_whole(entry)
+    }
+
+    /// Notes whether frames of all files lie in too many runs: then the next frame is a fault.
+    fn count_runs(&mut self, begins_run: bool) {
+        self.runs.begun += usize::from(begins_run);
+        if self.runs.begun < RUNS_COUNTED_EVERY {
+            return;
+        }
+        self.runs.begun = 0;
+        let runs_of = |tracked: &Tracked<H>| match &tracked.state {
+            State::Large(large) => large.tree.seen().runs(),
+            _ => 0,
+        };
+        self.runs.are_too_many = self.entries.values().map(runs_of).sum::<usize>() > UNMERGED_RUNS_MAX;
     }
 
     /// A frame that was admitted is not written now: it will come again.

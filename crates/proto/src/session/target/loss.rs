@@ -20,7 +20,13 @@ impl<H> Target<H> {
         }
         let mut left = ENTRY_WINDOW as u64;
         let mut packed = Vec::new();
+        let mut next = 0;
         for (first, count) in entries {
+            // Named twice, an entry would be answered for twice: one message could cause any number of them.
+            if first.0 < next {
+                return Err(ProtocolFault::Invalid("entries that are asked about twice"));
+            }
+            next = first.0.saturating_add(*count);
             left = left.checked_sub(*count).ok_or(ProtocolFault::OverLimit("entries that are asked about"))?;
             for entry in (first.0..first.0.saturating_add(*count)).map(EntryId) {
                 self.answer_for(entry, &mut packed)?;
