@@ -103,8 +103,12 @@ fn nothing_wrong_has_a_name(source: &Path, place: &Path, account: &str) {
     }
 }
 
-/// The frames that a killed run has recorded of `big`, if it came that far.
+/// The frames that a killed run has recorded of `big`, if it came that far and not further: where a call fails while
+/// the journal of the finished file is removed, the next run removes it.
 fn recorded(place: &Path) -> u64 {
+    if place.join("big").exists() {
+        return 0;
+    }
     let Ok(entries) = fs::read_dir(place) else { return 0 };
     let journal =
         entries.map(|entry| entry.unwrap().path()).find(|path| path.extension().is_some_and(|e| e == "journal"));
