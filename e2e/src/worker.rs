@@ -43,7 +43,9 @@ pub struct PeakMemory {
 impl PeakMemory {
     /// Samples the process of this id.
     pub fn of(pid: u32) -> Self {
-        let sampler = Self { peak_bytes: Arc::default(), is_over: Arc::default() };
+        // The process may end before the thread runs.
+        let peak_bytes = Arc::new(AtomicU64::new(peak_memory_bytes(pid)));
+        let sampler = Self { peak_bytes, is_over: Arc::default() };
         let (peak_bytes, is_over) = (Arc::clone(&sampler.peak_bytes), Arc::clone(&sampler.is_over));
         thread::spawn(move || {
             while !is_over.load(Ordering::Relaxed) {

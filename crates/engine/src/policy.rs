@@ -113,8 +113,8 @@ impl HostPolicy {
     /// Reads all of these files that exist.
     pub fn read(files: &[PathBuf]) -> Self {
         let mut policy = Self::default();
-        for file in files {
-            if let Err(fault) = policy.add(file) {
+        for (number, file) in files.iter().enumerate() {
+            if let Err(fault) = policy.add(file, number > 0) {
                 policy.fault.get_or_insert(fault);
             }
         }
@@ -148,10 +148,19 @@ impl HostPolicy {
         }
     }
 
-    fn add(&mut self, path: &Path) -> Result<(), String> {
+    fn add(&mut self, path: &Path, is_accounts: bool) -> Result<(), String> {
         let text = match read_trusted(path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            // Its directory is somebody else's: after su, HOME may name the home of another account. The host's own
+            // policy has no such exception.
+            Err(error)
+                if is_accounts
+                    && error.kind() == io::ErrorKind::PermissionDenied
+                    && path.symlink_metadata().is_err() =>
+            {
+                return Ok(());
+            }
             Err(error) => return Err(format!("{}: {}", shown(path), describe(&error))),
         };
         let lines = text.lines().map(str::trim).enumerate();

@@ -301,8 +301,10 @@ impl Maker {
             6 => inode.time = self.time(),
             // By so little that whole seconds do not tell.
             7 => inode.time.1 = (inode.time.1 + 1) % 1_000_000_000,
-            // What a user's target has may be closed altogether.
-            8 if !is_root && matches!(self.scope, Scope::User(_)) => inode.mode = self.small(0o1000),
+            // A directory of a user's target may be closed altogether.
+            8 if !is_root && matches!(self.scope, Scope::User(_)) && inode.kind == Kind::Directory => {
+                inode.mode = self.small(0o1000);
+            }
             8 => self.set_mode(&mut inode),
             9 => self.set_owner(&mut inode),
             // Nobody opens the target itself where its owner may not.

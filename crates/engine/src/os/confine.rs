@@ -50,6 +50,8 @@ pub struct Bounds {
     rules: Result<RulesetCreated, String>,
     /// Why reading is not confined at all.
     reads_anything: Option<&'static str>,
+    /// A local socket is written to.
+    local_sockets: bool,
 }
 
 impl Rights {
@@ -77,12 +79,21 @@ impl Rights {
 impl Bounds {
     /// Nothing but what `network` says.
     pub fn new(network: Network) -> Self {
-        Self { rules: nothing_but(network).map_err(|error| error.to_string()), reads_anything: None }
+        Self {
+            rules: nothing_but(network).map_err(|error| error.to_string()),
+            reads_anything: None,
+            local_sockets: false,
+        }
     }
 
     /// Also `rights` in `place`, wherever that will be moved to.
     pub fn allow(&mut self, place: impl AsFd, rights: Rights) {
         self.add(|rules| rules.add_rule(PathBeneath::new(place, rights.access())));
+    }
+
+    /// Also connecting to local sockets.
+    pub fn allow_local_sockets(&mut self) {
+        self.local_sockets = true;
     }
 
     /// Also reading, anywhere; `reason` says why.
@@ -109,7 +120,8 @@ impl Bounds {
 
     /// The same, and to the system calls that moving data needs ([`syscall_filter`]).
     pub fn enforce_with_filter(self) -> Sandbox {
-        self.enforce().less(syscall_filter::enforce().err())
+        let local_sockets = self.local_sockets;
+        self.enforce().less(syscall_filter::enforce(local_sockets).err())
     }
 
     fn add(&mut self, add: impl FnOnce(RulesetCreated) -> Result<RulesetCreated, RulesetError>) {

@@ -86,18 +86,18 @@ const CACHESTAT: libc::c_long = 451;
 const FCHMODAT2: libc::c_long = 452;
 
 /// Holds the calling thread, and all that it starts from now on, to these calls; says why not where the kernel cannot.
-/// There is no way back.
-pub fn enforce() -> Result<(), String> {
-    let program = program().map_err(|error| error.to_string())?;
+/// `local_sockets` leaves those of this machine (AF_UNIX), too. There is no way back.
+pub fn enforce(local_sockets: bool) -> Result<(), String> {
+    let program = program(local_sockets).map_err(|error| error.to_string())?;
     seccompiler::apply_filter(&program).map_err(|error| format!("no seccomp filter could be set: {error}"))
 }
 
-fn program() -> Result<BpfProgram, seccompiler::BackendError> {
+fn program(local_sockets: bool) -> Result<BpfProgram, seccompiler::BackendError> {
     let mut rules: BTreeMap<libc::c_long, Vec<SeccompRule>> =
         ALLOWED.iter().chain(OLDER).map(|call| (*call, Vec::new())).collect();
     // clone3 has its flags in memory, where no filter sees them: it fails, and the C library turns to clone.
     rules.insert(libc::SYS_clone, vec![when([argument(0, SeccompCmpOp::MaskedEq(NEW_NAMESPACES), 0)?])?]);
-    rules.insert(libc::SYS_socket, sockets()?);
+    rules.insert(libc::SYS_socket, sockets(local_sockets)?);
     // The terminal's input is not written to.
     let terminal = [TIOCSTI, TIOCLINUX].map(|request| argument(1, SeccompCmpOp::Ne, request));
     let [typed, linux] = terminal;
@@ -108,14 +108,18 @@ fn program() -> Result<BpfProgram, seccompiler::BackendError> {
 }
 
 /// TCP's sockets, and the kernel's answers on interfaces and their addresses.
-fn sockets() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+fn sockets(local: bool) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
     let of = |domain: libc::c_int| argument(0, SeccompCmpOp::Eq, domain as u64);
     let stream = || argument(1, SeccompCmpOp::MaskedEq(SOCKET_TYPE), libc::SOCK_STREAM as u64);
-    Ok(vec![
+    let mut rules = vec![
         when([of(libc::AF_INET)?, stream()?])?,
         when([of(libc::AF_INET6)?, stream()?])?,
         when([of(libc::AF_NETLINK)?, argument(2, SeccompCmpOp::Eq, libc::NETLINK_ROUTE as u64)?])?,
-    ])
+    ];
+    if local {
+        rules.push(when([of(libc::AF_UNIX)?, stream()?])?);
+    }
+    Ok(rules)
 }
 
 fn when<const N: usize>(conditions: [SeccompCondition; N]) -> Result<SeccompRule, seccompiler::BackendError> {
@@ -137,7 +141,7 @@ mod tests {
     /// Runs `work` in a thread that is held to the filter, and no other thread of the tests is.
     fn filtered<T: Send>(work: impl FnOnce() -> T + Send) -> T {
         let filtered = || {
-            enforce().unwrap();
+            enforce(false).unwrap();
             work()
         };
         std::thread::scope(|scope| scope.spawn(filtered).join())

@@ -124,8 +124,13 @@ impl Landing {
             LandingKind::Pipe(_) | LandingKind::Nothing => {}
             LandingKind::Special(path) => {
                 let handle = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok();
-                let is_special = |handle: &OwnedFd| Look::at_fd(handle).is_ok_and(|look| look.is_special());
-                handle.filter(is_special).iter().for_each(|handle| bounds.allow(handle, Rights::WriteSpecial));
+                let found = handle.and_then(|handle| Some((Look::at_fd(&handle).ok()?, handle)));
+                if let Some((look, handle)) = found.filter(|(look, _)| look.is_special()) {
+                    bounds.allow(handle, Rights::WriteSpecial);
+                    if look.kind == FileType::Socket {
+                        bounds.allow_local_sockets();
+                    }
+                }
             }
         }
         self.memory.iter().for_each(|memory| memory.allow(bounds));
