@@ -1,6 +1,6 @@
 //! The policy of a host: files in which its administrator, or the user of an account, restricts what haul does there.
 //!
-//! Each line is empty, a comment that begins with `#`, or `name = value`; [`SETTINGS`] has the names and values. Policies
+//! Each line is empty, a comment that begins with `#`, or `name = value`; `SETTINGS` has the names and values. Policies
 //! only restrict: what one file forbids, no other file allows. A file that others can write, or that cannot be read or
 //! understood, forbids every job.
 

@@ -140,7 +140,7 @@ const DISTURBING: [(char, char); 27] = [
     ('\u{e0000}', '\u{e0fff}'),
 ];
 
-/// Whether a character could disturb a terminal or mislead a reader: see [`DISTURBING`]. Whatever shows text of another
+/// Whether a character could disturb a terminal or mislead a reader: see `DISTURBING`. Whatever shows text of another
 /// machine or of a file system asks here, and nowhere else.
 pub fn disturbs(c: char) -> bool {
     match c {

@@ -5,7 +5,7 @@
 
 use crate::manifest::Stamp;
 
-/// A time that shows every granularity of [`GRANULARITIES`] once it was set and read back: an odd second, and no zeros
+/// A time that shows every granularity of `GRANULARITIES` once it was set and read back: an odd second, and no zeros
 /// at the end.
 pub const PROBE: Stamp = Stamp { seconds: 1_234_567_891, nanoseconds: 987_654_321 };
 
