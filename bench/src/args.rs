@@ -16,6 +16,8 @@ pub struct Settings {
     pub install: bool,
     /// Measure pacing instead.
     pub pacing: bool,
+    /// Measure how fast one core seals, hashes and checks instead.
+    pub primitives: bool,
     /// Measure what strangers at the port cost instead.
     pub strangers: bool,
     /// Fewer cases of pacing.
@@ -57,6 +59,7 @@ impl Default for Settings {
         Self {
             install: false,
             pacing: false,
+            primitives: false,
             strangers: false,
             quick: false,
             compression: false,
@@ -171,6 +174,10 @@ const OPTIONS: &[Row] = &[
     }),
     flag("--pacing", "instead: how smoothly -x keeps its rate, 512 KB/s to 1 GB/s (needs root)", |to, _| {
         to.pacing = true;
+        Ok(())
+    }),
+    flag("--primitives", "instead: how fast one core seals, hashes and checks, and older kinds of CPU", |to, _| {
+        to.primitives = true;
         Ok(())
     }),
     flag("--strangers", "instead: what strangers at the port cost a copy (needs root)", |to, _| {
@@ -330,7 +337,7 @@ mod tests {
 
     #[test]
     fn every_option_is_taken() {
-        let words = "--install --compression --runs 5 --workload null --curves --old-cpu --pacing --strangers --sync --case pages --quick --tool gridftp --tool cp --scale 0.25 \
+        let words = "--install --compression --runs 5 --workload null --curves --old-cpu --pacing --primitives --strangers --sync --case pages --quick --tool gridftp --tool cp --scale 0.25 \
                      --dir /d --disk-dir /e --haul /h --beside /b --congestion both --timeout 7 --json j --markdown m";
         let given: Vec<&str> = words.split(' ').filter(|word| !word.is_empty()).collect();
         for row in OPTIONS {
@@ -341,6 +348,7 @@ mod tests {
         let expected = Settings {
             install: true,
             pacing: true,
+            primitives: true,
             strangers: true,
             quick: true,
             compression: true,

@@ -5,10 +5,10 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{bare_loop, old_cpu};
+use crate::{bare_loop, old_cpu, primitives};
 
 /// Words that come first on the command line of a helper; nobody types them.
-const VERBS: [&str; 2] = ["bare-loop", "old-cpu"];
+const VERBS: [&str; 3] = ["bare-loop", "old-cpu", "primitives"];
 
 /// A command that runs a helper: this very program, which is the benchmark or `cargo xtask`.
 pub fn helper(verb: &str) -> Result<Command> {
@@ -34,7 +34,11 @@ pub fn is_meant(first: &OsStr) -> bool {
 /// Runs the helper that these arguments mean.
 pub fn main(args: &[OsString]) -> ExitCode {
     let (verb, rest) = args.split_first().map_or((None, args), |(verb, rest)| (Some(verb), rest));
-    let result = if verb.is_some_and(|verb| verb == "bare-loop") { bare_loop::main(rest) } else { old_cpu::main(rest) };
+    let result = match verb.and_then(|verb| verb.to_str()) {
+        Some("bare-loop") => bare_loop::main(rest),
+        Some("primitives") => primitives::main(rest),
+        _ => old_cpu::main(rest),
+    };
     result.unwrap_or_else(|error| {
         eprintln!("haul-bench: {error:#}");
         ExitCode::FAILURE

@@ -33,6 +33,7 @@ mod machine;
 mod measure;
 mod old_cpu;
 mod pacing;
+mod primitives;
 mod recipes;
 mod report;
 mod rounds;
@@ -105,6 +106,9 @@ fn run(settings: &Settings) -> Result<bool> {
     if settings.sync {
         sync::check()?;
         return sync::run(settings);
+    }
+    if settings.primitives {
+        return primitives::run();
     }
     if settings.strangers {
         return strangers::run(settings);

@@ -1,15 +1,15 @@
-//! Runs a program as if the CPU had no AVX2, AVX-512, VAES or VPCLMULQDQ: what CPUID answers is changed, nothing else.
+//! Runs a program as if the CPU were an older one: what CPUID answers is changed, nothing else.
 //!
 //! A static executable asks the CPU itself, by the CPUID instruction, and no environment variable reaches all that asks
 //! (the C library's memcpy, AWS-LC, BLAKE3, CRC). So a copy of the executable gets an invalid instruction in
 //! place of every CPUID, and runs under a tracer, which answers each as the CPU does, less the masked features. A
 //! CPUID that was overlooked could not be masked; so the places are taken from a disassembly, and the copy cannot run without its tracer.
 
-use std::ffi::OsString;
-use std::fs;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::{fmt, fs};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -22,54 +22,108 @@ const CPUID: [u8; 2] = [0x0f, 0xa2];
 /// Instructions that do not exist in 64-bit mode (PUSH ES), and so raise SIGILL. No compiler makes them.
 pub const INVALID: [u8; 2] = [0x06, 0x06];
 
-/// Puts a copy of `haul` into `directory`, and beside it a program that runs it under the tracer. Gives that program.
-pub fn install(haul: &Path, directory: &Path) -> Result<PathBuf> {
-    ensure!(cfg!(target_arch = "x86_64"), "only x86-64 has such instructions");
-    let mut bytes = fs::read(haul).with_context(|| format!("reading {haul:?}"))?;
-    let offsets = places(haul)?;
-    ensure!(!offsets.is_empty(), "{haul:?} has no CPUID instruction");
-    for &offset in &offsets {
-        let place = bytes.get_mut(offset..offset + CPUID.len()).context("a place beyond the file's end")?;
-        ensure!(place == CPUID, "no CPUID at {offset:#x} of {haul:?}");
-        place.copy_from_slice(&INVALID);
+/// A kind of x86-64 CPU that masking can make of a newer one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// AVX2, VAES and VPCLMULQDQ, no AVX-512: Zen 3, Alder Lake.
+    Vaes,
+    /// AVX2 and AES-NI: Zen 2, Broadwell, Skylake clients.
+    Avx2,
+    /// AVX and AES-NI: Ivy Bridge.
+    Avx,
+}
+
+impl Level {
+    /// Newest first.
+    pub const ALL: [Self; 3] = [Self::Vaes, Self::Avx2, Self::Avx];
+
+    /// As `--level` names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Vaes => "vaes",
+            Self::Avx2 => "avx2",
+            Self::Avx => "avx",
+        }
     }
-    eprintln!("bench: old CPU: {} CPUID instructions are answered by a tracer", offsets.len());
-    let copy = directory.join("haul-without-cpuid");
-    fs::write(&copy, bytes).with_context(|| format!("writing {copy:?}"))?;
+
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|level| level.name() == name)
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Vaes => "AVX2 with VAES",
+            Self::Avx2 => "AVX2 with AES-NI",
+            Self::Avx => "AVX with AES-NI",
+        })
+    }
+}
+
+/// Puts a copy of `haul` into `directory`, and beside it a program that runs it under the tracer, as on a CPU of
+/// `level`. Gives that program.
+pub fn install(haul: &Path, directory: &Path, level: Level) -> Result<PathBuf> {
+    let copy = without_cpuid(haul, directory)?;
+    let mut tracer = helper("old-cpu")?;
+    tracer.args(["--level", level.name()]).arg(&copy);
     let mut script = "#!/bin/sh\nexec".to_owned();
-    let tracer = helper("old-cpu")?;
     for word in std::iter::once(tracer.get_program()).chain(tracer.get_args()) {
         script.push_str(&format!(" '{}'", word.to_str().context("a path that is no text")?));
     }
-    script.push_str(&format!(" '{}' \"$@\"\n", copy.display()));
+    script.push_str(" \"$@\"\n");
     let starter = directory.join("haul-old-cpu");
     fs::write(&starter, script).with_context(|| format!("writing {starter:?}"))?;
-    for program in [&copy, &starter] {
-        fs::set_permissions(program, fs::Permissions::from_mode(0o755))?;
-    }
+    fs::set_permissions(&starter, fs::Permissions::from_mode(0o755))?;
     Ok(starter)
 }
 
-/// Runs the program that `args` name, and its children, under the tracer. For tests also `--install PROGRAM DIRECTORY`,
-/// which prints what [`install`] gives, and `--features`, which prints what this program believes of the CPU.
+/// Puts a copy of `program` without its CPUID instructions into `directory`. It runs under the tracer only.
+pub fn without_cpuid(program: &Path, directory: &Path) -> Result<PathBuf> {
+    ensure!(cfg!(target_arch = "x86_64"), "only x86-64 has such instructions");
+    let mut bytes = fs::read(program).with_context(|| format!("reading {program:?}"))?;
+    let offsets = places(program)?;
+    ensure!(!offsets.is_empty(), "{program:?} has no CPUID instruction");
+    for &offset in &offsets {
+        let place = bytes.get_mut(offset..offset + CPUID.len()).context("a place beyond the file's end")?;
+        ensure!(place == CPUID, "no CPUID at {offset:#x} of {program:?}");
+        place.copy_from_slice(&INVALID);
+    }
+    eprintln!("bench: old CPU: {} CPUID instructions are answered by a tracer", offsets.len());
+    let name = program.file_name().context("a program without a name")?.to_string_lossy();
+    let copy = directory.join(format!("{name}-without-cpuid"));
+    fs::write(&copy, bytes).with_context(|| format!("writing {copy:?}"))?;
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))?;
+    Ok(copy)
+}
+
+/// Runs the program that `args` name, and its children, under the tracer; `--level NAME` before it names a kind of CPU,
+/// else it is the oldest. For tests also `--install PROGRAM DIRECTORY LEVEL`, which prints what [`install`] gives, and
+/// `--features`, which prints what this program believes of the CPU.
 pub fn main(args: &[OsString]) -> Result<ExitCode> {
-    let (program, rest) = args.split_first().context("old-cpu: which program?")?;
-    match (program.to_str(), rest) {
-        (Some("--install"), [program, directory]) => {
-            println!("{}", install(Path::new(program), Path::new(directory))?.display());
+    let level =
+        |name: &OsStr| name.to_str().and_then(Level::named).with_context(|| format!("old-cpu: no level {name:?}"));
+    match args {
+        [option, program, directory, name] if option == "--install" => {
+            println!("{}", install(Path::new(program), Path::new(directory), level(name)?)?.display());
         }
-        (Some("--features"), []) => println!("{}", features()),
-        _ => {
-            let mut command = Command::new(program);
-            command.args(rest);
-            return tracer::run(command);
-        }
+        [option] if option == "--features" => println!("{}", features()),
+        [option, name, program, rest @ ..] if option == "--level" => return run_traced(program, rest, level(name)?),
+        [program, rest @ ..] => return run_traced(program, rest, Level::Avx),
+        [] => bail!("old-cpu: which program?"),
     }
     Ok(ExitCode::SUCCESS)
 }
 
+fn run_traced(program: &OsStr, args: &[OsString], level: Level) -> Result<ExitCode> {
+    let mut command = Command::new(program);
+    command.args(args);
+    tracer::run(command, level)
+}
+
+/// The instructions that this process believes its CPU to have, of those that decide how fast it seals and hashes.
 #[cfg(target_arch = "x86_64")]
-fn features() -> String {
+pub fn features() -> String {
     let has = [
         ("aes", is_x86_feature_detected!("aes")),
         ("avx", is_x86_feature_detected!("avx")),
@@ -81,13 +135,14 @@ fn features() -> String {
     has.into_iter().filter(|(_, there)| *there).map(|(name, _)| name).collect::<Vec<_>>().join(" ")
 }
 
+/// None is known of other CPUs.
 #[cfg(not(target_arch = "x86_64"))]
-fn features() -> String {
+pub fn features() -> String {
     String::new()
 }
 
-/// What an older CPU would answer to CPUID with these inputs, as EAX, EBX, ECX, EDX.
-pub fn masked(leaf: u32, subleaf: u32, answer: [u32; 4]) -> [u32; 4] {
+/// What a CPU of this level would answer to CPUID with these inputs, as EAX, EBX, ECX, EDX.
+pub fn masked(level: Level, leaf: u32, subleaf: u32, answer: [u32; 4]) -> [u32; 4] {
     // Intel SDM, volume 2A, CPUID; AMD APM, volume 3, appendix E.
     const AVX2: u32 = 1 << 5;
     const AVX512_EBX: u32 = 1 << 16 | 1 << 17 | 1 << 21 | 1 << 26 | 1 << 27 | 1 << 28 | 1 << 30 | 1 << 31;
@@ -96,9 +151,14 @@ pub fn masked(leaf: u32, subleaf: u32, answer: [u32; 4]) -> [u32; 4] {
     const VPCLMULQDQ: u32 = 1 << 10;
     const AVX512_EDX: u32 = 1 << 2 | 1 << 3 | 1 << 8 | 1 << 23;
     const AVX_LEAF_7_1_EAX: u32 = 1 << 4 | 1 << 5 | 1 << 23;
+    let (older_ebx, older_ecx) = match level {
+        Level::Vaes => (0, 0),
+        Level::Avx2 => (0, VAES | VPCLMULQDQ),
+        Level::Avx => (AVX2, VAES | VPCLMULQDQ),
+    };
     let [eax, ebx, ecx, edx] = answer;
     match (leaf, subleaf) {
-        (7, 0) => [eax, ebx & !(AVX2 | AVX512_EBX), ecx & !(AVX512_ECX | VAES | VPCLMULQDQ), edx & !AVX512_EDX],
+        (7, 0) => [eax, ebx & !(AVX512_EBX | older_ebx), ecx & !(AVX512_ECX | older_ecx), edx & !AVX512_EDX],
         (7, 1) => [eax & !AVX_LEAF_7_1_EAX, ebx, ecx, edx],
         _ => answer,
     }
@@ -147,9 +207,17 @@ mod tests {
     #[test]
     fn only_the_newer_instructions_are_masked() {
         let all = [u32::MAX; 4];
-        assert_eq!(masked(1, 0, all), all);
-        let [eax, ebx, ecx, edx] = masked(7, 0, all);
-        assert_eq!((eax, ebx & 1 << 5, ebx & 1 << 16, ecx & 1 << 9), (u32::MAX, 0, 0, 0));
+        assert_eq!(masked(Level::Avx, 1, 0, all), all);
+        let has = |level| {
+            let [_, ebx, ecx, _] = masked(level, 7, 0, all);
+            [ebx & 1 << 5 != 0, ebx & 1 << 16 != 0, ecx & 1 << 9 != 0, ecx & 1 << 10 != 0]
+        };
+        // AVX2, AVX-512, VAES, VPCLMULQDQ.
+        assert_eq!(has(Level::Vaes), [true, false, true, true]);
+        assert_eq!(has(Level::Avx2), [true, false, false, false]);
+        assert_eq!(has(Level::Avx), [false; 4]);
+        let [eax, ebx, ecx, edx] = masked(Level::Avx, 7, 0, all);
+        assert_eq!(eax, u32::MAX);
         // BMI2, SHA and GFNI stay; AVX itself is in leaf 1.
         assert!(ebx & 1 << 8 != 0 && ebx & 1 << 29 != 0 && ecx & 1 << 8 != 0 && edx & 1 != 0);
     }

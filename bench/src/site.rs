@@ -15,7 +15,7 @@ use crate::daemon::{Daemon, free_port};
 use crate::helper::helper;
 use crate::hosts;
 use crate::kind::{Kind, Place};
-use crate::old_cpu;
+use crate::old_cpu::{self, Level};
 use crate::tools::{Host, find_program};
 use crate::workload::Workload;
 
@@ -79,7 +79,7 @@ impl Site {
             others.push((Host::Before, program, sshd));
         }
         if let (true, Some(haul)) = (settings.workloads.contains(&Kind::OldCpu), &haul) {
-            match old_cpu::install(haul, &directory.path().join("home")) {
+            match old_cpu::install(haul, &directory.path().join("home"), Level::Avx) {
                 Ok(program) => {
                     let sshd = start(Some(&program), "bin-old-cpu")?;
                     others.push((Host::OldCpu, program, sshd));

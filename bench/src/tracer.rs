@@ -5,7 +5,7 @@
 pub use x86_64::run;
 
 #[cfg(not(target_arch = "x86_64"))]
-pub fn run(_: std::process::Command) -> anyhow::Result<std::process::ExitCode> {
+pub fn run(_: std::process::Command, _: crate::old_cpu::Level) -> anyhow::Result<std::process::ExitCode> {
     anyhow::bail!("only x86-64 has a CPUID instruction")
 }
 
@@ -20,13 +20,13 @@ mod x86_64 {
 
     use anyhow::{Context, Result};
 
-    use crate::old_cpu::{INVALID, masked};
+    use crate::old_cpu::{INVALID, Level, masked};
 
     /// Exit status of a program that a signal ended, less the signal, as shells have it.
     const BY_SIGNAL: c_int = 128;
 
-    /// Runs it to its end, and ends as it ended. What it leaves running is ended with it.
-    pub fn run(mut command: Command) -> Result<ExitCode> {
+    /// Runs it to its end as on a CPU of `level`, and ends as it ended. What it leaves running is ended with it.
+    pub fn run(mut command: Command, level: Level) -> Result<ExitCode> {
         // SAFETY: between fork and exec only ptrace(2) is called, which is a plain system call and takes no lock.
         unsafe { command.pre_exec(|| ptrace(libc::PTRACE_TRACEME, 0, null_mut(), null_mut()).map(drop)) };
         let first = command.spawn().with_context(|| format!("starting {:?}", command.get_program()))?;
@@ -51,7 +51,7 @@ mod x86_64 {
             }
             // The first stop of one that was just made is the tracer's; it has no signal to be told.
             let is_new = known.insert(pid);
-            match next_signal(pid, status, is_new).and_then(|signal| go_on(pid, signal)) {
+            match next_signal(pid, status, is_new, level).and_then(|signal| go_on(pid, signal)) {
                 // It was killed meanwhile; its end is told by wait.
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
                 result => result.context("tracing")?,
@@ -60,18 +60,18 @@ mod x86_64 {
     }
 
     /// What a stopped thread is to be told when it goes on; 0 is nothing.
-    fn next_signal(pid: c_int, status: c_int, is_new: bool) -> io::Result<c_int> {
+    fn next_signal(pid: c_int, status: c_int, is_new: bool, level: Level) -> io::Result<c_int> {
         let signal = libc::WSTOPSIG(status);
         let is_event = status >> 16 != 0;
         match signal {
-            libc::SIGILL if !is_event && answer(pid)? => Ok(0),
+            libc::SIGILL if !is_event && answer(pid, level)? => Ok(0),
             _ if is_event || (is_new && signal == libc::SIGSTOP) => Ok(0),
             _ => Ok(signal),
         }
     }
 
     /// Does what CPUID would have done, if that is what the thread stopped at.
-    fn answer(pid: c_int) -> io::Result<bool> {
+    fn answer(pid: c_int, level: Level) -> io::Result<bool> {
         // SAFETY: zeros are a value of this structure of integers.
         let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
         ptrace(libc::PTRACE_GETREGS, pid, null_mut(), (&raw mut registers).cast())?;
@@ -87,7 +87,7 @@ mod x86_64 {
         let low = |register: u64| u32::try_from(register & u64::from(u32::MAX)).map_err(io::Error::other);
         let (leaf, subleaf) = (low(registers.rax)?, low(registers.rcx)?);
         let found = __cpuid_count(leaf, subleaf);
-        let [eax, ebx, ecx, edx] = masked(leaf, subleaf, [found.eax, found.ebx, found.ecx, found.edx]);
+        let [eax, ebx, ecx, edx] = masked(level, leaf, subleaf, [found.eax, found.ebx, found.ecx, found.edx]);
         (registers.rax, registers.rbx) = (eax.into(), ebx.into());
         (registers.rcx, registers.rdx) = (ecx.into(), edx.into());
         registers.rip += INVALID.len() as u64;

@@ -1,0 +1,240 @@
+//! How fast one core of this CPU does what a copy does to every byte: seal, hash, check, copy.
+//!
+//! Each primitive works over buffers of [`BUFFER`] bytes, which stay in the core's cache, and gives the median of
+//! [`ROUNDS`] interleaved rounds. `--primitives` runs them for this CPU and for each older kind that CPUID can be
+//! masked to.
+
+use std::ffi::OsString;
+use std::hint::black_box;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::helper::helper;
+use crate::machine::Machine;
+use crate::old_cpu::{self, Level};
+
+/// Bytes that a primitive works on at a time: a frame.
+const BUFFER: usize = 512 << 10;
+const ROUNDS: usize = 7;
+/// Time of one primitive in one round.
+const TURN: Duration = Duration::from_millis(60);
+
+struct Primitive {
+    name: &'static str,
+    /// Does the work once over [`BUFFER`] bytes.
+    work: Box<dyn FnMut()>,
+}
+
+/// A table for this CPU, and one for each kind of CPU that masking makes of it.
+pub fn run() -> Result<bool> {
+    println!("# Primitives, one core, buffers of {} KiB\n", BUFFER >> 10);
+    println!("CPU: {}; flags: {}\n", Machine::describe(None).cpu, old_cpu::features());
+    let mut columns = vec![("this CPU".to_owned(), measure()?)];
+    if cfg!(target_arch = "x86_64") {
+        let directory = tempfile::tempdir()?;
+        let own = std::env::current_exe()?;
+        let copy = old_cpu::without_cpuid(&own, directory.path())?;
+        for level in Level::ALL {
+            columns.push((level.to_string(), masked(&copy, level)?));
+        }
+    }
+    print!("{}", table(&columns));
+    Ok(true)
+}
+
+/// The rows of a process that takes this CPU for one of `level`.
+fn masked(copy: &Path, level: Level) -> Result<Vec<(String, Cost)>> {
+    let mut command = helper("old-cpu")?;
+    command.args(["--level", level.name()]).arg(copy);
+    // A copy of `cargo xtask` has the benchmark as a subcommand; a copy of haul-bench has not.
+    let own = std::env::current_exe()?;
+    if own.file_name().is_some_and(|name| name == "haul-xtask") {
+        command.arg("bench");
+    }
+    rows_of(command.arg("primitives"))
+}
+
+fn rows_of(command: &mut Command) -> Result<Vec<(String, Cost)>> {
+    let output = command.output().with_context(|| format!("starting {command:?}"))?;
+    ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout)?;
+    text.lines().map(|line| row(line).with_context(|| format!("not a row: {line:?}"))).collect()
+}
+
+fn row(line: &str) -> Result<(String, Cost)> {
+    let [name, wall, cpu] = line.split('\t').collect::<Vec<_>>()[..] else { bail!("three fields are wanted") };
+    Ok((name.to_owned(), Cost { wall: wall.parse()?, cpu: cpu.parse()? }))
+}
+
+/// The helper: the rows of this process, for [`rows_of`].
+pub fn main(_: &[OsString]) -> Result<ExitCode> {
+    for (name, Cost { wall, cpu }) in measure()? {
+        println!("{name}\t{wall}\t{cpu}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Seconds per GB.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Cost {
+    wall: f64,
+    cpu: f64,
+}
+
+fn measure() -> Result<Vec<(String, Cost)>> {
+    let mut primitives = all()?;
+    let mut costs = vec![Vec::new(); primitives.len()];
+    for _ in 0..ROUNDS {
+        for (primitive, costs) in primitives.iter_mut().zip(&mut costs) {
+            costs.push(turn(&mut primitive.work));
+        }
+    }
+    let medians = costs
+        .iter_mut()
+        .map(|costs| Cost { wall: median(costs, |cost| cost.wall), cpu: median(costs, |cost| cost.cpu) });
+    Ok(primitives.iter().map(|primitive| primitive.name.to_owned()).zip(medians).collect())
+}
+
+fn turn(work: &mut dyn FnMut()) -> Cost {
+    let (begun, cpu_begun) = (Instant::now(), thread_cpu());
+    let mut bytes = 0.0;
+    while begun.elapsed() < TURN {
+        work();
+        bytes += BUFFER as f64;
+    }
+    let per_gb = |seconds: f64| seconds / bytes * 1e9;
+    Cost { wall: per_gb(begun.elapsed().as_secs_f64()), cpu: per_gb(thread_cpu() - cpu_begun) }
+}
+
+fn thread_cpu() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+fn median(costs: &mut [Cost], of: impl Fn(&Cost) -> f64) -> f64 {
+    costs.sort_by(|a, b| of(a).total_cmp(&of(b)));
+    costs.get(costs.len() / 2).map_or(f64::NAN, of)
+}
+
+fn all() -> Result<Vec<Primitive>> {
+    let mut primitives = Vec::new();
+    for (name, algorithm) in [
+        ("AES-256-GCM, AWS-LC", &aws_lc_rs::aead::AES_256_GCM),
+        ("AES-128-GCM, AWS-LC", &aws_lc_rs::aead::AES_128_GCM),
+        ("ChaCha20-Poly1305, AWS-LC", &aws_lc_rs::aead::CHACHA20_POLY1305),
+    ] {
+        primitives.push(Primitive { name, work: aws_lc(algorithm)? });
+    }
+    for (name, algorithm) in [
+        ("AES-256-GCM, ring", &ring::aead::AES_256_GCM),
+        ("AES-128-GCM, ring", &ring::aead::AES_128_GCM),
+        ("ChaCha20-Poly1305, ring", &ring::aead::CHACHA20_POLY1305),
+    ] {
+        primitives.push(Primitive { name, work: ring(algorithm)? });
+    }
+    let buffer = || vec![7; BUFFER];
+    let (a, b, c, d) = (buffer(), buffer(), buffer(), buffer());
+    let mut copy = buffer();
+    let hashes: [(_, Box<dyn FnMut()>); 4] = [
+        ("BLAKE3", Box::new(move || _ = black_box(blake3::hash(&a)))),
+        ("XXH3-128, twox-hash", Box::new(move || _ = black_box(twox_hash::XxHash3_128::oneshot(&b)))),
+        ("CRC-64/NVME, crc-fast", {
+            Box::new(move || _ = black_box(crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, &c)))
+        }),
+        ("memcpy", {
+            Box::new(move || {
+                copy.copy_from_slice(&d);
+                black_box(&mut copy);
+            })
+        }),
+    ];
+    primitives.extend(hashes.into_iter().map(|(name, work)| Primitive { name, work }));
+    Ok(primitives)
+}
+
+/// Seals a buffer in place, under a nonce of its own each time.
+fn aws_lc(algorithm: &'static aws_lc_rs::aead::Algorithm) -> Result<Box<dyn FnMut()>> {
+    use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce, UnboundKey};
+    let key = UnboundKey::new(algorithm, &[7; 32][..algorithm.key_len()]);
+    let key = LessSafeKey::new(key.ok().context("AWS-LC does not have this cipher")?);
+    let mut buffer = vec![7; BUFFER];
+    let mut nonces = nonces();
+    Ok(Box::new(move || {
+        let nonce = Nonce::assume_unique_for_key(nonces());
+        _ = black_box(key.seal_in_place_separate_tag(nonce, Aad::empty(), &mut buffer));
+    }))
+}
+
+/// The same by ring.
+fn ring(algorithm: &'static ring::aead::Algorithm) -> Result<Box<dyn FnMut()>> {
+    use ring::aead::{Aad, LessSafeKey, Nonce, UnboundKey};
+    let key = UnboundKey::new(algorithm, &[7; 32][..algorithm.key_len()]);
+    let key = LessSafeKey::new(key.ok().context("ring does not have this cipher")?);
+    let mut buffer = vec![7; BUFFER];
+    let mut nonces = nonces();
+    Ok(Box::new(move || {
+        let nonce = Nonce::assume_unique_for_key(nonces());
+        _ = black_box(key.seal_in_place_separate_tag(nonce, Aad::empty(), &mut buffer));
+    }))
+}
+
+fn nonces() -> impl FnMut() -> [u8; 12] {
+    let mut sealed = 0u64;
+    move || {
+        sealed += 1;
+        let mut nonce = [0; 12];
+        nonce[4..].copy_from_slice(&sealed.to_le_bytes());
+        nonce
+    }
+}
+
+/// A row for each primitive: GB/s of wall time and CPU seconds per GB, by kind of CPU.
+fn table(columns: &[(String, Vec<(String, Cost)>)]) -> String {
+    let mut text = "| primitive |".to_owned();
+    for (name, _) in columns {
+        text.push_str(&format!(" {name}: GB/s | CPU s/GB |"));
+    }
+    text.push_str(&format!("\n| --- |{}\n", " ---: | ---: |".repeat(columns.len())));
+    let rows = columns.first().map_or(0, |(_, rows)| rows.len());
+    for index in 0..rows {
+        let cells: Vec<_> = columns.iter().filter_map(|(_, rows)| rows.get(index)).collect();
+        text.push_str(&format!("| {} |", cells[0].0));
+        for (_, cost) in cells {
+            text.push_str(&format!(" {:.2} | {:.3} |", 1.0 / cost.wall, cost.cpu));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_primitive_does_work() {
+        for Primitive { name, mut work } in all().expect("every cipher is there") {
+            work();
+            let cost = turn(&mut work);
+            assert!(cost.wall > 0.0 && cost.wall < 1000.0, "{name}: {cost:?}");
+        }
+    }
+
+    #[test]
+    fn rows_survive_the_pipe() {
+        let (name, cost) = row("BLAKE3\t0.25\t0.26").expect("a row");
+        assert_eq!((name.as_str(), cost), ("BLAKE3", Cost { wall: 0.25, cpu: 0.26 }));
+        assert!(row("BLAKE3 0.25").is_err());
+    }
+
+    #[test]
+    fn the_table_has_a_pair_of_columns_for_each_cpu() {
+        let rows = |wall| vec![("memcpy".to_owned(), Cost { wall, cpu: 0.5 })];
+        let text = table(&[("this CPU".to_owned(), rows(0.1)), ("AES-NI".to_owned(), rows(0.2))]);
+        assert!(text.ends_with("| memcpy | 10.00 | 0.500 | 5.00 | 0.500 |\n"), "{text}");
+    }
+}
