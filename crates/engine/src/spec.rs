@@ -339,7 +339,7 @@ pub enum Symlinks {
 /// How data streams are sealed. There is no unauthenticated choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cipher {
-    /// AES-256-GCM, or ChaCha20-Poly1305 where one of the ends has no AES in hardware.
+    /// AES-128-GCM, or ChaCha20-Poly1305 where one of the ends has no AES in hardware.
     Auto,
     /// AES-256-GCM.
     Aes256Gcm,

@@ -77,7 +77,7 @@ fn streams_by_default(workers: &Workers) -> u16 {
 pub fn suite(cipher: Cipher, workers: &Workers) -> Suite {
     let aes = workers.hello(Role::Source).aes && workers.hello(Role::Target).aes;
     match cipher {
-        Cipher::Auto if aes => Suite::Aes256Gcm,
+        Cipher::Auto if aes => Suite::Aes128Gcm,
         Cipher::Auto | Cipher::ChaCha20Poly1305 => Suite::ChaCha20Poly1305,
         Cipher::Aes256Gcm => Suite::Aes256Gcm,
         Cipher::Aes128Gcm => Suite::Aes128Gcm,

@@ -4,6 +4,7 @@
 //! ssh) is decided before, in [`connect`], [`accept`] and [`tunnel`]; from [`handshake`] on they are all alike.
 
 pub mod accept;
+pub mod aead;
 pub mod compress;
 pub mod connect;
 pub mod connector;

@@ -5,7 +5,6 @@
 //! changes. When that is depends on the lengths of records: without its number, the first record under a new key
 //! would open too where the last ones under the old key were left out.
 
-use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 use haul_proto::wire::fault::ProtocolFault;
@@ -14,6 +13,7 @@ use haul_proto::wire::handshake::{Direction, Suite, key_info};
 use haul_proto::wire::limits::REKEY_RECORDS;
 use std::fmt;
 
+use super::aead::{self, Key, Library, NONCE_LEN};
 use super::record::Record;
 
 /// Makes the keys of one connection.
@@ -41,22 +41,13 @@ impl KeySchedule {
         Ok(Opener(Keyed::new(self.clone(), direction)?))
     }
 
-    fn algorithm(&self) -> &'static Algorithm {
-        match self.suite {
-            Suite::Aes256Gcm | Suite::AuthenticateOnly => &AES_256_GCM,
-            Suite::Aes128Gcm => &AES_128_GCM,
-            Suite::ChaCha20Poly1305 => &CHACHA20_POLY1305,
-        }
-    }
-
-    fn key(&self, direction: Direction, generation: u32) -> Result<LessSafeKey, ProtocolFault> {
-        let algorithm = self.algorithm();
-        let info = key_info(direction, generation);
+    fn key(&self, direction: Direction, generation: u32) -> Result<Key, ProtocolFault> {
         let mut bytes = [0; 32];
-        let bytes = &mut bytes[..algorithm.key_len()];
-        let filled = self.root.expand(&[&info], KeyLen(bytes.len())).and_then(|key| key.fill(bytes));
-        let key = filled.and_then(|()| UnboundKey::new(algorithm, bytes));
-        Ok(LessSafeKey::new(key.map_err(|_| ProtocolFault::NotAuthentic)?))
+        let bytes = &mut bytes[..aead::key_len(self.suite)];
+        let info = [&key_info(direction, generation)[..]];
+        let filled = self.root.expand(&info, KeyLen(bytes.len())).and_then(|key| key.fill(bytes));
+        filled.map_err(|_| ProtocolFault::NotAuthentic)?;
+        Key::new(Library::of_this_cpu(), self.suite, bytes).map_err(|_| ProtocolFault::NotAuthentic)
     }
 }
 
@@ -73,7 +64,7 @@ struct Keyed {
     schedule: KeySchedule,
     direction: Direction,
     generation: u32,
-    key: LessSafeKey,
+    key: Key,
     /// Records in this direction, under all keys.
     sealed: u64,
     /// Records under this key.
@@ -89,7 +80,7 @@ impl Keyed {
     }
 
     /// The nonce for a record of this length. Both ends count alike, so they change keys at the same record.
-    fn next_nonce(&mut self, record_len: usize) -> Result<Nonce, ProtocolFault> {
+    fn next_nonce(&mut self, record_len: usize) -> Result<[u8; NONCE_LEN], ProtocolFault> {
         let len = record_len as u64;
         if self.records > 0 && (self.records >= REKEY_RECORDS || self.bytes + len > self.schedule.rekey_bytes) {
             self.generation =
@@ -97,12 +88,12 @@ impl Keyed {
             self.key = self.schedule.key(self.direction, self.generation)?;
             (self.records, self.bytes) = (0, 0);
         }
-        let mut nonce = [0; 12];
+        let mut nonce = [0; NONCE_LEN];
         nonce[4..].copy_from_slice(&self.sealed.to_le_bytes());
         self.sealed += 1;
         self.records += 1;
         self.bytes += len;
-        Ok(Nonce::assume_unique_for_key(nonce))
+        Ok(nonce)
     }
 
     fn parts<'r>(&self, record: &'r mut Record) -> (&'r [u8], &'r mut [u8], &'r mut [u8]) {
@@ -129,9 +120,7 @@ impl Sealer {
     pub fn seal(&mut self, record: &mut Record) -> Result<(), ProtocolFault> {
         let nonce = self.0.next_nonce(record.wire().len())?;
         let (clear, sealed, tag) = self.0.parts(record);
-        let made = self.0.key.seal_in_place_separate_tag(nonce, Aad::from(clear), sealed);
-        tag.copy_from_slice(made.map_err(|_| ProtocolFault::NotAuthentic)?.as_ref());
-        Ok(())
+        self.0.key.seal(nonce, clear, sealed, tag).map_err(|_| ProtocolFault::NotAuthentic)
     }
 }
 
@@ -144,12 +133,11 @@ impl Opener {
     pub fn open(&mut self, record: &mut Record) -> Result<(), ProtocolFault> {
         let nonce = self.0.next_nonce(record.wire().len())?;
         let (clear, sealed, tag) = self.0.parts(record);
-        let opened = self.0.key.open_in_place_separate_tag(nonce, Aad::from(clear), tag, sealed);
-        opened.map(|_| ()).map_err(|_| ProtocolFault::NotAuthentic)
+        self.0.key.open(nonce, clear, sealed, tag).map_err(|_| ProtocolFault::NotAuthentic)
     }
 }
 
-const _: () = assert!(PREFIX_LEN == 8 && TAG_LEN == 16);
+const _: () = assert!(PREFIX_LEN == 8 && TAG_LEN == aead::TAG_LEN);
 
 #[cfg(test)]
 #[path = "seal_tests.rs"]

@@ -49,7 +49,7 @@ fn example_schedule(suite: Suite, rekey_bytes: u64) -> KeySchedule {
 
 /// The bytes of a key, derived as the schedule derives them; the sealed records show that these are the keys in use.
 fn key_bytes(keys: &KeySchedule, direction: Direction, generation: u32) -> Vec<u8> {
-    let mut bytes = vec![0; keys.algorithm().key_len()];
+    let mut bytes = vec![0; aead::key_len(keys.suite)];
     let info = key_info(direction, generation);
     let (info, length) = ([&info[..]], KeyLen(bytes.len()));
     keys.root.expand(&info, length).and_then(|key| key.fill(&mut bytes)).expect("a key");
@@ -72,15 +72,14 @@ fn sealed(sealer: &mut Sealer, payload: &[u8], trailer: &Trailer) -> Vec<u8> {
 
 /// Opens a record with a bare key and nonce, as another implementation of the document would.
 fn open_by_the_document(suite: Suite, key: &[u8], counter: u64, wire: &[u8]) -> (Vec<u8>, Vec<u8>) {
-    let algorithm = KeySchedule::algorithm(&example_schedule(suite, REKEY_BYTES));
-    let key = LessSafeKey::new(UnboundKey::new(algorithm, key).expect("a key of the right length"));
+    let key = Key::new(Library::of_this_cpu(), suite, key).expect("a key of the right length");
     let prefix = Prefix::decode(wire[..PREFIX_LEN].try_into().expect("a prefix")).expect("a prefix");
     let clear = if suite == Suite::AuthenticateOnly { PREFIX_LEN + prefix.payload } else { PREFIX_LEN };
     let nonce: Vec<u8> = [&[0; 4][..], &counter.to_le_bytes()].concat();
-    let nonce = Nonce::assume_unique_for_key(nonce.try_into().expect("12 bytes"));
-    let mut bytes = wire[clear..].to_vec();
-    let opened = key.open_in_place(nonce, Aad::from(&wire[..clear]), &mut bytes).expect("authentic");
-    let plain = [&wire[PREFIX_LEN..clear], opened].concat();
+    let (sealed, tag) = wire[clear..].split_at(wire.len() - clear - TAG_LEN);
+    let mut opened = sealed.to_vec();
+    key.open(nonce.try_into().expect("12 bytes"), &wire[..clear], &mut opened, tag).expect("authentic");
+    let plain = [&wire[PREFIX_LEN..clear], &opened].concat();
     (plain[..prefix.payload].to_vec(), plain[prefix.payload..].to_vec())
 }
 

@@ -1,0 +1,200 @@
+//! The ciphers under sealed records (RFC 5116), by whichever library is faster on this CPU.
+//!
+//! AWS-LC has code for AVX-512 and for AES-NI, ring has code for VAES with AVX2 as well: on a CPU with VAES and without
+//! AVX-512 (Zen 3, Alder Lake) ring seals at twice the rate. Elsewhere AWS-LC is as fast or faster
+//! (`cargo xtask bench --primitives`; docs/PERFORMANCE.md). Both make the same bytes.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use haul_proto::wire::handshake::Suite;
+
+/// Bytes of a nonce of every suite.
+pub const NONCE_LEN: usize = 12;
+/// Bytes of a tag of every suite.
+pub const TAG_LEN: usize = 16;
+
+/// A library with the suites' ciphers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Library {
+    /// aws-lc-rs.
+    AwsLc,
+    /// ring.
+    Ring,
+}
+
+impl Library {
+    /// The faster one on this CPU.
+    pub fn of_this_cpu() -> Self {
+        static FASTER: OnceLock<Library> = OnceLock::new();
+        *FASTER.get_or_init(faster)
+    }
+}
+
+impl fmt::Display for Library {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AwsLc => "AWS-LC",
+            Self::Ring => "ring",
+        })
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn faster() -> Library {
+    let has_avx512 = is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl");
+    let has_vaes =
+        is_x86_feature_detected!("avx2") && is_x86_feature_detected!("vaes") && is_x86_feature_detected!("vpclmulqdq");
+    if has_vaes && !has_avx512 { Library::Ring } else { Library::AwsLc }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn faster() -> Library {
+    Library::AwsLc
+}
+
+/// The cipher refused: a key of the wrong length, or a tag that does not belong to the record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refused;
+
+/// A key of one suite.
+pub struct Key(Inner);
+
+enum Inner {
+    AwsLc(aws_lc_rs::aead::LessSafeKey),
+    Ring(ring::aead::LessSafeKey),
+}
+
+impl Key {
+    /// From [`key_len`] bytes.
+    pub fn new(library: Library, suite: Suite, bytes: &[u8]) -> Result<Self, Refused> {
+        Ok(Self(match library {
+            Library::AwsLc => {
+                use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, CHACHA20_POLY1305, LessSafeKey, UnboundKey};
+                let algorithm = match suite {
+                    Suite::Aes256Gcm | Suite::AuthenticateOnly => &AES_256_GCM,
+                    Suite::Aes128Gcm => &AES_128_GCM,
+                    Suite::ChaCha20Poly1305 => &CHACHA20_POLY1305,
+                };
+                Inner::AwsLc(LessSafeKey::new(UnboundKey::new(algorithm, bytes).map_err(|_| Refused)?))
+            }
+            Library::Ring => {
+                use ring::aead::{AES_128_GCM, AES_256_GCM, CHACHA20_POLY1305, LessSafeKey, UnboundKey};
+                let algorithm = match suite {
+                    Suite::Aes256Gcm | Suite::AuthenticateOnly => &AES_256_GCM,
+                    Suite::Aes128Gcm => &AES_128_GCM,
+                    Suite::ChaCha20Poly1305 => &CHACHA20_POLY1305,
+                };
+                Inner::Ring(LessSafeKey::new(UnboundKey::new(algorithm, bytes).map_err(|_| Refused)?))
+            }
+        }))
+    }
+
+    /// Encrypts `text` in place and puts the tag of `clear` and `text` into `tag`, of [`TAG_LEN`] bytes. No nonce may
+    /// come twice under a key.
+    pub fn seal(&self, nonce: [u8; NONCE_LEN], clear: &[u8], text: &mut [u8], tag: &mut [u8]) -> Result<(), Refused> {
+        match &self.0 {
+            Inner::AwsLc(key) => {
+                use aws_lc_rs::aead::{Aad, Nonce};
+                let nonce = Nonce::assume_unique_for_key(nonce);
+                let made = key.seal_in_place_separate_tag(nonce, Aad::from(clear), text).map_err(|_| Refused)?;
+                tag.copy_from_slice(made.as_ref());
+            }
+            Inner::Ring(key) => {
+                use ring::aead::{Aad, Nonce};
+                let nonce = Nonce::assume_unique_for_key(nonce);
+                let made = key.seal_in_place_separate_tag(nonce, Aad::from(clear), text).map_err(|_| Refused)?;
+                tag.copy_from_slice(made.as_ref());
+            }
+        }
+        Ok(())
+    }
+
+    /// Decrypts `text` in place. On an error, `text` is of no use.
+    pub fn open(&self, nonce: [u8; NONCE_LEN], clear: &[u8], text: &mut [u8], tag: &[u8]) -> Result<(), Refused> {
+        match &self.0 {
+            Inner::AwsLc(key) => {
+                use aws_lc_rs::aead::{Aad, Nonce};
+                let nonce = Nonce::assume_unique_for_key(nonce);
+                key.open_in_place_separate_tag(nonce, Aad::from(clear), tag, text).map_err(|_| Refused)?;
+            }
+            Inner::Ring(key) => {
+                use ring::aead::{Aad, Nonce};
+                let nonce = Nonce::assume_unique_for_key(nonce);
+                let tag = tag.try_into().map_err(|_| Refused)?;
+                key.open_in_place_separate_tag(nonce, Aad::from(clear), tag, text, 0..).map_err(|_| Refused)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of a suite's key.
+pub fn key_len(suite: Suite) -> usize {
+    match suite {
+        Suite::Aes256Gcm | Suite::AuthenticateOnly | Suite::ChaCha20Poly1305 => 32,
+        Suite::Aes128Gcm => 16,
+    }
+}
+
+/// Shows no key.
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Inner::AwsLc(_) => "AWS-LC key",
+            Inner::Ring(_) => "ring key",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIBRARIES: [Library; 2] = [Library::AwsLc, Library::Ring];
+    const NONCE: [u8; NONCE_LEN] = [3; NONCE_LEN];
+    /// Around the blocks in which assembly code works.
+    const LENGTHS: [usize; 15] = [0, 1, 15, 16, 17, 95, 96, 255, 256, 257, 511, 768, 4096, 4097, 65_537];
+
+    fn key(library: Library, suite: Suite) -> Key {
+        Key::new(library, suite, &[9; 32][..key_len(suite)]).expect("a key of the right length")
+    }
+
+    #[test]
+    fn both_libraries_make_the_same_bytes_and_open_each_others() {
+        for (suite, _) in Suite::ALL {
+            for (clear_len, len) in LENGTHS.into_iter().flat_map(|a| LENGTHS.map(|b| (a, b))) {
+                let clear = vec![5; clear_len];
+                let sealed = LIBRARIES.map(|library| {
+                    let mut text: Vec<u8> = (0..len).map(|i| u8::try_from(i % 251).expect("below 251")).collect();
+                    let mut tag = [0; TAG_LEN];
+                    key(library, suite).seal(NONCE, &clear, &mut text, &mut tag).expect("sealed");
+                    (text, tag)
+                });
+                assert!(sealed[0] == sealed[1], "{suite:?}: {clear_len} and {len} bytes");
+                let (text, tag) = &sealed[0];
+                for library in LIBRARIES {
+                    let mut text = text.clone();
+                    key(library, suite).open(NONCE, &clear, &mut text, tag).expect("authentic");
+                    assert!(text.iter().enumerate().all(|(i, byte)| usize::from(*byte) == i % 251));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn each_library_refuses_a_wrong_tag_and_a_key_of_the_wrong_length() {
+        for (library, (suite, _)) in LIBRARIES.into_iter().flat_map(|library| Suite::ALL.map(|suite| (library, suite)))
+        {
+            let mut text = [1; 40];
+            let mut tag = [0; TAG_LEN];
+            key(library, suite).seal(NONCE, b"clear", &mut text, &mut tag).expect("sealed");
+            tag[7] ^= 1;
+            assert_eq!(key(library, suite).open(NONCE, b"clear", &mut text, &tag), Err(Refused));
+            assert!(Key::new(library, suite, &[9; 24]).is_err());
+        }
+    }
+}
