@@ -66,7 +66,7 @@ fn hosts_that_cannot_reach_each_other_are_joined_through_here() {
     compare(&source, &sandbox.path("there")).unwrap();
     let summary = run.summary();
     assert_eq!(summary["way"]["kind"], "ssh", "{summary}");
-    assert_eq!(summary["cipher"], "aes-256-gcm", "sealed between the two ends\n{summary}");
+    assert_eq!(summary["cipher"], "aes-128-gcm", "sealed between the two ends\n{summary}");
     trio.is_left_clean();
 }
 

@@ -23,7 +23,7 @@ mod lifeline;
 mod link;
 mod list;
 mod load;
-mod measure;
+pub mod measure;
 mod mending;
 mod network;
 pub mod os;

@@ -246,7 +246,7 @@ fn full_help() {
               --report FILE         at the end, also of a copy that failed, a page with
                                     charts: FILE.html, or FILE.md
           -l, --logfile FILE        add to FILE what would be shown on standard error
-          -#, --version             the version of haul
+          -#, --version             the version; with -v also speeds of this CPU
           -$, --license             the license of haul
           -h, --help [WHAT]         this help; --help all for every option, or the name
                                     of an option or a command

@@ -46,6 +46,8 @@ pub enum Command {
     Config(Values, bool, Option<OsString>),
     /// `haul worker`: started by a controller, never by a person.
     Worker(Worker),
+    /// `haul --version --verbose`: the version, and how this CPU seals and hashes.
+    Version,
     /// Text that was asked for.
     Print(String),
 }
@@ -106,6 +108,9 @@ fn copy(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool)
     let Scanned { values, operands, .. } = scan(COPY, words, Grammar { dialect, operands: 2, has_rest: false })?;
     if let Some(topic) = values.last("help") {
         return help::on(dialect, topic).map(Command::Print);
+    }
+    if values.flag("version") && values.count("verbose") > 0 {
+        return Ok(Command::Version);
     }
     if values.flag("version") {
         return Ok(Command::Print(help::VERSION.to_owned()));

@@ -141,6 +141,7 @@ fn help_and_version() {
     assert_eq!(printed(&["-r", "--help", "all"]), help::full());
     assert_eq!(printed(&["demo", "--help"]), help::demo());
     assert_eq!(printed(&["--version"]), concat!("haul ", env!("CARGO_PKG_VERSION"), "\n"));
+    assert!(matches!(parse_words(&["--version", "-v"]), Ok(Command::Version)));
 }
 
 #[test]

@@ -262,7 +262,7 @@ pub const COPY: &[Row] = &[
     row("tui", None, Takes::Nothing, Section::Showing, "a dashboard on the whole terminal; keys change the\nrate and the number of streams, and pause").of_one_job(),
     row("report", None, Takes::One("FILE"), Section::Showing, "at the end, also of a copy that failed, a page with\ncharts: FILE.html, or FILE.md").of_one_job(),
     row("logfile", Some('l'), Takes::One("FILE"), Section::Showing, "add to FILE what would be shown on standard error").bbcp(1),
-    row("version", Some('#'), Takes::Nothing, Section::Showing, "the version of haul").bbcp(7).of_one_job(),
+    row("version", Some('#'), Takes::Nothing, Section::Showing, "the version; with -v also speeds of this CPU").bbcp(7).of_one_job(),
     row("license", Some('$'), Takes::Nothing, Section::Showing, "the license of haul").bbcp(7).of_one_job(),
     row("help", Some('h'), Takes::Perhaps("WHAT"), Section::Showing, "this help; --help all for every option, or the name\nof an option or a command").bbcp(1).of_one_job(),
     row("keep", Some('k'), Takes::Nothing, Section::Accepted, "unfinished files are always kept").or("partial").bbcp(1),

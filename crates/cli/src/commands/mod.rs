@@ -13,6 +13,7 @@ pub mod survey;
 pub mod sweep;
 pub mod sync;
 pub mod verify;
+pub mod version;
 pub mod worker;
 
 use std::ffi::{OsStr, OsString};
@@ -62,6 +63,7 @@ pub fn run(program: &OsStr, words: Vec<OsString>) -> u8 {
         Ok(Command::Config(values, as_json, host)) => config::run(&values, as_json, host.as_ref()),
         Ok(Command::Serve(values, directory)) => serve::run(&values, directory.as_deref()),
         Ok(Command::Worker(what)) => return worker::run(&what),
+        Ok(Command::Version) => version::run(),
         Ok(Command::Print(text)) => {
             print(&text);
             return Exit::Done.number();

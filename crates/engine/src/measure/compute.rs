@@ -6,6 +6,7 @@ use haul_proto::integrity::{FrameLen, frame_crc};
 use haul_proto::wire::handshake::{Direction, Suite};
 use haul_proto::wire::limits::REKEY_BYTES;
 
+use crate::stream::aead::Library;
 use crate::stream::handshake::random;
 use crate::stream::record::Record;
 use crate::stream::seal::KeySchedule;
@@ -31,6 +32,34 @@ pub fn speed(suite: Suite, time: Duration) -> Result<Speed, String> {
     let seal = rate(time, frame, || sealed = sealer.seal(&mut record));
     sealed.map_err(|fault| fault.to_string())?;
     Ok(Speed { hash, check, seal })
+}
+
+/// What a copy does to every byte, and the library that does it on this CPU.
+pub struct Primitive {
+    /// A suite of sealed records, or a digest.
+    pub name: &'static str,
+    /// The library.
+    pub library: String,
+    /// Of one core.
+    pub bytes_per_s: u64,
+}
+
+/// The primitives of a copy, each measured for `time`.
+pub fn primitives(time: Duration) -> Result<Vec<Primitive>, String> {
+    let sealing = [
+        (Suite::Aes128Gcm, "aes-128-gcm"),
+        (Suite::Aes256Gcm, "aes-256-gcm"),
+        (Suite::ChaCha20Poly1305, "chacha20-poly1305"),
+    ];
+    let mut primitives = Vec::new();
+    for (suite, name) in sealing {
+        let bytes_per_s = speed(suite, time)?.seal;
+        primitives.push(Primitive { name, library: Library::of_this_cpu().to_string(), bytes_per_s });
+    }
+    let Speed { hash, check, .. } = speed(Suite::Aes128Gcm, time)?;
+    primitives.push(Primitive { name: "blake3", library: "blake3".into(), bytes_per_s: hash });
+    primitives.push(Primitive { name: "crc-64/nvme", library: "crc-fast".into(), bytes_per_s: check });
+    Ok(primitives)
 }
 
 /// At least once, however short the time is.
@@ -62,5 +91,7 @@ mod tests {
             let Speed { hash, check, seal } = speed(suite, Duration::ZERO).unwrap();
             assert!(hash > 1_000_000 && check > 1_000_000 && seal > 1_000_000, "{hash} {check} {seal}");
         }
+        let primitives = primitives(Duration::ZERO).unwrap();
+        assert!(primitives.len() == 5 && primitives.iter().all(|each| each.bytes_per_s > 1_000_000));
     }
 }

@@ -13,6 +13,7 @@ use haul_proto::wire::measure::{MeasureRequest, Measured};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
+pub use self::compute::{Primitive, primitives};
 use self::place::Scratch;
 use crate::os::confine::{Bounds, Network, Rights};
 use crate::os::tcp_info;

@@ -1,0 +1,24 @@
+//! `haul --version --verbose`: the version, and what this CPU does with the bytes of a copy.
+
+use std::time::Duration;
+
+use anyhow::{Error, Result};
+use haul_engine::measure::{Primitive, primitives};
+
+use super::print;
+use crate::args::help::VERSION;
+use crate::exit::Exit;
+use crate::show::units::rate;
+
+/// Long enough for a figure of two digits.
+const EACH: Duration = Duration::from_millis(20);
+
+/// Measures, and prints one line a primitive.
+pub fn run() -> Result<Exit> {
+    let mut text = VERSION.to_owned();
+    for Primitive { name, library, bytes_per_s } in primitives(EACH).map_err(Error::msg)? {
+        text.push_str(&format!("{name:<19}{:<12}one core, by {library}\n", rate(bytes_per_s as f64)));
+    }
+    print(&text);
+    Ok(Exit::Done)
+}
