@@ -82,16 +82,41 @@ fn no_more_is_taken_than_its_limit() {
         sandbox.big_file(name, bytes);
     }
     let server = Serving::start(&sandbox, &["--max-size", "1000k"]);
-    sandbox.haul(["-r", "tree", &server.line]).run().ends(1).says(["takes 1024000 bytes in one copy"]);
+    sandbox.haul(["-r", "tree", &server.line]).run().ends(1).says(["takes 1024000 bytes in all"]);
     let there = listing(&sandbox.path("shared/tree"));
     assert!(there.len() == 2 && there.contains(&"c".to_owned()), "{there:?}");
     // What does not say how much it is: counted as it comes.
     let line = |bytes: &str| format!("head -c {bytes} /dev/zero | \"$0\" - '{}'", server.at(bytes));
-    shell(&sandbox, &line("1100000")).run().ends(1).says(["takes 1024000 bytes in one copy"]);
-    shell(&sandbox, &line("1000000")).run().succeeds();
+    shell(&sandbox, &line("1100000")).run().ends(1).says(["takes 1024000 bytes in all, and 324000 of them are left"]);
+    shell(&sandbox, &line("300000")).run().succeeds();
+    sandbox.haul(["tree/c", &server.at("again")]).run().ends(1).says(["and 24000 of them are left"]);
     let mut there = listing(&sandbox.path("shared"));
     there.retain(|name| !name.starts_with('.'));
-    assert_eq!(there, ["1000000", "tree"]);
+    assert_eq!(there, ["300000", "tree"]);
+    server.end().succeeds();
+}
+
+#[test]
+fn no_more_files_are_taken_than_its_limit_from_all_clients() {
+    let sandbox = Sandbox::new();
+    (0..10).for_each(|at| drop(sandbox.file(format!("tree/{at}"), "x")));
+    let server = Serving::start(&sandbox, &["--max-files", "15"]);
+    sandbox.haul(["-r", "tree", &server.line]).run().succeeds();
+    sandbox.haul(["-r", "tree", &server.line]).run().succeeds();
+    let refused = sandbox.haul(["-r", "tree", &server.at("again")]).run().ends(1);
+    refused.says(["takes 15 files and directories in all"]);
+    sandbox.haul(["-r", "--mkdir", "tree", &server.at("a/b/c/d/e")]).run().ends(1).says(["takes 15 files"]);
+    assert!(!sandbox.path("shared/a").exists());
+    server.end().succeeds();
+}
+
+#[test]
+fn directories_are_bounded_by_its_limit_in_bytes() {
+    let sandbox = Sandbox::new();
+    (0..1100).for_each(|at| drop(sandbox.dir(format!("tree/{at}"))));
+    let server = Serving::start(&sandbox, &["--write-only", "--max-size", "1m"]);
+    sandbox.haul(["-r", "tree", &server.line]).run().ends(1).says(["takes 1024 files and directories in all"]);
+    assert_eq!(listing(&sandbox.path("shared/tree")).len(), 1023);
     server.end().succeeds();
 }
 

@@ -14,7 +14,8 @@
 //! ]
 //! clients = 4                                 # at a time
 //! rate = "50m"                                # bytes a second, from and to each client
-//! size = "100g"                               # in one copy to it
+//! size = "100g"                               # from all its clients
+//! files = 100000                              # from all its clients: files, directories, links
 //! allow-unsafe-links = true                   # as the option of that name, and so are the next two
 //! require-encryption = true
 //! allow-tuning = true
@@ -43,7 +44,7 @@ use crate::resolve::MAX_RATE;
 use crate::secret::{self, Own};
 
 /// What may stand in a table.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "path",
     "access",
     "secrets",
@@ -51,6 +52,7 @@ const KEYS: [&str; 10] = [
     "clients",
     "rate",
     "size",
+    "files",
     "allow-unsafe-links",
     "require-encryption",
     "allow-tuning",
@@ -112,6 +114,7 @@ struct Written {
     clients: Option<usize>,
     rate: Option<u64>,
     size: Option<u64>,
+    files: Option<u64>,
     policy: ServePolicy,
 }
 
@@ -225,6 +228,10 @@ fn written(name: &str, value: &DeValue<'_>) -> Result<Written, String> {
         encryption: flag("require-encryption")?,
         tuning: flag("allow-tuning")?,
     };
+    let files = table.get("files").map(|value| {
+        let number = value.get_ref().as_integer().and_then(|number| number.as_str().parse::<u64>().ok());
+        number.filter(|number| *number > 0).ok_or("files needs a number of at least 1")
+    });
     Ok(Written {
         policy,
         name: name.to_owned(),
@@ -235,12 +242,13 @@ fn written(name: &str, value: &DeValue<'_>) -> Result<Written, String> {
         clients: clients.transpose()?,
         rate: bytes("rate", RATE_MIN..=MAX_RATE)?,
         size: bytes("size", 1..=u64::MAX - 1)?,
+        files: files.transpose()?,
     })
 }
 
 /// Looks at what is written: the directory is there, and so are the secrets.
 fn complete(written: Written) -> Result<Directory, String> {
-    let Written { name, path, access, secrets, keys, clients, rate, size, policy } = written;
+    let Written { name, path, access, secrets, keys, clients, rate, size, files, policy } = written;
     let in_table = |why: String| format!("[{name}]: {why}");
     let path = absolute(&path).map_err(in_table)?;
     let secrets = secrets.iter().map(|file| match secret::read(OsStr::new(file)) {
@@ -254,7 +262,7 @@ fn complete(written: Written) -> Result<Directory, String> {
     let valid = keys.iter().filter(|key| !is_revoked(&key.key));
     let valid = valid.map(|key| Ok(Credential { known: Known::Key(key.key), expires: key.expires }));
     let credentials = secrets.chain(valid).collect::<Result<_, _>>()?;
-    Ok(Directory { name, path, access, credentials, clients_max: clients, rate, size, policy })
+    Ok(Directory { name, path, access, credentials, clients_max: clients, rate, size, files, policy })
 }
 
 /// A directory as a server has it.
@@ -287,6 +295,7 @@ mod tests {
                 clients: None,
                 rate: None,
                 size: None,
+                files: None,
                 policy: ServePolicy::default(),
             }
         );
@@ -296,12 +305,13 @@ mod tests {
     #[test]
     fn limits_and_keys_are_read() {
         let key = PublicKey::parse(&format!("haul-public-{}", "0a".repeat(32))).unwrap();
-        let text =
-            format!("key = \"own\"\n[in]\npath = \"p\"\nkeys = [\"{key}\"]\nclients = 2\nrate = \"5m\"\nsize = \"1g\"");
+        let text = format!(
+            "key = \"own\"\n[in]\npath = \"p\"\nkeys = [\"{key}\"]\nclients = 2\nrate = \"5m\"\nsize = \"1g\"\nfiles = 7"
+        );
         let (own, directories) = parse(&text).unwrap();
-        let [Written { keys, clients, rate, size, .. }] = &directories[..] else { panic!("{directories:?}") };
+        let [Written { keys, clients, rate, size, files, .. }] = &directories[..] else { panic!("{directories:?}") };
         assert_eq!((own.as_deref(), keys[0].key, *clients), (Some("own"), key, Some(2)));
-        assert_eq!((*rate, *size), (Some(5 << 20), Some(1 << 30)));
+        assert_eq!((*rate, *size, *files), (Some(5 << 20), Some(1 << 30), Some(7)));
     }
 
     #[test]
@@ -342,6 +352,7 @@ mod tests {
             ("[in]\npath = \"x\"\nsecrets = [\"a\"]\nclients = 0", "from 1 to 1024"),
             ("[in]\npath = \"x\"\nsecrets = [\"a\"]\nrate = \"1\"", "rate needs a size"),
             ("[in]\npath = \"x\"\nsecrets = [\"a\"]\nsize = 5", "size needs a text"),
+            ("[in]\npath = \"x\"\nsecrets = [\"a\"]\nfiles = 0", "files needs a number"),
             ("[in]\npath = \"x\"\naccess = \"w\"\nsecrets = [\"a\"]", "read-only, write-only, create or both"),
             ("[\"../x\"]\npath = \"x\"", "a name has letters"),
             ("in = 3", "no table"),

@@ -36,7 +36,7 @@ use crate::policy::{HostPolicy, Rule};
 use crate::program::keeper;
 use crate::report::Reporter;
 use crate::run::{Ends, Running, Streams, panicked};
-use crate::serve::{Access, Account, Terms as ServedTerms, sandbox};
+use crate::serve::{Access, Account, Allowance, Terms as ServedTerms, sandbox};
 use crate::source::Source;
 use crate::stream::accept::{Place, listen};
 use crate::stream::connect::{Connected, Terms, connect};
@@ -63,6 +63,8 @@ pub struct Environment {
     pub umask: u16,
     /// What a server holds it to, where one started it.
     pub served: Option<ServedTerms>,
+    /// What that takes from all its clients.
+    pub allowance: Option<Arc<Allowance>>,
 }
 
 /// Descriptors that whoever started the worker left it: the standard input and output of the command.
@@ -267,7 +269,7 @@ impl Worker {
                 let surroundings = Surroundings {
                     umask: self.environment.umask & 0o777,
                     rate: served.and_then(|terms| terms.rate),
-                    size: served.and_then(|terms| terms.size),
+                    allowance: self.environment.allowance.clone(),
                     links_inside: served
                         .is_some_and(|terms| !terms.policy.unsafe_links || terms.access == Access::Create),
                     creates_only: served.is_some_and(|terms| terms.access == Access::Create),
@@ -515,6 +517,7 @@ impl Worker {
             false if self.lifeline.is_unheard() => Ended::Unheard,
             false => Ended::Undone,
         };
+        self.target.iter().for_each(|target| target.end_quota());
         let received = self.target.as_ref().map(|target| target.did());
         let did = received.or_else(|| self.source.as_ref().map(|source| source.did()));
         (ended, Account { did, why: self.refused.map(|why| escape(why.lines().next().unwrap_or_default().as_bytes())) })

@@ -181,7 +181,8 @@ fn serve() -> String {
          \x20        (or { key = \"haul-public-...\", expires = 2027-01-31 }, revoked = true)\n\
          \x20 clients = 4                  (at a time)\n\
          \x20 rate = \"50m\"                (bytes a second, from and to each client)\n\
-         \x20 size = \"100g\"               (in one copy to it)\n\
+         \x20 size = \"100g\"               (from all its clients)\n\
+         \x20 files = 50000               (from all its clients)\n\
          \x20 require-encryption = true    (allow-unsafe-links and allow-tuning, too)\n\n\
          Clients with a key know the server by its own, which stands above all tables:\n\n\
          \x20 key = \"/etc/haul/serve.key\"\n\n\

@@ -494,7 +494,20 @@ pub const SERVE: &[Row] = &[
         Section::Moving,
         "send each client, and take from each, at most RATE\n(a SIZE) a second",
     ),
-    row("max-size", None, Takes::One("SIZE"), Section::Moving, "take at most SIZE bytes of files in one copy"),
+    row(
+        "max-size",
+        None,
+        Takes::One("SIZE"),
+        Section::Moving,
+        "take at most SIZE bytes of files, from all clients\ntogether",
+    ),
+    row(
+        "max-files",
+        None,
+        Takes::One("N"),
+        Section::Moving,
+        "take at most N files, directories and links, from\nall clients together (default with --max-size: one\nfor each 4k, at least 1024)",
+    ),
     row(
         "delta",
         None,

@@ -142,6 +142,7 @@ fn one(values: &Values, directory: &OsStr) -> anyhow::Result<Directory> {
         clients_max: None,
         rate: None,
         size: values.size("max-size", 1..=u64::MAX - 1, "of at least 1")?,
+        files: values.number("max-files", 1..=u32::MAX)?.map(u64::from),
         policy: policy(values),
     })
 }
@@ -166,7 +167,7 @@ fn is_sandbox_required(values: &Values) -> Result<bool, UsageError> {
 /// Those that the file of `--config` has.
 fn several(values: &Values) -> Result<Standing, UsageError> {
     let in_file = ACCESS.into_iter().find(|id| values.flag(id));
-    let in_file = in_file.or(["secret-file", "max-size"].into_iter().find(|id| values.last(id).is_some()));
+    let in_file = in_file.or(["secret-file", "max-size", "max-files"].into_iter().find(|id| values.last(id).is_some()));
     match in_file {
         Some(option) => Err(contradiction("config", option).remedy("the file says that for each directory")),
         None => {

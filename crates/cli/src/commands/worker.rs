@@ -109,8 +109,9 @@ fn work(input: Option<i32>, output: Option<i32>, served: Option<Terms>, host: Ho
     let stdin = io::stdin().as_fd().try_clone_to_owned()?;
     let stdout = io::stdout().as_fd().try_clone_to_owned()?;
     let is_served = served.is_some();
-    let (ended, mut account) =
-        haul_engine::worker::run(stdin, stdout, termination.stop, handed, &environment(served, host));
+    let allowance = served.as_ref().map_or(Ok(None), Terms::take_allowance)?;
+    let environment = Environment { allowance, ..environment(served, host) };
+    let (ended, mut account) = haul_engine::worker::run(stdin, stdout, termination.stop, handed, &environment);
     // The controller shows it, if it can.
     if termination.came.load(Ordering::Acquire) {
         show::stderr().error("the worker was told to end (SIGTERM)");
@@ -142,6 +143,7 @@ fn environment(served: Option<Terms>, host: Host) -> Environment {
         is_deployed: std::env::current_exe().is_ok_and(|path| bootstrap::is_deployed(&path)),
         umask: umask(),
         served,
+        allowance: None,
     }
 }
 

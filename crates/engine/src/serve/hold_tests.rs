@@ -15,7 +15,7 @@ fn terms(access: Access) -> Terms {
     Terms {
         access,
         rate: Some(10),
-        size: None,
+        allowance: None,
         ports: Some((5032, 5040)),
         address,
         sandboxed: false,

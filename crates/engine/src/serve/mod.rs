@@ -6,9 +6,11 @@
 //!
 //! - `pass`: secrets and keys. `tls`: the two ends' TLS. `proof`: who is who, over it. `relay`: between it and two pipes.
 //! - `bounded`: a socket before its other end has proven itself. `dial`: the client. `server`: the server; `session`: one client of it; `strangers`: those who prove nothing.
-//! - `terms`: what a served worker is held to; `hold`: which Requests follow from it; `account`: what it did.
+//! - `terms`: what a served worker is held to; `hold`: which Requests follow from it; `account`: what it did; `allowance`: what
+//!   all of a directory's clients may still bring.
 
 mod account;
+mod allowance;
 mod bounded;
 mod dial;
 mod hold;
@@ -22,6 +24,7 @@ pub mod terms;
 mod tls;
 
 pub use account::{Account, Did, What};
+pub use allowance::Allowance;
 pub use dial::dial;
 pub use pass::{Known, Pass, PrivateKey, PublicKey, Secret};
 pub use server::{Credential, Directory, Log, Offer, Reloaded, Served, Server, Until};

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use super::allowance::Allowances;
 use super::session::{Limits, Sessions, serve};
 use super::strangers::Strangers;
 use super::{Access, Account, Known, PrivateKey, PublicKey, ServePolicy, tls};
@@ -40,8 +41,10 @@ pub struct Directory {
     pub clients_max: Option<usize>,
     /// At most so many bytes a second from and to each of its clients; `None`: what the server says.
     pub rate: Option<u64>,
-    /// At most so many bytes in one copy to it; `None` for no limit.
+    /// At most so many bytes of files from all clients; `None` for no limit.
     pub size: Option<u64>,
+    /// At most so many files, directories and links from all clients; `None`: what follows from the bytes.
+    pub files: Option<u64>,
     /// What its clients may ask for.
     pub policy: ServePolicy,
 }
@@ -178,6 +181,8 @@ pub(super) struct Shared {
     pending: Arc<PendingConnections>,
     /// Those that have proven themselves.
     pub clients: Limits,
+    /// What they may still bring.
+    pub allowances: Allowances,
     /// Those that have not.
     pub strangers: Strangers,
     /// A copy came to its end.
@@ -238,6 +243,7 @@ impl Server {
             config: tls::server()?,
             pending: PendingConnections::new(PENDING_CLIENTS_FROM_NETWORK_MAX),
             clients: Limits::default(),
+            allowances: Allowances::default(),
             strangers: Strangers::default(),
             copied: AtomicBool::default(),
             hang_up: AtomicBool::default(),

@@ -15,8 +15,9 @@ use super::bounded::Bounded;
 use super::proof::{answer, as_server};
 use super::relay::relay;
 use super::server::{Directory, Offer, Served, Shared};
-use super::{Account, Known, Terms, tls};
+use super::{Account, Allowance, Known, Terms, tls};
 use crate::bootstrap::{Spawned, spawn};
+use crate::os::handed::hand_over;
 use crate::stream::preauth::PendingPlace;
 use crate::worker::lock;
 
@@ -138,8 +139,10 @@ pub(super) fn serve(shared: &Shared, socket: &TcpStream, peer: SocketAddr, pendi
     let began = Instant::now();
     let is_over = || shared.hang_up.load(Ordering::Relaxed) || session.is_revoked.load(Ordering::Relaxed);
     let client = client_name(known, peer);
-    let (status, mut account) = match work(offer, directory, client, &mut Connection::from(connection), socket, is_over)
-    {
+    let worked = shared.allowances.of(directory).and_then(|allowance| {
+        work(offer, directory, allowance.as_deref(), client, &mut Connection::from(connection), socket, is_over)
+    });
+    let (status, mut account) = match worked {
         Ok(worked) => worked,
         Err(error) => (None, Account { did: None, why: Some(error.to_string()) }),
     };
@@ -181,6 +184,7 @@ fn client_name(known: &Known, peer: SocketAddr) -> String {
 fn work(
     offer: &Offer,
     directory: &Directory,
+    allowance: Option<&Allowance>,
     client: String,
     connection: &mut Connection,
     socket: &TcpStream,
@@ -188,17 +192,18 @@ fn work(
 ) -> io::Result<(Option<ExitStatus>, Account)> {
     let program = &offer.program;
     let (here, there) = (socket.local_addr()?, socket.peer_addr()?);
+    let mut command = Command::new(&program.executable);
+    let allowance = allowance.map(|allowance| hand_over(&mut command, allowance.counters())).transpose()?;
     let terms = Terms {
         access: directory.access,
         rate: directory.rate.or(offer.rate),
-        size: directory.size,
+        allowance,
         ports: offer.data_ports,
         address: offer.address,
         sandboxed: offer.sandboxed,
         deltas: offer.deltas,
         policy: directory.policy,
     };
-    let mut command = Command::new(&program.executable);
     command.args(&program.worker_arguments).arg("--served").args(terms.words()).arg(&directory.path);
     let address = |address: SocketAddr| format!("{} {}", address.ip().to_canonical(), address.port());
     command.env("HAUL_CLIENT", client);

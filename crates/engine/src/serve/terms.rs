@@ -7,7 +7,9 @@ use std::fs::File;
 use std::io;
 use std::net::IpAddr;
 use std::path::Path;
+use std::sync::Arc;
 
+use super::Allowance;
 use crate::fs::lookup;
 use crate::os::confine::{Bounds, Network, Rights};
 
@@ -53,8 +55,8 @@ pub struct Terms {
     pub access: Access,
     /// At most so many bytes a second, from here or to here; `None` for no limit.
     pub rate: Option<u64>,
-    /// At most so many bytes in one copy to here; `None` for no limit.
-    pub size: Option<u64>,
+    /// The descriptor of what all clients may still bring ([`Allowance`]); `None` for no limit.
+    pub allowance: Option<i32>,
     /// The ports for data, the first and the last; `None`: one that the system chooses.
     pub ports: Option<(u16, u16)>,
     /// Where data is taken; `None`: at any address.
@@ -110,7 +112,7 @@ impl Terms {
         [
             self.access.word().to_owned(),
             number(self.rate),
-            number(self.size),
+            self.allowance.map_or(NONE.into(), |number| number.to_string()),
             self.ports.map_or(NONE.into(), |(first, last)| format!("{first}:{last}")),
             self.address.map_or(NONE.into(), |address| address.to_string()),
             self.sandboxed.to_string(),
@@ -121,7 +123,7 @@ impl Terms {
 
     /// What was told with these words; `None` if they are others.
     pub fn from_words(words: &[&str]) -> Option<Self> {
-        let [access, rate, size, range, address, sandboxed, deltas, policy] = words else { return None };
+        let [access, rate, allowance, range, address, sandboxed, deltas, policy] = words else { return None };
         let ports = |text: &str| {
             let (first, last) = text.split_once(':')?;
             Some((first.parse().ok()?, last.parse().ok()?))
@@ -129,13 +131,18 @@ impl Terms {
         Some(Self {
             access: Access::from_word(access)?,
             rate: optional(rate, |text| text.parse().ok())?,
-            size: optional(size, |text| text.parse().ok())?,
+            allowance: optional(allowance, |text| text.parse().ok())?,
             ports: optional(range, ports)?,
             address: optional(address, |text| text.parse().ok())?,
             sandboxed: sandboxed.parse().ok()?,
             deltas: deltas.parse().ok()?,
             policy: ServePolicy::from_word(policy)?,
         })
+    }
+
+    /// In a worker, what all clients may still bring. To be called once.
+    pub fn take_allowance(&self) -> io::Result<Option<Arc<Allowance>>> {
+        self.allowance.map(|number| Allowance::handed(number).map(Arc::new)).transpose()
     }
 
     /// Makes `directory`, a path without symbolic links, the working directory, which no lookup leaves from then on, and has the kernel hold this thread, and all that it starts, to it. What
@@ -185,7 +192,7 @@ mod tests {
         let all = Terms {
             access: Access::WriteOnly,
             rate: Some(1),
-            size: Some(1 << 50),
+            allowance: Some(7),
             ports: Some((5032, 5131)),
             address: Some(IpAddr::from([0xfd; 16])),
             sandboxed: true,
@@ -195,7 +202,7 @@ mod tests {
         let none = Terms {
             access: Access::Both,
             rate: None,
-            size: None,
+            allowance: None,
             ports: None,
             address: None,
             sandboxed: false,

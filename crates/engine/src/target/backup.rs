@@ -15,11 +15,12 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use super::Target;
 use super::file::Spot;
-use super::landing::{Landing, Refused};
+use super::landing::{Landing, Refused, missing_at};
+use super::quota::Quota;
 use super::standing::is_root;
 use super::temporary::make_temporary;
 use crate::fs::meta::apply_with;
@@ -46,25 +47,29 @@ pub struct Backup {
     dir: Dir,
     /// Directories of the landing, and those in their places here.
     known: Mutex<HashMap<Identity, Dir>>,
+    /// Directories that are made here count.
+    quota: Arc<Quota>,
 }
 
 impl Backup {
     /// The one that is asked for, made where it is missing, but not in a dry run.
-    pub fn prepare(request: &TargetRequest, landing: &Landing) -> Result<Option<Self>, Refused> {
+    pub fn prepare(request: &TargetRequest, landing: &Landing, quota: &Arc<Quota>) -> Result<Option<Self>, Refused> {
         let Some(into) = landing.dir().filter(|_| !request.sync.backup_dir.is_empty()) else { return Ok(None) };
         let path = landing.root(request).join(OsStr::from_bytes(&request.sync.backup_dir));
         let failed = |error: &io::Error| refused(&path, &format!(": {}", describe(error)));
         if request.sync.is_dry {
             return match Dir::open_root(&path) {
-                Ok(dir) => check(&dir, into, &path).map(|()| Some(Self { dir, known: Mutex::default() })),
+                Ok(dir) => check(&dir, into, &path)
+                    .map(|()| Some(Self { dir, known: Mutex::default(), quota: Arc::clone(quota) })),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
                 Err(error) => Err(failed(&error)),
             };
         }
+        quota.take_names(missing_at(&path)).map_err(|text| Refused { usage: false, text })?;
         lookup::create_dir_all(&path, Mode::RWXU).map_err(|error| failed(&error))?;
         let dir = Dir::open_root(&path).map_err(|error| failed(&error))?;
         check(&dir, into, &path)?;
-        Ok(Some(Self { dir, known: Mutex::default() }))
+        Ok(Some(Self { dir, known: Mutex::default(), quota: Arc::clone(quota) }))
     }
 
     /// Which directory it is.
@@ -140,7 +145,7 @@ impl Backup {
         };
         for old in missing.into_iter().rev() {
             let Some(name) = old.name() else { continue };
-            place = enter_or_make(&place, name, old)?;
+            place = enter_or_make(&place, name, old, &self.quota)?;
             if known.len() >= KNOWN_MAX {
                 known.clear();
             }
@@ -208,9 +213,12 @@ fn refused(path: &Path, text: &str) -> Refused {
     Refused { usage: true, text: text.replacen(",:", ":", 1) }
 }
 
-fn enter_or_make(above: &Dir, name: &Name, old: &Dir) -> io::Result<Dir> {
+fn enter_or_make(above: &Dir, name: &Name, old: &Dir, quota: &Quota) -> io::Result<Dir> {
     let is_new = match mkdirat(&*above.fd()?, name.as_bytes(), Mode::RWXU) {
-        Ok(()) => true,
+        Ok(()) => {
+            quota.take_names(1).map_err(io::Error::other)?;
+            true
+        }
         Err(Errno::EXIST) => false,
         Err(error) => return Err(error.into()),
     };

@@ -45,7 +45,10 @@ impl Target {
     fn enter_or_make(&self, parent: &Dir, name: &Name) -> io::Result<Dir> {
         // Whom the source lets in is not known: nobody but the owner gets in here.
         let is_new = match make_directory(parent, name, 0o700) {
-            Ok(()) => true,
+            Ok(()) => {
+                self.quota.take_names(1).map_err(io::Error::other)?;
+                true
+            }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
             Err(error) => return Err(error),
         };

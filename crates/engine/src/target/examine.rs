@@ -355,6 +355,14 @@ impl Target {
             decision => decision,
         };
         let (decision, reasons) = self.decide_of_standing(position, entry, there, decision);
+        let makes = matches!(decision, Decision::Create | Decision::Replace | Decision::ReplaceTree);
+        if makes && !self.is_dry() {
+            let link_bytes = if let Kind::Symlink { points_to } = &entry.kind { points_to.len() } else { 0 };
+            let taken = self.quota.take_names(1).and_then(|()| self.quota.take(link_bytes as u64));
+            if let Err(text) = taken {
+                return Ok(Err(self.refuse(position, text)));
+            }
+        }
         match decision {
             Decision::Create | Decision::Replace | Decision::ReplaceTree if position.inside => self.widen(dir)?,
             _ => {}

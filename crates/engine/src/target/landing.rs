@@ -137,6 +137,20 @@ impl Landing {
     }
 }
 
+/// How many directories are made for the data to land in.
+pub fn missing_directories(request: &TargetRequest) -> u64 {
+    if request.sync.is_dry || request.pipe != Pipe::No || !(request.make_directory || is_made_by_sync(request)) {
+        return 0;
+    }
+    missing_at(Path::new(OsStr::from_bytes(&request.path)))
+}
+
+/// How many of the last components of a path do not exist.
+pub fn missing_at(path: &Path) -> u64 {
+    let is_missing = |path: &&Path| !path.as_os_str().is_empty() && rustix::fs::lstat(*path).is_err();
+    path.ancestors().take_while(is_missing).count() as u64
+}
+
 /// Finds out where the data lands.
 pub fn find(request: &TargetRequest, state_dir: Option<&Path>, reporter: &Reporter) -> Result<Landing, Refused> {
     let typed = if request.path.is_empty() { &b"."[..] } else { &request.path[..] };

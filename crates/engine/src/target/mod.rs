@@ -88,7 +88,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use self::backup::Backup;
 use self::below::Below;
@@ -128,7 +128,7 @@ use crate::os::confine::{Bounds, Rights};
 use crate::pace::Pace;
 use crate::policy::HostPolicy;
 use crate::report::{Reporter, add};
-use crate::serve::{Did, What};
+use crate::serve::{Allowance, Did, What};
 use crate::signal::Signal;
 use crate::storage::policy::Policy;
 use crate::storage::read::Reader;
@@ -178,7 +178,7 @@ pub struct Target {
     /// How fast data may come.
     pace: Pace,
     /// How much may come.
-    quota: Quota,
+    quota: Arc<Quota>,
     /// Whose blocks files cannot share.
     sharing: Sharing,
     /// Files of which more names may come.
@@ -276,8 +276,8 @@ pub struct Surroundings {
     pub policy: HostPolicy,
     /// At most so many bytes a second may come.
     pub rate: Option<u64>,
-    /// At most so many bytes may come in all.
-    pub size: Option<u64>,
+    /// What a server takes from all its clients.
+    pub allowance: Option<Arc<Allowance>>,
     /// Symbolic links that lead out of the working directory are refused.
     pub links_inside: bool,
     /// What was there before keeps its metadata.
@@ -302,6 +302,8 @@ impl Target {
         surroundings: &Surroundings,
         standard_output: Option<OwnedFd>,
     ) -> Result<Self, Refused> {
+        let quota = Arc::new(Quota::new(surroundings.allowance.clone()));
+        quota.take_names(landing::missing_directories(&request)).map_err(|text| Refused { usage: false, text })?;
         let landing = match request.pipe {
             Pipe::No => landing::find(&request, surroundings.state_dir.as_deref(), &reporter)?,
             Pipe::Standard | Pipe::Named | Pipe::Growing(_) => {
@@ -314,7 +316,7 @@ impl Target {
         let storage = request.storage;
         let journals = journals(&request)?;
         let filtered = Filtered::new(&request.filters);
-        let backup = Backup::prepare(&request, &landing)?;
+        let backup = Backup::prepare(&request, &landing, &quota)?;
         let kept = earlier.roots().chain(backup.as_ref().map(Backup::identity));
         let removal = Removal::prepare(&request, kept)?;
         let rivals = Rivals::new(request.again);
@@ -356,7 +358,7 @@ impl Target {
             is_both_ends: AtomicBool::new(false),
             policy: Policy::new(storage),
             pace: Pace::new(surroundings.rate.unwrap_or(0)),
-            quota: Quota::new(surroundings.size),
+            quota,
             sharing: Sharing::default(),
             hard_links: HardLinks::default(),
             compared_names: ComparedNames::default(),
@@ -407,6 +409,11 @@ impl Target {
             false => (What::Received, counters.files_copied, counters.bytes_written),
         };
         Did { what, files, bytes, failed: counters.failed, path: escape(&self.request.path) }
+    }
+
+    /// The job is over: what it did not bring is left to other clients.
+    pub fn end_quota(&self) {
+        self.quota.end(self.reporter.tally.counters().bytes_written);
     }
 
     /// What both ends agreed on.
