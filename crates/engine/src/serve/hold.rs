@@ -22,6 +22,10 @@ use std::path::{Component, Path, PathBuf};
 use super::terms::{Access, Terms};
 use crate::fs::lookup;
 
+/// Most bytes that all streams of a client have in one frame each: 128 streams with the usual frame.
+const STREAMS_BYTES_MAX: usize = 64 << 20;
+/// Most frames that one of them has under way past the page cache, whatever the client says.
+const UNDER_WAY_MAX: u8 = 8;
 /// Longest silence of a client's that a server waits out: nobody holds a place here for ever.
 const SILENCE_MS_MAX: u32 = 3_600_000;
 
@@ -68,7 +72,7 @@ impl Terms {
             filters: _,
             tell_left_out: _,
             rate_bytes_per_s,
-            storage: _,
+            storage,
             compression: _,
             pipe,
             compare: _,
@@ -81,6 +85,7 @@ impl Terms {
             return Err(format!("this server's directory is {}: nothing in it can be read", self.write_only()));
         }
         self.hold_settings(settings)?;
+        storage.under_way = storage.under_way.min(UNDER_WAY_MAX);
         operands.iter_mut().try_for_each(inside)?;
         if *listed != Listed::No {
             return Err("a server sends no lists of files\nname them, or a directory with -r".into());
@@ -121,7 +126,7 @@ impl Terms {
             kept,
             verify: _,
             digest_existing,
-            storage: _,
+            storage,
             resume,
             keep_partial,
             journal_dir,
@@ -164,6 +169,7 @@ impl Terms {
             (*resume, *keep_partial) = (false, false);
         }
         self.hold_settings(settings)?;
+        storage.under_way = storage.under_way.min(UNDER_WAY_MAX);
         inside(path)?;
         hold_modes(modes)?;
         compare.map_or(Ok(()), refuse_following)?;
@@ -193,9 +199,9 @@ impl Terms {
             session: _,
             secret: _,
             suite,
-            frame: _,
+            frame,
             streams: _,
-            streams_max: _,
+            streams_max,
             congestion,
             window_bytes,
             window_fixed,
@@ -217,6 +223,13 @@ impl Terms {
             // What they ask for at their own end, the kernel there decides.
             congestion.clear();
             (*window_bytes, *window_fixed, *traffic_class) = (0, false, 0);
+        }
+        if frame.bytes() * usize::from(*streams_max) > STREAMS_BYTES_MAX {
+            let most = STREAMS_BYTES_MAX / frame.bytes();
+            return Err(format!(
+                "a server has at most {most} streams with frames of {} KiB\ngive -s {most}, or a smaller --frame",
+                frame.get() >> 10
+            ));
         }
         match (self.policy.encryption, suite) {
             (true, Suite::AuthenticateOnly) => Err("this server requires encryption\nleave out --no-encrypt".into()),

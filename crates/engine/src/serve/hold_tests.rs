@@ -29,7 +29,7 @@ fn settings() -> SessionSettings {
     assert!(cpus.insert(0));
     SessionSettings {
         streams: 4,
-        streams_max: 256,
+        streams_max: 128,
         report_files: true,
         cpus,
         all_paths: true,
@@ -179,6 +179,27 @@ fn what_is_about_the_server_it_sets_itself() {
     let mut message = ControllerMessage::Rate(0);
     terms.hold(&mut message).unwrap();
     assert!(matches!(message, ControllerMessage::Rate(10)));
+}
+
+#[test]
+fn memory_for_streams_is_bounded() {
+    for (streams, frame, allowed) in
+        [(128, 512, true), (256, 256, true), (64, 1024, true), (129, 512, false), (256, 1024, false)]
+    {
+        let frame = haul_proto::integrity::FrameLen::new(frame << 10).unwrap();
+        let set = |settings: &mut SessionSettings| (settings.streams_max, settings.frame) = (streams, frame);
+        let held = [
+            of_source(Access::Both, |request| set(&mut request.settings)),
+            of_target(Access::Both, |request| set(&mut request.settings)),
+        ];
+        assert!(held.iter().all(|held| held.is_ok() == allowed), "{held:?}");
+    }
+    let mut message = ControllerMessage::Target(target());
+    if let ControllerMessage::Target(request) = &mut message {
+        request.storage.under_way = 64;
+    }
+    terms(Access::Both).hold(&mut message).unwrap();
+    assert!(matches!(message, ControllerMessage::Target(request) if request.storage.under_way == 8));
 }
 
 #[test]

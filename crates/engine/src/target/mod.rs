@@ -123,6 +123,7 @@ use self::temporary::Unfinished;
 use self::timestamps::Timestamps;
 use self::waiting::Waiting;
 use self::widened::Widened;
+use self::writer::Buffers;
 use crate::fs::{Dir, Look, describe, mode_without_preserve};
 use crate::os::confine::{Bounds, Rights};
 use crate::pace::Pace;
@@ -179,6 +180,8 @@ pub struct Target {
     pace: Pace,
     /// How much may come.
     quota: Arc<Quota>,
+    /// Room for what streams write past the page cache.
+    buffers: Buffers,
     /// Whose blocks files cannot share.
     sharing: Sharing,
     /// Files of which more names may come.
@@ -359,6 +362,7 @@ impl Target {
             policy: Policy::new(storage),
             pace: Pace::new(surroundings.rate.unwrap_or(0)),
             quota,
+            buffers: Buffers::default(),
             sharing: Sharing::default(),
             hard_links: HardLinks::default(),
             compared_names: ComparedNames::default(),

@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex};
 
 use crate::worker::lock;
 
-/// Most names that are kept, of all directories that are open: what a source offers is not to fill the memory.
-const NAMES_MAX: usize = 1 << 24;
+/// Most names that are kept, of all directories that are open: what a source offers is not to fill the memory,
+/// of which each name takes up to 36 bytes while the set grows.
+const NAMES_MAX: usize = 1 << 22;
 
 /// How many names are kept.
 pub type Kept = Arc<AtomicUsize>;

@@ -7,6 +7,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::file::Incoming;
@@ -36,6 +37,38 @@ pub struct Writer {
     meter: Meter,
     /// Where frames are made of old files, once there is one.
     pub spare: Option<Record>,
+    taken: Taken,
+}
+
+/// Most bytes of buffers that all streams of a target have for writes past the page cache. A stream that gets none waits
+/// for each of its writes.
+const BUFFERS_BYTES_MAX: usize = 48 << 20;
+
+/// Bytes of buffers that all streams of a target have.
+#[derive(Clone, Default)]
+pub struct Buffers(Arc<AtomicUsize>);
+
+/// Of these, those of one stream.
+#[derive(Default)]
+struct Taken {
+    all: Buffers,
+    bytes: usize,
+}
+
+impl Taken {
+    /// One buffer more, if there is room for it.
+    fn take(&mut self, bytes: usize) -> bool {
+        let more = |all: usize| Some(all + bytes).filter(|all| *all <= BUFFERS_BYTES_MAX);
+        let taken = self.all.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok();
+        self.bytes += if taken { bytes } else { 0 };
+        taken
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.all.0.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 /// A frame that is being written.
@@ -59,7 +92,8 @@ impl Target {
     /// Writes for one more stream.
     pub(super) fn writer(&self) -> Writer {
         let frame_bytes = self.request.settings.frame.bytes();
-        Writer::new(frame_bytes, self.policy.depth(frame_bytes))
+        let taken = Taken { all: self.buffers.clone(), bytes: 0 };
+        Writer { taken, ..Writer::new(frame_bytes, self.policy.depth(frame_bytes)) }
     }
 }
 
@@ -67,7 +101,17 @@ impl Writer {
     /// For frames of up to `frame_bytes`, with up to `depth` of them under way.
     pub fn new(frame_bytes: usize, depth: usize) -> Self {
         let (engines, meter) = (Engines::new(depth), Meter::default());
-        Self { engines, depth, free: Vec::new(), made: 0, frame_bytes, run: None, meter, spare: None }
+        Self {
+            engines,
+            depth,
+            free: Vec::new(),
+            made: 0,
+            frame_bytes,
+            run: None,
+            meter,
+            spare: None,
+            taken: Taken::default(),
+        }
     }
 
     /// Writes a frame that was proven. Returns a buffer that is free.
@@ -201,7 +245,8 @@ impl Writer {
             if let Some(record) = self.free.pop() {
                 return record;
             }
-            if self.made < self.depth || self.engines.under_way() == 0 {
+            let is_first = self.engines.under_way() == 0;
+            if is_first || self.made < self.depth && self.taken.take(self.frame_bytes) {
                 self.made += 1;
                 return Record::with_capacity(self.frame_bytes);
             }
@@ -231,5 +276,21 @@ impl Writer {
         self.free.push(record);
         target.frame_done(&item, &frame, payload_len, written.map_err(|error: io::Error| describe(&error)));
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_streams_share_the_room_for_buffers() {
+        let all = Buffers::default();
+        let stream = || Taken { all: all.clone(), bytes: 0 };
+        let (mut first, mut second) = (stream(), stream());
+        assert!(first.take(BUFFERS_BYTES_MAX / 2) && second.take(BUFFERS_BYTES_MAX / 2));
+        assert!(!first.take(1) && !second.take(1));
+        drop(first);
+        assert!(second.take(BUFFERS_BYTES_MAX / 2) && !second.take(1));
     }
 }
