@@ -65,7 +65,7 @@ pub struct Key(Inner);
 
 enum Inner {
     AwsLc(aws_lc_rs::aead::LessSafeKey),
-    Ring(ring::aead::LessSafeKey),
+    Ring(Box<ring::aead::LessSafeKey>),
 }
 
 impl Key {
@@ -88,7 +88,7 @@ impl Key {
                     Suite::Aes128Gcm => &AES_128_GCM,
                     Suite::ChaCha20Poly1305 => &CHACHA20_POLY1305,
                 };
-                Inner::Ring(LessSafeKey::new(UnboundKey::new(algorithm, bytes).map_err(|_| Refused)?))
+                Inner::Ring(Box::new(LessSafeKey::new(UnboundKey::new(algorithm, bytes).map_err(|_| Refused)?)))
             }
         }))
     }
