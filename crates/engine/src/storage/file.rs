@@ -7,7 +7,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use super::{Access, holes};
+use super::Access;
+use super::extents::Extents;
 use crate::fs::Look;
 
 /// File systems that are memory, with nothing behind it (linux/magic.h): tmpfs, ramfs, hugetlbfs, proc, sysfs.
@@ -44,6 +45,7 @@ pub struct Opened {
     has_blocks: bool,
     /// It takes less room than it has bytes.
     may_have_holes: bool,
+    extents: Arc<Extents>,
     direct: OnceLock<Option<Arc<OwnedFd>>>,
     since: Instant,
 }
@@ -58,17 +60,23 @@ impl Opened {
         let in_memory = !is_file || is_memory(magic_of(&fd)?);
         let may_have_holes = Look::from(&stat).may_have_holes();
         let (direct, since, device) = (OnceLock::new(), Instant::now(), stat.st_dev);
-        Ok(Self { fd: Arc::new(fd), access, device, in_memory, has_blocks, may_have_holes, direct, since })
+        let (fd, extents) = (Arc::new(fd), Arc::default());
+        Ok(Self { fd, access, device, in_memory, has_blocks, may_have_holes, extents, direct, since })
+    }
+
+    /// The same, with the extents that are known of it already: of a file that is opened again for each piece.
+    pub fn with_extents(self, extents: Arc<Extents>) -> Self {
+        Self { extents, ..self }
     }
 
     /// Which blocks of these bytes are data, where some are holes.
     pub fn map_of(&self, offset: u64, len: usize) -> Option<Map> {
-        if self.may_have_holes { holes::map_of(&*self.fd, offset, len) } else { None }
+        if self.may_have_holes { self.extents.map_of(&*self.fd, offset, len) } else { None }
     }
 
     /// Whether nothing would be read in these bytes but a hole's zeros.
     pub fn is_hole(&self, offset: u64, len: u64) -> bool {
-        self.may_have_holes && holes::is_hole(&*self.fd, offset, len)
+        self.may_have_holes && self.extents.is_hole(&*self.fd, offset, len)
     }
 
     /// For how long it has been open.

@@ -11,6 +11,7 @@ pub mod calls;
 pub mod choice;
 #[cfg(test)]
 mod conformance_tests;
+pub mod extents;
 pub mod file;
 pub mod holes;
 pub mod meter;

@@ -23,7 +23,7 @@ use crate::fs::{Access, Ahead, Dir, FdCache, Filter, Found, Links, Look, MAX_OPE
 use crate::fs::{Nodes, WalkOptions, Walker, describe};
 use crate::shown::{below, own_name};
 use crate::spec::{Symlinks, names_null};
-use crate::storage::holes;
+use crate::storage::extents::Extents;
 
 /// Files and directories that are named of the biggest.
 const BIGGEST: usize = 20;
@@ -272,7 +272,7 @@ fn data_bytes(parent: &Dir, name: &Name, links: Links, look: &Look) -> u64 {
         return look.size;
     }
     match parent.open_file(name, links) {
-        Ok((file, now)) => holes::data_bytes(&file, now.size),
+        Ok((file, now)) => Extents::default().data_bytes(&file, now.size),
         Err(_) => look.room,
     }
 }

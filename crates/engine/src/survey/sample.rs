@@ -3,7 +3,6 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use haul_proto::compression::sample::is_promising;
@@ -15,7 +14,7 @@ use crate::cancel::Cancel;
 use crate::codec::Packer;
 use crate::fs::{Dir, Links};
 use crate::storage::calls::read_at;
-use crate::storage::holes::{data_from, is_hole};
+use crate::storage::extents::Extents;
 
 /// Bytes that are picked. So many frames are read at most: 64 MiB.
 const PICKS: usize = 128;
@@ -131,11 +130,15 @@ impl Picker {
         let mut meter = Meter::default();
         let (mut frame, mut pack) = (vec![0; FRAME], Pack::default());
         let (mut files, mut bytes, mut last) = (0, 0, 0);
+        let mut extents = (0, Extents::default());
         for (pick, times) in self.frames() {
             if cancel.is_cancelled() || Instant::now() >= deadline {
                 break;
             }
-            let Some(plain) = read(&pick, &mut frame) else { continue };
+            if extents.0 != pick.file {
+                extents = (pick.file, Extents::default());
+            }
+            let Some(plain) = read(&pick, &extents.1, &mut frame) else { continue };
             bytes += plain.len() as u64;
             files += u64::from(std::mem::replace(&mut last, pick.file) != pick.file);
             // Small files travel together.
@@ -157,12 +160,13 @@ fn scaled(at: u64, size: u64, data_bytes: u64) -> u64 {
 }
 
 /// The bytes of a frame, or, where that is a hole, of the next one that is none; `None` for what cannot be read.
-fn read<'b>(pick: &Pick, frame: &'b mut [u8]) -> Option<&'b [u8]> {
+fn read<'b>(pick: &Pick, extents: &Extents, frame: &'b mut [u8]) -> Option<&'b [u8]> {
     let (fd, _) = pick.dir.open_file(&pick.name, pick.links).ok()?;
     let len = |offset: u64| (pick.size - offset).min(FRAME as u64);
     let mut offset = pick.offset;
-    if is_hole(fd.as_fd(), offset, len(offset)) {
-        let data = data_from(fd.as_fd(), offset, pick.size).or_else(|| data_from(fd.as_fd(), 0, offset))?;
+    if extents.is_hole(&fd, offset, len(offset)) {
+        let next = |from, to| extents.next_data(&fd, from, to);
+        let data = next(offset, pick.size).or_else(|| next(0, offset))?;
         offset = data / FRAME as u64 * FRAME as u64;
     }
     let want = usize::try_from(len(offset)).ok()?;

@@ -25,6 +25,7 @@ use crate::policy::{HostPolicy, Rule};
 use crate::report::Reporter;
 use crate::storage::Access;
 use crate::storage::calls::read_at;
+use crate::storage::extents::Extents;
 use crate::storage::file::Opened;
 use crate::worker::lock;
 
@@ -47,6 +48,8 @@ pub struct Basis {
     pub in_place: Option<InPlace>,
     /// Open to be copied from, once a frame is made of it.
     opened: OnceLock<Result<Arc<Opened>, String>>,
+    /// Its extents, for all who read a part of it.
+    extents: Arc<Extents>,
     /// Sums of its blocks, by the first one's number, until all are there.
     sums: Mutex<BTreeMap<u64, Vec<Sum>>>,
     /// Frames that are told as lacking when its sums were told; all where nothing is said.
@@ -125,6 +128,7 @@ impl Basis {
             method,
             in_place: None,
             opened: OnceLock::new(),
+            extents: Arc::default(),
             sums: Mutex::default(),
             wanted: OnceLock::new(),
             failed: AtomicBool::new(false),
@@ -152,7 +156,8 @@ impl Basis {
     pub fn open(&self) -> Result<Arc<Opened>, String> {
         let (fd, look) = self.dir.open_file(&self.name, Links::Itself).map_err(|error| describe(&error))?;
         self.is_unchanged(&look)?;
-        Ok(Arc::new(Opened::new(fd, Access::Read).map_err(|error| describe(&error))?))
+        let opened = Opened::new(fd, Access::Read).map_err(|error| describe(&error))?;
+        Ok(Arc::new(opened.with_extents(Arc::clone(&self.extents))))
     }
 
     /// Whether it is what it was when it was looked at.

@@ -21,6 +21,7 @@ use super::{Item, Target};
 use crate::fs::attributes::read;
 use crate::fs::{Dir, Links, Look, describe, each_name};
 use crate::report::add;
+use crate::storage::extents::Extents;
 
 /// Said of a directory of which too much would have to be kept.
 const TOO_MANY_NAMES: &str =
@@ -46,6 +47,8 @@ pub struct ComparedFile {
     pub modified: Stamp,
     /// It was told that it cannot be read.
     pub failed: AtomicBool,
+    /// Its extents, for all who read a piece of it.
+    pub extents: Arc<Extents>,
     /// What is known to differ.
     differences: Vec<Difference>,
 }
@@ -212,7 +215,8 @@ impl Target {
                 } else if *size > 0 {
                     let (dir, name, modified) = (dir.clone(), name.clone(), there.meta.modified);
                     let failed = AtomicBool::new(false);
-                    let file = ComparedFile { dir, name, size: *size, modified, failed, differences };
+                    let extents = Arc::default();
+                    let file = ComparedFile { dir, name, size: *size, modified, failed, extents, differences };
                     return Ok(Answer::Compare(Arc::new(Item::Compared(Compared::File(file)))));
                 }
             }

@@ -162,7 +162,7 @@ impl Target {
     ) -> io::Result<bool> {
         let frame = self.request.settings.frame;
         let frame_bytes = u64::from(frame.get());
-        let way = Way::by(Method::Buffered);
+        let way = Way { cached: file.in_memory(), ..Way::by(Method::Buffered) };
         reader.add(Arc::clone(file), way, run.start * frame_bytes, (run.end * frame_bytes).min(incoming.size()));
         let mut index = run.start;
         while index < run.end {

@@ -131,7 +131,8 @@ fn compared_file(item: &Item) -> Option<&ComparedFile> {
 fn open(file: &ComparedFile) -> Result<Arc<Opened>, String> {
     let (fd, look) = file.dir.open_file(&file.name, Links::Itself).map_err(|error| describe(&error))?;
     is_unchanged(file, &look)?;
-    Ok(Arc::new(Opened::new(fd, Access::Read).map_err(|error| describe(&error))?))
+    let opened = Opened::new(fd, Access::Read).map_err(|error| describe(&error))?;
+    Ok(Arc::new(opened.with_extents(Arc::clone(&file.extents))))
 }
 
 fn is_unchanged(file: &ComparedFile, now: &Look) -> Result<(), String> {

@@ -23,8 +23,8 @@ use crate::fs::{Dir, Look, describe};
 use crate::storage::Method;
 use crate::storage::cache::WRITE_BACK_FILE_MIN;
 use crate::storage::calls::{read_at, write_at};
+use crate::storage::extents::Extents;
 use crate::storage::file::{Opened, is_served, magic_of};
-use crate::storage::holes::next_hole;
 use crate::storage::policy::Way;
 
 /// What to do where a file is not what was written.
@@ -109,9 +109,9 @@ impl Whole {
         let Some(journal) = incoming.journal().filter(|_| !incoming.keeps_holes()) else { return Ok(()) };
         let frame = target.request.settings.frame;
         let frame_bytes = u64::from(frame.get());
-        let mut buffer = Vec::new();
+        let (extents, mut buffer) = (Extents::default(), Vec::new());
         let mut at = 0;
-        while let Some(hole) = next_hole(self.fd(), at, self.size) {
+        while let Some(hole) = extents.next_hole(self.fd(), at, self.size) {
             for index in hole.start / frame_bytes..hole.end.div_ceil(frame_bytes) {
                 at = ((index + 1) * frame_bytes).min(self.size);
                 let recorded = journal.records(index, 1).map_err(|error| describe(&error))?;
