@@ -24,6 +24,10 @@ pub struct Settings {
     pub quick: bool,
     /// Measure compression, and nothing else.
     pub compression: bool,
+    /// Measure how time grows instead.
+    pub curves: bool,
+    /// With more files than usual.
+    pub large: bool,
     /// Measure what is synced instead.
     pub sync: bool,
     /// Only these cases of it; empty for all.
@@ -63,6 +67,8 @@ impl Default for Settings {
             strangers: false,
             quick: false,
             compression: false,
+            curves: false,
+            large: false,
             sync: false,
             cases: Vec::new(),
             runs: 3,
@@ -141,7 +147,7 @@ const fn valued(
     Row { name, value: Some(value), about, set }
 }
 
-/// Every option. A mode of its own (`--curves`) is a flag that names workloads.
+/// Every option.
 const OPTIONS: &[Row] = &[
     flag("--compression", "text and noise over 1 Gbit/s, with and without -c (needs root)", |to, _| {
         to.compression = true;
@@ -164,8 +170,12 @@ const OPTIONS: &[Row] = &[
             Ok(())
         },
     ),
-    flag("--curves", "the same as --workload curve: by streams, by files, by bytes", |to, _| {
-        to.workloads.extend(Kind::named("curve")?);
+    flag("--curves", "instead: how CPU time grows with bytes, files, depth, rules (needs root)", |to, _| {
+        to.curves = true;
+        Ok(())
+    }),
+    flag("--large", "with --curves: up to 10,000,000 files", |to, _| {
+        to.large = true;
         Ok(())
     }),
     flag("--old-cpu", "the same as --workload old-cpu: AVX2, AVX-512, VAES masked", |to, _| {
@@ -188,10 +198,17 @@ const OPTIONS: &[Row] = &[
         to.sync = true;
         Ok(())
     }),
-    valued("--case", "NAME", "with --sync: unchanged, added, pages, insert, renamed, sparse", |to, value| {
-        to.cases.push(known_case(value)?);
-        Ok(())
-    }),
+    valued(
+        "--case",
+        "NAME",
+        "with --sync: unchanged, added, pages, insert, renamed, sparse;\n\
+            with --curves: size, data, files, trees, depth, links, holes,\n\
+            frames, lines, rules; repeatable (default: all)",
+        |to, value| {
+            to.cases.push(known_case(value)?);
+            Ok(())
+        },
+    ),
     flag("--quick", "with --pacing: fewer rates and numbers of streams", |to, _| {
         to.quick = true;
         Ok(())
@@ -303,7 +320,7 @@ fn known_tool(value: &OsStr) -> Result<String> {
 
 fn known_case(value: &OsStr) -> Result<String> {
     let name = value.to_string_lossy().into_owned();
-    let known = crate::sync::case_names();
+    let known = [crate::sync::case_names(), crate::curves::case_names()].concat();
     ensure!(known.contains(&name.as_str()), "there is no case {name}; there are {}", known.join(", "));
     Ok(name)
 }
@@ -337,7 +354,7 @@ mod tests {
 
     #[test]
     fn every_option_is_taken() {
-        let words = "--install --compression --runs 5 --workload null --curves --old-cpu --pacing --primitives --strangers --sync --case pages --quick --tool gridftp --tool cp --scale 0.25 \
+        let words = "--install --compression --runs 5 --workload null --workload curve --curves --large --old-cpu --pacing --primitives --strangers --sync --case pages --quick --tool gridftp --tool cp --scale 0.25 \
                      --dir /d --disk-dir /e --haul /h --beside /b --congestion both --timeout 7 --json j --markdown m";
         let given: Vec<&str> = words.split(' ').filter(|word| !word.is_empty()).collect();
         for row in OPTIONS {
@@ -352,6 +369,8 @@ mod tests {
             strangers: true,
             quick: true,
             compression: true,
+            curves: true,
+            large: true,
             sync: true,
             cases: vec!["pages".into()],
             runs: 5,

@@ -25,6 +25,7 @@ mod aligned;
 mod args;
 mod bare_loop;
 mod compression;
+mod curves;
 mod daemon;
 mod helper;
 mod hosts;
@@ -102,6 +103,9 @@ fn run(settings: &Settings) -> Result<bool> {
     }
     if settings.pacing {
         return pacing::run(settings);
+    }
+    if settings.curves {
+        return curves::run(settings);
     }
     if settings.sync {
         sync::check()?;

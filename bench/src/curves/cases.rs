@@ -1,0 +1,139 @@
+//! The numbers that grow, their ranges, and the jobs that are measured for each.
+
+/// A job over the data of a case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Job {
+    /// A copy to an empty target.
+    Copy,
+    /// The same command again.
+    Rerun,
+    /// The rest of a copy that was killed half-way.
+    Resume,
+    /// A sync with a few changes.
+    Sync,
+    /// A comparison of both ends.
+    Verify,
+    /// A survey of the source.
+    Survey,
+}
+
+impl Job {
+    /// The name in the table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Copy => "copy",
+            Self::Rerun => "rerun",
+            Self::Resume => "resume",
+            Self::Sync => "sync",
+            Self::Verify => "verify",
+            Self::Survey => "survey",
+        }
+    }
+}
+
+/// The data of a case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// One hole of so many bytes.
+    Hole,
+    /// A file of so many incompressible bytes.
+    Noise,
+    /// So many empty files in one directory.
+    OneDirectory,
+    /// So many empty files, 100 in each directory.
+    Directories,
+    /// Directories within each other, so deep.
+    Depth,
+    /// One file with so many hard links.
+    HardLinks,
+    /// A file with so many holes.
+    Holes,
+    /// A partial file in which every second of so many frames is recorded.
+    Frames,
+    /// A list with the paths of so many empty files.
+    Lines,
+    /// So many filter rules, none of which matches, and some files.
+    Rules,
+}
+
+/// One number that grows.
+#[derive(Debug)]
+pub struct Case {
+    /// The name on the command line and in the table.
+    pub name: &'static str,
+    /// What is counted.
+    pub unit: &'static str,
+    /// The data.
+    pub shape: Shape,
+    /// The least number, and the greatest.
+    range: (u64, u64),
+    /// Each number is so many times the one before.
+    factor: u64,
+    /// The jobs, in this order.
+    pub jobs: &'static [Job],
+}
+
+const ALL_BUT_RESUME: &[Job] = &[Job::Survey, Job::Copy, Job::Rerun, Job::Verify, Job::Sync];
+const ALL: &[Job] = &[Job::Survey, Job::Copy, Job::Rerun, Job::Verify, Job::Sync, Job::Resume];
+/// A sync of these has nothing to change.
+const WITHOUT_SYNC: &[Job] = &[Job::Survey, Job::Copy, Job::Rerun, Job::Verify];
+const LISTED: &[Job] = &[Job::Copy, Job::Rerun];
+const RESUMED: &[Job] = &[Job::Resume];
+/// With `--large`, numbers of files go up to this.
+const LARGE_FILES: u64 = 10_000_000;
+
+const fn case(
+    (name, unit): (&'static str, &'static str),
+    shape: Shape,
+    range: (u64, u64),
+    factor: u64,
+    jobs: &'static [Job],
+) -> Case {
+    Case { name, unit, shape, range, factor, jobs }
+}
+
+impl Case {
+    /// In the order of the table.
+    pub const ALL: &'static [Self] = &[
+        case(("size", "bytes of a hole"), Shape::Hole, (1 << 20, 64 << 30), 4, WITHOUT_SYNC),
+        case(("data", "bytes of noise"), Shape::Noise, (32 << 20, 1 << 30), 2, ALL),
+        case(("files", "empty files in one directory"), Shape::OneDirectory, (1, 1_000_000), 10, ALL_BUT_RESUME),
+        case(("trees", "empty files, 100 to a directory"), Shape::Directories, (1, 1_000_000), 10, ALL_BUT_RESUME),
+        case(("depth", "directories within each other"), Shape::Depth, (32, 16_384), 2, ALL_BUT_RESUME),
+        case(("links", "hard links to one file"), Shape::HardLinks, (100, 200_000), 4, ALL_BUT_RESUME),
+        case(("holes", "holes in a file"), Shape::Holes, (2048, 131_072), 2, ALL),
+        case(("frames", "frames, every second one recorded"), Shape::Frames, (128, 4096), 2, RESUMED),
+        case(("lines", "lines of a list"), Shape::Lines, (100, 200_000), 4, LISTED),
+        case(("rules", "filter rules over 1,000 files"), Shape::Rules, (64, 65_536), 4, ALL_BUT_RESUME),
+    ];
+
+    /// The numbers at which it is measured.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "far fewer than 2^53"
+    )]
+    pub fn numbers(&self, scale: f64, large: bool) -> Vec<u64> {
+        let (least, most) = self.range;
+        let is_files = matches!(self.shape, Shape::OneDirectory | Shape::Directories);
+        let most = if large && is_files { LARGE_FILES } else { (most as f64 * scale) as u64 };
+        let next = |number: &u64| number.checked_mul(self.factor);
+        std::iter::successors(Some(least), next).take_while(|number| *number <= most.max(least)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_those_that_are_documented() {
+        let of = |name| Case::ALL.iter().find(|case| case.name == name).expect("a case");
+        assert_eq!(of("files").numbers(1.0, false), [1, 10, 100, 1000, 10_000, 100_000, 1_000_000]);
+        assert_eq!(of("files").numbers(1.0, true).last(), Some(&10_000_000));
+        assert_eq!(of("size").numbers(1.0, true).last(), Some(&(64 << 30)));
+        assert_eq!(of("size").numbers(0.25, false).last(), Some(&(16 << 30)));
+        assert_eq!(of("depth").numbers(0.0001, false), [32]);
+    }
+}

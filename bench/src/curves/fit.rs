@@ -1,0 +1,94 @@
+//! Fits a power of the number to measured times: least squares over the logarithms.
+
+use super::Point;
+
+/// Below this, CPU time is noise: the least that counts beyond the start.
+const LEAST_S: f64 = 0.02;
+/// A power counts from so many points.
+const POINTS_MIN: usize = 3;
+/// Noise, and caches that are smaller than the data, make a line look this much steeper.
+const TOLERANCE: f64 = 0.15;
+
+/// A fitted power.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Fit {
+    /// The time grows with the number to this power.
+    pub exponent: f64,
+    /// The power that n log n has over the same numbers.
+    pub n_log_n: f64,
+    /// Points that it is fitted to.
+    pub points: usize,
+}
+
+impl Fit {
+    /// Whether it grows faster than n log n.
+    pub fn is_steep(&self) -> bool {
+        self.exponent > self.n_log_n + TOLERANCE
+    }
+}
+
+/// The power of a curve, by the figure that `of` returns; `None` for a curve that is too flat to have one.
+///
+/// The figure of the first point is the constant cost of the start: it is subtracted, and only points clearly above it
+/// count. The number of the first point is subtracted, too, so that a straight line keeps the power 1.
+pub fn fit(points: &[Point], of: impl Fn(&Point) -> f64) -> Option<Fit> {
+    let first = points.first()?;
+    let start_s = of(first);
+    let above = |point: &&Point| of(point) - start_s >= LEAST_S.max(start_s / 2.0);
+    // A point that noise has lifted says nothing, unless all behind it are above the start as well.
+    let last_below = points.iter().rposition(|point| !above(&point))?;
+    let rest = &points[last_below + 1..];
+    if rest.len() < POINTS_MIN {
+        return None;
+    }
+    let numbers: Vec<f64> = rest.iter().map(|point| float(point.number - first.number).ln()).collect();
+    let times: Vec<f64> = rest.iter().map(|point| (of(point) - start_s).ln()).collect();
+    let lines: Vec<f64> = rest.iter().map(|point| (float(point.number) * float(point.number).log2()).ln()).collect();
+    Some(Fit { exponent: slope(&numbers, &times)?, n_log_n: slope(&numbers, &lines)?.max(1.0), points: rest.len() })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^53")]
+fn float(number: u64) -> f64 {
+    number as f64
+}
+
+/// The slope of the line nearest to these points.
+fn slope(across: &[f64], up: &[f64]) -> Option<f64> {
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / float(values.len() as u64);
+    let (middle, height) = (mean(across), mean(up));
+    let rise: f64 = across.iter().zip(up).map(|(x, y)| (x - middle) * (y - height)).sum();
+    let run: f64 = across.iter().map(|x| (x - middle).powi(2)).sum();
+    (run > 0.0).then(|| rise / run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curve(time: impl Fn(f64) -> f64) -> Option<Fit> {
+        let point = |power| {
+            let number = 4_u64.pow(power);
+            Point { number, cpu_s: time(float(number)), wall_s: 0.0 }
+        };
+        fit(&(0..10).map(point).collect::<Vec<_>>(), |point| point.cpu_s)
+    }
+
+    #[test]
+    fn a_square_is_steep_and_n_log_n_is_not() {
+        let line = curve(|n| 0.05 + n * 1e-4).expect("a line");
+        assert!((line.exponent - 1.0).abs() < 0.01 && !line.is_steep(), "{line:?}");
+        let n_log_n = curve(|n| 0.05 + n * n.log2() * 1e-5).expect("a curve");
+        assert!(!n_log_n.is_steep(), "{n_log_n:?}");
+        let square = curve(|n| 0.05 + n * n * 1e-8).expect("a curve");
+        assert!(square.exponent > 1.9 && square.is_steep(), "{square:?}");
+        let late = curve(|n| 0.05 + n * 1e-6 + n * n * 1e-9).expect("a curve");
+        assert!(late.is_steep(), "{late:?}");
+    }
+
+    #[test]
+    fn noise_around_the_start_is_no_curve() {
+        assert_eq!(curve(|_| 0.05), None);
+        assert_eq!(curve(|n| 0.05 + 0.01 * (n % 3.0)), None);
+        assert_eq!(fit(&[], |point| point.cpu_s), None);
+    }
+}

@@ -1,0 +1,93 @@
+//! The table of curves.
+
+use super::Point;
+use super::cases::{Case, Job};
+use super::fit::{Fit, fit};
+
+/// The measurements of one job of one case.
+#[derive(Debug)]
+pub struct Curve {
+    case: &'static Case,
+    /// The job.
+    pub job: Job,
+    /// By number, ascending.
+    pub points: Vec<Point>,
+    /// Why there are no more.
+    pub failure: Option<String>,
+}
+
+impl Curve {
+    /// Without a measurement.
+    pub fn new(case: &'static Case, job: Job) -> Self {
+        Self { case, job, points: Vec::new(), failure: None }
+    }
+
+    fn fit(&self) -> Option<Fit> {
+        fit(&self.points, |point| point.cpu_s)
+    }
+
+    /// Whether it was measured to its end and is not too steep.
+    pub fn is_good(&self) -> bool {
+        self.failure.is_none() && self.fit().is_none_or(|fit| !fit.is_steep())
+    }
+
+    fn row(&self) -> String {
+        let (first, last) = match (self.points.first(), self.points.last()) {
+            (Some(first), Some(last)) => (first.number.to_string(), *last),
+            _ => ("-".to_owned(), Point { number: 0, cpu_s: 0.0, wall_s: 0.0 }),
+        };
+        let fit = self.fit();
+        let shown = |figure: fn(&Fit) -> f64| fit.as_ref().map_or("-".to_owned(), |fit| format!("{:.2}", figure(fit)));
+        let verdict = match (&self.failure, &fit) {
+            (Some(text), _) => format!("FAILED {text}"),
+            (None, Some(fit)) if fit.is_steep() => "STEEP".to_owned(),
+            (None, Some(_)) => "fine".to_owned(),
+            (None, None) => "fine: hardly more than the start".to_owned(),
+        };
+        format!(
+            "| {} | {} | {first} | {} | {:.2} | {:.2} | {} | {} | {verdict} |",
+            self.case.unit,
+            self.job.name(),
+            last.number,
+            last.cpu_s,
+            last.wall_s,
+            shown(|fit| fit.exponent),
+            shown(|fit| fit.n_log_n),
+        )
+    }
+}
+
+/// All curves, one on each line.
+pub fn table(curves: &[Curve]) -> String {
+    let mut lines = vec![
+        "| number | job | from | to | CPU s at the end | wall s | exponent | of n log n | |".to_owned(),
+        "|---|---|---:|---:|---:|---:|---:|---:|---|".to_owned(),
+    ];
+    lines.extend(curves.iter().map(Curve::row));
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curve(time: impl Fn(f64) -> f64) -> Curve {
+        let point = |power| {
+            let number = 10_u64.pow(power);
+            Point { number, cpu_s: time(10_f64.powi(power.cast_signed())), wall_s: 1.0 }
+        };
+        Curve { points: (0..7).map(point).collect(), ..Curve::new(&Case::ALL[2], Job::Copy) }
+    }
+
+    #[test]
+    fn a_steep_curve_is_marked_and_fails() {
+        let good = curve(|n| 0.01 + n * 3e-6);
+        let steep = curve(|n| 0.01 + n * n * 1e-9);
+        let failed = Curve { failure: Some("at 7: no".into()), ..curve(|_| 0.01) };
+        assert!(good.is_good() && !steep.is_good() && !failed.is_good());
+        let text = table(&[good, steep, failed]);
+        let start = "| empty files in one directory | copy | 1 | 1000000 |";
+        assert!(text.contains(&format!("{start} 3.01 | 1.00 | 1.00 | ")), "{text}");
+        assert!(text.contains("| STEEP |") && text.contains("| FAILED at 7: no |"), "{text}");
+    }
+}
