@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use haul_engine::spec::{FilterList, Filters, Limits};
-use haul_proto::filter::{Matcher, PATTERN_MAX, Rules};
+use haul_proto::filter::{Matcher, PATTERN_MAX, Rules, Unusable};
 use haul_proto::path::{Name, escape};
 use haul_proto::wire::limits::{FILTER_FILE_MAX, FILTER_LISTS_MAX, FILTER_NAMES_MAX, FILTERS_BYTES_MAX};
 
@@ -62,6 +62,23 @@ impl TypedList<'_> {
         if self.is_file { format!("{argument}, line {line}") } else { format!("--{}", self.id) }
     }
 
+    /// How to say what a rule of rsync's says.
+    fn without_rsyncs_sign(&self, text: &[u8], line: u32) -> String {
+        let index = usize::try_from(line).unwrap_or_default().saturating_sub(1);
+        let rule = text.split(|byte| *byte == b'\n').nth(index).unwrap_or_default().trim_ascii();
+        let name = escape(rule);
+        let pattern = escape(rule.get(2..).unwrap_or_default());
+        match (rule.first(), self.includes) {
+            (Some(b'+'), false) | (Some(b'-'), true) => format!(
+                "write !{pattern}; of several lines that match, the last one decides\na name like this is written \\{name}"
+            ),
+            (Some(b'+' | b'-'), _) => format!(
+                "write {pattern}; of several lines that match, the last one decides\na name like this is written \\{name}"
+            ),
+            _ => format!("give each file of patterns with an option of its own\na name like this is written \\{name}"),
+        }
+    }
+
     fn read(&self) -> Result<FilterList, UsageError> {
         let wrong = |why: &str| bad(self.id, self.argument, why);
         let text = match self.is_file {
@@ -81,6 +98,9 @@ impl TypedList<'_> {
         let list = FilterList { text, is_file: self.is_file, includes: self.includes };
         match Rules::of(&list) {
             Ok(_) => Ok(list),
+            Err(error @ Unusable::RsyncRule { line }) => {
+                Err(wrong(&error.to_string()).remedy(self.without_rsyncs_sign(&list.text, line)))
+            }
             Err(error) if self.is_file => Err(wrong(&error.to_string())),
             Err(_) => Err(wrong(&format!("a pattern has at most {PATTERN_MAX} bytes"))),
         }
@@ -235,6 +255,23 @@ mod tests {
             ("yesterday", None),
         ] {
             assert_eq!(point(text), seconds, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_rule_file_of_rsyncs_is_refused_with_what_to_write() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("rules");
+        for (option, rule, said) in [
+            ("--exclude-from", "- *.o", "write *.o; of several"),
+            ("--exclude-from", "+ a.c", "write !a.c; of several"),
+            ("--include-from", "+ a.c", "write a.c; of several"),
+            ("--include-from", "- *.o", "write !*.o; of several"),
+            ("--exclude-from", ". more", "an option of its own\na name like this is written \\. more"),
+        ] {
+            std::fs::write(&path, format!("b\n{rule}\n")).unwrap();
+            let error = resolved(&[option, path.to_str().unwrap()]).unwrap_err();
+            assert!(error.contains("line 2: a filter rule of rsync's") && error.contains(said), "{rule}: {error}");
         }
     }
 

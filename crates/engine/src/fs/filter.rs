@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use haul_proto::filter::{Matcher, Rules, Scope, TooLong};
+use haul_proto::filter::{Matcher, Rules, Scope, Unusable};
 use haul_proto::path::Name;
 use haul_proto::wire::filters::Filters;
 use haul_proto::wire::limits::{DIRECTORY_FILTER_MAX, OPEN_RULES_MAX};
@@ -26,7 +26,7 @@ pub type Patterns = (u8, Vec<u8>);
 
 impl Filter {
     /// `None` where nothing is left out.
-    pub fn new(filters: &Filters) -> Result<Option<Self>, TooLong> {
+    pub fn new(filters: &Filters) -> Result<Option<Self>, Unusable> {
         if filters.is_empty() {
             return Ok(None);
         }
@@ -102,7 +102,7 @@ impl Filter {
 }
 
 /// The rules of files with patterns, by the numbers of their names.
-pub fn rules_of(patterns: &[Patterns]) -> Result<Vec<(usize, Rules)>, TooLong> {
+pub fn rules_of(patterns: &[Patterns]) -> Result<Vec<(usize, Rules)>, Unusable> {
     patterns.iter().map(|(number, text)| Ok((usize::from(*number), Rules::of_file(text, false)?))).collect()
 }
 

@@ -15,7 +15,7 @@ use crate::manifest::Stamp;
 use crate::wire::filters::{Filters, Limits};
 
 pub use self::pattern::PATTERN_MAX;
-pub use self::rules::{Rule, Rules, TooLong};
+pub use self::rules::{Rule, Rules, Unusable};
 pub use self::scope::Scope;
 
 /// What a walk is filtered by, ready to be asked.
@@ -65,7 +65,7 @@ pub enum Limit {
 
 impl Matcher {
     /// Makes rules of patterns.
-    pub fn new(filters: &Filters) -> Result<Self, TooLong> {
+    pub fn new(filters: &Filters) -> Result<Self, Unusable> {
         let lists = filters.lists.iter().map(Rules::of).collect::<Result<_, _>>()?;
         Ok(Self { lists, limits: filters.limits })
     }

@@ -25,17 +25,29 @@ pub struct Rule {
     pub line: u32,
 }
 
-/// A pattern has more than [`PATTERN_MAX`] bytes.
+/// Why a list is of no use. Lines count from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: a pattern has at most {PATTERN_MAX} bytes")]
-pub struct TooLong {
-    /// Its line, from 1.
-    pub line: u32,
+pub enum Unusable {
+    /// A pattern has more than [`PATTERN_MAX`] bytes.
+    #[error("line {line}: a pattern has at most {PATTERN_MAX} bytes")]
+    TooLong {
+        /// Of the pattern.
+        line: u32,
+    },
+    /// A line has the form of a filter rule of rsync's (rsync(1), "FILTER RULES").
+    #[error(
+        "line {line}: a filter rule of rsync's; here a line is a pattern, as in a .gitignore, and \\ before its first \
+         character takes it as it is"
+    )]
+    RsyncRule {
+        /// Of the rule.
+        line: u32,
+    },
 }
 
 impl Rules {
     /// Those of a list.
-    pub fn of(list: &List) -> Result<Self, TooLong> {
+    pub fn of(list: &List) -> Result<Self, Unusable> {
         if list.is_file {
             Self::of_file(&list.text, list.includes)
         } else {
@@ -44,13 +56,14 @@ impl Rules {
     }
 
     /// Those of a file, of which lines with `!` say the contrary of the others.
-    pub fn of_file(text: &[u8], includes: bool) -> Result<Self, TooLong> {
+    pub fn of_file(text: &[u8], includes: bool) -> Result<Self, Unusable> {
         let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
         let mut rules = Self::default();
         for (line, number) in text.split(|byte| *byte == b'\n').zip(1..) {
             let line = without_trailing_spaces(line.strip_suffix(b"\r").unwrap_or(line));
             match line {
                 [] | [b'#', ..] => {}
+                line if is_rsync_rule(line) => return Err(Unusable::RsyncRule { line: number }),
                 [b'!', pattern @ ..] => rules.add(pattern, !includes, number)?,
                 pattern => rules.add(pattern, includes, number)?,
             }
@@ -59,15 +72,15 @@ impl Rules {
     }
 
     /// The one that a pattern is: `!`, `#` and spaces are what they are.
-    pub fn of_pattern(pattern: &[u8], includes: bool) -> Result<Self, TooLong> {
+    pub fn of_pattern(pattern: &[u8], includes: bool) -> Result<Self, Unusable> {
         let mut rules = Self::default();
         rules.add(pattern, includes, 1)?;
         Ok(rules)
     }
 
-    fn add(&mut self, pattern: &[u8], includes: bool, line: u32) -> Result<(), TooLong> {
+    fn add(&mut self, pattern: &[u8], includes: bool, line: u32) -> Result<(), Unusable> {
         if pattern.len() > PATTERN_MAX {
-            return Err(TooLong { line });
+            return Err(Unusable::TooLong { line });
         }
         let (pattern, is_of_directories) = match pattern {
             [pattern @ .., b'/'] => (pattern, true),
@@ -104,6 +117,12 @@ impl Rules {
         let last = self.rules.iter().rev().take_while(|rule| !rule.includes);
         last.into_iter().any(|rule| !rule.is_of_directories && rule.pattern.matches_everything())
     }
+}
+
+/// Whether a line takes (`+ a.c`), leaves out (`- *.o`), reads another file (`. rules`, `: .rules`) or forgets the rules
+/// above it (`!`) in a rule file of rsync's.
+fn is_rsync_rule(line: &[u8]) -> bool {
+    matches!(line, b"!" | [b'+' | b'-' | b'.' | b':', b' ', _, ..])
 }
 
 /// Spaces at the end do not count, unless a backslash stands before them.
@@ -207,6 +226,19 @@ mod tests {
     }
 
     #[test]
+    fn rules_of_rsyncs_are_refused_with_their_line() {
+        for rule in ["- *.o", "+ a.c", ". more", ": .rules", "!", "- *.o \r"] {
+            let read = Rules::of_file(format!("# rules\n{rule}\n").as_bytes(), false);
+            assert_eq!(read.unwrap_err(), Unusable::RsyncRule { line: 2 }, "{rule:?}");
+        }
+        for (pattern, name) in [("-", "-"), ("-a", "-a"), ("\\- *.o", "- x.o"), ("\\!", "!"), ("+", "+"), ("..", "..")]
+        {
+            let rules = Rules::of_file(pattern.as_bytes(), false).unwrap();
+            assert!(rules.decide(|| b"", name.as_bytes(), false).is_some(), "{pattern:?}");
+        }
+    }
+
+    #[test]
     fn what_leaves_out_everything_is_known() {
         for (text, leaves) in [
             ("*", true),
@@ -225,6 +257,6 @@ mod tests {
     #[test]
     fn a_pattern_that_is_too_long_is_named_by_its_line() {
         let text = format!("a\n{}\n", "x".repeat(PATTERN_MAX + 1));
-        assert_eq!(Rules::of_file(text.as_bytes(), false).unwrap_err(), TooLong { line: 2 });
+        assert_eq!(Rules::of_file(text.as_bytes(), false).unwrap_err(), Unusable::TooLong { line: 2 });
     }
 }
