@@ -617,6 +617,19 @@ fn neither_end_may_lie_in_the_other_to_its_harm() {
         assert_ne!(run.status, Some(0), "{}", run.account());
         assert_eq!(stamps(&sandbox.path("s/in")), before, "{}", run.account());
     }
+    // Left out of the source, the target may lie there, whether it is there yet or not.
+    symlink("s", sandbox.path("link")).unwrap();
+    for (target, pattern) in [("s/in/deep/", "deep/"), ("s/in/", "/in/"), ("s/new/", "new"), ("link/far/", "/far")] {
+        let run = sandbox
+            .haul(["sync", "--delete", "--exclude", pattern, "--exclude", "/in/", "s/", target])
+            .run()
+            .succeeds();
+        assert_eq!(listing(&sandbox.path(target)), ["a"], "{}", run.account());
+        let again = sandbox.haul(["sync", "--delete", "--exclude", "elsewhere", "s/", target]).run();
+        assert_ne!(again.status, Some(0), "{}", again.account());
+        again.says(["--exclude"]);
+        fs::remove_dir_all(sandbox.path(target)).unwrap();
+    }
     // The source within the target: it is at the target alone, and it is the source.
     file(&sandbox, "t/source/a", "a", NEW);
     file(&sandbox, "t/alone", "x", OLD);
@@ -626,6 +639,39 @@ fn neither_end_may_lie_in_the_other_to_its_harm() {
     }
     let run = sandbox.haul(["sync", "--delete", "t/", "t/"]).run();
     assert!(sandbox.path("t/source/a").exists() && run.status != Some(0), "{}", run.account());
+}
+
+#[test]
+fn a_link_that_is_named_stays_a_link_unless_a_slash_or_an_option_says_otherwise() {
+    let sandbox = Sandbox::new();
+    file(&sandbox, "tree/a", "a", NEW);
+    file(&sandbox, "file", "f", NEW);
+    for (link, to) in [("to-tree", "tree"), ("to-file", "file"), ("to-nothing", "nowhere")] {
+        symlink(to, sandbox.path(link)).unwrap();
+    }
+    let points_to = |path: &str| fs::read_link(sandbox.path(path)).ok();
+    sandbox.haul(["sync", "to-tree", "to-file", "to-nothing", "t"]).run().succeeds();
+    for (link, to) in [("to-tree", "tree"), ("to-file", "file"), ("to-nothing", "nowhere")] {
+        assert_eq!(points_to(&format!("t/{link}")), Some(to.into()));
+    }
+    let again = sandbox.haul(["sync", "--json", "--items", "to-tree", "to-file", "to-nothing", "t"]).run().succeeds();
+    assert_eq!(items(&again), [""; 0]);
+    sandbox.file("list", "to-tree\nto-file\n");
+    sandbox.haul(["sync", "-I", "list", "listed/"]).run().succeeds();
+    assert_eq!(points_to("listed/to-file"), Some("file".into()));
+    sandbox.haul(["sync", "to-tree/", "slash/"]).run().succeeds();
+    assert_eq!(text(sandbox.path("slash/a")), "a");
+    sandbox.haul(["sync", "--symlinks", "follow", "to-tree", "to-file", "followed"]).run().succeeds();
+    assert_eq!(
+        (text(sandbox.path("followed/to-tree/a")), text(sandbox.path("followed/to-file"))),
+        ("a".into(), "f".into())
+    );
+    // A copy follows what is named, as cp -r and scp do.
+    sandbox.haul(["-r", "--mkdir", "to-tree", "to-file", "copied"]).run().succeeds();
+    assert_eq!(
+        (text(sandbox.path("copied/to-tree/a")), text(sandbox.path("copied/to-file"))),
+        ("a".into(), "f".into())
+    );
 }
 
 #[test]

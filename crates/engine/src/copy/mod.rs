@@ -260,7 +260,7 @@ impl Copy<'_> {
                 (Some(_), Some(base)) => Listed::Below(base.as_os_str().as_bytes().to_vec()),
             },
             recursive: self.job.options.recursive,
-            links: links(self.job.options.symlinks),
+            links: links(self.job.options.symlinks, self.job.options.sync.into),
             leave_out: self.job.options.leave_out,
             kept: self.job.options.kept,
             filters: self.job.options.filters.clone(),
@@ -336,7 +336,7 @@ impl Copy<'_> {
             delta: if options.compare { DeltaRules::default() } else { self.delta_rules() },
             sync: self.sync_rules(is_missing),
             pipe: pipe(options.target_pipe.as_ref()),
-            compare: options.compare.then(|| links(options.symlinks)),
+            compare: options.compare.then(|| links(options.symlinks, false)),
         };
         self.workers.send(Role::Target, &ControllerMessage::Target(target))?;
         self.send_expected()?;

@@ -109,9 +109,11 @@ fn cpus(numbers: &[u16]) -> Result<Cpus, Error> {
     }
 }
 
-/// The protocol's word for what becomes of links.
-pub fn links(symlinks: Symlinks) -> Links {
+/// The protocol's word for what becomes of links. A sync keeps the one that is named, as rsync does; a copy follows it,
+/// as cp -r and scp do.
+pub fn links(symlinks: Symlinks, is_sync: bool) -> Links {
     match symlinks {
+        Symlinks::Keep if is_sync => Links::KeepAll,
         Symlinks::Keep => Links::Keep,
         Symlinks::Follow => Links::Follow,
         Symlinks::Ignore => Links::Ignore,

@@ -38,4 +38,5 @@ pub use fd_cache::{FdCache, MAX_OPEN_DIRECTORIES};
 pub use filter::{Filter, Patterns, rules_of};
 pub use meta::{Applied, Identity, Keep, Links, Look, mode_without_preserve};
 pub use names::each_name;
+pub(crate) use seen::Seen;
 pub use walk::{Found, Nodes, WalkOptions, Walker};

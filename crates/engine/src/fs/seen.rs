@@ -20,7 +20,7 @@ pub(super) enum Step {
 }
 
 /// What a look found.
-pub(super) struct Seen {
+pub(crate) struct Seen {
     pub look: Look,
     /// Whether the name had to be followed.
     pub links: Links,

@@ -262,7 +262,7 @@ fn has_digests_of_target(settings: &SessionSettings) -> bool {
 
 fn refuse_following(links: Links) -> Result<(), String> {
     match links {
-        Links::Keep | Links::Ignore => Ok(()),
+        Links::Keep | Links::Ignore | Links::KeepAll => Ok(()),
         Links::Follow => Err("a server follows no symbolic links\nleave out --symlinks follow".into()),
     }
 }

@@ -46,7 +46,7 @@ const UNREADABLE: &str = "cannot be read";
 /// Walks all operands.
 pub(super) fn walk(source: &Source) {
     let symlinks = match source.request.links {
-        LinkRule::Keep => Symlinks::Keep,
+        LinkRule::Keep | LinkRule::KeepAll => Symlinks::Keep,
         LinkRule::Follow => Symlinks::Follow,
         LinkRule::Ignore => Symlinks::Ignore,
     };
@@ -170,6 +170,11 @@ impl Offers<'_> {
                 let at = EntryPlace::Operand(operand.number);
                 self.file(operand, at, place, look)
             }
+            RootKind::Symlink(parent, name, points_to, meta) => {
+                let place =
+                    Place { parent: parent.clone(), name: name.clone(), links: Links::Itself, is_operand: true };
+                self.symlink(operand, EntryPlace::Operand(operand.number), place, points_to.clone(), *meta)
+            }
             RootKind::Null(size) => self.null(operand, *size),
             RootKind::Pipe(pipe) => self.pipe(operand, Arc::clone(pipe)),
             RootKind::Directory(dir) => {
@@ -250,10 +255,7 @@ impl Offers<'_> {
                 self.directories_of_what_is_found(operand)?;
                 let entry_place = self.place_of(operand, Some(&name));
                 let place = Place { parent, name, links: Links::Itself, is_operand: false };
-                let mut item = Item::new(Arc::clone(&operand.path), place, 0, meta.modified);
-                item.removable = self.source.removable_link(&points_to);
-                let kind = Kind::Symlink { points_to };
-                self.offer(Entry { place: entry_place, kind, meta, version: None, more: None }, item)?;
+                self.symlink(operand, entry_place, place, points_to, meta)?;
             }
             Found::Node { parent, name, node, meta } => {
                 self.directories_of_what_is_found(operand)?;
@@ -275,6 +277,20 @@ impl Offers<'_> {
             Found::Failed { path, error } => reporter.failed(below(typed(), &path), describe(&error)),
         }
         Some(())
+    }
+
+    fn symlink(
+        &mut self,
+        operand: &Operand,
+        entry_place: EntryPlace,
+        place: Place,
+        points_to: Box<[u8]>,
+        meta: Meta,
+    ) -> Option<()> {
+        let mut item = Item::new(Arc::clone(&operand.path), place, 0, meta.modified);
+        item.removable = self.source.removable_link(&points_to);
+        let kind = Kind::Symlink { points_to };
+        self.offer(Entry { place: entry_place, kind, meta, version: None, more: None }, item).map(drop)
     }
 
     fn directory(&mut self, operand: &Operand, Entered { name, meta, more, patterns, hides }: Entered) -> Option<()> {

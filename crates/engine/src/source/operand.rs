@@ -1,5 +1,6 @@
 //! The operands: what the user named, looked at once.
 
+use haul_proto::manifest::Meta;
 use haul_proto::path::Name;
 use haul_proto::wire::listed::Listed;
 use haul_proto::wire::pipe::Pipe;
@@ -16,13 +17,14 @@ use std::time::Duration;
 
 use super::feed::Spring;
 use crate::bootstrap::End;
-use crate::fs::{Access, Dir, FdCache, Identity, Links, Look, MAX_OPEN_DIRECTORIES, describe, lookup};
+use crate::fs::{Access, Dir, FdCache, Identity, Links, Look, MAX_OPEN_DIRECTORIES, Seen, describe, lookup};
 use crate::os::confine::{Bounds, Rights};
 use crate::os::machine;
 use crate::policy::{HostPolicy, Rule};
 use crate::program::Program;
 use crate::report::Reporter;
 use crate::shown::own_name;
+use crate::spec::Symlinks;
 use crate::storage::null;
 
 /// An operand that can be copied.
@@ -39,6 +41,8 @@ pub enum RootKind {
     Directory(Dir),
     /// A regular file: the directory that it is in, its name there, and what it was when it was looked at.
     File(Dir, Name, Look),
+    /// A symbolic link that is kept: the directory that it is in, its name there, where it points, and its metadata.
+    Symlink(Dir, Name, Box<[u8]>, Meta),
     /// So many zeros.
     Null(u64),
     /// What comes out of this.
@@ -73,6 +77,8 @@ impl Root {
                 let same = |file: &OwnedFd| Look::at_fd(file).is_ok_and(|look| look.identity == self.identity);
                 drop(file.map(|file| same(&file).then(|| bounds.allow(&file, Rights::ReadFile))));
             }
+            // It was read, and what it points to stays out of reach.
+            RootKind::Symlink(..) => {}
             // It is open.
             RootKind::Pipe(_) => {}
             RootKind::Null(_) => drop(null::open_zeros().map(|zeros| bounds.allow(&zeros, Rights::ReadFile))),
@@ -83,7 +89,7 @@ impl Root {
     pub fn allow_removal(&self, bounds: &mut Bounds, below: bool) {
         let dir = match &self.kind {
             RootKind::Directory(dir) => Some(dir).filter(|_| below),
-            RootKind::File(parent, ..) => Some(parent),
+            RootKind::File(parent, ..) | RootKind::Symlink(parent, ..) => Some(parent),
             RootKind::Pipe(_) | RootKind::Null(_) => None,
         };
         // Where it cannot be opened, nothing can be removed, and that is told then.
@@ -163,6 +169,8 @@ fn named(operand: &[u8], policy: &HostPolicy) -> Result<Spring, String> {
 /// Looks at operands, one after the other.
 pub struct Looker<'a> {
     recursive: bool,
+    /// An operand that is a symbolic link is kept, and not followed.
+    keeps_links: bool,
     reporter: &'a Reporter,
     /// The directory below which alone this process may read, without links.
     base: Option<PathBuf>,
@@ -197,7 +205,8 @@ impl<'a> Looker<'a> {
             _ => None,
         };
         let (cache, parents) = (FdCache::new(MAX_OPEN_DIRECTORIES), HashMap::new());
-        Self { recursive: request.recursive, reporter, base, cache, parents }
+        let keeps_links = request.links == LinkRule::KeepAll;
+        Self { recursive: request.recursive, keeps_links, reporter, base, cache, parents }
     }
 
     /// Looks at an operand; reports it and has `None` if it cannot or must not be copied.
@@ -219,6 +228,11 @@ impl<'a> Looker<'a> {
         if let Some(size) = null::null_size(path) {
             let identity = Identity { device: 0, inode: 0 };
             return Ok(Root { name: Name::new(null::NAME.as_bytes()).ok(), identity, kind: RootKind::Null(size) });
+        }
+        if self.keeps_links
+            && let Some(link) = self.link_at(path)?
+        {
+            return Ok(link);
         }
         let found = lookup::stat(path).map_err(io::Error::from)?;
         let look = Look::from(&found);
@@ -249,6 +263,21 @@ impl<'a> Looker<'a> {
             _ => return Err(Refusal::LeftOut("is a device")),
         };
         Ok(Root { name, identity: look.identity, kind })
+    }
+
+    /// The symbolic link at `path`; `None` where something else is, or nothing. One with a slash behind it is what it
+    /// points to.
+    fn link_at(&mut self, path: &Path) -> Result<Option<Root>, Refusal> {
+        let name = own_name(path).filter(|_| !path.as_os_str().as_bytes().ends_with(b"/"));
+        let Some(name) = name.and_then(|name| Name::new(name.as_bytes()).ok()) else { return Ok(None) };
+        // What cannot be looked at is reported by whoever follows it.
+        let Ok(parent) = self.parent_of(path) else { return Ok(None) };
+        let Ok(seen) = Seen::at(&parent, &name, Links::Itself, Symlinks::Keep) else { return Ok(None) };
+        Ok(seen.points_to.map(|points_to| Root {
+            name: Some(name.clone()),
+            identity: seen.look.identity,
+            kind: RootKind::Symlink(parent, name, points_to, seen.look.meta),
+        }))
     }
 
     /// The directory that a file is in. It may be one that may only be searched.

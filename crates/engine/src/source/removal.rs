@@ -180,9 +180,10 @@ impl Source {
         may_be.then_some(Removable { is: Is::File(look.identity), names: Names::Only })
     }
 
-    /// The same of a symbolic link in a directory.
+    /// The same of a symbolic link.
     pub(super) fn removable_link(&self, points_to: &[u8]) -> Option<Removable> {
-        (self.removes_files() && self.request.links == LinkRule::Keep).then(|| Removable::link(points_to))
+        (self.removes_files() && matches!(self.request.links, LinkRule::Keep | LinkRule::KeepAll))
+            .then(|| Removable::link(points_to))
     }
 
     /// Takes what the machine has learned is proven. What is not removed is seen to by that.

@@ -152,7 +152,9 @@ impl Target {
             (is_directory == operand.directory).then(|| OperandPlace { below, name: operand.name.clone() })
         };
         match (&entry.kind, self.request.listed) {
-            (Kind::Symlink { .. } | Kind::HardLink { .. } | Kind::Node(_), _) => None,
+            (Kind::HardLink { .. } | Kind::Node(_), _) => None,
+            // Only a sync keeps a link that is named.
+            (Kind::Symlink { .. }, _) if !self.request.sync.into => None,
             (_, ListedKinds::No) => fixed(),
             (Kind::Directory, ListedKinds::Files) | (Kind::Stream, _) => None,
             (_, ListedKinds::Files | ListedKinds::Trees) => self.listed.take(number),

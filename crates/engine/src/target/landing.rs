@@ -7,6 +7,7 @@
 //! - Nothing there: the one operand gets this name.
 //! - A file: the one operand, a file, meets it. A device, FIFO or socket: it is written to.
 
+use haul_proto::filter::{Matcher, Scope};
 use haul_proto::path::{Name, escape};
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::report::WorkerMessage;
@@ -417,7 +418,8 @@ fn itself(path: &[u8]) -> Refused {
     Refused::usage(format!("{} is the source itself\nname another target", escape(path)))
 }
 
-/// A directory is not copied into itself: that would never end.
+/// A directory is not copied into itself: that would never end. Where the filters leave the target out, the source does
+/// not look into it.
 fn refuse_nesting(request: &TargetRequest, landing: &Dir, path: &Path) -> Result<(), Refused> {
     if request.source_boot != machine::boot_id() {
         return Ok(());
@@ -431,11 +433,47 @@ fn refuse_nesting(request: &TargetRequest, landing: &Dir, path: &Path) -> Result
     let inside = ancestors(landing).map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
     match inside.iter().find(|identity| sources.contains(identity)) {
         None => Ok(()),
+        Some(_) if is_filtered(request, &sources, path) => Ok(()),
         Some(_) => Err(Refused::usage(format!(
-            "{} lies inside the source: a directory cannot be copied into itself\nname another target",
+            "{} lies inside the source: a directory cannot be copied into itself\nname another target, or leave it out of the source (--exclude)",
             escape(path.as_os_str().as_bytes())
         ))),
     }
+}
+
+/// Whether the patterns of the Request leave out the target, or a directory between it and the source that it lies in.
+/// Symbolic links in `path` are resolved; its last components need not exist.
+fn is_filtered(request: &TargetRequest, sources: &[Identity], path: &Path) -> bool {
+    if lookup::is_confined() {
+        return false;
+    }
+    let Ok(matcher) = Matcher::new(&request.filters) else { return false };
+    let Some(whole) = resolved(path) else { return false };
+    let is_source = |above: &&Path| Dir::open_root(above).is_ok_and(|dir| sources.contains(&dir.identity()));
+    // Each source that it lies in has to leave it out.
+    let mut nesting = whole.ancestors().filter(is_source).peekable();
+    nesting.peek().is_some()
+        && nesting.all(|source| {
+            let names = whole.strip_prefix(source).ok().into_iter().flat_map(Path::components);
+            let mut scope = Arc::new(Scope::operand(Vec::new()));
+            for name in names {
+                let Ok(name) = Name::new(name.as_os_str().as_bytes()) else { return false };
+                if matcher.leaves_out(&scope, name.as_bytes(), true) {
+                    return true;
+                }
+                scope = Arc::new(Scope::below(scope, name, Vec::new()));
+            }
+            false
+        })
+}
+
+/// An absolute path without symbolic links, as far as it exists.
+fn resolved(path: &Path) -> Option<PathBuf> {
+    let whole = std::path::absolute(path).ok()?;
+    whole.ancestors().find_map(|above| {
+        let rest = whole.strip_prefix(above).ok()?;
+        above.canonicalize().ok().map(|above| above.join(rest))
+    })
 }
 
 /// The same of a directory that is about to be made.

@@ -130,7 +130,7 @@ pub struct SourceRequest {
     pub listed: Listed,
     /// Directories with all that is in them.
     pub recursive: bool,
-    /// What becomes of symbolic links below an operand.
+    /// What becomes of symbolic links.
     pub links: Links,
     /// What the walk leaves out.
     pub leave_out: LeaveOut,
@@ -161,12 +161,14 @@ pub struct SourceRequest {
 /// What becomes of symbolic links below an operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Links {
-    /// Offered as links.
+    /// Below an operand they are offered as links. One that is an operand is followed.
     Keep,
     /// Offered as what they point to.
     Follow,
-    /// Left out.
+    /// Below an operand they are left out. One that is an operand is followed.
     Ignore,
+    /// Offered as links, also one that is an operand.
+    KeepAll,
 }
 
 /// What the target may write, and how.
@@ -380,6 +382,7 @@ impl Links {
             Links::Keep => 0,
             Links::Follow => 1,
             Links::Ignore => 2,
+            Links::KeepAll => 3,
         }
     }
 
@@ -388,6 +391,7 @@ impl Links {
             0 => Ok(Links::Keep),
             1 => Ok(Links::Follow),
             2 => Ok(Links::Ignore),
+            3 => Ok(Links::KeepAll),
             value => Err(ProtocolFault::Unknown { what: "treatment of links", value: value.into() }),
         }
     }
