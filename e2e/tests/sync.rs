@@ -809,6 +809,38 @@ fn what_was_moved_is_made_of_what_is_there() {
 }
 
 #[test]
+fn a_new_first_name_of_a_file_does_not_send_it_again() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    fs::create_dir_all(sandbox.path("s")).unwrap();
+    fs::write(sandbox.path("s/b"), Rng::new(9).bytes(3 << 20)).unwrap();
+    let run = |options: &[&str], to: &str| {
+        let haul = sandbox.haul(["sync"]).args(remote.sshd().haul_args()).args(["--json", "-c", "off"]).args(options);
+        let run = haul.arg("s/").arg(remote.at(sandbox.path(to))).run().succeeds();
+        run.summary()["bytes_on_wire"].as_u64().unwrap()
+    };
+    run(&["--hard-links"], "t/");
+    for first in ["a", "0/a"] {
+        if let Some((dir, _)) = first.split_once('/') {
+            sandbox.dir(format!("s/{dir}"));
+        }
+        fs::hard_link(sandbox.path("s/b"), sandbox.path("s").join(first)).unwrap();
+        let bytes = run(&["--hard-links"], "t/");
+        assert!(bytes < 100_000, "{first}: {bytes} bytes on the wire");
+        let inode = |path: &str| fs::metadata(sandbox.path("t").join(path)).unwrap().ino();
+        assert_eq!(inode(first), inode("b"));
+        assert_eq!(contents(&sandbox.path("t").join(first)), contents(&sandbox.path("s/b")));
+    }
+    // The same where an earlier copy has the other name.
+    run(&["--hard-links"], "day1/");
+    fs::hard_link(sandbox.path("s/b"), sandbox.path("s/0/0")).unwrap();
+    let bytes = run(&["--hard-links", "--link-dest", "../day1"], "day2/");
+    assert!(bytes < 100_000, "{bytes} bytes on the wire");
+    let inode = |path: &str| fs::metadata(sandbox.path("day2").join(path)).unwrap().ino();
+    assert!(["0/a", "a", "b"].iter().all(|name| inode(name) == inode("0/0")), "names of one file");
+}
+
+#[test]
 fn owners_are_those_of_the_same_names_or_whom_the_user_said() {
     if !is_root_or_skip("files of others") {
         return;

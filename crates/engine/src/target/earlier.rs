@@ -58,6 +58,11 @@ impl Earlier {
         Self { copies: paths.iter().filter_map(open).collect(), told: AtomicBool::new(false) }
     }
 
+    /// Their directories.
+    pub fn dirs(&self) -> impl Iterator<Item = &Dir> {
+        self.copies.iter().map(|copy| &copy.root)
+    }
+
     /// Where they are: nothing is removed there.
     pub fn roots(&self) -> impl Iterator<Item = Identity> + '_ {
         self.copies.iter().map(|copy| copy.root.identity())

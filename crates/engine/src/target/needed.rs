@@ -47,7 +47,7 @@ impl Target {
             return Ok(self.refuse(position, text));
         }
         let basis = match self.find_basis(&spot, size)? {
-            None => self.find_moved(&spot, size, meta.modified),
+            None => self.find_moved(&spot, entry, size),
             basis => basis,
         };
         let answer = if basis.as_ref().is_some_and(|basis| !basis.is_lost) { Answer::Delta } else { Answer::Needed };

@@ -1,11 +1,12 @@
-//! Files that the target has under other names (`--detect-renames`): one that is needed may have been moved. What has its
-//! size, and its time or its name, is taken for an old file in its place ([`super::basis`]): read at both ends, sent as far
+//! Files that the target has under other names: one that is needed may have been moved (`--detect-renames`), or have a new
+//! first name among several (`--hard-links`). What has its size, and its time or its name, is taken for an old file in its place ([`super::basis`]): read at both ends, sent as far
 //! as it differs, and proven as any other.
 
 use haul_proto::delta::Method;
 use haul_proto::delta::blocks::BLOCK;
-use haul_proto::manifest::Stamp;
+use haul_proto::manifest::Entry;
 use haul_proto::path::Name;
+use haul_proto::wire::delta::DeltaRules;
 use haul_proto::wire::report::WorkerMessage;
 use rustix::fs::{Mode, OFlags, openat};
 use std::io;
@@ -41,11 +42,13 @@ struct Candidate {
 }
 
 impl Target {
-    /// A file that may be the one that is to come, of `size` bytes, under another name.
-    pub(super) fn find_moved(&self, spot: &Spot, size: u64, modified: Stamp) -> Option<Basis> {
-        if !self.request.sync.detect_renames || self.is_within_process() || size <= BLOCK as u64 {
+    /// A file that may be the one that is to come, of `size` bytes, under another name: here or in an earlier copy.
+    pub(super) fn find_moved(&self, spot: &Spot, entry: &Entry, size: u64) -> Option<Basis> {
+        let is_wanted = self.request.sync.detect_renames || self.may_have_other_names(entry);
+        if !is_wanted || self.is_within_process() || size <= BLOCK as u64 {
             return None;
         }
+        let modified = entry.meta.modified;
         let index = self.renames.0.get_or_init(|| self.look_around());
         let first = index.files.partition_point(|file| file.size < size);
         let same_size = index.files[first..].iter().take_while(|file| file.size == size);
@@ -64,10 +67,15 @@ impl Target {
         Basis::of(dir, file.name.clone(), Method::Blocks).ok().filter(|basis| basis.size == size && self.may_use(basis))
     }
 
-    /// Walks through what is here.
+    /// Whether the first name of a file is new in a sync, and other ones may be here.
+    fn may_have_other_names(&self, entry: &Entry) -> bool {
+        let is_sync = self.request.sync.into && self.request.kept.hard_links;
+        is_sync && self.request.delta != DeltaRules::default() && entry.further_names().is_some()
+    }
+
+    /// Walks through what is here, and in earlier copies.
     fn look_around(&self) -> Index {
-        let Some(landing) = self.landing.dir() else { return Index::default() };
-        let index = index(landing).unwrap_or_else(|error| {
+        let index = index(self.landing.dir().into_iter().chain(self.earlier.dirs())).unwrap_or_else(|error| {
             let why = describe(&error);
             let text = format!("what is at the target was not looked through for moved files: {why}");
             self.reporter.send(&WorkerMessage::Notice { text: text.replace('\n', "; ") });
@@ -81,10 +89,20 @@ impl Target {
     }
 }
 
-fn index(landing: &Dir) -> io::Result<Index> {
+fn index<'d>(roots: impl Iterator<Item = &'d Dir>) -> io::Result<Index> {
+    let mut index = Index::default();
+    for root in roots {
+        add(&mut index, root)?;
+    }
+    index.files.sort_unstable_by(|a, b| (a.size, &a.name).cmp(&(b.size, &b.name)));
+    Ok(index)
+}
+
+/// Adds the files below `root`.
+fn add(index: &mut Index, root: &Dir) -> io::Result<()> {
     // Its own descriptor: the listing of the other one may be read meanwhile.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let root = Dir::from_fd(openat(&*landing.fd()?, c".", flags, Mode::empty())?)?;
+    let root = Dir::from_fd(openat(&*root.fd()?, c".", flags, Mode::empty())?)?;
     let options = WalkOptions {
         recursive: true,
         symlinks: Symlinks::Ignore,
@@ -92,7 +110,7 @@ fn index(landing: &Dir) -> io::Result<Index> {
         is_filtered: false,
         nodes: Nodes::default(),
     };
-    let (mut index, mut open) = (Index::default(), Vec::new());
+    let mut open = Vec::new();
     for found in Walker::new(root, options) {
         match found {
             Found::EnterDir { dir, .. } => {
@@ -112,8 +130,7 @@ fn index(landing: &Dir) -> io::Result<Index> {
             _ => {}
         }
     }
-    index.files.sort_unstable_by(|a, b| (a.size, &a.name).cmp(&(b.size, &b.name)));
-    Ok(index)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -128,7 +145,7 @@ mod tests {
         for (path, size) in [("a/x", 5000), ("a/b/y", 9000), ("z", 5000), ("small", 4096), ("a/.haul-x.part", 0)] {
             fs::write(temp.path().join(path), vec![7; size]).unwrap();
         }
-        let index = index(&Dir::open_root(temp.path()).unwrap()).unwrap();
+        let index = index(std::iter::once(&Dir::open_root(temp.path()).unwrap())).unwrap();
         let found: Vec<_> = index
             .files
             .iter()
