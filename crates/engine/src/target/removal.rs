@@ -13,6 +13,7 @@ use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{Operand, TargetRequest};
 use haul_proto::wire::sync::Delete;
 use rustix::fs::FileType;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -42,7 +43,9 @@ const MERGED: &str = "what is in several directories goes into one, and what is 
 /// What is known of what is removed.
 pub struct Removal {
     /// What is never removed; with what is said of it, if anything.
-    kept: Vec<(Identity, Option<&'static str>)>,
+    kept: HashMap<Identity, Option<&'static str>>,
+    /// Names that several operands have.
+    shared_names: HashSet<Name>,
     /// Some of them are no directories.
     keeps_files: bool,
     state: Mutex<State>,
@@ -72,8 +75,17 @@ impl Removal {
         let is_here = (sync.deletes() || sync.replaces_trees) && request.source_boot == machine::boot_id();
         let sources = || request.operands.iter().filter(|_| is_here);
         let identity = |source: &Operand| Identity { device: source.device, inode: source.inode };
+        let (mut names, mut shared_names) = (HashSet::new(), HashSet::new());
+        for name in request.operands.iter().filter_map(|one| one.name.as_ref()) {
+            if !names.insert(name) {
+                shared_names.insert(name.clone());
+            }
+        }
+        let sources_kept = sources().map(|one| (identity(one), Some(IS_SOURCE)));
         Ok(Self {
-            kept: kept.map(|dir| (dir, None)).chain(sources().map(|one| (identity(one), Some(IS_SOURCE)))).collect(),
+            // An identity of both kinds is kept without a message.
+            kept: sources_kept.chain(kept.map(|dir| (dir, None))).collect(),
+            shared_names,
             keeps_files: sources().any(|source| !source.directory),
             state: Mutex::new(State { removed: sync.removed_before, ..State::default() }),
             stopped: AtomicBool::new(false),
@@ -82,7 +94,7 @@ impl Removal {
 
     /// Whether this is never removed; with what is to be said of it, if anything.
     pub fn is_kept(&self, identity: Identity) -> Option<Option<&'static str>> {
-        self.kept.iter().find(|(kept, _)| *kept == identity).map(|(_, why)| *why)
+        self.kept.get(&identity).copied()
     }
 
     /// Whether that can be said of what is no directory.
@@ -123,10 +135,9 @@ impl Target {
     /// Whether a directory of the target is one source's alone, so that what that does not have is there alone.
     pub(super) fn is_one_sources(&self, name: Option<&Name>) -> bool {
         let request = &self.request;
-        let operands = &request.operands[..];
-        let is_named_once = || name.is_some() && operands.iter().filter(|one| one.name.as_ref() == name).count() == 1;
+        let is_named_once = || name.is_some_and(|name| !self.removal.shared_names.contains(name));
         let is_placed = request.listed == ListedKinds::No && request.rules.below.is_empty();
-        is_placed && (operands.len() == 1 || is_named_once())
+        is_placed && (request.operands.len() == 1 || is_named_once())
     }
 
     /// The source has this.
