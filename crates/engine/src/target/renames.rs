@@ -4,11 +4,12 @@
 
 use haul_proto::delta::Method;
 use haul_proto::delta::blocks::BLOCK;
-use haul_proto::manifest::Entry;
+use haul_proto::manifest::{Entry, Stamp};
 use haul_proto::path::Name;
 use haul_proto::wire::delta::DeltaRules;
 use haul_proto::wire::report::WorkerMessage;
 use rustix::fs::{Mode, OFlags, openat};
+use std::cmp::Ordering;
 use std::io;
 use std::sync::OnceLock;
 
@@ -25,11 +26,19 @@ const FILES_MAX: usize = 1 << 20;
 #[derive(Default)]
 pub struct Renames(OnceLock<Index>);
 
+/// Files of about the right time that are compared with one: file systems keep times more or less exactly, so the nearest
+/// times are the likely ones. All other files of the size may be as many as there are.
+const COMPARED_MAX: usize = 64;
+
 /// Files, by their sizes.
 #[derive(Default)]
 struct Index {
     dirs: Vec<Dir>,
     files: Vec<Candidate>,
+    /// Places in `files`, by size, name and time.
+    by_name: Vec<u32>,
+    /// Places in `files`, by size and time.
+    by_time: Vec<u32>,
     is_full: bool,
 }
 
@@ -50,18 +59,10 @@ impl Target {
         }
         let modified = entry.meta.modified;
         let index = self.renames.0.get_or_init(|| self.look_around());
-        let first = index.files.partition_point(|file| file.size < size);
-        let same_size = index.files[first..].iter().take_while(|file| file.size == size);
-        // The name alone is enough, and so is the time; both are better.
-        let best = same_size
-            .map(|file| {
-                let dir = index.dirs.get(file.dir as usize);
-                let is_same_time = dir.is_some_and(|dir| self.is_same_time(dir, modified, &file.look));
-                (u8::from(is_same_time) + u8::from(file.name == spot.name), file)
-            })
-            .filter(|(alike, _)| *alike > 0)
-            .max_by_key(|(alike, _)| *alike);
-        let (_, file) = best?;
+        let file = index.find(size, &spot.name, modified, |file| {
+            let dir = index.dirs.get(file.dir as usize);
+            dir.is_some_and(|dir| self.is_same_time(dir, modified, &file.look))
+        })?;
         let dir = index.dirs.get(file.dir as usize)?.clone();
         // What is there by now is looked at; a file that has gone, or become another, is none.
         Basis::of(dir, file.name.clone(), Method::Blocks).ok().filter(|basis| basis.size == size && self.may_use(basis))
@@ -94,7 +95,7 @@ fn index<'d>(roots: impl Iterator<Item = &'d Dir>) -> io::Result<Index> {
     for root in roots {
         add(&mut index, root)?;
     }
-    index.files.sort_unstable_by(|a, b| (a.size, &a.name).cmp(&(b.size, &b.name)));
+    index.sort();
     Ok(index)
 }
 
@@ -133,6 +134,46 @@ fn add(index: &mut Index, root: &Dir) -> io::Result<()> {
     Ok(())
 }
 
+impl Index {
+    fn sort(&mut self) {
+        let Self { files, by_name, by_time, .. } = self;
+        let places = || (0..).take(files.len());
+        let modified = |file: &Candidate| file.look.meta.modified;
+        (*by_name, *by_time) = (places().collect(), places().collect());
+        let file = |place: &u32| &files[*place as usize];
+        by_name.sort_unstable_by(|a, b| {
+            let (a, b) = (file(a), file(b));
+            (a.size, &a.name, modified(a)).cmp(&(b.size, &b.name, modified(b)))
+        });
+        by_time.sort_unstable_by_key(|place| (file(place).size, modified(file(place))));
+    }
+
+    /// The file that is most like one of this size, name and time: with both; else with the time; else with the name.
+    fn find(
+        &self,
+        size: u64,
+        name: &Name,
+        modified: Stamp,
+        is_same_time: impl Fn(&Candidate) -> bool,
+    ) -> Option<&Candidate> {
+        let file = |place: &u32| &self.files[*place as usize];
+        let range = |places: &'_ [u32], order: &dyn Fn(&Candidate) -> Ordering| {
+            let start = places.partition_point(|place| order(file(place)).is_lt());
+            start..start + places[start..].partition_point(|place| order(file(place)).is_eq())
+        };
+        let of_time = |places: &[u32]| {
+            let (before, behind) =
+                places.split_at(places.partition_point(|at| file(at).look.meta.modified <= modified));
+            let nearest = before.iter().rev().take(COMPARED_MAX).chain(behind.iter().take(COMPARED_MAX));
+            nearest.copied().find(|place| is_same_time(file(place)))
+        };
+        let named = &self.by_name[range(&self.by_name, &|file| (file.size, &file.name).cmp(&(size, name)))];
+        let sized = &self.by_time[range(&self.by_time, &|file| file.size.cmp(&size))];
+        let found = of_time(named).or_else(|| of_time(sized)).or(named.last().copied());
+        found.map(|place| file(&place))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,10 +188,43 @@ mod tests {
         }
         let index = index(std::iter::once(&Dir::open_root(temp.path()).unwrap())).unwrap();
         let found: Vec<_> = index
-            .files
+            .by_name
             .iter()
+            .map(|place| &index.files[*place as usize])
             .map(|file| (file.size, index.dirs[file.dir as usize].path_of(file.name.as_bytes())))
             .collect();
         assert_eq!(found, [(5000, b"a/x".to_vec()), (5000, b"z".to_vec()), (9000, b"a/b/y".to_vec())]);
+    }
+
+    #[test]
+    fn many_files_of_one_size_are_told_apart_by_few_comparisons() {
+        let temp = tempfile::tempdir().unwrap();
+        fs::write(temp.path().join("x"), "x").unwrap();
+        let root = Dir::open_root(temp.path()).unwrap();
+        let (_, look) = root.open_file(&Name::new(b"x").unwrap(), crate::fs::Links::Itself).unwrap();
+        let time = |seconds| Stamp { seconds, nanoseconds: 7 };
+        let named = |number: i64| Name::new(format!("n{}", number % 100).as_bytes()).unwrap();
+        let candidate = |number: i64| {
+            let mut look = look;
+            look.meta.modified = time(number);
+            Candidate { size: 5000 + u64::from(number == 9), look, dir: 0, name: named(number) }
+        };
+        let mut index = Index { files: (0..20_000).map(candidate).collect(), ..Index::default() };
+        index.sort();
+        let compared = std::cell::Cell::new(0);
+        let find = |name: &str, seconds, size| {
+            let is_same = |file: &Candidate| {
+                compared.set(compared.get() + 1);
+                file.look.meta.modified == time(seconds)
+            };
+            let found = index.find(size, &Name::new(name.as_bytes()).unwrap(), time(seconds), is_same);
+            found.map(|file| (file.look.meta.modified.seconds, file.name.clone()))
+        };
+        assert_eq!(find("n42", 742, 5000), Some((742, named(42))), "both");
+        assert_eq!(find("n41", 742, 5000), Some((742, named(42))), "the time alone");
+        assert_eq!(find("n42", -5, 5000).map(|(_, name)| name), Some(named(42)), "the name alone");
+        assert_eq!((find("other", 30_000, 5000), find("n42", 742, 4999)), (None, None));
+        assert_eq!(find("n8", 9, 5001), Some((9, named(9))));
+        assert!(compared.get() <= 5 * 4 * COMPARED_MAX, "{} comparisons", compared.get());
     }
 }
