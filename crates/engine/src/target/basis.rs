@@ -33,6 +33,15 @@ use crate::worker::lock;
 pub const OLD_CHANGED: &str =
     "the old file was changed at the target meanwhile\nrun the same command again when nothing writes to it";
 
+/// Sums of blocks.
+#[derive(Default)]
+struct Gathered {
+    /// By the number of the first block.
+    parts: BTreeMap<u64, Vec<Sum>>,
+    /// Blocks in all parts.
+    count: u64,
+}
+
 /// An old file.
 pub struct Basis {
     dir: Dir,
@@ -50,8 +59,8 @@ pub struct Basis {
     opened: OnceLock<Result<Arc<Opened>, String>>,
     /// Its extents, for all who read a part of it.
     extents: Arc<Extents>,
-    /// Sums of its blocks, by the first one's number, until all are there.
-    sums: Mutex<BTreeMap<u64, Vec<Sum>>>,
+    /// Sums of its blocks until all are there.
+    sums: Mutex<Gathered>,
     /// Frames that are told as lacking when its sums were told; all where nothing is said.
     wanted: OnceLock<Vec<Range<u64>>>,
     /// Some of it could not be read.
@@ -186,9 +195,9 @@ impl Basis {
     /// Keeps sums. All of them once the last ones of `blocks` are there.
     pub fn gather(&self, first: u64, sums: Vec<Sum>, blocks: u64) -> Option<Vec<Sum>> {
         let mut gathered = lock(&self.sums);
-        gathered.insert(first, sums);
-        let is_complete = gathered.values().map(Vec::len).sum::<usize>() as u64 == blocks;
-        is_complete.then(|| std::mem::take(&mut *gathered).into_values().flatten().collect())
+        gathered.count += sums.len() as u64;
+        gathered.parts.insert(first, sums);
+        (gathered.count == blocks).then(|| std::mem::take(&mut *gathered).parts.into_values().flatten().collect())
     }
 
     /// It cannot be read: whether that is news.
