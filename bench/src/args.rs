@@ -203,7 +203,7 @@ const OPTIONS: &[Row] = &[
         "NAME",
         "with --sync: unchanged, added, pages, insert, renamed, sparse;\n\
             with --curves: size, data, files, trees, depth, links, holes,\n\
-            frames, lines, rules; repeatable (default: all)",
+            frames, operands, renames, lines, rules; repeatable (default: all)",
         |to, value| {
             to.cases.push(known_case(value)?);
             Ok(())

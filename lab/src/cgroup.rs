@@ -57,8 +57,17 @@ impl Cgroup {
 
     /// User plus system CPU seconds used in this group since it was made.
     pub fn cpu_s(&self) -> f64 {
+        self.time_s("usage_usec ")
+    }
+
+    /// User CPU seconds used in this group since it was made.
+    pub fn user_cpu_s(&self) -> f64 {
+        self.time_s("user_usec ")
+    }
+
+    fn time_s(&self, figure: &str) -> f64 {
         let text = fs::read_to_string(self.directory.join("cpu.stat")).unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix("usage_usec "));
+        let line = text.lines().find_map(|line| line.strip_prefix(figure));
         let usage_us: u64 = line.and_then(|number| number.trim().parse().ok()).unwrap_or(0);
         Duration::from_micros(usage_us).as_secs_f64()
     }

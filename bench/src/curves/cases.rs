@@ -50,6 +50,10 @@ pub enum Shape {
     Holes,
     /// A partial file in which every second of so many frames is recorded.
     Frames,
+    /// So many empty files, each named on the command line.
+    Operands,
+    /// A directory with so many files of one size, which gets another name before a sync.
+    Renames,
     /// A list with the paths of so many empty files.
     Lines,
     /// So many filter rules, none of which matches, and some files.
@@ -77,6 +81,8 @@ const ALL_BUT_RESUME: &[Job] = &[Job::Survey, Job::Copy, Job::Rerun, Job::Verify
 const ALL: &[Job] = &[Job::Survey, Job::Copy, Job::Rerun, Job::Verify, Job::Sync, Job::Resume];
 /// A sync of these has nothing to change.
 const WITHOUT_SYNC: &[Job] = &[Job::Survey, Job::Copy, Job::Rerun, Job::Verify];
+const RENAMED: &[Job] = &[Job::Copy, Job::Sync];
+const TYPED: &[Job] = &[Job::Copy, Job::Rerun, Job::Verify, Job::Sync];
 const LISTED: &[Job] = &[Job::Copy, Job::Rerun];
 const RESUMED: &[Job] = &[Job::Resume];
 /// With `--large`, numbers of files go up to this.
@@ -99,10 +105,12 @@ impl Case {
         case(("data", "bytes of noise"), Shape::Noise, (32 << 20, 1 << 30), 2, ALL),
         case(("files", "empty files in one directory"), Shape::OneDirectory, (1, 1_000_000), 10, ALL_BUT_RESUME),
         case(("trees", "empty files, 100 to a directory"), Shape::Directories, (1, 1_000_000), 10, ALL_BUT_RESUME),
-        case(("depth", "directories within each other"), Shape::Depth, (32, 16_384), 2, ALL_BUT_RESUME),
+        case(("depth", "directories within each other"), Shape::Depth, (32, 4096), 2, ALL_BUT_RESUME),
         case(("links", "hard links to one file"), Shape::HardLinks, (100, 200_000), 4, ALL_BUT_RESUME),
         case(("holes", "holes in a file"), Shape::Holes, (2048, 131_072), 2, ALL),
         case(("frames", "frames, every second one recorded"), Shape::Frames, (128, 4096), 2, RESUMED),
+        case(("operands", "sources on the command line"), Shape::Operands, (500, 32_000), 2, TYPED),
+        case(("renames", "renamed files of one size"), Shape::Renames, (256, 16_384), 2, RENAMED),
         case(("lines", "lines of a list"), Shape::Lines, (100, 200_000), 4, LISTED),
         case(("rules", "filter rules over 1,000 files"), Shape::Rules, (64, 65_536), 4, ALL_BUT_RESUME),
     ];

@@ -15,8 +15,10 @@ const FILES_IN_DIRECTORY: u64 = 100;
 /// Files that filter rules are held against.
 const FILTERED_FILES: u64 = 1000;
 const BLOCK: u64 = 4096;
-/// Bytes of the default frame.
+/// Bytes of a frame, as [`FRAME`] says it.
 const FRAME_BYTES: u64 = 256 << 10;
+/// The length of frames where they are counted: the least, for most frames.
+pub const FRAME: &str = "256k";
 
 /// Makes the data of `number` below `place`: `source`, and `list` or `rules` beside it.
 pub fn make(place: &Path, shape: Shape, number: u64) -> Result<()> {
@@ -25,9 +27,13 @@ pub fn make(place: &Path, shape: Shape, number: u64) -> Result<()> {
         Shape::Hole => Ok(File::create(source)?.set_len(number)?),
         Shape::Noise => noise(place, number),
         Shape::Frames => noise(place, number * FRAME_BYTES),
-        Shape::OneDirectory => files(&source, number, number),
+        Shape::OneDirectory | Shape::Operands => files(&source, number, number),
         Shape::Directories => files(&source, number, FILES_IN_DIRECTORY),
         Shape::Depth => deep(&source, number),
+        Shape::Renames => {
+            fs::create_dir_all(source.join("old"))?;
+            (0..number).try_for_each(|file| Ok(fs::write(source.join(format!("old/f{file}")), format!("{file:5000}"))?))
+        }
         Shape::HardLinks => hard_links(&source, number),
         Shape::Holes => holes(&source, number),
         Shape::Lines => {

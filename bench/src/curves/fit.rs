@@ -3,9 +3,12 @@
 use super::Point;
 
 /// Below this, CPU time is noise: the least that counts beyond the start.
-const LEAST_S: f64 = 0.02;
-/// A power counts from so many points.
+const LEAST_S: f64 = 0.05;
+/// A power counts from so many points; or from two that are as far apart.
 const POINTS_MIN: usize = 3;
+const FAR: u64 = 8;
+/// The fit takes numbers down to this part of the greatest: a term that grows faster shows at the end only.
+const RANGE: u64 = 10;
 /// Noise, and caches that are smaller than the data, make a line look this much steeper.
 const TOLERANCE: f64 = 0.15;
 
@@ -34,16 +37,20 @@ impl Fit {
 pub fn fit(points: &[Point], of: impl Fn(&Point) -> f64) -> Option<Fit> {
     let first = points.first()?;
     let start_s = of(first);
-    let above = |point: &&Point| of(point) - start_s >= LEAST_S.max(start_s / 2.0);
+    let above = |point: &&Point| of(point) - start_s >= LEAST_S.max(start_s);
     // A point that noise has lifted says nothing, unless all behind it are above the start as well.
     let last_below = points.iter().rposition(|point| !above(&point))?;
-    let rest = &points[last_below + 1..];
-    if rest.len() < POINTS_MIN {
+    let above = &points[last_below + 1..];
+    let (least, greatest) = (above.first()?.number, above.last()?.number);
+    if above.len() < POINTS_MIN && greatest / least < FAR {
         return None;
     }
+    let near = above.iter().filter(|point| point.number >= greatest / RANGE).count().max(POINTS_MIN);
+    let rest = &above[above.len().saturating_sub(near)..];
     let numbers: Vec<f64> = rest.iter().map(|point| float(point.number - first.number).ln()).collect();
     let times: Vec<f64> = rest.iter().map(|point| (of(point) - start_s).ln()).collect();
-    let lines: Vec<f64> = rest.iter().map(|point| (float(point.number) * float(point.number).log2()).ln()).collect();
+    let n_log_n = |number: u64| float(number) * float(number).log2();
+    let lines: Vec<f64> = rest.iter().map(|point| (n_log_n(point.number) - n_log_n(first.number)).ln()).collect();
     Some(Fit { exponent: slope(&numbers, &times)?, n_log_n: slope(&numbers, &lines)?.max(1.0), points: rest.len() })
 }
 
@@ -68,7 +75,7 @@ mod tests {
     fn curve(time: impl Fn(f64) -> f64) -> Option<Fit> {
         let point = |power| {
             let number = 4_u64.pow(power);
-            Point { number, cpu_s: time(float(number)), wall_s: 0.0 }
+            Point { number, cpu_s: time(float(number)), user_s: 0.0, wall_s: 0.0 }
         };
         fit(&(0..10).map(point).collect::<Vec<_>>(), |point| point.cpu_s)
     }

@@ -55,6 +55,7 @@ impl<'s> Bench<'s> {
             *least = Point {
                 number: self.number,
                 cpu_s: least.cpu_s.min(point.cpu_s),
+                user_s: least.user_s.min(point.user_s),
                 wall_s: least.wall_s.min(point.wall_s),
             };
         }
@@ -95,6 +96,11 @@ impl<'s> Bench<'s> {
                 (0..extraneous)
                     .try_for_each(|file| Ok(File::create(target.join(format!("extraneous-{file}"))).map(drop)?))
             }
+            (Job::Sync, Shape::Renames) => {
+                let [old, new] = ["old", "new"].map(|name| self.source().join(name));
+                let (from, to) = if old.exists() { (old, new) } else { (new, old) };
+                fs::rename(from, to).context("renaming a directory")
+            }
             _ => Ok(()),
         }
     }
@@ -127,6 +133,12 @@ impl<'s> Bench<'s> {
         if self.case.shape == Shape::Rules {
             command.arg("--exclude-from").arg(place.join("rules"));
         }
+        if (job, self.case.shape) == (Job::Sync, Shape::Renames) {
+            command.arg("--detect-renames");
+        }
+        if self.case.shape == Shape::Frames {
+            command.args(["--frame", data::FRAME]);
+        }
         if job == Job::Survey {
             command.arg(self.source());
             return command;
@@ -136,6 +148,9 @@ impl<'s> Bench<'s> {
         }
         command.arg("--quiet").arg("-T").arg(self.haul);
         match self.case.shape {
+            Shape::Operands => {
+                command.current_dir(self.source().join("d0")).args((0..self.number).map(|file| format!("f{file}")))
+            }
             Shape::Lines => command.arg("-d").arg(self.source()).arg("-I").arg(place.join("list")),
             _ => command.arg(self.source()),
         };
@@ -155,7 +170,8 @@ impl<'s> Bench<'s> {
             let text: String = said.trim().replace('\n', "; ").chars().take(COMPLAINT_CHARS_MAX).collect();
             return Ok(Err(format!("{} failed ({}): {text}", job.name(), finished.status)));
         }
-        Ok(Ok(Point { number: self.number, cpu_s: account.cpu_s(), wall_s: finished.wall_s }))
+        let (cpu_s, user_s) = (account.cpu_s(), account.user_cpu_s());
+        Ok(Ok(Point { number: self.number, cpu_s, user_s, wall_s: finished.wall_s }))
     }
 
     /// Kills a copy once most of the data is at the target.

@@ -72,6 +72,8 @@ fn measure(settings: &Settings, haul: &std::path::Path, case: &'static Case) -> 
 struct Point {
     number: u64,
     cpu_s: f64,
+    /// The part of it outside of the kernel.
+    user_s: f64,
     wall_s: f64,
 }
 

@@ -1,7 +1,7 @@
 //! The table of curves.
 
 use super::Point;
-use super::cases::{Case, Job};
+use super::cases::{Case, Job, Shape};
 use super::fit::{Fit, fit};
 
 /// The measurements of one job of one case.
@@ -23,7 +23,9 @@ impl Curve {
     }
 
     fn fit(&self) -> Option<Fit> {
-        fit(&self.points, |point| point.cpu_s)
+        // The kernel's part is its own: see the text below the table.
+        let is_own = self.case.shape == Shape::Depth;
+        fit(&self.points, |point| if is_own { point.user_s } else { point.cpu_s })
     }
 
     /// Whether it was measured to its end and is not too steep.
@@ -34,7 +36,7 @@ impl Curve {
     fn row(&self) -> String {
         let (first, last) = match (self.points.first(), self.points.last()) {
             (Some(first), Some(last)) => (first.number.to_string(), *last),
-            _ => ("-".to_owned(), Point { number: 0, cpu_s: 0.0, wall_s: 0.0 }),
+            _ => ("-".to_owned(), Point { number: 0, cpu_s: 0.0, user_s: 0.0, wall_s: 0.0 }),
         };
         let fit = self.fit();
         let shown = |figure: fn(&Fit) -> f64| fit.as_ref().map_or("-".to_owned(), |fit| format!("{:.2}", figure(fit)));
@@ -57,6 +59,10 @@ impl Curve {
     }
 }
 
+/// Said of the exponents of depth.
+const DEPTH: &str = "\nThe exponents of directories within each other are those of the time outside of the kernel. Landlock checks \
+                     each parent directory up to the root at each open, so that the kernel's time grows with the square of the depth.";
+
 /// All curves, one on each line.
 pub fn table(curves: &[Curve]) -> String {
     let mut lines = vec![
@@ -64,6 +70,7 @@ pub fn table(curves: &[Curve]) -> String {
         "|---|---|---:|---:|---:|---:|---:|---:|---|".to_owned(),
     ];
     lines.extend(curves.iter().map(Curve::row));
+    lines.extend(curves.iter().any(|curve| curve.case.shape == Shape::Depth).then(|| DEPTH.to_owned()));
     lines.join("\n")
 }
 
@@ -74,7 +81,7 @@ mod tests {
     fn curve(time: impl Fn(f64) -> f64) -> Curve {
         let point = |power| {
             let number = 10_u64.pow(power);
-            Point { number, cpu_s: time(10_f64.powi(power.cast_signed())), wall_s: 1.0 }
+            Point { number, cpu_s: time(10_f64.powi(power.cast_signed())), user_s: 0.0, wall_s: 1.0 }
         };
         Curve { points: (0..7).map(point).collect(), ..Curve::new(&Case::ALL[2], Job::Copy) }
     }
