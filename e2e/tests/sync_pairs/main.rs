@@ -21,6 +21,21 @@ use spec::{Maker, Scope};
 const EVERYDAY: u64 = 2_000;
 /// Every so many pairs it is also looked at first, and done once more.
 const LOOKED_AT_EVERY: u64 = 10;
+/// Every so many pairs a dry run is compared with the run, with options by which the target does not become the source.
+const DIFFERENTIAL_EVERY: u64 = 8;
+/// Such options.
+const FAMILIES: [&[&str]; 10] = [
+    &["--existing", "--delete"],
+    &["--existing", "--compare=digest"],
+    &["--ignore-existing", "--delete=during"],
+    &["--update", "--delete=before"],
+    &["--delete=during", "--max-delete=3"],
+    &["--delete", "--max-delete=3"],
+    &["--delete=before", "--max-delete=3"],
+    &["--delete", "--max-delete=1"],
+    &["--compare=size", "--delete=during", "--exclude=*.b", "--exclude=?"],
+    &["--compare=digest", "--delete", "--backup-dir=../b"],
+];
 /// Every so many pairs the target's file system keeps times to the second.
 const COARSE_EVERY: u64 = 16;
 /// Every so many pairs belong to a user without root, whose directories may be read-only.
@@ -100,7 +115,8 @@ fn pair(sandbox: &Sandbox, seed: u64, has_rsync: bool, coarse: Option<&Mount<'_>
     };
     if is_of_user {
         // Whoever may not enter the place cannot copy in it.
-        fs::set_permissions(place.path(), PermissionsExt::from_mode(0o755)).expect("it is ours");
+        // What it backs up goes beside the target.
+        fs::set_permissions(place.path(), PermissionsExt::from_mode(0o777)).expect("it is ours");
     }
     let mut maker = Maker::new(seed, scope);
     let tree = maker.tree();
@@ -117,9 +133,13 @@ fn pair(sandbox: &Sandbox, seed: u64, has_rsync: bool, coarse: Option<&Mount<'_>
         Some(there) => as_kept_on(there.path(), &of_source).map_err(words)?,
         None => of_source.clone(),
     };
-    // A dry run opens no directory that its owner has closed.
-    let is_looked_at = seed.is_multiple_of(LOOKED_AT_EVERY) && !is_of_user;
-    let expected = if is_looked_at { Some(dry(sandbox, scope, &source, &target, &options)?) } else { None };
+    if seed.is_multiple_of(DIFFERENTIAL_EVERY) {
+        let family = FAMILIES[usize::try_from(seed / DIFFERENTIAL_EVERY).unwrap_or(0) % FAMILIES.len()];
+        return differential(sandbox, scope, &source, &target, family).map(|()| Verdict::Same);
+    }
+    let is_looked_at = seed.is_multiple_of(LOOKED_AT_EVERY);
+    let expected =
+        if is_looked_at { Some(items(&succeeds(dry(sandbox, scope, &source, &target, &options)?)?)) } else { None };
     let run = succeeds(sync(sandbox, scope, &source, &target, &options, "--items"))?;
     let found = look(&target).map_err(|error| format!("what has become of it cannot be looked at: {error}"))?;
     let of_haul = differences(&wanted, &found);
@@ -129,16 +149,7 @@ fn pair(sandbox: &Sandbox, seed: u64, has_rsync: bool, coarse: Option<&Mount<'_>
         return Err(format!("differs from the source{as_rsync}, with {options:?}:\n{}", of_haul.join("\n")));
     }
     if let Some(expected) = expected {
-        let told = items(&run);
-        if expected != told {
-            let only = |a: &[String], b: &[String]| a.iter().filter(|i| !b.contains(i)).cloned().collect::<Vec<_>>();
-            let (dry, real) = (only(&expected, &told), only(&told, &expected));
-            return Err(format!(
-                "with {options:?}, only the dry run told:\n{}\nonly the run told:\n{}",
-                dry.join("\n"),
-                real.join("\n")
-            ));
-        }
+        same_items(&options, &expected, &items(&run))?;
         let again = items(&succeeds(sync(sandbox, scope, &source, &target, &options, "--items"))?);
         let touched = look(&target).map_err(words)?;
         if !again.is_empty() {
@@ -154,11 +165,40 @@ fn pair(sandbox: &Sandbox, seed: u64, has_rsync: bool, coarse: Option<&Mount<'_>
     Ok(if of_rsync.is_empty() { Verdict::Same } else { Verdict::RsyncDiffers })
 }
 
+/// Compares what a dry run reports with what the run reports, also where both fail.
+fn differential(sandbox: &Sandbox, scope: Scope, source: &Path, target: &Path, options: &[&str]) -> Result<(), String> {
+    let planned = dry(sandbox, scope, source, target, options)?;
+    let run = sync(sandbox, scope, source, target, options, "--items");
+    same_items(options, &items(&planned), &items(&run))?;
+    match planned.status == run.status && matches!(run.status, Some(0 | 1)) {
+        true => Ok(()),
+        false => Err(format!(
+            "with {options:?}, the dry run ended with {:?}, the run with {:?}\n{}\n{}",
+            planned.status, run.status, planned.stderr, run.stderr
+        )),
+    }
+}
+
+fn same_items(options: &[&str], planned: &[String], done: &[String]) -> Result<(), String> {
+    let only = |a: &[String], b: &[String]| a.iter().filter(|i| !b.contains(i)).cloned().collect::<Vec<_>>();
+    match planned == done {
+        true => Ok(()),
+        false => Err(format!(
+            "with {options:?}, only the dry run told:\n{}\nonly the run told:\n{}",
+            only(planned, done).join("\n"),
+            only(done, planned).join("\n")
+        )),
+    }
+}
+
 fn sync(sandbox: &Sandbox, scope: Scope, source: &Path, target: &Path, options: &[&str], how: &str) -> Run {
     let slash = |path: &Path| format!("{}/", path.display());
+    // The two exclude each other.
+    let links = !options.contains(&"--existing");
+    let kept = KEPT.into_iter().filter(|option| links || *option != "--hard-links");
     let haul = match scope {
-        Scope::User(_) => sandbox.haul_of_user(KEPT),
-        Scope::Root | Scope::Own => sandbox.haul(KEPT),
+        Scope::User(_) => sandbox.haul_of_user(kept),
+        Scope::Root | Scope::Own => sandbox.haul(kept),
     };
     haul.args(options).arg(how).args([slash(source), slash(target)]).run()
 }
@@ -180,12 +220,13 @@ fn items(run: &Run) -> Vec<String> {
 }
 
 /// What a dry run tells; nothing may be changed by it.
-fn dry(sandbox: &Sandbox, scope: Scope, source: &Path, target: &Path, options: &[&str]) -> Result<Vec<String>, String> {
+fn dry(sandbox: &Sandbox, scope: Scope, source: &Path, target: &Path, options: &[&str]) -> Result<Run, String> {
     let before = look(target).map_err(|error| error.to_string())?;
-    let run = succeeds(sync(sandbox, scope, source, target, options, "--dry-run"))?;
+    let run = sync(sandbox, scope, source, target, options, "--dry-run");
     let after = look(target).map_err(|error| error.to_string())?;
-    match before == after {
-        true => Ok(items(&run)),
+    // The time of change tells of a directory that was opened for the moment, and closed again.
+    match before == after || matches!(scope, Scope::User(_)) && differences(&before, &after).is_empty() {
+        true => Ok(run),
         false => Err(format!("a dry run has changed something:\n{}", differences(&before, &after).join("\n"))),
     }
 }

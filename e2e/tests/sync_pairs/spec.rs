@@ -165,7 +165,7 @@ impl Maker {
             return;
         }
         if self.rng.chance(80)
-            && let Some(other) = tree.some(&mut self.rng, |kind| matches!(kind, Kind::File { .. }))
+            && let Some(other) = tree.some(&mut self.rng, |kind| *kind != Kind::Directory)
         {
             match self.rng.chance(700) {
                 true => drop(tree.names.insert(path, tree.names[&other])),
@@ -301,8 +301,8 @@ impl Maker {
             6 => inode.time = self.time(),
             // By so little that whole seconds do not tell.
             7 => inode.time.1 = (inode.time.1 + 1) % 1_000_000_000,
-            // A directory of a user's target may be closed altogether.
-            8 if !is_root && matches!(self.scope, Scope::User(_)) && inode.kind == Kind::Directory => {
+            // What a user has at the target may be closed altogether.
+            8 if !is_root && matches!(self.scope, Scope::User(_)) => {
                 inode.mode = self.small(0o1000);
             }
             8 => self.set_mode(&mut inode),

@@ -19,6 +19,8 @@ use super::fd_cache::{FdCache, MAX_OPEN_DIRECTORIES, Slot};
 use super::lookup;
 use super::meta::{Identity, Links, Look};
 
+/// The identity of a directory that does not exist: no file system has an inode 0.
+const ABSENT: Identity = Identity { device: 0, inode: 0 };
 /// What a reopened directory's error says when it is not the one that was there before.
 const REPLACED: &str = "directory was replaced while it was being copied";
 
@@ -102,6 +104,22 @@ impl Dir {
         Self::root(fd, FdCache::new(MAX_OPEN_DIRECTORIES))
     }
 
+    /// A root that does not exist, for a dry run: it has a path in messages, and opening it fails with ENOENT.
+    pub fn absent_root() -> Self {
+        let cache = FdCache::new(MAX_OPEN_DIRECTORIES);
+        Self(Arc::new(Node { above: None, operand: None, identity: ABSENT, slot: Arc::default(), cache }))
+    }
+
+    /// The directory `name` in this one, which does not exist, as [`Self::absent_root`].
+    pub fn absent_child(&self, name: &Name) -> Self {
+        self.new_node(Above { parent: self.clone(), name: name.clone(), links: Links::Itself }, ABSENT)
+    }
+
+    /// Whether it stands for a directory that does not exist.
+    pub fn is_absent(&self) -> bool {
+        self.0.identity == ABSENT
+    }
+
     fn root(fd: OwnedFd, cache: Arc<FdCache>) -> io::Result<Self> {
         let look = Look::at_fd(&fd)?;
         if look.kind != FileType::Directory {
@@ -171,6 +189,7 @@ impl Dir {
     pub fn fd(&self) -> io::Result<Arc<OwnedFd>> {
         match self.0.slot.get() {
             Some(fd) => Ok(fd),
+            None if self.is_absent() => Err(Errno::NOENT.into()),
             None => self.reopen(),
         }
     }

@@ -92,11 +92,12 @@ pub fn has_link(path: &Path) -> bool {
     false
 }
 
-/// Whether a symbolic link in `dir` that holds `points_to` may lead out of the working directory: it is absolute, or
-/// climbs higher than `dir` lies below that, or climbs behind another name, which may itself be a link to a higher
-/// directory.
-pub fn leads_out(dir: impl AsFd, points_to: &[u8]) -> bool {
-    climbs(points_to).is_none_or(|levels| levels > 0 && !lies_deeper(dir.as_fd(), CWD, levels).unwrap_or(false))
+/// Whether a symbolic link so many levels below `dir` that holds `points_to` may lead out of the working directory: it is
+/// absolute, or climbs higher than it lies below that, or climbs behind another name, which may itself be a link to a
+/// higher directory.
+pub fn leads_out(dir: impl AsFd, below: usize, points_to: &[u8]) -> bool {
+    climbs(points_to)
+        .is_none_or(|levels| levels > below && !lies_deeper(dir.as_fd(), CWD, levels - below).unwrap_or(false))
 }
 
 /// How many levels the content of a link climbs at its beginning; `None` where that does not bound where it leads.

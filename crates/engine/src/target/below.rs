@@ -43,6 +43,12 @@ impl Target {
     }
 
     fn enter_or_make(&self, parent: &Dir, name: &Name) -> io::Result<Dir> {
+        if self.is_dry() {
+            return match parent.child(name) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(parent.absent_child(name)),
+                entered => entered.map_err(|error| explained(parent, name, error)),
+            };
+        }
         // Whom the source lets in is not known: nobody but the owner gets in here.
         let is_new = match make_directory(parent, name, 0o700) {
             Ok(()) => {

@@ -21,6 +21,18 @@ impl Target {
     /// Answers a directory, which is made where `create` says so.
     pub(super) fn directory(&self, position: &Position, entry: &Entry, create: bool) -> io::Result<Answer<Item>> {
         let meta = entry.meta;
+        if create && self.is_dry() {
+            // A tree that gets the target's own name is what everything is shown below.
+            let absent = || position.dir.absent_child(&position.name);
+            let dir = if position.renamed { Dir::absent_root() } else { absent() };
+            return Ok(Answer::Needed(Arc::new(Item::Directory {
+                dir,
+                fresh: true,
+                names: None,
+                meta,
+                attributes: None,
+            })));
+        }
         let fresh = create && self.create_directory(position, meta)?;
         if create && !fresh && self.is_spelled_otherwise(&position.dir, &position.name) {
             return Ok(self.refuse(position, OTHER_SPELLING));

@@ -1,16 +1,17 @@
 //! A target that is to become what a source has, without a source: what it tells, and what it leaves alone.
 
-use super::*;
-use haul_proto::manifest::{Meta, Stamp};
+use haul_proto::ids::EntryId;
+use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp};
 use haul_proto::more::More;
 use haul_proto::need::InTheWay;
+use haul_proto::path::Name;
 use haul_proto::wire::limits::PATH_MAX;
 use haul_proto::wire::link::Channel;
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{Operand, TargetRequest};
 use haul_proto::wire::rules::Rules;
-use haul_proto::wire::sync::{Equal, Reasons, SyncRules};
+use haul_proto::wire::sync::{Change, Equal, Reasons, SyncRules};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
@@ -19,6 +20,7 @@ use super::super::{Surroundings, Target};
 use crate::link::{LinkReader, LinkWriter};
 use crate::report::Reporter;
 use crate::testing::{Said, target_request};
+use crate::worker::lock;
 
 /// Everything is told, and nothing done.
 fn dry() -> SyncRules {
@@ -166,7 +168,8 @@ fn other_names_of_a_file_that_stays_stay_and_those_of_one_that_is_replaced_do_no
     for (first, second) in [("a", "b"), ("c", "d")] {
         let to = EntryId(site.next);
         site.offer(place(first), file(3), Some(More { names: Some(2), ..More::default() }));
-        assert_eq!(site.offer(place(second), Kind::HardLink { to, size: 3 }, None), Need::Nothing);
+        // As in a run: the need is settled by the first name, and nothing is sent for it.
+        assert_eq!(site.offer(place(second), Kind::HardLink { to, size: 3 }, None), Need::All);
     }
     let items = site.items(temp.path());
     let of_link = Reasons::LINK.and(Reasons::SIZE, true);
@@ -228,4 +231,58 @@ fn two_files_of_the_source_do_not_stay_names_of_one() {
     assert_eq!(site.child(0, "b", file(3)), Need::Nothing);
     let items = site.items(temp.path());
     assert_eq!(items.last(), Some(&("/b".to_owned(), Change::Replaced(Reasons::LINK))));
+}
+
+#[test]
+fn nothing_would_be_made_below_a_directory_that_would_be_new_with_existing() {
+    let temp = tempfile::tempdir().unwrap();
+    touch(&temp.path().join("becomes"), "a directory");
+    let mut changes = Vec::new();
+    for is_dry in [true, false] {
+        let mut site = Site::new(temp.path(), SyncRules { existing_only: true, is_dry, ..dry() });
+        assert_eq!(site.child(0, "becomes", Kind::Directory), Need::All);
+        assert_eq!(site.child(1, "file", file(1)), Need::Refused);
+        assert_eq!(site.child(1, "link", Kind::Symlink { points_to: (*b"x").into() }), Need::Refused);
+        changes
+            .push(site.items(temp.path()).into_iter().filter(|(path, _)| path.contains("becomes")).collect::<Vec<_>>());
+    }
+    assert_eq!(changes[0], [("/becomes".to_owned(), Change::Replaced(Reasons::KIND))]);
+    assert_eq!(changes[0], changes[1]);
+}
+
+#[test]
+fn names_of_a_file_that_is_refused_fail_in_a_dry_run_too() {
+    let temp = tempfile::tempdir().unwrap();
+    fs::create_dir(temp.path().join("a")).unwrap();
+    touch(&temp.path().join("a/x"), "x");
+    for is_dry in [true, false] {
+        // The directory in the way of the first name may not go.
+        let mut site = Site::new(temp.path(), SyncRules { is_dry, replaces_trees: false, ..dry() });
+        let place = |name: &str| Place::Child { parent: EntryId(0), name: Name::new(name.as_bytes()).unwrap() };
+        let more = Some(More { names: Some(2), ..More::default() });
+        assert_eq!(site.offer(place("a"), file(3), more), Need::Refused);
+        site.offer(place("b"), Kind::HardLink { to: EntryId(1), size: 3 }, None);
+        assert!(!site.items(temp.path()).iter().any(|(path, _)| path == "/b" || path == "/a"), "dry: {is_dry}");
+        assert_eq!(site.target.reporter.tally.counters().failed, 2, "dry: {is_dry}");
+    }
+}
+
+#[test]
+fn links_that_share_an_inode_become_two_in_both_runs() {
+    let temp = tempfile::tempdir().unwrap();
+    symlink("x", temp.path().join("a")).unwrap();
+    fs::hard_link(temp.path().join("a"), temp.path().join("b")).unwrap();
+    let mut changes = Vec::new();
+    for is_dry in [true, false] {
+        let mut site = Site::new(temp.path(), SyncRules { is_dry, ..dry() });
+        for name in ["a", "b"] {
+            site.child(0, name, Kind::Symlink { points_to: (*b"x").into() });
+        }
+        changes.push(site.items(temp.path()).into_iter().filter(|(path, _)| path.len() == 2).collect::<Vec<_>>());
+    }
+    let expected = [("/a", Change::Adjusted(Reasons::TIME)), ("/b", Change::Replaced(Reasons::LINK))];
+    assert_eq!(changes[0], expected.map(|(path, change)| (path.to_owned(), change)));
+    assert_eq!(changes[0], changes[1]);
+    let inode = |name: &str| fs::symlink_metadata(temp.path().join(name)).unwrap().ino();
+    assert_ne!(inode("a"), inode("b"));
 }

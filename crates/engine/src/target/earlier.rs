@@ -111,16 +111,6 @@ impl Target {
         Ok(false)
     }
 
-    /// Whether one of them has a file that would go into the directory of this path, which is not there.
-    pub(super) fn is_in_earlier(&self, above: &[u8], name: &Name, entry: &Entry) -> io::Result<bool> {
-        for copy in &self.earlier.copies {
-            if self.has_it(copy, above, name, entry)?.is_some() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
     /// The directory in which a copy has the file.
     fn has_it(&self, copy: &Copy, above: &[u8], name: &Name, entry: &Entry) -> io::Result<Option<Dir>> {
         let is_file = matches!(entry.kind, Kind::File { .. });

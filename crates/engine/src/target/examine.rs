@@ -11,14 +11,16 @@ use haul_proto::session::target::{Answer, Parent};
 use haul_proto::wire::listed::{ListedKinds, Place as OperandPlace};
 use haul_proto::wire::report::What;
 use haul_proto::wire::sync::{Change, Reasons};
-use rustix::fs::{RenameFlags, renameat_with, symlinkat};
+use rustix::fs::{CWD, RenameFlags, renameat_with, symlinkat};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::file::{Incoming, UNKNOWN_SIZE};
 use super::landing::LandingKind;
 use super::links::Outcome;
+use super::nodes::NODE_NOT_ASKED;
 use super::proof::Claim;
 use super::rights::{has_capability, is_not_ours, is_trusted, may_have_rights};
 use super::several::OtherName;
@@ -77,13 +79,11 @@ impl Target {
                 _ if turn.is_none() => Answer::Refused,
                 _ if self.removes_only() => self.answer_only_removal(entry),
                 Kind::HardLink { .. } if self.compares() => self.answer(entry),
-                Kind::HardLink { .. } if self.is_dry() => self.answer_dry_link(entry),
                 Kind::HardLink { .. } => {
                     let (answer, other) = self.answer_link(id, entry);
                     links.extend(other);
                     answer
                 }
-                _ if self.is_dry() => self.answer(entry),
                 _ => {
                     self.expect_links(id, entry);
                     self.answer(entry)
@@ -105,11 +105,11 @@ impl Target {
             }
             let next = self.lock().machine.answer(id, answer);
             self.finish(next);
-            let is_another = is_there && self.stays_another(entry);
-            if self.is_dry() {
-                self.note_dry_file(id, entry, is_another);
-            } else if is_another {
+            let would_be_new = self.is_dry() && self.dry_new.swap(false, Ordering::Relaxed);
+            if is_there && self.stays_another(entry) {
                 self.settle_links_as(id, Outcome::Another);
+            } else if is_there && would_be_new {
+                self.settle_links_as(id, Outcome::WouldBeNew);
             } else if is_there || is_refused {
                 self.settle_links(id, is_there);
             }
@@ -135,7 +135,6 @@ impl Target {
                     let (dir, name) = (dir.clone(), name.clone());
                     self.answer_at(Position { dir, name, fresh, renamed: false, alone, inside: true }, entry)
                 }
-                Item::Nothing(above) => self.answer_below_nothing(above, name, entry),
                 Item::File(_) | Item::HardLink | Item::Compared(_) => Answer::Refused,
             },
             (Parent::Again(item), Place::Again(_)) => self.answer_again(&item, entry),
@@ -169,14 +168,18 @@ impl Target {
         let alone = self.is_one_sources(operand.name.as_ref());
         let directory = |dir: Dir| {
             let attributes = attributes(entry).map(Into::into);
-            let names = self.names_for(&dir, alone);
-            Answer::Needed(Arc::new(Item::Directory { dir, fresh: false, names, meta: entry.meta, attributes }))
+            let fresh = dir.is_absent();
+            let names = self.names_for(&dir, alone && !fresh);
+            Answer::Needed(Arc::new(Item::Directory { dir, fresh, names, meta: entry.meta, attributes }))
         };
-        let answer = match &self.landing.kind {
+        let absent = LandingKind::Into(Dir::absent_root());
+        let landing = if matches!(self.landing.kind, LandingKind::Nothing) { &absent } else { &self.landing.kind };
+        let answer = match landing {
             LandingKind::Contents(dir) if is_directory => directory(dir.clone()),
             LandingKind::Into(dir) => match (self.directory_below(dir, &operand.below), &operand.name) {
                 (Ok(dir), Some(name)) => {
-                    self.answer_at(Position { alone, ..Position::in_directory(dir, name.clone()) }, entry)
+                    let fresh = dir.is_absent();
+                    self.answer_at(Position { alone, fresh, ..Position::in_directory(dir, name.clone()) }, entry)
                 }
                 (Ok(dir), None) if is_directory => directory(dir),
                 (Ok(_), None) => self.refuse_operand(Refusal::IsDirectory),
@@ -192,15 +195,7 @@ impl Target {
             }
             LandingKind::Special(path) => self.answer_special(path, entry),
             LandingKind::Pipe(pipe) => self.answer_pipe(pipe, entry),
-            LandingKind::Contents(_) => self.refuse_operand(Refusal::IsDirectory),
-            LandingKind::Nothing => {
-                let names: Vec<_> = operand.below.iter().chain(&operand.name).map(Name::as_bytes).collect();
-                match names.is_empty() {
-                    // It was told as what lands.
-                    true => Answer::Needed(Arc::new(Item::Nothing(Vec::new()))),
-                    false => self.would_make(names.join(&b'/'), entry),
-                }
-            }
+            LandingKind::Contents(_) | LandingKind::Nothing => self.refuse_operand(Refusal::IsDirectory),
         };
         self.unless_another_run_has_it(answer, operand.name.as_ref())
     }
@@ -209,6 +204,9 @@ impl Target {
     pub(super) fn unless_another_run_has_it(&self, answer: Answer<Item>, name: Option<&Name>) -> Answer<Item> {
         let Answer::Needed(item) = &answer else { return answer };
         let Item::Directory { dir, .. } = &**item else { return answer };
+        if dir.is_absent() {
+            return answer;
+        }
         match self.rivals.enter(dir) {
             Ok(()) => answer,
             Err(text) => {
@@ -284,19 +282,23 @@ impl Target {
         }
         if let Kind::Symlink { points_to } = &entry.kind
             && self.links_inside
-            && lookup::leads_out(&*position.dir.fd()?, points_to)
+            && self.leads_out(&position.dir, points_to)?
         {
             return Ok(self.refuse(position, LEADS_OUT));
+        }
+        if let Kind::Node(node) = &entry.kind
+            && !self.may_make_node(*node)
+        {
+            return Ok(self.refuse(position, NODE_NOT_ASKED));
         }
         let decided = match self.decide(position, entry, &there)? {
             Ok(decided) => decided,
             Err(answer) => return Ok(answer),
         };
-        if self.is_dry() {
-            self.tell_decided(position, entry, &decided);
-            return self.answer_dry(position, entry, decided.decision, &there);
-        }
         let decision = self.clear(position, entry, decided.decision)?;
+        if self.is_dry() && entry.kind != Kind::Directory {
+            return self.answer_dry(position, entry, &decided);
+        }
         match &entry.kind {
             Kind::Directory => {
                 let answer = self.directory(position, entry, decision == Decision::Create)?;
@@ -410,9 +412,9 @@ impl Target {
         let Some(mut look) = there.look else { return (decision, Reasons::default()) };
         let follows = self.request.rules.in_the_way == InTheWay::Follow;
         match self.other_name_of(entry, &look) {
-            OtherName::Stays if follows => return (Decision::Replace, Reasons::LINK),
-            OtherName::Has(meta) => look.meta = meta,
-            OtherName::Stays | OtherName::None => {}
+            OtherName::Stays(_) if follows => return (Decision::Replace, Reasons::LINK),
+            OtherName::Has(meta) | OtherName::Stays(meta) if self.is_dry() => look.meta = meta,
+            _ => {}
         }
         if !follows && !self.request.sync.tells_items {
             return (decision, Reasons::default());
@@ -426,6 +428,9 @@ impl Target {
         };
         // Somebody else may have it open, and write to it later.
         let is_replaced = follows && !reasons.is_empty() && gives_rights();
+        if is_replaced {
+            self.forget_other_names_of(&look);
+        }
         (if is_replaced { Decision::Replace } else { decision }, reasons)
     }
 
@@ -444,10 +449,27 @@ impl Target {
         }
     }
 
-    /// Whether a file that is there has the contents of the source's, as that has told them.
+    /// Whether a symbolic link in a directory, which a dry run may only plan, leads out of the served one.
+    fn leads_out(&self, dir: &Dir, points_to: &[u8]) -> io::Result<bool> {
+        let (mut at, mut absent) = (dir, 0);
+        while at.is_absent() {
+            absent += 1;
+            match at.parent() {
+                Some(parent) => at = parent,
+                None => return Ok(lookup::leads_out(CWD, absent + self.landing.missing_depth(), points_to)),
+            }
+        }
+        Ok(lookup::leads_out(&*at.fd()?, absent, points_to))
+    }
+
+    /// Whether a file that is there has the contents of the source's, as that has told them. A file that this process
+    /// cannot read counts as different.
     pub(super) fn has_digest(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<bool> {
         let Some(told) = entry.more.as_ref().and_then(|more| more.digest) else { return Ok(false) };
-        let (file, look) = dir.open_file(name, Links::Itself)?;
+        let (file, look) = match dir.open_file(name, Links::Itself) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(false),
+            opened => opened?,
+        };
         if !self.wrong_digests.may_compare(&look) {
             return Ok(false);
         }

@@ -93,6 +93,13 @@ impl Landing {
         }
     }
 
+    /// How many levels below the working directory the parent of a landing lies that a dry run would have made.
+    pub fn missing_depth(&self) -> usize {
+        let is_name = |part: &std::path::Component<'_>| matches!(part, std::path::Component::Normal(_));
+        let path = Path::new(OsStr::from_bytes(&self.label));
+        path.components().filter(is_name).count().saturating_sub(1)
+    }
+
     /// The directory that it is about, by its path, where it is one.
     pub fn root<'r>(&self, request: &'r TargetRequest) -> &'r Path {
         let path = Path::new(OsStr::from_bytes(&request.path));

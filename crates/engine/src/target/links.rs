@@ -60,6 +60,8 @@ enum State {
 pub(super) enum Outcome {
     /// It has its name.
     There,
+    /// A dry run would make it or replace what stands there: no other name at the target is one of it.
+    WouldBeNew,
     /// It is not there.
     Failed,
     /// Something else stands at its name, and stays.
@@ -80,7 +82,7 @@ pub struct Other {
 enum Next {
     /// It waits.
     Nothing,
-    Make(Other, Dir, Name),
+    Make(Other, Dir, Name, Outcome),
     Fail(Other),
     /// What it would be made a name of is another file.
     LeaveOrFail(Other),
@@ -90,7 +92,7 @@ impl Next {
     /// Of a name of this file.
     fn of(outcome: Outcome, other: Other, dir: &Dir, name: &Name) -> Self {
         match outcome {
-            Outcome::There => Self::Make(other, dir.clone(), name.clone()),
+            Outcome::There | Outcome::WouldBeNew => Self::Make(other, dir.clone(), name.clone(), outcome),
             Outcome::Failed => Self::Fail(other),
             Outcome::Another => Self::LeaveOrFail(other),
         }
@@ -203,10 +205,10 @@ impl Target {
     /// Whether something else than an offered file stands at its name, and stays: of that, no other name is made.
     pub(super) fn stays_another(&self, entry: &Entry) -> bool {
         let (Kind::File { size }, Some(_)) = (&entry.kind, entry.further_names()) else { return false };
-        let Some((dir, name, _)) = self.place_of_child(&entry.place) else { return false };
+        let Some((dir, name, fresh)) = self.place_of_child(&entry.place) else { return false };
         let same = Existing::File { size: *size, modified: entry.meta.modified };
         let is_another = |there: Standing| there.existing != same && self.stays(entry, &there);
-        self.standing(&dir, &name, entry).is_ok_and(is_another)
+        if fresh { is_another(Standing::NOTHING) } else { self.standing(&dir, &name, entry).is_ok_and(is_another) }
     }
 
     /// Whether what stands at a name stays, whatever it is.
@@ -230,8 +232,8 @@ impl Target {
         for next in links {
             let (other, made) = match next {
                 Next::Nothing => continue,
-                Next::Make(other, dir, name) => {
-                    let made = self.make_hard_link(&other, &dir, &name);
+                Next::Make(other, dir, name, outcome) => {
+                    let made = self.make_hard_link(&other, &dir, &name, outcome);
                     (other, made)
                 }
                 Next::Fail(other) => (other, Err(NOT_THERE.to_owned())),
@@ -249,13 +251,13 @@ impl Target {
     }
 
     /// Whether it is there now; where it is not, that was told.
-    fn make_hard_link(&self, other: &Other, dir: &Dir, name: &Name) -> Result<bool, String> {
+    fn make_hard_link(&self, other: &Other, dir: &Dir, name: &Name, outcome: Outcome) -> Result<bool, String> {
         let io = |error: io::Error| match Errno::from_io_error(&error) {
             Some(Errno::XDEV) if dir.identity().device == other.dir.identity().device => NOT_ALLOWED.to_owned(),
             _ => describe(&error),
         };
-        let (from, into) = (dir.fd().map_err(io)?, other.dir.fd().map_err(io)?);
-        let there = if other.fresh { Standing::NOTHING } else { self.standing_name(other, &from, name).map_err(io)? };
+        let first = (outcome == Outcome::There).then_some((dir, name));
+        let there = if other.fresh { Standing::NOTHING } else { self.standing_name(other, first).map_err(io)? };
         if there.existing != Existing::Absent && self.is_spelled_otherwise(&other.dir, &other.name) {
             return Err(OTHER_SPELLING.to_owned());
         }
@@ -265,6 +267,14 @@ impl Target {
             // What stays, and a name of an earlier copy's file, are not proven to be what the source has.
             Err(answer) => return Ok(matches!(answer, Answer::Settled) && !self.request.sync.source_removes),
         };
+        if self.is_dry() {
+            if decided.decision == Decision::ReplaceTree {
+                self.make_way(&other.dir, &other.name, Some(&other.offered.place)).map_err(io)?;
+            }
+            self.tell_decided(&position, &other.offered, &decided);
+            return Ok(true);
+        }
+        let (from, into) = (dir.fd().map_err(io)?, other.dir.fd().map_err(io)?);
         match decided.decision {
             Decision::Replace => {
                 self.back_up(&other.dir, &other.name).map_err(io)?;
@@ -284,12 +294,12 @@ impl Target {
         Ok(true)
     }
 
-    /// What stands where another name of a file goes.
-    fn standing_name(&self, other: &Other, from: &OwnedFd, name: &Name) -> io::Result<Standing> {
+    /// What stands where another name of a file goes, whose first name is `first`.
+    fn standing_name(&self, other: &Other, first: Option<(&Dir, &Name)>) -> io::Result<Standing> {
         let there = self.standing(&other.dir, &other.name, &other.offered)?;
-        match (&there.existing, &there.look) {
-            (Existing::File { .. }, Some(look))
-                if Look::at_name(from, name, Links::Itself)?.identity == look.identity =>
+        match (&there.existing, &there.look, first) {
+            (Existing::File { .. }, Some(look), Some((dir, name)))
+                if Look::at_name(&*dir.fd()?, name, Links::Itself)?.identity == look.identity =>
             {
                 Ok(Standing { existing: Existing::SameFile, look: None })
             }

@@ -117,8 +117,6 @@ impl Target {
             (Parent::Open(parent), Place::Child { name, .. }) => match &*parent {
                 Item::Directory { dir, .. } => Some(dir.path_of(name.as_bytes())),
                 Item::Compared(Compared::Directory(directory)) => Some(directory.path_of(name)),
-                Item::Nothing(above) if above.is_empty() => Some(name.as_bytes().to_vec()),
-                Item::Nothing(above) => Some([&above[..], name.as_bytes()].join(&b'/')),
                 _ => None,
             },
             _ => None,

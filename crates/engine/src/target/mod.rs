@@ -94,7 +94,6 @@ use self::backup::Backup;
 use self::below::Below;
 use self::compare::Compared;
 use self::compared::ComparedNames;
-use self::dry::DryLinks;
 use self::earlier::Earlier;
 use self::file::Incoming;
 use self::filtered::Filtered;
@@ -188,8 +187,8 @@ pub struct Target {
     hard_links: HardLinks,
     compared_names: ComparedNames,
     merged: Merged,
-    /// The same in a dry run.
-    dry_links: DryLinks,
+    /// In a dry run: what was answered last would be new in its place.
+    dry_new: AtomicBool,
     /// What is there under several names.
     several: Several,
     /// What it has under other names.
@@ -258,8 +257,6 @@ pub enum Item {
         /// The same, where they are kept.
         attributes: Option<Box<[Attribute]>>,
     },
-    /// A directory that a dry run would have made: what it would be called, from the landing down.
-    Nothing(Vec<u8>),
     /// A file that is needed.
     File(Incoming),
     /// Another name of a file.
@@ -366,7 +363,7 @@ impl Target {
             sharing: Sharing::default(),
             hard_links: HardLinks::default(),
             compared_names: ComparedNames::default(),
-            dry_links: DryLinks::default(),
+            dry_new: AtomicBool::new(false),
             several: Several::default(),
             renames: Renames::default(),
             earlier,
@@ -580,7 +577,7 @@ impl Target {
                     self.fail(incoming.path(&self.landing), MISMATCH);
                     self.settle(entry, false);
                 }
-                Item::Directory { .. } | Item::Nothing(_) | Item::HardLink | Item::Compared(_) => {
+                Item::Directory { .. } | Item::HardLink | Item::Compared(_) => {
                     self.settle(entry, false);
                 }
             },
@@ -627,7 +624,6 @@ impl Target {
                         || self.finish_directory(dir, *fresh, meta, attributes.as_deref())
                 }
                 (Item::File(_), Some(end)) => return self.finish_file(entry, handle, end),
-                (Item::Nothing(_), _) => true,
                 (Item::File(_) | Item::HardLink, _) => false,
                 (Item::Compared(compared), end) => {
                     let is_left_out =

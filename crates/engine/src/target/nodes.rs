@@ -17,7 +17,7 @@ use crate::fs::meta::{apply_to_node, mode_without_preserve};
 use crate::fs::{Keep, describe};
 
 /// Said where the source offers what was not asked for, and where making it takes rights.
-const NOT_ASKED: &str = "it is a device, FIFO or socket, and none was asked for";
+pub const NODE_NOT_ASKED: &str = "it is a device, FIFO or socket, and none was asked for";
 /// Of a device.
 const NOT_ROOT: &str = "only root makes devices\nuse an account that may, or leave --devices out";
 
@@ -31,11 +31,7 @@ impl Target {
         decision: Decision,
         there: &Standing,
     ) -> io::Result<Answer<Item>> {
-        let kept = self.request.kept;
-        let is_device = matches!(node, Node::Character(_) | Node::Block(_));
-        if !(if is_device { kept.devices } else { kept.specials }) {
-            return Ok(self.refuse(position, NOT_ASKED));
-        }
+        let is_device = is_device(node);
         let dir = position.dir.fd()?;
         if decision == Decision::Keep {
             let has_time = there.look.is_some_and(|look| look.meta.modified == meta.modified);
@@ -67,11 +63,21 @@ impl Target {
         made.map(|()| Answer::Settled)
     }
 
+    /// Whether the job asks for such a node.
+    pub(super) fn may_make_node(&self, node: Node) -> bool {
+        let kept = self.request.kept;
+        if is_device(node) { kept.devices } else { kept.specials }
+    }
+
     fn put_on_node(&self, dir: &OwnedFd, name: &Name, meta: &Meta, times: bool) -> io::Result<()> {
         let preserve = self.request.preserve;
         let mode = if preserve { meta.mode } else { mode_without_preserve(meta.mode, self.umask) };
         apply_to_node(dir, name, meta, Keep { owner: preserve, mode: Some(mode), times }).map(|_| ())
     }
+}
+
+fn is_device(node: Node) -> bool {
+    matches!(node, Node::Character(_) | Node::Block(_))
 }
 
 /// Makes it, for its owner alone.

@@ -18,8 +18,8 @@ pub struct Several(Mutex<HashMap<Identity, Meta>>);
 pub(super) enum OtherName {
     /// Nothing that is known.
     None,
-    /// It stays as this one, so that no other may.
-    Stays,
+    /// It stays as this one, so that no other may, and has these metadata by then.
+    Stays(Meta),
     /// Its metadata are these by then.
     Has(Meta),
 }
@@ -27,9 +27,13 @@ pub(super) enum OtherName {
 impl Target {
     /// A file of the source stays as what is there: whether another one did.
     pub(super) fn other_name_of(&self, entry: &Entry, there: &Look) -> OtherName {
-        let is_file = matches!(entry.kind, Kind::File { .. });
-        let (links, is_dry) = (self.request.kept.hard_links, self.is_dry());
-        if !is_file || there.names < 2 || !(links || is_dry) {
+        // Of links, FIFOs, sockets and devices, the source has each name by itself: they share no time or owner.
+        let is_single = match entry.kind {
+            Kind::File { .. } => self.request.kept.hard_links,
+            Kind::Symlink { .. } | Kind::Node(_) => true,
+            _ => return OtherName::None,
+        };
+        if there.names < 2 || !(is_single || self.is_dry()) {
             return OtherName::None;
         }
         let mut staying = lock(&self.several.0);
@@ -37,12 +41,17 @@ impl Target {
             return OtherName::None;
         }
         match staying.get(&there.identity) {
-            Some(_) if links => OtherName::Stays,
+            Some(meta) if is_single => OtherName::Stays(*meta),
             earlier => {
                 let other = earlier.map_or(OtherName::None, |meta| OtherName::Has(*meta));
                 staying.insert(there.identity, entry.meta);
                 other
             }
         }
+    }
+
+    /// What is there is replaced after all.
+    pub(super) fn forget_other_names_of(&self, there: &Look) {
+        lock(&self.several.0).remove(&there.identity);
     }
 }

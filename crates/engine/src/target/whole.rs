@@ -185,7 +185,7 @@ impl From<Whole> for Named {
 fn incoming(item: &Item) -> &Incoming {
     match item {
         Item::File(incoming) => incoming,
-        Item::Directory { .. } | Item::Nothing(_) | Item::HardLink | Item::Compared(_) => {
+        Item::Directory { .. } | Item::HardLink | Item::Compared(_) => {
             unreachable!("directories are never whole files")
         }
     }

@@ -1,6 +1,7 @@
 //! Directories that their owner may not list, enter or write to (0555, as Go's module cache): a user without root gets
 //! these permissions for the moment, for the owner alone. That is done only where modes are kept (`-p`): then each
-//! directory gets the source's mode when it is complete, on a rerun after a kill as well.
+//! directory gets the source's mode when it is complete, on a rerun after a kill as well. A dry run looks into the same
+//! directories: it gives permission to list and to search, and takes it back at its end.
 
 use rustix::fs::{Mode, OFlags, fchmod, openat};
 use rustix::io::Errno;
@@ -41,21 +42,31 @@ impl Target {
         };
         let (child, look) = entered?;
         if look.meta.mode & OWNER_ENTERS != OWNER_ENTERS {
-            self.widen(&child)?;
+            self.give_permissions(&child)?;
         }
         Ok(child)
     }
 
     /// Lets this process make, rename and remove what is in a directory of the target.
     pub(super) fn widen(&self, dir: &Dir) -> io::Result<()> {
+        if self.is_dry() { Ok(()) } else { self.give_permissions(dir) }
+    }
+
+    /// Those that this run needs: a dry one only reads.
+    fn permissions(&self) -> u16 {
+        if self.is_dry() { OWNER_ENTERS } else { OWNER }
+    }
+
+    fn give_permissions(&self, dir: &Dir) -> io::Result<()> {
         if !self.may_widen() {
             return Ok(());
         }
+        let wanted = self.permissions();
         let fd = dir.fd()?;
         let look = Look::at_fd(&*fd)?;
-        if is_own(&look) && look.meta.mode & OWNER != OWNER {
+        if is_own(&look) && look.meta.mode & wanted != wanted {
             lock(&self.widened.0).entry(dir.identity()).or_insert_with(|| (dir.clone(), look.meta.mode));
-            set_mode(&*fd, look.meta.mode | OWNER)?;
+            set_mode(&*fd, look.meta.mode | wanted)?;
         }
         Ok(())
     }
@@ -67,6 +78,10 @@ impl Target {
 
     /// Gives a directory its mode from before, if it was given permissions.
     pub(super) fn restore_mode(&self, dir: &Dir) {
+        if self.is_dry() {
+            // What it would remove in the end lies below: all of them get their modes then.
+            return;
+        }
         let widened = lock(&self.widened.0).remove(&dir.identity());
         widened.into_iter().for_each(|(dir, mode)| restore(&dir, mode));
     }
@@ -96,7 +111,7 @@ impl Target {
 
     /// Whether permissions may be given: where the source's modes are set in the end.
     fn may_widen(&self) -> bool {
-        self.request.preserve && !self.is_dry() && !self.compares() && !is_root()
+        self.request.preserve && !self.compares() && !is_root()
     }
 
     /// Gives the directory of this name, which cannot be opened, its owner's permissions. Its mode from before; `None`
@@ -105,10 +120,11 @@ impl Target {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let handle = openat(&*parent.fd()?, name.as_bytes(), flags, Mode::empty())?;
         let look = Look::at_fd(&handle)?;
-        if !is_own(&look) || look.meta.mode & OWNER == OWNER {
+        let wanted = self.permissions();
+        if !is_own(&look) || look.meta.mode & wanted == wanted {
             return Ok(None);
         }
-        set_mode_of_path(&handle, look.meta.mode | OWNER)?;
+        set_mode_of_path(&handle, look.meta.mode | wanted)?;
         Ok(Some(look.meta.mode))
     }
 }
