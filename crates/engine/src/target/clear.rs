@@ -35,6 +35,8 @@ pub struct Clearing<'t> {
     only_below: bool,
     /// A directory that was renamed, with its name from before: what is reported has that.
     renamed: Option<[Name; 2]>,
+    /// So many more entries may be removed, which count already; `None`: each is counted when it is removed.
+    reserved: Option<u64>,
     /// What was counted.
     pub entries: u64,
     /// Something stays, since filters or the kinds of this job leave it out.
@@ -61,7 +63,15 @@ enum Entered {
 impl<'t> Clearing<'t> {
     /// Removes and tells.
     pub fn new(target: &'t Target) -> Self {
-        Self { target, only_counts: false, only_below: false, renamed: None, entries: 0, is_protected: false }
+        Self {
+            target,
+            only_counts: false,
+            only_below: false,
+            renamed: None,
+            reserved: None,
+            entries: 0,
+            is_protected: false,
+        }
     }
 
     /// Only counts what would be removed.
@@ -72,6 +82,11 @@ impl<'t> Clearing<'t> {
     /// As if what stands at the name itself were not removed, but replaced.
     pub fn below(self) -> Self {
         Self { only_below: true, ..self }
+    }
+
+    /// Removes no more entries than were counted as removed before.
+    pub fn within(self, reserved: Option<u64>) -> Self {
+        Self { reserved, ..self }
     }
 
     /// What is reported is below `before`, which `now` was called.
@@ -206,7 +221,11 @@ impl<'t> Clearing<'t> {
             return Ok(true);
         }
         if is_told {
-            target.take_from_max()?;
+            match &mut self.reserved {
+                Some(0) => return Err(Enough),
+                Some(left) => *left -= 1,
+                None => target.take_from_max()?,
+            }
         }
         let widened = target.widen(dir);
         let removed = match target.is_dry() {
@@ -224,7 +243,10 @@ impl<'t> Clearing<'t> {
             Err(ref error) => target.fail(target.landing.path(&self.path(dir, name)), describe(error)),
         }
         if is_told && !matches!(removed, Ok(true)) {
-            target.removal.give_back();
+            match &mut self.reserved {
+                Some(left) => *left += 1,
+                None => target.removal.give_back(),
+            }
         }
         Ok(removed.is_ok())
     }

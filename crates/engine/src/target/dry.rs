@@ -15,7 +15,7 @@ impl Target {
     /// Answers what is no directory, and of which everything was decided: the run takes the same path up to here.
     pub(super) fn answer_dry(&self, position: &Position, entry: &Entry, decided: &Decided) -> io::Result<Answer<Item>> {
         if decided.decision == Decision::ReplaceTree {
-            self.make_way(&position.dir, &position.name, Some(&entry.place))?;
+            self.make_way_as(&position.dir, &position.name, &decided.removal)?;
         }
         self.tell_decided(position, entry, decided);
         let stays = decided.decision == Decision::Keep;

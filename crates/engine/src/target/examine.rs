@@ -22,6 +22,7 @@ use super::landing::LandingKind;
 use super::links::Outcome;
 use super::nodes::NODE_NOT_ASKED;
 use super::proof::Claim;
+use super::removal::TreeRemoval;
 use super::rights::{has_capability, is_not_ours, is_trusted, may_have_rights};
 use super::several::OtherName;
 use super::sink::Sink;
@@ -51,12 +52,14 @@ pub(super) struct Position {
     pub alone: bool,
     /// The directory is one of the source's, and gets its mode when it is complete.
     pub inside: bool,
+    /// How a directory goes that stands there: a file that is offered anew was decided before.
+    pub removal: Option<Box<TreeRemoval>>,
 }
 
 impl Position {
     /// A name in a directory that was there.
     pub fn in_directory(dir: Dir, name: Name) -> Self {
-        Self { dir, name, fresh: false, renamed: false, alone: false, inside: false }
+        Self { dir, name, fresh: false, renamed: false, alone: false, inside: false, removal: None }
     }
 }
 
@@ -65,6 +68,8 @@ pub(super) struct Decided {
     pub decision: Decision,
     /// What is reported when it is done; `None`: nothing changes.
     pub change: Option<Change>,
+    /// How a directory goes that it replaces.
+    pub removal: TreeRemoval,
 }
 
 impl Target {
@@ -133,7 +138,8 @@ impl Target {
                 Item::Directory { dir, fresh, names, .. } => {
                     let (fresh, alone) = (*fresh, names.is_some());
                     let (dir, name) = (dir.clone(), name.clone());
-                    self.answer_at(Position { dir, name, fresh, renamed: false, alone, inside: true }, entry)
+                    let inside = Position { fresh, alone, inside: true, ..Position::in_directory(dir, name) };
+                    self.answer_at(inside, entry)
                 }
                 Item::File(_) | Item::HardLink | Item::Compared(_) => Answer::Refused,
             },
@@ -226,7 +232,8 @@ impl Target {
         match incoming.spot() {
             Some(spot) => {
                 let (dir, name) = (spot.dir.clone(), spot.name.clone());
-                self.answer_at(Position::in_directory(dir, name), entry)
+                let removal = incoming.replaces_tree.clone();
+                self.answer_at(Position { removal, ..Position::in_directory(dir, name) }, entry)
             }
             None => {
                 self.fail(incoming.path(&self.landing), CHANGED);
@@ -291,11 +298,11 @@ impl Target {
         {
             return Ok(self.refuse(position, NODE_NOT_ASKED));
         }
-        let decided = match self.decide(position, entry, &there)? {
+        let mut decided = match self.decide(position, entry, &there)? {
             Ok(decided) => decided,
             Err(answer) => return Ok(answer),
         };
-        let decision = self.clear(position, entry, decided.decision)?;
+        let decision = self.clear(position, entry, &mut decided)?;
         if self.is_dry() && entry.kind != Kind::Directory {
             return self.answer_dry(position, entry, &decided);
         }
@@ -315,7 +322,7 @@ impl Target {
                     Decision::Keep => {}
                     Decision::ReplaceTree => {
                         let temporary = make_temporary_link(&position.dir, &position.name, points_to)?;
-                        self.replace_directory(&position.dir, &temporary, &position.name, Some(&entry.place))?;
+                        self.replace_directory(&position.dir, &temporary, &position.name, &decided.removal)?;
                     }
                     _ => make_link(&position.dir, &position.name, points_to, decision == Decision::Replace)?,
                 }
@@ -335,7 +342,7 @@ impl Target {
             Kind::File { size } => self.file(position, entry, *size, &decided, &there),
             Kind::Stream => Ok(self.stream(position, entry.meta, &decided)),
             Kind::Node(node) => {
-                let answer = self.node(position, *node, &entry.meta, decision, &there)?;
+                let answer = self.node(position, *node, &entry.meta, &decided, &there)?;
                 if matches!(answer, Answer::Settled) {
                     self.tell_decided(position, entry, &decided);
                 }
@@ -387,7 +394,7 @@ impl Target {
             Decision::Replace | Decision::ReplaceTree => Some(Change::Replaced(reasons)),
             _ => Some(Change::Adjusted(reasons)).filter(|_| !reasons.is_empty()),
         };
-        Ok(Ok(Decided { decision, change }))
+        Ok(Ok(Decided { decision, change, removal: TreeRemoval::default() }))
     }
 
     /// Reports what was decided of an entry, and is done.
@@ -435,17 +442,21 @@ impl Target {
     }
 
     /// Makes way for what takes the place of a directory, or for a directory that takes the place of something.
-    fn clear(&self, position: &Position, entry: &Entry, decision: Decision) -> io::Result<Decision> {
-        match (decision, &entry.kind) {
-            (Decision::ReplaceTree, _) => {
-                self.may_make_way(&position.dir, &position.name, Some(&entry.place))?;
+    fn clear(&self, position: &Position, entry: &Entry, decided: &mut Decided) -> io::Result<Decision> {
+        let (dir, name) = (&position.dir, &position.name);
+        match (decided.decision, &entry.kind) {
+            (decision @ Decision::ReplaceTree, _) => {
+                decided.removal = match &position.removal {
+                    Some(removal) => self.may_still_make_way(dir, name, TreeRemoval::clone(removal))?,
+                    None => self.may_make_way(dir, name, &entry.place)?,
+                };
                 Ok(decision)
             }
             (Decision::Replace, Kind::Directory) => {
-                self.make_way(&position.dir, &position.name, Some(&entry.place))?;
+                self.make_way(dir, name, &entry.place)?;
                 Ok(Decision::Create)
             }
-            _ => Ok(decision),
+            (decision, _) => Ok(decision),
         }
     }
 

@@ -1,14 +1,16 @@
 //! A directory that something else replaces: what takes its place is whole before the directory goes. The two are
 //! exchanged, so that the name stands for one or the other at every moment; then the directory is removed.
 
-use haul_proto::manifest::Place;
+use haul_proto::filter::Scope;
 use haul_proto::path::Name;
 use rustix::fs::{FileType, RenameFlags, renameat, renameat_with};
 use rustix::io::Errno;
 use std::io;
+use std::sync::Arc;
 
 use super::Target;
 use super::clear::{Clearing, Enough};
+use super::removal::TreeRemoval;
 use super::temporary::{rename_new, temporary_name};
 use crate::fs::Dir;
 
@@ -19,24 +21,32 @@ impl Target {
         dir: &Dir,
         temporary: &Name,
         name: &Name,
-        place: Option<&Place>,
+        removal: &TreeRemoval,
     ) -> io::Result<()> {
         // Something may have come into it meanwhile.
-        self.may_make_way(dir, name, place)?;
+        let removal = self.may_still_make_way(dir, name, removal.clone())?;
         if self.backup.is_some() {
             // What is in it goes into the backup by its own path.
-            self.make_way(dir, name, place)?;
+            self.make_way_as(dir, name, &removal)?;
             return Ok(rename_new(&*dir.fd()?, temporary, name)?);
         }
         let aside = temporary_name(name, b"directory aside");
-        self.clear_aside(dir, &aside, name)?;
+        // An earlier run may have been killed here: what it decided to remove counted for that one.
+        self.clear_aside(dir, &aside, name, Clearing::new(self).below(), None)?;
         exchange(dir, temporary, name, &aside)?;
-        self.clear_aside(dir, &aside, name)
+        self.clear_aside(dir, &aside, name, self.clearing(&removal), self.protecting(&removal))
     }
 
     /// Removes a directory that was renamed, and is reported under its own name.
-    fn clear_aside(&self, dir: &Dir, aside: &Name, name: &Name) -> io::Result<()> {
-        match Clearing::new(self).below().renamed(aside, name).clear(dir, aside, FileType::Directory, None) {
+    fn clear_aside(
+        &self,
+        dir: &Dir,
+        aside: &Name,
+        name: &Name,
+        clearing: Clearing<'_>,
+        scope: Option<Arc<Scope>>,
+    ) -> io::Result<()> {
+        match clearing.renamed(aside, name).clear_within(dir, aside, FileType::Directory, scope) {
             Ok(true) => Ok(()),
             Ok(false) | Err(Enough) => Err(io::Error::other(format!(
                 "it is there, and not all of the directory that it replaces could be removed: the rest is in {aside}\nremove that"

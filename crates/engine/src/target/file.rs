@@ -27,6 +27,7 @@ use super::journal::{Journal, Leaf};
 use super::landing::Landing;
 use super::order::Order;
 use super::proof::Part;
+use super::removal::TreeRemoval;
 use super::sink::Sink;
 use super::sum::Checking;
 use super::temporary::Unfinished;
@@ -70,7 +71,7 @@ pub struct Incoming {
     /// What few files have.
     more: Option<Box<More>>,
     /// It takes the place of a directory.
-    pub(super) replaces_tree: bool,
+    pub(super) replaces_tree: Option<Box<TreeRemoval>>,
     /// What is reported when it is there.
     pub(super) change: Option<Change>,
     /// Which of its attributes could not be set, and why.
@@ -186,7 +187,7 @@ impl Incoming {
             sink: None,
             basis: None,
             more: None,
-            replaces_tree: false,
+            replaces_tree: None,
             change: None,
             lacking: OnceLock::new(),
         }
@@ -235,7 +236,7 @@ impl Incoming {
         let again = |recording: &Recording| Box::new(Recording::new(recording.leaf.clone(), recording.header.clone()));
         let recording = self.recording.as_deref().map(again);
         let (sum, more) = (self.sum.again(), self.more.clone());
-        let (replaces_tree, change) = (self.replaces_tree, self.change);
+        let (replaces_tree, change) = (self.replaces_tree.clone(), self.change);
         Self {
             recording,
             sum,
@@ -406,7 +407,8 @@ impl Incoming {
 
     /// The same, where this was decided.
     pub(super) fn decided(self, decided: &Decided) -> Self {
-        Self { replaces_tree: decided.decision == Decision::ReplaceTree, change: decided.change, ..self }
+        let replaces_tree = (decided.decision == Decision::ReplaceTree).then(|| Box::new(decided.removal.clone()));
+        Self { replaces_tree, change: decided.change, ..self }
     }
 
     /// Records an attribute that could not be set.

@@ -80,6 +80,11 @@ impl Filtered {
         Some(scope)
     }
 
+    /// The scope of a directory that is open.
+    pub fn scope_in(&self, id: EntryId) -> Option<Arc<Scope>> {
+        lock(&self.0.as_ref()?.open).scopes.get(&id).map(Arc::clone)
+    }
+
     /// The scope of an entry, as if it were a directory: its parent has to be open.
     pub fn scope_of(&self, place: &Place) -> Option<Arc<Scope>> {
         let judge = self.0.as_ref()?;

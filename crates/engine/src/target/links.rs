@@ -269,7 +269,7 @@ impl Target {
         };
         if self.is_dry() {
             if decided.decision == Decision::ReplaceTree {
-                self.make_way(&other.dir, &other.name, Some(&other.offered.place)).map_err(io)?;
+                self.make_way(&other.dir, &other.name, &other.offered.place).map_err(io)?;
             }
             self.tell_decided(&position, &other.offered, &decided);
             return Ok(true);
@@ -281,8 +281,9 @@ impl Target {
                 replace(&from, name, &into, &other.name).map_err(|error| io(error.into()))?;
             }
             Decision::ReplaceTree => {
+                let removal = self.may_make_way(&other.dir, &other.name, &other.offered.place).map_err(io)?;
                 let temporary = link_temporary(&from, name, &into, &other.name).map_err(|error| io(error.into()))?;
-                self.replace_directory(&other.dir, &temporary, &other.name, Some(&other.offered.place)).map_err(io)?;
+                self.replace_directory(&other.dir, &temporary, &other.name, &removal).map_err(io)?;
             }
             Decision::Create => {
                 linkat(&*from, name.as_bytes(), &*into, other.name.as_bytes(), AtFlags::empty())

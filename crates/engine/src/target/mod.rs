@@ -426,6 +426,9 @@ impl Target {
     pub fn handle_peer(&self, bytes: &[u8]) -> Result<(), ProtocolFault> {
         let message = SourceMessage::decode_keeping(bytes, self.request.settings.number, self.extras_kept())?;
         let is_incomplete = matches!(message, SourceMessage::DirectoryEnd { complete: false, .. });
+        if let SourceMessage::DirectoryEnd { entry, .. } = message {
+            self.reserve_removals(entry, is_incomplete);
+        }
         let step = self.lock().machine.handle(message)?;
         if is_incomplete {
             self.hinder_removal();

@@ -6,7 +6,7 @@ use haul_proto::path::Name;
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::worker::lock;
 
@@ -23,6 +23,8 @@ pub struct Names {
     /// `None` once there were too many.
     hashes: Mutex<Option<Hashes>>,
     kept: Kept,
+    /// So many of the entries that are there besides count as removed, once that was decided.
+    reserved: OnceLock<u64>,
 }
 
 #[derive(Default)]
@@ -41,7 +43,12 @@ impl Hashes {
 impl Names {
     /// None yet.
     pub fn new(kept: &Kept) -> Self {
-        Self { hasher: RandomState::new(), hashes: Mutex::new(Some(Hashes::default())), kept: Arc::clone(kept) }
+        Self {
+            hasher: RandomState::new(),
+            hashes: Mutex::new(Some(Hashes::default())),
+            kept: Arc::clone(kept),
+            reserved: OnceLock::new(),
+        }
     }
 
     /// The source has this one.
@@ -71,6 +78,16 @@ impl Names {
         let hash = self.hasher.hash_one(lower.as_ref().map_or(name.as_bytes(), String::as_bytes));
         let has = |hashes: &Hashes| hashes.lower.contains(&hash) || hashes.names.contains(&hash);
         lock(&self.hashes).as_ref().is_some_and(has)
+    }
+
+    /// Counts entries as removed, once.
+    pub fn reserve(&self, count: impl FnOnce() -> u64) {
+        let _ = self.reserved.get_or_init(count);
+    }
+
+    /// How many were counted.
+    pub fn reserved(&self) -> Option<u64> {
+        self.reserved.get().copied()
     }
 
     /// They are no longer needed: from here on, nothing is known.

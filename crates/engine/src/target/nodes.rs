@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use super::examine::Position;
+use super::examine::{Decided, Position};
 use super::standing::Standing;
 use super::temporary::{make_temporary, rename_new};
 use super::{Item, Target};
@@ -28,12 +28,12 @@ impl Target {
         position: &Position,
         node: Node,
         meta: &Meta,
-        decision: Decision,
+        decided: &Decided,
         there: &Standing,
     ) -> io::Result<Answer<Item>> {
         let is_device = is_device(node);
         let dir = position.dir.fd()?;
-        if decision == Decision::Keep {
+        if decided.decision == Decision::Keep {
             let has_time = there.look.is_some_and(|look| look.meta.modified == meta.modified);
             self.put_on_node(&dir, &position.name, meta, !has_time)?;
             return Ok(Answer::Settled);
@@ -46,13 +46,13 @@ impl Target {
             }
         };
         let made = self.put_on_node(&dir, &temporary, meta, true).and_then(|()| {
-            Ok(match decision {
+            Ok(match decided.decision {
                 Decision::Replace => {
                     self.back_up(&position.dir, &position.name)?;
                     renameat(&*dir, temporary.as_bytes(), &*dir, position.name.as_bytes())
                 }
                 Decision::ReplaceTree => {
-                    return self.replace_directory(&position.dir, &temporary, &position.name, None);
+                    return self.replace_directory(&position.dir, &temporary, &position.name, &decided.removal);
                 }
                 _ => rename_new(&dir, &temporary, &position.name),
             }?)

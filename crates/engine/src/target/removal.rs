@@ -4,6 +4,7 @@
 //! Never removed are unfinished files of haul, what filters leave out, the directory for backups, earlier copies, the
 //! sources themselves, and what lies on another file system.
 
+use haul_proto::filter::Scope;
 use haul_proto::manifest::{Entry, Kind, Place};
 use haul_proto::need::Refusal;
 use haul_proto::path::Name;
@@ -50,6 +51,15 @@ pub struct Removal {
     keeps_files: bool,
     state: Mutex<State>,
     stopped: AtomicBool,
+}
+
+/// How a directory goes that something else replaces. It is decided when the entry is offered, as in a dry run.
+#[derive(Debug, Clone, Default)]
+pub(super) struct TreeRemoval {
+    /// The filters of the directory.
+    scope: Option<Arc<Scope>>,
+    /// So many entries in it count as removed already.
+    reserved: u64,
 }
 
 /// How far it has come.
@@ -220,50 +230,96 @@ impl Target {
     }
 
     /// Whether something may replace what stands there: a directory only where that was asked for, or where it is empty;
-    /// and not where filters protect some of it. The filters are known where the `place` of the entry is given.
-    pub(super) fn may_make_way(&self, dir: &Dir, name: &Name, place: Option<&Place>) -> io::Result<()> {
-        let Some(kind) = kind_of(dir, name)? else { return Ok(()) };
+    /// and not where filters protect some of it. What is in it counts as removed from here on.
+    pub(super) fn may_make_way(&self, dir: &Dir, name: &Name, place: &Place) -> io::Result<TreeRemoval> {
+        self.may_still_make_way(dir, name, TreeRemoval { scope: self.filtered.scope_of(place), reserved: 0 })
+    }
+
+    /// The same of a directory of which it was decided before: something may have come into it meanwhile.
+    pub(super) fn may_still_make_way(&self, dir: &Dir, name: &Name, removal: TreeRemoval) -> io::Result<TreeRemoval> {
+        let Some(kind) = kind_of(dir, name)? else { return Ok(removal) };
         let refused = |text: String| Err(io::Error::other(text));
         if kind == FileType::Directory && !self.request.sync.replaces_trees {
             return match sorted_names(&self.enter(dir, name)?)?.is_empty() {
-                true => Ok(()),
+                true => Ok(removal),
                 false => refused(Refusal::IsDirectory.text().into()),
             };
         }
         let protects = kind == FileType::Directory && !self.request.sync.delete_filtered;
-        let scope = place.filter(|_| protects).and_then(|place| self.filtered.scope_of(place));
-        if self.filtered.leaves_out(scope.as_ref().and_then(|own| own.above()), name, true) {
+        let scope = removal.scope.as_ref().filter(|_| protects);
+        if self.filtered.leaves_out(scope.and_then(|own| own.above()), name, true) {
             return refused(PROTECTED.into());
         }
         let mut counting = Clearing::counting(self).below();
-        match counting.clear_within(dir, name, kind, scope) {
+        match counting.clear_within(dir, name, kind, scope.cloned()) {
             Ok(true) => {}
             Ok(false) if counting.is_protected => return refused(PROTECTED.into()),
             Ok(false) if kind == FileType::Directory => return refused(NOT_ALL.into()),
             Ok(false) => return refused(IS_SOURCE.into()),
             Err(Enough) => return refused(STOPPED.into()),
         }
-        match self.most_removed_with(counting.entries) {
-            None => Ok(()),
-            Some(most) => {
-                let entries = counting.entries;
-                refused(format!(
-                    "a directory of {entries} entries stands there, and at most {most} may be removed\nallow more with --max-delete"
-                ))
-            }
+        let entries = counting.entries;
+        match self.reserve(entries.saturating_sub(removal.reserved)) {
+            Ok(()) => Ok(TreeRemoval { reserved: entries.max(removal.reserved), ..removal }),
+            Err(most) => refused(format!(
+                "a directory of {entries} entries stands there, and at most {most} may be removed\nallow more with --max-delete"
+            )),
         }
     }
 
     /// Makes room for something that replaces what stands there. A directory goes with all that is in it where that was
     /// asked for; else it has to be empty. What stands there itself is not told.
-    pub(super) fn make_way(&self, dir: &Dir, name: &Name, place: Option<&Place>) -> io::Result<()> {
-        self.may_make_way(dir, name, place)?;
+    pub(super) fn make_way(&self, dir: &Dir, name: &Name, place: &Place) -> io::Result<()> {
+        let removal = self.may_make_way(dir, name, place)?;
+        self.make_way_as(dir, name, &removal)
+    }
+
+    /// The same as it was decided.
+    pub(super) fn make_way_as(&self, dir: &Dir, name: &Name, removal: &TreeRemoval) -> io::Result<()> {
         let Some(kind) = kind_of(dir, name)? else { return Ok(()) };
-        match Clearing::new(self).below().clear(dir, name, kind, None) {
+        match self.clearing(removal).clear_within(dir, name, kind, self.protecting(removal)) {
             Ok(true) => Ok(()),
             Ok(false) => Err(io::Error::other(NOT_ALL)),
             Err(Enough) => Err(io::Error::other(STOPPED)),
         }
+    }
+
+    /// Removes what is in a directory, as it was decided.
+    pub(super) fn clearing(&self, removal: &TreeRemoval) -> Clearing<'_> {
+        let reserved = self.request.sync.delete_max.map(|_| removal.reserved);
+        Clearing::new(self).below().within(reserved)
+    }
+
+    /// What protects entries in such a directory.
+    pub(super) fn protecting(&self, removal: &TreeRemoval) -> Option<Arc<Scope>> {
+        removal.scope.clone().filter(|_| !self.request.sync.delete_filtered)
+    }
+
+    /// Counts entries as removed. An error says how many may be, where these are too many.
+    fn reserve(&self, entries: u64) -> Result<(), u64> {
+        let mut state = self.removing();
+        let removed = state.removed.saturating_add(entries);
+        match self.request.sync.delete_max.filter(|most| removed > *most) {
+            Some(most) => Err(most),
+            None => {
+                state.removed = removed;
+                Ok(())
+            }
+        }
+    }
+
+    /// Counts as many of these entries as removed as may be; how many. Where that is not all, it is told once.
+    pub(super) fn reserve_some(&self, entries: u64) -> u64 {
+        let mut state = self.removing();
+        let Some(most) = self.request.sync.delete_max else { return entries };
+        let reserved = entries.min(most.saturating_sub(state.removed));
+        state.removed += reserved;
+        let is_news = reserved < entries && !std::mem::replace(&mut state.is_over, true);
+        drop(state);
+        if is_news {
+            self.fail(self.landing.path(b""), over_most(most));
+        }
+        reserved
     }
 
     /// Whether this job carries no entries of a kind: FIFOs, sockets and devices.
@@ -292,10 +348,7 @@ impl Target {
         };
         if !std::mem::replace(&mut state.is_over, true) {
             drop(state);
-            let text = format!(
-                "at most {most} entries may be removed, and more are at the target alone: the others stay\nallow more with --max-delete"
-            );
-            self.fail(self.landing.path(b""), text);
+            self.fail(self.landing.path(b""), over_most(most));
         }
         Err(Enough)
     }
@@ -309,6 +362,12 @@ impl Target {
         }
         why.is_some()
     }
+}
+
+fn over_most(most: u64) -> String {
+    format!(
+        "at most {most} entries may be removed, and more are at the target alone: the others stay\nallow more with --max-delete"
+    )
 }
 
 fn kind_of(dir: &Dir, name: &Name) -> io::Result<Option<FileType>> {

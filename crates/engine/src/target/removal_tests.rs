@@ -180,18 +180,18 @@ fn with_backups() -> SyncRules {
 fn a_tree_in_the_way_goes_with_all_that_is_in_it_where_that_is_asked_for() {
     let paths = ["a/b/c", "a/d/", "a/e", "f"];
     let site = Site::new(&paths, replacing());
-    site.target.make_way(&site.dir(), &name("a"), Some(&Place::Operand(0))).unwrap();
+    site.target.make_way(&site.dir(), &name("a"), &Place::Operand(0)).unwrap();
     assert_eq!(tree(&site.root()), ["f"]);
     assert_eq!(site.removed(), 4, "a itself is replaced");
-    site.target.make_way(&site.dir(), &name("f"), Some(&Place::Operand(0))).unwrap();
-    site.target.make_way(&site.dir(), &name("f"), Some(&Place::Operand(0))).unwrap();
+    site.target.make_way(&site.dir(), &name("f"), &Place::Operand(0)).unwrap();
+    site.target.make_way(&site.dir(), &name("f"), &Place::Operand(0)).unwrap();
     assert_eq!((tree(&site.root()).len(), site.removed()), (0, 4));
 
     let site = Site::new(&paths, SyncRules::default());
-    let refused = site.target.make_way(&site.dir(), &name("a"), Some(&Place::Operand(0))).unwrap_err();
+    let refused = site.target.make_way(&site.dir(), &name("a"), &Place::Operand(0)).unwrap_err();
     assert_eq!(refused.to_string(), Refusal::IsDirectory.text());
     fs::remove_file(site.root().join("a/e")).unwrap();
-    site.target.make_way(&site.dir().child(&name("a")).unwrap(), &name("d"), Some(&Place::Operand(0))).unwrap();
+    site.target.make_way(&site.dir().child(&name("a")).unwrap(), &name("d"), &Place::Operand(0)).unwrap();
     assert_eq!(tree(&site.root()), ["a", "a/b", "a/b/c", "f"]);
 }
 
@@ -199,12 +199,12 @@ fn a_tree_in_the_way_goes_with_all_that_is_in_it_where_that_is_asked_for() {
 fn what_is_in_the_way_is_only_counted_in_a_dry_run() {
     let paths = ["a/b/c", "f"];
     let site = Site::new(&paths, SyncRules { is_dry: true, ..with_backups() });
-    ["a", "f"].iter().for_each(|way| site.target.make_way(&site.dir(), &name(way), Some(&Place::Operand(0))).unwrap());
+    ["a", "f"].iter().for_each(|way| site.target.make_way(&site.dir(), &name(way), &Place::Operand(0)).unwrap());
     site.target.back_up(&site.dir(), &name("f")).unwrap();
     assert_eq!((tree(&site.root()).len(), site.removed()), (4, 2));
     assert!(!site.temp.path().join("old").exists());
     let site = Site::new(&paths, SyncRules { is_dry: true, ..SyncRules::default() });
-    assert!(site.target.make_way(&site.dir(), &name("a"), Some(&Place::Operand(0))).is_err());
+    assert!(site.target.make_way(&site.dir(), &name("a"), &Place::Operand(0)).is_err());
 }
 
 #[test]
@@ -212,11 +212,11 @@ fn a_tree_in_the_way_stays_whole_where_not_all_of_it_may_go() {
     let paths = ["a/b/c", "a/e", "g/.haul-0123456789abcdef01234567.part", "g/h"];
     let site = Site::new(&paths, SyncRules { delete_max: Some(2), ..replacing() });
     for way in ["a", "g"] {
-        site.target.make_way(&site.dir(), &name(way), Some(&Place::Operand(0))).unwrap_err();
+        site.target.make_way(&site.dir(), &name(way), &Place::Operand(0)).unwrap_err();
     }
     assert_eq!((tree(&site.root()).len(), site.removed()), (7, 0));
     fs::remove_file(site.root().join("a/e")).unwrap();
-    site.target.make_way(&site.dir(), &name("a"), Some(&Place::Operand(0))).unwrap();
+    site.target.make_way(&site.dir(), &name("a"), &Place::Operand(0)).unwrap();
     assert_eq!((tree(&site.root()).len(), site.removed()), (3, 2));
 }
 
@@ -245,7 +245,7 @@ fn what_is_replaced_has_a_second_name_before_it_is_gone() {
         assert_eq!(fs::read(site.root().join("a/b")).unwrap(), b"later");
     }
     assert_eq!(tree(&old), ["a", "a/b", "a/link"]);
-    site.target.make_way(&site.dir(), &name("a"), Some(&Place::Operand(0))).unwrap();
+    site.target.make_way(&site.dir(), &name("a"), &Place::Operand(0)).unwrap();
     assert_eq!(
         (tree(&site.root()).len(), tree(&old)),
         (0, vec!["a".into(), "a/b".into(), "a/c".into(), "a/link".into()])

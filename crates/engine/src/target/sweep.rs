@@ -2,6 +2,7 @@
 //! removed when everything is.
 
 use haul_proto::filter::Scope;
+use haul_proto::ids::EntryId;
 use haul_proto::path::Name;
 use haul_proto::wire::sync::Delete;
 use rustix::fs::FileType;
@@ -80,7 +81,8 @@ impl Target {
     /// Everything that belongs in a directory is there: removes everything else, or remembers it for the end.
     pub(super) fn sweep(&self, item: &Arc<Item>, dir: &Dir, names: &Names, scope: Option<&Arc<Scope>>) {
         let state = self.removing();
-        let is_over = state.is_hindered || state.is_over || state.laters.is_too_much;
+        let is_decided = names.reserved().is_some();
+        let is_over = state.is_hindered || state.is_over && !is_decided || state.laters.is_too_much;
         drop(state);
         if self.removal.is_stopped() || is_over {
             return names.clear();
@@ -91,8 +93,15 @@ impl Target {
         match extras {
             Ok(extras) if extras.is_empty() => {}
             Ok(extras) if self.request.sync.delete == Delete::During => {
-                let mut clearing = Clearing::new(self);
-                let _ = extras.iter().try_for_each(|(name, kind)| clearing.clear(dir, name, *kind, scope).map(|_| ()));
+                // What a killed run has left was no part of the decision.
+                let (left_over, extras): (Vec<_>, Vec<_>) =
+                    extras.into_iter().partition(|(name, _)| name.is_reserved());
+                for (extras, reserved) in [(extras, names.reserved()), (left_over, None)] {
+                    let mut clearing = Clearing::new(self).within(reserved);
+                    let mut clear =
+                        |(name, kind): &(Name, FileType)| clearing.clear(dir, name, *kind, scope).map(|_| ());
+                    let _ = extras.iter().try_for_each(&mut clear);
+                }
             }
             Ok(extras) => {
                 let scope = scope.filter(|_| extras.iter().any(|(_, kind)| kind.is_dir())).cloned();
@@ -102,6 +111,29 @@ impl Target {
             }
             Err(text) => self.fail(self.landing.path(&dir.path_bytes()), text),
         }
+    }
+
+    /// The source has said all that is in a directory. With a limit, it is decided now how much of the rest goes: in the
+    /// order of the source's directories, whenever their files arrive, so that a dry run decides the same.
+    pub(super) fn reserve_removals(&self, entry: EntryId, is_incomplete: bool) {
+        let sync = &self.request.sync;
+        let is_wanted = sync.delete == Delete::During && sync.delete_max.is_some();
+        if !is_wanted || self.removing().is_hindered || is_incomplete && !sync.delete_despite_errors {
+            return;
+        }
+        let item = self.lock().machine.directory(entry);
+        let Some(Item::Directory { dir, names: Some(names), .. }) = item.as_deref() else { return };
+        let scope = self.filtered.scope_in(entry).filter(|_| !sync.delete_filtered);
+        names.reserve(|| {
+            let mut counting = Clearing::counting(self);
+            // What cannot be listed is reported when it is to be removed.
+            for (name, kind) in self.extras(dir, names, scope.as_ref()).unwrap_or_default() {
+                if !name.is_reserved() && counting.clear(dir, &name, kind, scope.as_ref()).is_err() {
+                    break;
+                }
+            }
+            self.reserve_some(counting.entries)
+        });
     }
 
     /// What is in a directory and not at the source, in order.

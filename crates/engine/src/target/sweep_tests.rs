@@ -353,3 +353,56 @@ fn a_confined_target_removes_and_moves() {
     assert_eq!(tree(&site.root()), [UNFINISHED, "a", "d", "d/b"]);
     assert_eq!((site.failures().len(), site.removed()), (0, 9));
 }
+
+#[test]
+fn with_a_limit_the_order_of_the_source_decides_what_goes_and_not_that_of_arrival() {
+    let mut trees = Vec::new();
+    for is_dry in [true, false] {
+        let sync = SyncRules { delete_max: Some(3), is_dry, ..rules(Delete::During) };
+        let mut site = Site::new(&["d/x", "d/y", "e/b", "e/x", "e/y"], sync);
+        site.operand();
+        assert_eq!(site.child(0, "d", Kind::Directory), Need::All);
+        // It does not arrive before the other directory is complete.
+        let need = site.child(1, "new", Kind::File { size: 3 });
+        assert_eq!(need, if is_dry { Need::Nothing } else { Need::All });
+        site.end(1, true);
+        assert_eq!(site.child(0, "e", Kind::Directory), Need::All);
+        assert_eq!(site.file(3, "b"), Need::Nothing);
+        site.end(3, true);
+        site.end(0, true);
+        assert_eq!(site.failures().len(), 1, "{:?}", site.failures());
+        let expected = if is_dry { vec!["d/x", "d/y", "e/x"] } else { vec!["e/x"] };
+        assert_eq!(site.items().into_iter().filter(|path| path.len() == 3).collect::<Vec<_>>(), expected);
+        trees.push(tree(&site.root()));
+    }
+    assert_eq!(trees[1], ["d", "d/x", "d/y", "e", "e/b", "e/y"]);
+}
+
+#[test]
+fn what_comes_into_a_directory_that_is_replaced_is_kept_where_filters_protect_it() {
+    let rules = SyncRules { replaces_trees: true, ..rules(Delete::After) };
+    let mut site = Site::of(&["d/x"], filtered("*.o", rules));
+    site.operand();
+    let place = Place::Child { parent: EntryId(0), name: name("d") };
+    let removal = site.target.may_make_way(&site.dir(), &name("d"), &place).unwrap();
+    // Between the decision and the act.
+    make(&site.root().join("d/keep.o"));
+    make(&site.root().join("whole"));
+    let dir = site.dir();
+    site.target.replace_directory(&dir, &name("whole"), &name("d"), &removal).unwrap_err();
+    assert_eq!(tree(&site.root()), ["d", "d/keep.o", "d/x", "whole"]);
+}
+
+#[test]
+fn what_is_decided_of_directories_that_are_replaced_counts_at_once() {
+    let sync = SyncRules { replaces_trees: true, delete_max: Some(3), ..rules(Delete::After) };
+    let site = Site::new(&["a/1", "a/2", "b/1", "b/2"], sync);
+    let may = |text: &str| site.target.may_make_way(&site.dir(), &name(text), &Place::Operand(0));
+    let first = may("a").unwrap();
+    assert!(may("b").unwrap_err().to_string().contains("at most 3"));
+    // It counts once, and what has come into it meanwhile counts too.
+    make(&site.root().join("a/3"));
+    let first = site.target.may_still_make_way(&site.dir(), &name("a"), first).unwrap();
+    make(&site.root().join("a/4"));
+    assert!(site.target.may_still_make_way(&site.dir(), &name("a"), first).is_err());
+}

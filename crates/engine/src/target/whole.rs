@@ -144,8 +144,9 @@ impl Whole {
         }
         match &self.bytes {
             Bytes::Gone => Fate::Named,
-            Bytes::Open(file) if self.incoming().replaces_tree => {
-                let replace = |temporary: &Name| target.replace_directory(&spot.dir, temporary, &spot.name, None);
+            Bytes::Open(file) if self.incoming().replaces_tree.is_some() => {
+                let removal = self.incoming().replaces_tree.as_deref().cloned().unwrap_or_default();
+                let replace = |temporary: &Name| target.replace_directory(&spot.dir, temporary, &spot.name, &removal);
                 match target.unfinished.finish_with(spot, file.fd(), replace) {
                     Ok(()) => Fate::Named,
                     Err(text) => Fate::Failed(text),

@@ -243,6 +243,14 @@ impl<H> Target<H> {
         }
     }
 
+    /// A directory that is open.
+    pub fn directory(&self, entry: EntryId) -> Option<Arc<H>> {
+        match self.entries.get(&entry) {
+            Some(Tracked { state: State::Directory { handle, .. }, .. }) => handle.clone(),
+            _ => None,
+        }
+    }
+
     /// Answers the next entry of the Offer in hand; returns what the answer finishes.
     ///
     /// # Panics
