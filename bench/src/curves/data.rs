@@ -113,3 +113,34 @@ pub fn forget_every_second_frame(target: &Path) -> Result<()> {
         Ok(journal.write_all_at(&[0; SLOT_BYTES], offset)?)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::curves::cases::Case;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn the_data_of_each_case_is_made() {
+        for case in Case::ALL {
+            let place = tempfile::tempdir().expect("a temporary directory");
+            make(place.path(), case.shape, 70).expect(case.name);
+            let source = place.path().join("source");
+            let count = |path: &str| fs::read_dir(source.join(path)).expect(case.name).count();
+            let lines = |name: &str| fs::read_to_string(place.path().join(name)).expect(case.name).lines().count();
+            let metadata = source.metadata().expect(case.name);
+            match case.shape {
+                Shape::Hole => assert_eq!((metadata.len(), metadata.blocks()), (70, 0)),
+                Shape::Noise => assert_eq!(metadata.len(), 70),
+                Shape::Frames => assert_eq!(metadata.len(), 70 * FRAME_BYTES),
+                Shape::Holes => assert_eq!(metadata.len(), 140 * BLOCK),
+                Shape::OneDirectory | Shape::Directories | Shape::Operands => assert_eq!(count("d0"), 70),
+                Shape::Depth => assert!(source.join("d/".repeat(70)).is_dir()),
+                Shape::HardLinks => assert_eq!(source.join("f0").metadata().expect("a file").nlink(), 70),
+                Shape::Renames => assert_eq!(count("old"), 70),
+                Shape::Lines => assert_eq!((count("d0"), lines("list")), (70, 70)),
+                Shape::Rules => assert_eq!((count("d9"), lines("rules")), (100, 70)),
+            }
+        }
+    }
+}

@@ -6,7 +6,7 @@ use super::Point;
 const LEAST_S: f64 = 0.05;
 /// A power counts from so many points; or from two that are as far apart.
 const POINTS_MIN: usize = 3;
-const FAR: u64 = 8;
+const FAR: u64 = 4;
 /// The fit takes numbers down to this part of the greatest: a term that grows faster shows at the end only.
 const RANGE: u64 = 10;
 /// Noise, and caches that are smaller than the data, make a line look this much steeper.

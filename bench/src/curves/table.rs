@@ -44,6 +44,7 @@ impl Curve {
             (Some(text), _) => format!("FAILED {text}"),
             (None, Some(fit)) if fit.is_steep() => "STEEP".to_owned(),
             (None, Some(_)) => "fine".to_owned(),
+            (None, None) if self.case.shape == Shape::Depth => "fine: nearly all in the kernel".to_owned(),
             (None, None) => "fine: hardly more than the start".to_owned(),
         };
         format!(
