@@ -1,6 +1,7 @@
 //! Directories: made where they are not there, opened, and remembered where a later run has to know them.
 
 use haul_proto::manifest::{Entry, Meta};
+use haul_proto::need::Decision;
 use haul_proto::path::Name;
 use haul_proto::session::target::Answer;
 use rustix::fs::{AtFlags, Mode, mkdirat, unlinkat};
@@ -18,9 +19,10 @@ use super::{Item, Target};
 use crate::fs::{Dir, Links, Look};
 
 impl Target {
-    /// Answers a directory, which is made where `create` says so.
-    pub(super) fn directory(&self, position: &Position, entry: &Entry, create: bool) -> io::Result<Answer<Item>> {
+    /// Answers a directory: one that is there, one that has replaced something, or one that is to be made.
+    pub(super) fn directory(&self, position: &Position, entry: &Entry, decision: Decision) -> io::Result<Answer<Item>> {
         let meta = entry.meta;
+        let create = decision == Decision::Create;
         if create && self.is_dry() {
             // A tree that gets the target's own name is what everything is shown below.
             let absent = || position.dir.absent_child(&position.name);
@@ -33,7 +35,7 @@ impl Target {
                 attributes: None,
             })));
         }
-        let fresh = create && self.create_directory(position, meta)?;
+        let fresh = decision == Decision::Replace || create && self.create_directory(position, meta)?;
         if create && !fresh && self.is_spelled_otherwise(&position.dir, &position.name) {
             return Ok(self.refuse(position, OTHER_SPELLING));
         }
@@ -49,10 +51,14 @@ impl Target {
         Ok(Answer::Needed(Arc::new(Item::Directory { dir, fresh, names, meta, attributes })))
     }
 
+    /// Ours alone until it is complete, and always writable for us.
+    pub(super) fn first_mode(&self, meta: &Meta) -> u32 {
+        if self.request.preserve { 0o700 } else { u32::from(meta.mode & 0o777) | 0o700 }
+    }
+
     /// `false` where another run was faster: whose the directory is shows when it is entered.
     fn create_directory(&self, position: &Position, meta: Meta) -> io::Result<bool> {
-        // Ours alone until it is complete, and always writable for us.
-        let mode = if self.request.preserve { 0o700 } else { u32::from(meta.mode & 0o777) | 0o700 };
+        let mode = self.first_mode(&meta);
         let memory = self.landing.memory.as_ref().filter(|_| position.renamed);
         let made = match memory {
             None => make_directory(&position.dir, &position.name, mode),

@@ -308,7 +308,7 @@ impl Target {
         }
         match &entry.kind {
             Kind::Directory => {
-                let answer = self.directory(position, entry, decision == Decision::Create)?;
+                let answer = self.directory(position, entry, decision)?;
                 if matches!(answer, Answer::Needed(_)) {
                     self.tell_decided(position, entry, &decided);
                 }
@@ -453,7 +453,11 @@ impl Target {
                 Ok(decision)
             }
             (Decision::Replace, Kind::Directory) => {
-                self.make_way(dir, name, &entry.place)?;
+                let removal = self.may_make_way(dir, name, &entry.place)?;
+                if !self.is_dry() && self.exchange_for_directory(position, &entry.meta)? {
+                    return Ok(Decision::Replace);
+                }
+                self.make_way_as(dir, name, &removal)?;
                 Ok(Decision::Create)
             }
             (decision, _) => Ok(decision),

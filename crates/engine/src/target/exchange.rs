@@ -1,17 +1,22 @@
+//! What replaces a directory, and a directory that replaces something else. After a lost connection, the next attempt finds
+//! one or the other under the name: with `--existing`, it would make nothing where nothing is.
+//!
 //! A directory that something else replaces: what takes its place is whole before the directory goes. The two are
 //! exchanged, so that the name stands for one or the other at every moment; then the directory is removed.
 
 use haul_proto::filter::Scope;
+use haul_proto::manifest::Meta;
 use haul_proto::path::Name;
-use rustix::fs::{FileType, RenameFlags, renameat, renameat_with};
+use rustix::fs::{AtFlags, FileType, Mode, RenameFlags, mkdirat, renameat, renameat_with, unlinkat};
 use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
 
 use super::Target;
 use super::clear::{Clearing, Enough};
+use super::examine::Position;
 use super::removal::TreeRemoval;
-use super::temporary::{rename_new, temporary_name};
+use super::temporary::{make_temporary, rename_new, temporary_name};
 use crate::fs::Dir;
 
 impl Target {
@@ -35,6 +40,33 @@ impl Target {
         self.clear_aside(dir, &aside, name, Clearing::new(self).below(), None)?;
         exchange(dir, temporary, name, &aside)?;
         self.clear_aside(dir, &aside, name, self.clearing(&removal), self.protecting(&removal))
+    }
+
+    /// Exchanges what stands at a position, and is no directory, for an empty directory, then removes it. `false`: the
+    /// file system cannot, or the directory is to be remembered before it has its name.
+    pub(super) fn exchange_for_directory(&self, position: &Position, meta: &Meta) -> io::Result<bool> {
+        let (dir, name) = (&position.dir, &position.name);
+        if position.renamed && self.landing.memory.is_some() {
+            return Ok(false);
+        }
+        self.back_up(dir, name)?;
+        let (fd, mode) = (dir.fd()?, Mode::from_raw_mode(self.first_mode(meta)));
+        let temporary = make_temporary(&fd, name, b"directory", |name| mkdirat(&*fd, name.as_bytes(), mode))?;
+        let remove = |flags| unlinkat(&*fd, temporary.as_bytes(), flags);
+        match renameat_with(&*fd, temporary.as_bytes(), &*fd, name.as_bytes(), RenameFlags::EXCHANGE) {
+            Ok(()) => {
+                remove(AtFlags::empty())?;
+                Ok(true)
+            }
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOENT) => {
+                remove(AtFlags::REMOVEDIR)?;
+                Ok(false)
+            }
+            Err(error) => {
+                let _ = remove(AtFlags::REMOVEDIR);
+                Err(error.into())
+            }
+        }
     }
 
     /// Removes a directory that was renamed, and is reported under its own name.

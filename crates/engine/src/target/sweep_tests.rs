@@ -4,6 +4,7 @@ use super::super::removal::tests::{Site, THEN, make, tree};
 use super::*;
 use haul_proto::ids::EntryId;
 use haul_proto::manifest::{Kind, Place};
+use haul_proto::need::InTheWay;
 use haul_proto::wire::filters::{Filters, List};
 use haul_proto::wire::message::{Need, SourceMessage};
 use haul_proto::wire::request::{Operand, TargetRequest};
@@ -405,4 +406,39 @@ fn what_is_decided_of_directories_that_are_replaced_counts_at_once() {
     let first = site.target.may_still_make_way(&site.dir(), &name("a"), first).unwrap();
     make(&site.root().join("a/4"));
     assert!(site.target.may_still_make_way(&site.dir(), &name("a"), first).is_err());
+}
+
+#[test]
+fn a_file_that_a_directory_replaces_stands_there_until_the_directory_does() {
+    let paths: Vec<_> = (0..300).map(|number| format!("f{number}")).collect();
+    for with_backups in [false, true] {
+        let mut site = Site::of(&paths.iter().map(String::as_str).collect::<Vec<_>>(), |request, place| {
+            request.rules.in_the_way = InTheWay::Follow;
+            request.sync = SyncRules { existing_only: true, replaces_trees: true, ..rules(Delete::No) };
+            if with_backups {
+                request.sync.backup_dir = place.join("old").into_os_string().into_encoded_bytes();
+            }
+        });
+        let (root, is_over) = (site.root(), AtomicBool::new(false));
+        site.operand();
+        std::thread::scope(|scope| {
+            // What a killed run, or one that lost its connection, would leave.
+            let watch = scope.spawn(|| {
+                let mut missing = 0;
+                while !is_over.load(Ordering::Relaxed) {
+                    missing += paths.iter().filter(|path| fs::symlink_metadata(root.join(path)).is_err()).count();
+                }
+                missing
+            });
+            for path in &paths {
+                assert_eq!(site.child(0, path, Kind::Directory), Need::All);
+            }
+            is_over.store(true, Ordering::Relaxed);
+            assert_eq!(watch.join().unwrap(), 0);
+        });
+        assert!(paths.iter().all(|path| root.join(path).is_dir()));
+        assert_eq!(tree(&root).len(), paths.len(), "nothing is left over");
+        let kept = if with_backups { tree(&site.temp.path().join("old")).len() } else { paths.len() };
+        assert_eq!(kept, paths.len());
+    }
 }
