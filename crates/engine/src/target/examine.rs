@@ -363,6 +363,7 @@ impl Target {
         let decision = match decide(&entry.kind, entry.meta.modified, &there.existing, self.conduct()) {
             Decision::Compare if self.has_digest(dir, name, entry)? => Decision::Keep,
             Decision::Compare => Decision::Replace,
+            Decision::Keep | Decision::Omit if self.is_half_changed(position, entry, there)? => Decision::Replace,
             decision => decision,
         };
         let (decision, reasons) = self.decide_of_standing(position, entry, there, decision);

@@ -10,11 +10,13 @@ use blake3::hazmat::ChainingValue;
 use haul_proto::delta::blocks::{self, BLOCK};
 use haul_proto::delta::instructions::Step;
 use haul_proto::delta::patch::{HEADER_LEN, Header, PIECE_HEAD, append};
-use haul_proto::manifest::{Meta, Stamp};
+use haul_proto::manifest::{Entry, Kind, Meta, Stamp};
+use haul_proto::need::{Existing, InTheWay};
 use haul_proto::path::Name;
 use haul_proto::session::target::Rebuilt;
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::frame::{DataFrame, DeltaFrame};
+use haul_proto::wire::sync::Equal;
 use rustix::fs::{OFlags, fdatasync, fsync, ftruncate};
 use std::collections::HashMap;
 use std::io;
@@ -23,7 +25,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::basis::{Basis, open_to_write};
+use super::examine::Position;
 use super::file::{Incoming, Spot};
+use super::standing::Standing;
 use super::temporary::{Denied, Locked, lock_own, remove, sibling, temporary_name};
 use super::whole::check_length;
 use super::{Item, Target};
@@ -179,6 +183,33 @@ impl Target {
             remove(&spot.dir, &name)
         };
         carried().map_err(|error| format!("{}\nthe same command goes on with it", describe(&error)))
+    }
+
+    /// Whether a file that would stay may be half changed in its place, by a run or an attempt that broke. Its time is new
+    /// then, so that `--update` would take the change for somebody else's; and its size may be right.
+    pub(super) fn is_half_changed(&self, position: &Position, entry: &Entry, there: &Standing) -> io::Result<bool> {
+        let sync = &self.request.sync;
+        let replaces = matches!(self.request.rules.in_the_way, InTheWay::Replace | InTheWay::Follow);
+        let (Kind::File { .. }, Existing::File { modified, .. }, Some(look)) =
+            (&entry.kind, &there.existing, &there.look)
+        else {
+            return Ok(false);
+        };
+        // A file that is whole has the source's time.
+        let has_other_time = *modified != entry.meta.modified;
+        let may_be = sync.modify_window_s.is_some() || has_other_time && (sync.update || sync.equal == Equal::Size);
+        let may_be = replaces && may_be;
+        if !may_be {
+            return Ok(false);
+        }
+        match position.dir.open_file(&patch_name(&position.name), Links::Itself) {
+            Ok((patch, found)) => {
+                let is_own = found.meta.uid == rustix::process::geteuid().as_raw();
+                Ok(is_own && read_header(&patch).is_some_and(|header| header.inode == look.identity.inode))
+            }
+            // Another user's is of no concern.
+            Err(_) => Ok(false),
+        }
     }
 
     /// Carries out what an earlier run has left for the file that stands there, as far as that can be done. What the file

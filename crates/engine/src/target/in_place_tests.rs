@@ -80,3 +80,38 @@ fn a_patch_can_be_put_in_again_and_damage_is_not() {
     assert!(put_into(&patch, &file, &cut).is_err());
     assert!(put_into(&patch, &file, &Header { size: 9099, ..header }).is_err());
 }
+
+#[test]
+fn a_half_changed_file_does_not_stay_as_somebody_elses_newer_one_or_for_its_size() {
+    use super::super::removal::tests::Site;
+    use haul_proto::wire::message::Need;
+    use haul_proto::wire::sync::SyncRules;
+    use std::os::unix::fs::MetadataExt;
+
+    let size_only = SyncRules { equal: Equal::Size, ..SyncRules::default() };
+    for sync in [SyncRules { update: true, ..SyncRules::default() }, size_only] {
+        for is_half_changed in [true, false] {
+            let mut site = Site::of(&["file"], |request, _| {
+                request.rules.in_the_way = InTheWay::Follow;
+                request.sync = sync.clone();
+            });
+            site.operand();
+            let path = site.root().join("file");
+            // It has the time of the change.
+            std::fs::write(&path, b"neXX").unwrap();
+            let name = Name::new(b"file").unwrap();
+            let patch = site.root().join(std::str::from_utf8(patch_name(&name).as_bytes()).unwrap());
+            let inode = std::fs::metadata(&path).unwrap().ino() + u64::from(!is_half_changed);
+            let mut pieces = Vec::new();
+            append(&mut pieces, 0, b"new!");
+            let end = HEADER_LEN as u64 + pieces.len() as u64;
+            let header = Header { inode, size: 4, modified: Stamp::default(), end };
+            std::fs::write(&patch, [&header.encode()[..], &pieces].concat()).unwrap();
+            let wanted = if is_half_changed { Need::All } else { Need::Nothing };
+            assert_eq!(site.file(0, "file"), wanted, "{sync:?}");
+            // What was begun is carried out, and compared with the source all the same.
+            let content = if is_half_changed { "new!" } else { "neXX" };
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
+        }
+    }
+}
