@@ -286,3 +286,19 @@ fn links_that_share_an_inode_become_two_in_both_runs() {
     let inode = |name: &str| fs::symlink_metadata(temp.path().join(name)).unwrap().ino();
     assert_ne!(inode("a"), inode("b"));
 }
+
+#[test]
+fn parents_of_what_would_be_copied_are_not_made() {
+    let temp = tempfile::tempdir().unwrap();
+    let name = |text: &str| Name::new(text.as_bytes()).unwrap();
+    let operand = Operand { name: Some(name("file")), directory: false, device: 0, inode: 0 };
+    let rules = Rules { below: vec![vec![name("a"), name("b")]], ..Rules::default() };
+    let request = TargetRequest { sync: dry(), rules, ..target_request(temp.path(), vec![operand]) };
+    let said = Said::default();
+    let reporter = Reporter::new(LinkWriter::new(said.clone()), false);
+    let target = Target::prepare(request, reporter, &Surroundings::default(), None).map_err(|refused| refused.text);
+    let mut site = Site { target: target.unwrap(), said, next: 0 };
+    assert_eq!(site.offer(Place::Operand(0), file(3), None), Need::Nothing);
+    assert_eq!(site.items(temp.path()), [("/a/b/file".to_owned(), Change::Made)]);
+    assert!(!temp.path().join("a").exists());
+}
