@@ -120,10 +120,14 @@ fn digests_are_added_to_a_file_also_to_one_whose_name_looks_like_one() {
     let sandbox = Sandbox::new();
     three(&sandbox);
     let from = sandbox.path("from");
-    sandbox.file("sums", "first\n");
+    sandbox.file("sums", "a line of somebody's\n");
+    sandbox.haul(["-r", "-E", "sha1=sums", "from", "one"]).run().ends(1).says(["sums", "no list of checksums"]);
+    assert_eq!(fs::read_to_string(sandbox.path("sums")).unwrap(), "a line of somebody's\n");
+    let first = "a32: 00000001 first\n";
+    sandbox.file("sums", first);
     sandbox.haul(["-r", "-E", "sha1=sums", "from", "one"]).run().succeeds();
     let text = fs::read_to_string(sandbox.path("sums")).unwrap();
-    let mut added: Vec<_> = text.strip_prefix("first\n").unwrap().lines().map(str::to_owned).collect();
+    let mut added: Vec<_> = text.strip_prefix(first).unwrap().lines().map(str::to_owned).collect();
     added.sort();
     assert_eq!(added, expected("sha1", "", &from));
     sandbox.haul(["-E", "a32=abc", "from/small", "two"]).run().ends(2).says(["write -E a32=./abc"]);

@@ -26,7 +26,7 @@ const EVERYDAY: u64 = 60;
 const FILES: [(&str, u64, u64, u64); 2] =
     [("a", 17_000_001, 5_000_000, 19_000_000), ("b", 36_000_514, 20_000_000, 8_000_000)];
 /// So slow that a run is killed in the middle.
-const SLOW: [&str; 2] = ["-x", "32m"];
+const SLOW: [&str; 2] = ["--xfrrate", "32m"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Way {
@@ -137,7 +137,7 @@ impl<'a> Ground<'a> {
     fn haul(&self, way: Way, recipe: &Recipe, names: &[&str], place: &Path) -> Haul<'_> {
         let haul = if recipe.is_sync { self.sandbox.haul(["sync"]) } else { self.sandbox.haul([""; 0]) };
         let haul = if way == Way::Local { haul } else { haul.args(self.remote.sshd().haul_args()) };
-        let haul = haul.limit(LIMIT).args(["--json", "-P", "1"]).args(recipe.options);
+        let haul = haul.limit(LIMIT).args(["--json", "--progress", "1"]).args(recipe.options);
         let from = names.iter().map(|name| self.source.join(name));
         match way {
             Way::Push => haul.args(from).arg(self.remote.at(place)),

@@ -76,7 +76,10 @@ fn a_job_that_fails_has_a_report_and_one_that_makes_no_sense_has_none() {
 fn an_old_report_stays_until_the_new_one_is_whole() {
     let sandbox = Sandbox::new();
     sandbox.file("source", "content");
-    sandbox.file("copy.md", "old");
+    sandbox.file("copy.md", "somebody's notes");
+    sandbox.haul(["--report", "copy.md", "source", "target"]).run().ends(1).says(["copy.md", "no page of haul's"]);
+    assert_eq!(contents(&sandbox.path("copy.md")), b"somebody's notes");
+    sandbox.file("copy.md", "# haul: old\n");
     sandbox.haul(["--report", "copy.md", "missing", "target"]).run().ends(1);
     let new = contents(&sandbox.path("copy.md"));
     assert!(String::from_utf8_lossy(&new).contains("missing to target"));

@@ -46,7 +46,7 @@ fn is_sent_once(sandbox: &Sandbox, mount: &Mount<'_>, has_links: bool) {
     }
     let target = mount.path().join("t");
     // FAT has neither owners nor modes of its own.
-    let kept: &[&str] = if has_links { &["--json"] } else { &["--json", "-m", "755"] };
+    let kept: &[&str] = if has_links { &["--json"] } else { &["--json", "--mode", "755"] };
     let sync =
         |options: &[&str]| sandbox.haul(["sync"]).args(kept).args(options).arg("s/").arg(&target).run().succeeds();
     assert_eq!(sync(&[]).summary()["files_copied"], 7);

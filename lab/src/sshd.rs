@@ -166,7 +166,7 @@ impl Sshd {
     /// The options that haul needs in order to log in here.
     pub fn haul_args(&self) -> Vec<String> {
         let mut args = vec!["--ssh-port".to_owned(), self.port.to_string()];
-        args.extend(["-i".to_owned(), self.identity().display().to_string()]);
+        args.extend(["--idfile".to_owned(), self.identity().display().to_string()]);
         for option in self.ssh_options() {
             args.extend(["--ssh-option".to_owned(), option]);
         }

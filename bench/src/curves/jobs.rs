@@ -146,12 +146,12 @@ impl<'s> Bench<'s> {
         if job != Job::Verify {
             command.arg("--fsync=none");
         }
-        command.arg("--quiet").arg("-T").arg(self.haul);
+        command.arg("--quiet").arg("--target-command").arg(self.haul);
         match self.case.shape {
             Shape::Operands => {
                 command.current_dir(self.source().join("d0")).args((0..self.number).map(|file| format!("f{file}")))
             }
-            Shape::Lines => command.arg("-d").arg(self.source()).arg("-I").arg(place.join("list")),
+            Shape::Lines => command.arg("--dirbase").arg(self.source()).arg("--infiles").arg(place.join("list")),
             _ => command.arg(self.source()),
         };
         command.arg(format!("127.0.0.1:{}/", self.target().display()));

@@ -12,7 +12,7 @@ use haul_engine::event::Event;
 use haul_proto::path::escape;
 
 use crate::manifest::line::Form;
-use crate::pending::Pending;
+use crate::pending::{Own, Pending};
 use crate::show::text::harmless;
 
 /// Bytes of lines that are collected before they are written.
@@ -48,7 +48,7 @@ impl Checksums {
             b"-" => "standard output".to_owned(),
             name => escape(name),
         };
-        let pending = (to.as_os_str() != "-").then(|| Pending::create(to)).transpose()?;
+        let pending = (to.as_os_str() != "-").then(|| Pending::create(to, Own::Checksums)).transpose()?;
         let out: Box<dyn Write> = match &pending {
             Some(pending) => Box::new(pending.writer()?),
             None => Box::new(io::stdout()),
@@ -59,6 +59,7 @@ impl Checksums {
 
     /// Lines behind what the file has.
     pub fn append(to: &Path, form: Form) -> io::Result<Self> {
+        Own::Checksums.check(to)?;
         let out = OpenOptions::new().create(true).append(true).open(to)?;
         Ok(Self::to(Box::new(out), escape(to.as_os_str().as_encoded_bytes()), form))
     }
@@ -160,10 +161,11 @@ mod tests {
     fn the_file_appears_whole_and_replaces_the_old_one() {
         let dir = tempfile::tempdir().unwrap();
         let to = dir.path().join("sums");
-        fs::write(&to, "old").unwrap();
+        let old = line(b"old");
+        fs::write(&to, &old).unwrap();
         let mut sums = create(&to).unwrap();
         assert_eq!(sums.add(b"a", Some(&DIGEST)), None);
-        assert_eq!(fs::read_to_string(&to).unwrap(), "old");
+        assert_eq!(fs::read_to_string(&to).unwrap(), old);
         assert!(complete(sums.finish()));
         assert_eq!(fs::read_to_string(&to).unwrap(), line(b"a"));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);

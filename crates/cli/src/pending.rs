@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -10,6 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
+
+use crate::manifest::line::{Line, is_bbcps};
 
 /// Temporary files of this process that exist now.
 static UNFINISHED: Unfinished = Unfinished(Mutex::new(BTreeSet::new()));
@@ -21,6 +23,47 @@ pub fn remove_unfinished() {
 
 /// Temporary files, to be removed on whatever way the process ends.
 struct Unfinished(Mutex<BTreeSet<PathBuf>>);
+
+/// What a file has to be for haul to replace it, or to add to it: made by haul, as its beginning shows. An empty file,
+/// a device and a FIFO will do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Own {
+    /// Lines of digests and names.
+    Checksums,
+    /// A page of `--report`, `haul survey --html` or `haul sweep`.
+    Page,
+    /// Whatever it is: whoever asks has looked.
+    Anything,
+}
+
+impl Own {
+    /// Bytes of a file that are looked at.
+    const BEGINNING: u64 = 8192;
+
+    /// An error where another file than such a one is at `path`.
+    pub fn check(self, path: &Path) -> io::Result<()> {
+        let has_content = fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0);
+        if self == Self::Anything || !has_content {
+            return Ok(());
+        }
+        let mut beginning = Vec::new();
+        File::open(path)?.take(Self::BEGINNING).read_to_end(&mut beginning)?;
+        if self.has_made(&beginning) {
+            return Ok(());
+        }
+        let what = if self == Self::Page { "no page of haul's" } else { "no list of checksums" };
+        Err(io::Error::other(format!("it exists, and is {what}\nname a new file, or remove this one")))
+    }
+
+    fn has_made(self, beginning: &[u8]) -> bool {
+        let first = beginning.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        match self {
+            Self::Checksums => Line::parse(first).is_some() || is_bbcps(first),
+            Self::Page => first.starts_with(b"# haul") || beginning.windows(11).any(|text| text == b"<title>haul"),
+            Self::Anything => true,
+        }
+    }
+}
 
 /// A file that has no name of its own yet; removed unless it gets it. A device has its name already.
 pub struct Pending {
@@ -36,7 +79,8 @@ struct Names {
 impl Pending {
     /// Begins what is to be called `to`. What is there keeps its old content until then. What a link points to is
     /// replaced, not the link; and a device is written to.
-    pub fn create(to: &Path) -> io::Result<Self> {
+    pub fn create(to: &Path, own: Own) -> io::Result<Self> {
+        own.check(to)?;
         let target = fs::canonicalize(to).unwrap_or_else(|_| to.to_owned());
         match fs::metadata(&target) {
             Ok(there) if there.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
@@ -143,7 +187,7 @@ mod tests {
     use std::os::unix::fs::FileTypeExt;
 
     fn write(to: &Path, content: &str) -> io::Result<Pending> {
-        let pending = Pending::create(to)?;
+        let pending = Pending::create(to, Own::Anything)?;
         pending.writer()?.write_all(content.as_bytes())?;
         Ok(pending)
     }
@@ -167,6 +211,30 @@ mod tests {
     }
 
     #[test]
+    fn only_what_haul_has_made_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let digest = "ab".repeat(32);
+        for (content, checksums, page) in [
+            ("", true, true),
+            (&format!("{digest}  name\n"), true, false),
+            (&format!("\\{digest}  na\\nme\n"), true, false),
+            ("md5: d41d8cd98f00b204e9800998ecf8427e name\n", true, false),
+            ("# haul: a to b\n", false, true),
+            ("<!doctype html>\n<title>haul: a to b</title>", false, true),
+            ("a file of the source\n", false, false),
+            ("<!doctype html>\n<title>the page of somebody else</title>", false, false),
+        ] {
+            fs::write(&path, content).unwrap();
+            let found = [Own::Checksums, Own::Page].map(|own| own.check(&path).is_ok());
+            assert_eq!(found, [checksums, page], "{content:?}");
+        }
+        assert!(
+            Own::Page.check(&dir.path().join("missing")).is_ok() && Own::Page.check(Path::new("/dev/null")).is_ok()
+        );
+    }
+
+    #[test]
     fn what_is_not_finished_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
         drop(write(&here(&dir).0, "half").unwrap());
@@ -179,7 +247,7 @@ mod tests {
         let (to, temporary) = here(&dir);
         fs::write(&temporary, "left").unwrap();
         let pending = write(&to, "new").unwrap();
-        let error = Pending::create(&to).err().unwrap().to_string();
+        let error = Pending::create(&to, Own::Anything).err().unwrap().to_string();
         assert!(error.starts_with("another haul is writing it"), "{error}");
         pending.publish().unwrap();
         assert_eq!(fs::read_to_string(&to).unwrap(), "new");
@@ -203,7 +271,7 @@ mod tests {
         let (to, temporary) = here(&dir);
         fs::write(dir.path().join("other"), "other").unwrap();
         std::os::unix::fs::symlink("other", &temporary).unwrap();
-        assert!(Pending::create(&to).is_err());
+        assert!(Pending::create(&to, Own::Anything).is_err());
         assert!(fs::symlink_metadata(&temporary).unwrap().is_symlink());
         assert_eq!(fs::read_to_string(dir.path().join("other")).unwrap(), "other");
     }
@@ -238,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_place_that_cannot_be_written_is_known_before_anything_else() {
-        assert!(Pending::create(Path::new("/nonexistent/sums")).is_err());
-        assert!(Pending::create(Path::new("/")).is_err());
+        assert!(Pending::create(Path::new("/nonexistent/sums"), Own::Checksums).is_err());
+        assert!(Pending::create(Path::new("/"), Own::Checksums).is_err());
     }
 }

@@ -177,8 +177,7 @@ fn planned(
     let options = Options { source_pipe: pipes.source, target_pipe: pipes.target, ..options };
     let job = Job { sources, list, target, options, access };
     let is_remote = [job.source_host(), &job.target.host].into_iter().any(|host| *host != Host::Local);
-    let mut notes = if values.dialect() == Dialect::Haul { habits::notes(values, is_remote) } else { Vec::new() };
-    notes.extend(habits::notes_of_sync(values).filter(|_| is_sync));
+    let notes = if values.dialect() == Dialect::Haul { habits::notes(values, is_remote) } else { Vec::new() };
     Ok(Plan { job, display, checksums, digests, report, time_limit, notes })
 }
 

@@ -301,8 +301,8 @@ fn bad_values_name_the_option_and_the_remedy() {
         --checksums: the name of the file is empty
 
         $ haul -S= a b
-        -S: the command is empty
-        for example -S 'ssh %I -l %U %H /opt/bin/haul'
+        --source-command: the command is empty
+        for example --source-command 'ssh %I -l %U %H /opt/bin/haul'
 
         $ haul --ssh-option= a b
         --ssh-option : not an option of ssh

@@ -63,8 +63,8 @@ pub fn refuse_words(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Resu
     for (at, word) in before_dashes() {
         let text = word.to_str().unwrap_or_default();
         let next = words.get(at + 1).and_then(|next| next.to_str()).unwrap_or_default();
-        if let Some(letters) = text.strip_prefix("-a").filter(|letters| is_rsyncs(letters)) {
-            return Err(rsyncs_cluster(text, letters));
+        if text.strip_prefix("-a").is_some_and(is_rsyncs) {
+            return Err(rsyncs_cluster(text));
         }
         if let Some(option) = text.strip_prefix("-o").filter(|option| is_ssh_option(option)) {
             return Err(sshs_option(text, option));
@@ -174,103 +174,18 @@ fn meant(what: &str, instead: &str) -> UsageError {
     UsageError::new(what).remedy(instead)
 }
 
-/// rsync's letters behind -a, and what they are here; nothing for what is so anyway.
-const RSYNCS: &[(char, &str)] = &[
-    ('n', "--dry-run"),
-    ('v', "-v"),
-    ('i', "--items"),
-    ('u', "--update"),
-    ('c', "--compare digest"),
-    ('b', "--backup-dir DIR"),
-    ('H', "--hard-links"),
-    ('A', "--acls"),
-    ('X', "--xattrs"),
-    ('S', "--sparse"),
-    ('L', "--symlinks follow"),
-    ('W', "--delta off"),
-    ('q', "--quiet"),
-    ('m', "-^"),
-    ('R', "-d BASE"),
-];
-
-fn rsyncs_cluster(typed: &str, letters: &str) -> UsageError {
-    let here = RSYNCS.iter().filter(|(letter, _)| letters.contains(*letter));
-    let here: String = here.map(|(_, option)| format!(" {option}")).collect();
-    let error = meant(
+fn rsyncs_cluster(typed: &str) -> UsageError {
+    meant(
         &format!("{typed}: letters are bbcp's here, and rsync's mean something else"),
-        &format!("write haul sync{here} SOURCE... TARGET: -a is implied"),
-    );
-    if letters.contains('z') { error.remedy("compression is automatic: leave -z out") } else { error }
+        &format!("in haul sync they are rsync's: haul sync {typed} SOURCE... TARGET"),
+    )
 }
 
-/// Words that rsync's users type to `haul sync`, and that would do something else there.
-pub fn refuse_in_sync(words: &[OsString]) -> Result<(), UsageError> {
-    let options = words.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str()?.strip_prefix('-'));
-    let is_letters = |word: &&str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphabetic());
-    for letters in options.filter(is_letters) {
-        let typed = format!("-{letters}");
-        if letters == "n" {
-            return Err(meant("-n: this is bbcp's, and files would be copied", "rsync's -n is --dry-run"));
-        }
-        let behind_a = letters.trim_start_matches(['r', 'v', 'z', 'h', 'P']).strip_prefix('a');
-        let is_archive = behind_a.is_some() && !letters.chars().all(|letter| "arvp".contains(letter));
-        if is_archive || ["rlpt", "rlt"].iter().any(|begin| letters.starts_with(begin)) {
-            return Err(rsyncs_cluster(&typed, letters));
-        }
-        // -rn, -vn and the like. What takes an argument has it in the same word.
-        let no_argument = |letter: char| NO_ARGUMENT.contains(letter);
-        if letters.contains('n') && letters.chars().all(no_argument) {
-            return Err(meant(&format!("{typed}: -n is bbcp's, and files would be copied"), "rsync's -n is --dry-run"));
-        }
-    }
-    let words = words.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str()?.strip_prefix('-'));
-    match words
-        .map(|word| (word, word.trim_start_matches(|letter| NO_ARGUMENT.contains(letter))))
-        .find(|(_, rest)| rest.starts_with('l'))
-    {
-        Some((word, _)) => Err(meant(
-            &format!("-{word}: -l is bbcp's, and haul would append its log to a file"),
-            "rsync's -l is implied: links are kept; the log is --logfile FILE",
-        )),
-        None => Ok(()),
-    }
-}
-
-/// Letters of options without an argument.
-const NO_ARGUMENT: &str = "nrvpfzgkeKFOAoDV";
-
-/// What is said where there are less than two operands: perhaps one of them was taken for an argument.
-pub fn too_few_for_sync(values: &Values) -> UsageError {
-    let taken = [
-        ("idfile", "rsync's -i is --items"),
-        ("callback", "rsync's -H is --hard-links"),
-        ("source-command", "rsync's -S is --sparse"),
-        ("infiles", "rsync's -I is next to --compare digest"),
-        ("xfrrate", "rsync's -x: haul goes into file systems below the source"),
-        ("mode", "rsync's -m is -^"),
-    ];
-    let error = UsageError::new("haul sync: say what, and which directory is to be the same")
+/// What is said where there are less than two operands.
+pub fn too_few_for_sync() -> UsageError {
+    UsageError::new("haul sync: say what, and which directory is to be the same")
         .remedy("haul sync SOURCE... TARGET        SOURCE becomes TARGET/SOURCE")
-        .remedy("haul sync SOURCE/ TARGET          what is in SOURCE goes into TARGET");
-    match taken.iter().find(|(id, _)| values.is_typed(id)) {
-        Some((_, instead)) => error.remedy(*instead),
-        None => error,
-    }
-}
-
-/// What is worth a line in a sync: bbcp's letters that do no harm, and not what rsync's do.
-pub fn notes_of_sync(values: &Values) -> impl Iterator<Item = String> {
-    let is_bare = |id: &str| values.given().iter().any(|(row, argument)| row.id == id && argument.is_none());
-    let compressed = values.is_typed("compress") && is_bare("compress");
-    let made = values.is_typed("mkdir");
-    [
-        compressed.then(|| "-c is bbcp's: compression; what is in the files decides with --compare digest".to_owned()),
-        made.then(|| {
-            "-A is bbcp's: the target directory is made; access control lists are kept with --acls".to_owned()
-        }),
-    ]
-    .into_iter()
-    .flatten()
+        .remedy("haul sync SOURCE/ TARGET          what is in SOURCE goes into TARGET")
 }
 
 fn sshs_option(typed: &str, option: &str) -> UsageError {

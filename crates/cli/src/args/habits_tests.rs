@@ -162,17 +162,15 @@ fn every_line_works_or_names_what_to_type_instead() {
 
         $ haul -avz run7/ db1:run7
         -avz: letters are bbcp's here, and rsync's mean something else
-        write haul sync -v SOURCE... TARGET: -a is implied
-        compression is automatic: leave -z out
+        in haul sync they are rsync's: haul sync -avz SOURCE... TARGET
 
         $ haul -az --delete run7 db1:
         -az: letters are bbcp's here, and rsync's mean something else
-        write haul sync SOURCE... TARGET: -a is implied
-        compression is automatic: leave -z out
+        in haul sync they are rsync's: haul sync -az SOURCE... TARGET
 
         $ haul -avn run7 db1:
         -avn: letters are bbcp's here, and rsync's mean something else
-        write haul sync --dry-run -v SOURCE... TARGET: -a is implied
+        in haul sync they are rsync's: haul sync -avn SOURCE... TARGET
 
         $ haul -rn run7 db1:
         works, and says: -n is bbcp's: no names are looked up, and files are copied; it is not rsync's --dry-run
@@ -279,72 +277,62 @@ fn every_line_works_or_names_what_to_type_instead() {
         works
 
         $ haul sync -avz run7/ db1:run7
-        -avz: letters are bbcp's here, and rsync's mean something else
-        write haul sync -v SOURCE... TARGET: -a is implied
-        compression is automatic: leave -z out
+        works
 
         $ haul sync -vazn run7/ db1:run7
-        -vazn: letters are bbcp's here, and rsync's mean something else
-        write haul sync --dry-run -v SOURCE... TARGET: -a is implied
-        compression is automatic: leave -z out
+        works
 
         $ haul sync -aHAX --delete run7/ db1:run7
-        -aHAX: letters are bbcp's here, and rsync's mean something else
-        write haul sync --hard-links --acls --xattrs SOURCE... TARGET: -a is implied
+        works
 
         $ haul sync -aic run7/ db1:run7
-        -aic: letters are bbcp's here, and rsync's mean something else
-        write haul sync --items --compare digest SOURCE... TARGET: -a is implied
+        works
 
         $ haul sync -rlptgoD run7/ db1:run7
-        -rlptgoD: letters are bbcp's here, and rsync's mean something else
-        write haul sync SOURCE... TARGET: -a is implied
+        works
 
         $ haul sync -n --delete run7/ db1:run7
-        -n: this is bbcp's, and files would be copied
-        rsync's -n is --dry-run
+        works
 
         $ haul sync -vn --delete run7/ db1:run7
-        -vn: -n is bbcp's, and files would be copied
-        rsync's -n is --dry-run
+        works
 
         $ haul sync -c run7/ db1:run7
-        works, and says: -c is bbcp's: compression; what is in the files decides with --compare digest
+        works
 
         $ haul sync -A run7/ db1:run7
-        works, and says: -A is bbcp's: the target directory is made; access control lists are kept with --acls
+        works
 
         $ haul sync -u run7/ db1:run7
-        -u run7/: needs s, t, st or off, for O_DIRECT
-        rsync's -u is --update
+        -u: letters of haul sync are rsync's, and in other commands of haul it is --unbuffered
+        rsync's -u: --update
+        haul's: --unbuffered
 
         $ haul sync -i run7/ db1:run7
-        haul sync: say what, and which directory is to be the same
-        haul sync SOURCE... TARGET        SOURCE becomes TARGET/SOURCE
-        haul sync SOURCE/ TARGET          what is in SOURCE goes into TARGET
-        rsync's -i is --items
+        -i: letters of haul sync are rsync's, and in other commands of haul it is --idfile
+        rsync's -i: --items
+        haul's: --idfile
 
         $ haul sync -i run7/ run8/ copy
-        --idfile run7/: this is ssh's identity file, and no host is named
-        rsync's -i is --items
+        -i: letters of haul sync are rsync's, and in other commands of haul it is --idfile
+        rsync's -i: --items
+        haul's: --idfile
 
         $ haul sync -H run7/ db1:run7
-        haul sync: say what, and which directory is to be the same
-        haul sync SOURCE... TARGET        SOURCE becomes TARGET/SOURCE
-        haul sync SOURCE/ TARGET          what is in SOURCE goes into TARGET
-        rsync's -H is --hard-links
+        -H: letters of haul sync are rsync's, and in other commands of haul it is --callback
+        rsync's -H: --hard-links
+        haul's: --callback
 
         $ haul sync -b run7/ db1:run7
-        -b run7/: needs a number of frames
-        rsync's -b is --backup-dir DIR: what is replaced or removed goes there
+        -b: letters of haul sync are rsync's, and in other commands of haul it is --buffers
+        rsync's -b: --backup-dir DIR keeps what is replaced or removed
+        haul's: --buffers
 
         $ haul sync -X run7/ db1:run7
-        there is no option -X
-        scp's -X is for sftp; rsync's is --xattrs
-        haul --help all lists them; a file of that name is written ./-X
+        works
 
         $ haul sync -z run7/ db1:run7
-        works, and says: -z is bbcp's: the target connects to the source; compression (rsync's -z) is automatic
+        works
 
         $ haul sync --checksum run7/ db1:run7
         --checksum run7/: needs a digest, such as sha256, that is printed of each file
@@ -360,7 +348,8 @@ fn every_line_works_or_names_what_to_type_instead() {
         haul --help all lists them; a file of that name is written ./--delete-during
 
         $ haul sync -ikeyanv run7/ db1:run7
-        works
+        -ikeyanv: rsync's -k is not an option of haul sync
+        --symlinks follow follows links to files, too
         "#);
 }
 

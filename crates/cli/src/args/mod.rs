@@ -12,6 +12,7 @@ pub mod nearest;
 pub mod operand;
 pub mod parse;
 pub mod probe;
+mod rsync;
 pub mod scan;
 pub mod served;
 pub mod size;

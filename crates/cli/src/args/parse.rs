@@ -13,7 +13,7 @@ use super::operand::parse_operand;
 use super::scan::{Grammar, Scanned, scan};
 use super::table::{COPY, DEMO, PARTIALS, Row, SERVE, SURVEY, VERIFY};
 use super::values::Values;
-use super::{Dialect, UsageError, habits, help};
+use super::{Dialect, UsageError, habits, help, rsync};
 
 /// Words that are commands when they stand first. `worker` is one, too, but only haul itself gives it.
 pub const COMMANDS: &[&str] =
@@ -183,15 +183,16 @@ fn demo(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, 
 
 /// `haul sync` takes sources and a target, and all options of a copy.
 fn sync(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+    // Where a file has the command's name, a copy may be meant.
+    let words = if exists(OsStr::new("sync")) { words.to_vec() } else { rsync::without_letters(words)? };
     if !exists(OsStr::new("sync")) {
-        habits::refuse_in_sync(words)?;
-        habits::refuse_words(words, exists)?;
+        habits::refuse_words(&words, exists)?;
     }
-    with_operands("sync", COPY, words, exists, |values, operands| {
+    with_operands("sync", COPY, &words, exists, |values, operands| {
         refuse_what_cannot_be_had(&values)?;
         habits::refuse_operands(&values, &operands, exists)?;
         match operands.len() {
-            0 | 1 if operands.is_empty() || !values.flag("infiles") => Err(habits::too_few_for_sync(&values)),
+            0 | 1 if operands.is_empty() || !values.flag("infiles") => Err(habits::too_few_for_sync()),
             _ => Ok(Command::Sync(values, operands)),
         }
     })

@@ -104,15 +104,17 @@ fn status_and_clean_take_paths() {
 
 #[test]
 fn a_sync_takes_sources_a_target_and_all_options_of_a_copy() {
-    let Ok(Command::Sync(values, operands)) = parse_words(&["sync", "--delete", "-s4", "a", "b", "c"]) else {
+    let Ok(Command::Sync(values, operands)) = parse_words(&["sync", "--delete", "--streams=4", "a", "b", "c"]) else {
         panic!("no sync");
     };
     assert_eq!((values.last("delete"), values.last("streams")), (Some(OsStr::new("after")), Some(OsStr::new("4"))));
     assert_eq!(operands, ["a", "b", "c"]);
-    assert!(matches!(parse_words(&["sync", "-I", "list", "b"]), Ok(Command::Sync(_, operands)) if operands == ["b"]));
+    assert!(
+        matches!(parse_words(&["sync", "--infiles", "list", "b"]), Ok(Command::Sync(_, operands)) if operands == ["b"])
+    );
     assert!(matches!(parse_words(&["sync", "-h"]), Ok(Command::Print(text)) if text == help::command("sync")));
     assert!(matches!(parse_words(&["help", "sync"]), Ok(Command::Print(text)) if text == help::command("sync")));
-    for words in [&["sync"][..], &["sync", "a"], &["sync", "-i", "a", "b"]] {
+    for words in [&["sync"][..], &["sync", "a"], &["sync", "--idfile", "a", "b"]] {
         assert!(error(words).contains("haul sync SOURCE/ TARGET"), "{words:?}");
     }
     assert!(error(&["sync", "-i", "a", "b"]).contains("--items"));
@@ -235,8 +237,8 @@ fn errors_name_the_word_and_the_remedy() {
         -s, --streams N: parallel streams, 1 to 256 (default: automatic)
 
         $ haul -S
-        -S needs an argument
-        -S COMMAND: starts haul at a remote source (see -T)
+        --source-command needs an argument
+        -S, --source-command CMD: starts haul at a remote source (see -T)
 
         $ haul a b --checksums
         --checksums needs an argument

@@ -233,8 +233,8 @@ pub const COPY: &[Row] = &[
     row("ssh-port", None, Takes::One("PORT"), Section::Reaching, "ssh's port").essential(),
     row("ssh-option", None, Takes::Each("OPTION"), Section::Reaching, "passed to ssh as -o OPTION; can be repeated"),
     row("rsh", None, Takes::One("COMMAND"), Section::Reaching, "rsync's: 'ssh -p PORT -i KEY -o OPTION'").of_one_job(),
-    row("source-command", Some('S'), Takes::One("COMMAND"), Section::Reaching, "starts haul at a remote source (see -T)").letter_only().bbcp_letter(),
-    row("target-command", Some('T'), Takes::One("COMMAND"), Section::Reaching, "starts haul at a remote target, for example\n'ssh %I -l %U %H /opt/bin/haul'; %I is -i KEY,\n%U the user, %H the host, %4 nothing or -4").letter_only().bbcp_letter(),
+    row("source-command", Some('S'), Takes::One("CMD"), Section::Reaching, "starts haul at a remote source (see -T)").bbcp_letter(),
+    row("target-command", Some('T'), Takes::One("CMD"), Section::Reaching, "starts haul at a remote target, for example\n'ssh %I -l %U %H /opt/bin/haul'; %I is -i KEY,\n%U the user, %H the host, %4 nothing or -4").bbcp_letter(),
     row("callback", Some('H'), Takes::One("HOST"), Section::Reaching, "connect to HOST or HOST:PORT for the data, and to\nnothing else: an address of the end that accepts").bbcp(2),
     row("bind", None, Takes::One("WHAT"), Section::Reaching, "only over this address or interface of this machine"),
     row("ipv4", Some('4'), PLACES, Section::Reaching, "IPv4 only: for ssh (c), the data (s, t), or both").bbcp(4),
@@ -365,10 +365,8 @@ pub const VERIFY: &[Row] = &[
     row("idfile", Some('i'), Takes::One("KEY"), Section::Reaching, "ssh's identity file"),
     row("ssh-port", None, Takes::One("PORT"), Section::Reaching, "ssh's port"),
     row("ssh-option", None, Takes::Each("OPTION"), Section::Reaching, "passed to ssh as -o OPTION; can be repeated"),
-    row("source-command", Some('S'), Takes::One("COMMAND"), Section::Reaching, "starts haul at a remote source")
-        .letter_only(),
-    row("target-command", Some('T'), Takes::One("COMMAND"), Section::Reaching, "starts haul at a remote target")
-        .letter_only(),
+    row("source-command", Some('S'), Takes::One("CMD"), Section::Reaching, "starts haul at a remote source"),
+    row("target-command", Some('T'), Takes::One("CMD"), Section::Reaching, "starts haul at a remote target"),
     row("ipv4", Some('4'), PLACES, Section::Reaching, "ssh over IPv4 only"),
     row("ipv6", Some('6'), PLACES, Section::Reaching, "the same with IPv6"),
     row("rsh", None, Takes::One("COMMAND"), Section::Reaching, "rsync's: 'ssh -p PORT -i KEY -o OPTION'"),

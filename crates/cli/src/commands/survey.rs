@@ -22,7 +22,7 @@ use crate::args::UsageError;
 use crate::args::operand::parse_operand;
 use crate::args::values::{Values, bad};
 use crate::exit::Exit;
-use crate::pending::Pending;
+use crate::pending::{Own, Pending};
 use crate::probe::figures::{self, Direction};
 use crate::resolve::{filters, symlinks};
 use crate::show;
@@ -96,7 +96,7 @@ fn target(to: &OsStr) -> Result<(Option<PathBuf>, Option<String>), UsageError> {
 /// The page appears when it is whole; that it cannot be written is known before the survey.
 fn begin(to: &Path) -> anyhow::Result<(Pending, String)> {
     let shown = format!("--html {}", escape(to.as_os_str().as_bytes()));
-    let pending = Pending::create(to).map_err(|error| anyhow::anyhow!("{shown}: {}", describe(&error)))?;
+    let pending = Pending::create(to, Own::Page).map_err(|error| anyhow::anyhow!("{shown}: {}", describe(&error)))?;
     Ok((pending, shown))
 }
 

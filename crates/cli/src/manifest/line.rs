@@ -72,6 +72,15 @@ impl Line {
     }
 }
 
+/// Whether a line is one of bbcp's form: `md5: DIGEST NAME`.
+pub fn is_bbcps(line: &[u8]) -> bool {
+    let mut words = line.splitn(3, |byte| *byte == b' ');
+    let (Some(name), Some(digest), Some(_)) = (words.next(), words.next(), words.next()) else { return false };
+    let name = name.strip_suffix(b":").and_then(|name| std::str::from_utf8(name).ok());
+    let algorithm = name.and_then(|name| Algorithm::all().find(|algorithm| algorithm.name() == name));
+    algorithm.is_some_and(|algorithm| from_hex(digest).is_some_and(|digest| digest.len() == algorithm.bytes()))
+}
+
 type Parts<'l> = (Option<Algorithm>, Vec<u8>, &'l [u8]);
 
 /// `SHA256 (name) = digest`.

@@ -28,7 +28,7 @@ use self::document::Document;
 use self::series::Series;
 use self::transfer::{Transfer, document};
 use crate::args::UsageError;
-use crate::pending::Pending;
+use crate::pending::{Own, Pending};
 use crate::resolve::shown;
 use crate::show::text::harmless;
 
@@ -87,7 +87,7 @@ impl Report {
     pub fn create(to: &Path, job: &Job) -> anyhow::Result<Self> {
         let form = Form::of(to)?;
         let shown = escape(to.as_os_str().as_bytes());
-        let pending = Pending::create(to).map_err(|error| anyhow::anyhow!("--report {shown}: {error}"))?;
+        let pending = Pending::create(to, Own::Page).map_err(|error| anyhow::anyhow!("--report {shown}: {error}"))?;
         Ok(Self {
             form,
             to: shown,

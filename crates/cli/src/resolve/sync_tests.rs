@@ -79,7 +79,9 @@ fn every_option_reaches_its_rule_in_a_sync_and_in_a_copy() {
         assert_eq!(linked.link_dests, [b"../1".to_vec(), b"/abs/2".to_vec()]);
         assert!(options("--remove-source-files").remove_source_files);
     }
-    for line in ["sync --compare exists a b", "sync --ignore-existing a b", "-r --ignore-existing a b", "sync -O a b"] {
+    for line in
+        ["sync --compare exists a b", "sync --ignore-existing a b", "-r --ignore-existing a b", "sync --omit a b"]
+    {
         assert_eq!(options(line).in_the_way, InTheWay::Omit, "{line}");
     }
     assert_eq!(options("sync --delete before a").sync.delete, Delete::After);
@@ -88,7 +90,7 @@ fn every_option_reaches_its_rule_in_a_sync_and_in_a_copy() {
 
 #[test]
 fn modes_are_not_kept_where_others_are_asked_for_or_a_server_has_its_own() {
-    assert!(!options("sync -m 640 a b").preserve);
+    assert!(!options("sync --mode 640 a b").preserve);
     let secret = "haul://db1/#".to_owned() + &"ab".repeat(16);
     match plan_of(&format!("sync a {secret}"), false) {
         Ok(plan) => assert!(!plan.job.options.preserve),
@@ -126,8 +128,8 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
         "-r --delete a b",
         "-f --delete a b",
         "-rO --delete a b",
-        "sync --delete -I list b",
-        "sync --delete -d base a b",
+        "sync --delete --infiles list b",
+        "sync --delete --dirbase base a b",
         "sync --delete=now a b",
         "sync --delete-excluded a b",
         "sync --ignore-errors a b",
@@ -146,7 +148,7 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
         "sync --update --compare exists a b",
         "sync --update --ignore-existing a b",
         "sync --compare size --ignore-existing a b",
-        "sync --compare size -O a b",
+        "sync --compare size --omit a b",
         "-rf --compare exists a b",
         "-rf --ignore-existing a b",
         "sync --compare contents a b",
@@ -154,7 +156,7 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
         "sync --inplace --link-dest d a b",
         "sync --inplace --compare exists a b",
         "sync --dry-run --checksums sums a b",
-        "sync --dry-run -E md5 a b",
+        "sync --dry-run --checksum md5 a b",
         "sync --dry-run --expect sums a b",
         "sync --dry-run --quiet a b",
         "--items --quiet a b",
@@ -163,7 +165,7 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
         "sync --link-dest db1:/old a db1:b",
         &many,
         "sync - b",
-        "sync -N i a b",
+        "sync --pipe i a b",
         "sync null:1g b",
         "sync a db1:null:",
         "--dry-run a -",
@@ -187,11 +189,11 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
         --delete makes the target what the sources are: a copy needs -r and -f for it
         add -r and -f, or write haul sync --delete SOURCE... TARGET
 
-        $ haul sync --delete -I list b
+        $ haul sync --delete --infiles list b
         --delete and -I: all that the list does not name would be removed
         name whole directories: haul sync --delete SOURCE/ TARGET/
 
-        $ haul sync --delete -d base a b
+        $ haul sync --delete --dirbase base a b
         --delete and -d: all that is beside a source would be removed
         name whole directories: haul sync --delete SOURCE/ TARGET/
 
@@ -265,7 +267,7 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
         --compare and --ignore-existing contradict each other
         leave one of them out
 
-        $ haul sync --compare size -O a b
+        $ haul sync --compare size --omit a b
         --compare and --omit contradict each other
         leave one of them out
 
@@ -296,7 +298,7 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
         --dry-run and --checksums contradict each other
         leave one of them out
 
-        $ haul sync --dry-run -E md5 a b
+        $ haul sync --dry-run --checksum md5 a b
         --dry-run and --checksum contradict each other
         leave one of them out
 
@@ -331,7 +333,7 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
         haul sync makes directories the same, and a pipe is none
         leave the word sync out: haul SOURCE TARGET
 
-        $ haul sync -N i a b
+        $ haul sync --pipe i a b
         haul sync makes directories the same, and a pipe is none
         leave the word sync out: haul SOURCE TARGET
 
@@ -364,8 +366,9 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
         run haul sync --delete first, then haul sync --remove-source-files --compare digest
 
         $ haul sync -i a b c
-        --idfile a: this is ssh's identity file, and no host is named
-        rsync's -i is --items
+        -i: letters of haul sync are rsync's, and in other commands of haul it is --idfile
+        rsync's -i: --items
+        haul's: --idfile
         "#);
 }
 
@@ -377,12 +380,12 @@ fn what_makes_sense_is_not_refused() {
         "sync --delete a b c d",
         "sync --dry-run --json --quiet a b",
         "sync --delete --backup-dir old --link-dest 1 --detect-renames a b",
-        "sync -i key a db1:b",
-        "sync --delete --archive -f a b",
+        "sync --idfile key a db1:b",
+        "sync --delete --archive --force a b",
         "--archive -f --delete a b",
         "-r --items --link-dest 1 a b",
         "-rO --compare exists a b",
-        "sync -I list b",
+        "sync --infiles list b",
     ] {
         let line = line.replace("list", "/dev/null");
         assert!(plan_of(&line, false).is_ok(), "{line}: {:?}", plan_of(&line, false).err());

@@ -21,7 +21,7 @@ use self::journal::{Header, Journal};
 pub use self::measure::{Bench, is_nowhere};
 use self::setting::Setting;
 use self::summary::Group;
-use crate::pending::Pending;
+use crate::pending::{Own, Pending};
 use crate::report::Form;
 
 /// How often a pause looks whether it is to end.
@@ -142,18 +142,18 @@ impl UnderWay<'_> {
         let groups = Group::all(runs);
         let (header, warnings) = (&self.sweep.header, self.warnings(&groups));
         let json = summary::json(header, runs, &groups, &warnings);
-        write(&self.sweep.named("json"), &format!("{json:#}\n"))?;
+        write(&self.sweep.named("json"), &format!("{json:#}\n"), Own::Anything)?;
         if self.sweep.report {
             let document = report::document(header, runs, &warnings);
-            write(&self.sweep.named("html"), &Form::Html.write(&document))?;
+            write(&self.sweep.named("html"), &Form::Html.write(&document), Own::Page)?;
         }
         Ok(())
     }
 }
 
-fn write(to: &Path, content: &str) -> anyhow::Result<()> {
+fn write(to: &Path, content: &str, own: Own) -> anyhow::Result<()> {
     let written = || -> io::Result<()> {
-        let pending = Pending::create(to)?;
+        let pending = Pending::create(to, own)?;
         pending.writer()?.write_all(content.as_bytes())?;
         pending.publish()
     };

@@ -338,11 +338,12 @@ fn onto_nothing(
     let bytes = path.as_os_str().as_bytes();
     let shown = escape(bytes);
     let [operand] = &request.operands[..] else {
-        let text = format!("{shown} does not exist\nseveral sources need a directory as their target; -A makes it");
+        let text =
+            format!("{shown} does not exist\nseveral sources need a directory as their target; --mkdir makes it");
         return Err(Refused::usage(text));
     };
     if goes_below(request) {
-        let text = format!("{shown} does not exist\n-d needs a directory as the target; -A makes it");
+        let text = format!("{shown} does not exist\n-d needs a directory as the target; --mkdir makes it");
         return Err(Refused::usage(text));
     }
     if rustix::fs::lstat(path).is_ok() {
@@ -351,7 +352,7 @@ fn onto_nothing(
         )));
     }
     if bytes.ends_with(b"/") && !operand.directory {
-        return Err(Refused::failed(format!("the directory {shown} does not exist\n-A makes it")));
+        return Err(Refused::failed(format!("the directory {shown} does not exist\n--mkdir makes it")));
     }
     let mut landing = under_new_name(path)?;
     if operand.directory {
@@ -391,7 +392,7 @@ fn under_new_name(path: &Path) -> Result<Landing, Refused> {
 }
 
 fn no_directory(path: &Path) -> Refused {
-    Refused::failed(format!("the directory {} does not exist\n-A makes it", escape(path.as_os_str().as_bytes())))
+    Refused::failed(format!("the directory {} does not exist\n--mkdir makes it", escape(path.as_os_str().as_bytes())))
 }
 
 /// Nothing is copied onto itself, neither by its own name nor by that of the directory that it is in.

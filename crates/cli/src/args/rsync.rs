@@ -1,0 +1,273 @@
+//! rsync's letters, which those of `haul sync` are: each becomes the option of haul's that does the same, or is refused.
+//! Long options are haul's everywhere. A letter that takes an argument in other commands of haul, and stands alone, is
+//! refused too: `-i KEY` would copy the key.
+
+use std::ffi::{OsStr, OsString};
+
+use super::names::{self, Named};
+use super::table::{COPY, Row, Takes};
+use super::{Dialect, UsageError};
+
+/// What a letter of rsync's is here.
+#[derive(Clone, Copy)]
+enum Meaning {
+    /// So anyway.
+    Implied,
+    /// These words.
+    Is(&'static [&'static str]),
+    /// This option, with the letter's argument.
+    With(&'static str),
+    /// Nothing: what to type instead.
+    Refused(&'static str),
+}
+
+use Meaning::{Implied, Is, Refused, With};
+
+/// Every letter of rsync 3.5.0 (rsync(1), "OPTION SUMMARY").
+const LETTERS: &[(char, Meaning)] = &[
+    ('a', Implied),
+    ('r', Implied),
+    ('l', Implied),
+    ('p', Implied),
+    ('t', Implied),
+    ('g', Implied),
+    ('o', Implied),
+    ('E', Implied),
+    ('s', Implied),
+    ('z', Implied),
+    ('h', Implied),
+    ('P', Implied),
+    ('v', Is(&["--verbose"])),
+    ('q', Is(&["--quiet"])),
+    ('n', Is(&["--dry-run"])),
+    ('i', Is(&["--items"])),
+    ('u', Is(&["--update"])),
+    ('c', Is(&["--compare", "digest"])),
+    ('D', Is(&["--devices", "--specials"])),
+    ('H', Is(&["--hard-links"])),
+    ('A', Is(&["--acls"])),
+    ('X', Is(&["--xattrs"])),
+    ('S', Is(&["--sparse=make"])),
+    ('L', Is(&["--symlinks", "follow"])),
+    ('W', Is(&["--delta", "off"])),
+    ('m', Is(&["--no-empty-dirs"])),
+    ('0', Is(&["--null"])),
+    ('4', Is(&["--ipv4=cst"])),
+    ('6', Is(&["--ipv6=cst"])),
+    ('e', With("--rsh")),
+    ('f', With("--filter")),
+    ('@', With("--modify-window")),
+    ('b', Refused("--backup-dir DIR keeps what is replaced or removed")),
+    ('d', Refused("directories are always copied with what is in them; --exclude '/*/*' leaves that out")),
+    ('x', Refused("haul goes into file systems below the source: name what is to stay out with --exclude")),
+    ('I', Refused("--compare digest replaces what differs, whatever its time")),
+    ('k', Refused("--symlinks follow follows links to files, too")),
+    ('K', Refused("a link at the target is replaced by the source's directory")),
+    ('O', Refused("times of directories are always kept")),
+    ('J', Refused("times of links are always kept")),
+    ('U', Refused("times of access are not kept")),
+    ('N', Refused("times of creation cannot be set")),
+    ('B', Refused("the size of blocks follows from the file")),
+    ('y', Refused("--detect-renames looks for moved files in all of the target")),
+    ('C', Refused("--exclude PATTERN or --exclude-from FILE names what CVS would ignore")),
+    ('F', Refused("--filter-files NAME reads patterns in each directory, as in a .gitignore")),
+    ('R', Refused("--dirbase BASE makes paths below BASE anew below the target")),
+    ('T', Refused("unfinished files lie where they will be; --append DIR puts their records elsewhere")),
+    ('M', Refused("options hold for both ends")),
+    ('8', Refused("names are shown as they are, with invisible characters as escapes")),
+];
+
+/// The words of `haul sync` with long options in the place of rsync's letters.
+pub fn without_letters(words: &[OsString]) -> Result<Vec<OsString>, UsageError> {
+    let mut out = Vec::with_capacity(words.len());
+    let mut words = words.iter().peekable();
+    while let Some(word) = words.next() {
+        let letters = word.to_str().and_then(|word| word.strip_prefix('-')).filter(|letters| !letters.is_empty());
+        match letters {
+            None => out.push(word.clone()),
+            Some("-") => {
+                out.push(word.clone());
+                out.extend(words.by_ref().cloned());
+            }
+            Some(letters) if letters.starts_with('-') => {
+                out.push(word.clone());
+                if takes_next_word(&letters[1..]) {
+                    out.extend(words.next().cloned());
+                }
+            }
+            Some("h") => out.push(word.clone()),
+            Some(letters) => {
+                let next = words.peek().copied();
+                if translate(letters, next, &mut out)? {
+                    out.extend(words.next().cloned());
+                }
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// Whether the word behind this long option is its argument, whatever it is.
+fn takes_next_word(long: &str) -> bool {
+    match names::long(COPY, Dialect::Haul, long) {
+        Named::One(row) => needs_argument(row),
+        Named::Several(_) | Named::None(_) => false,
+    }
+}
+
+fn needs_argument(row: &Row) -> bool {
+    matches!(row.takes, Takes::One(_) | Takes::Each(_))
+}
+
+/// Puts what the letters of one word mean behind `out`. Whether the next word is an argument of the last one.
+fn translate(letters: &str, next: Option<&OsString>, out: &mut Vec<OsString>) -> Result<bool, UsageError> {
+    refuse_other_commands_argument(letters, next)?;
+    for (at, letter) in letters.char_indices() {
+        let Some((_, meaning)) = LETTERS.iter().find(|(known, _)| *known == letter) else {
+            if names::letter(COPY, Dialect::Haul, letter).is_none() || at == 0 && letters.len() > 1 && !is_own(letter) {
+                return Err(unknown(letters, letter));
+            }
+            // haul's own letter, with whatever is behind it.
+            out.push(format!("-{}", &letters[at..]).into());
+            return Ok(names::letter(COPY, Dialect::Haul, letter)
+                .is_some_and(|row| needs_argument(row) && letters.len() == at + letter.len_utf8()));
+        };
+        match meaning {
+            Implied => {}
+            Is(words) => out.extend(words.iter().map(OsString::from)),
+            Refused(instead) => {
+                let what = format!("-{letters}: rsync's -{letter} is not an option of haul sync");
+                return Err(UsageError::new(what).remedy(*instead));
+            }
+            With(option) => {
+                out.push((*option).into());
+                let attached = &letters[at + letter.len_utf8()..];
+                if attached.is_empty() {
+                    return Ok(true);
+                }
+                out.push(attached.into());
+                return Ok(false);
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// Whether haul has a letter that rsync has not.
+fn is_own(letter: char) -> bool {
+    names::letter(COPY, Dialect::Haul, letter).is_some() && !LETTERS.iter().any(|(known, _)| *known == letter)
+}
+
+/// A letter that stands alone, and takes an argument in other commands of haul: it is not known which one is meant.
+fn refuse_other_commands_argument(letters: &str, next: Option<&OsString>) -> Result<(), UsageError> {
+    let mut chars = letters.chars();
+    let Some((letter, row)) =
+        chars.next().and_then(|letter| Some((letter, names::letter(COPY, Dialect::Haul, letter)?)))
+    else {
+        return Ok(());
+    };
+    let is_argument = |known: &[&str]| next.is_some_and(|next| known.iter().any(|word| OsStr::new(word) == next));
+    let may_be_meant = match row.takes {
+        Takes::One(_) | Takes::Each(_) => true,
+        Takes::Word { known, .. } => is_argument(known),
+        Takes::Nothing | Takes::Repeats | Takes::Perhaps(_) | Takes::Place(_) | Takes::Time { .. } => false,
+    };
+    let Some((_, meaning)) = LETTERS.iter().find(|(known, _)| *known == letter) else { return Ok(()) };
+    if !may_be_meant || chars.next().is_some() {
+        return Ok(());
+    }
+    let rsyncs = match meaning {
+        With(_) => return Ok(()),
+        Implied => "implied".to_owned(),
+        Is(words) => words.join(" "),
+        Refused(instead) => (*instead).to_owned(),
+    };
+    let what =
+        format!("-{letter}: letters of haul sync are rsync's, and in other commands of haul it is {}", row.typed());
+    Err(UsageError::new(what).remedy(format!("rsync's -{letter}: {rsyncs}")).remedy(format!("haul's: {}", row.typed())))
+}
+
+fn unknown(letters: &str, letter: char) -> UsageError {
+    let error = UsageError::new(format!("-{letters}: letters of haul sync are rsync's, and -{letter} is none of them"));
+    let first = letters.chars().next().and_then(|first| names::letter(COPY, Dialect::Haul, first));
+    match first {
+        Some(row) => error.remedy(format!("haul's own option is {}", row.typed())),
+        None => error.remedy("haul help sync lists the options"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn becomes(line: &str) -> String {
+        let words: Vec<_> = line.split(' ').map(OsString::from).collect();
+        match without_letters(&words) {
+            Ok(words) => words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" "),
+            Err(error) => format!("refused: {error}"),
+        }
+    }
+
+    #[test]
+    fn letters_become_options_that_do_the_same() {
+        for (line, options) in [
+            ("-a s/ t/", "s/ t/"),
+            ("-avz s/ t/", "--verbose s/ t/"),
+            ("-aHAXS s t", "--hard-links --acls --xattrs --sparse=make s t"),
+            ("-rlptgoD s t", "--devices --specials s t"),
+            ("-n s t", "--dry-run s t"),
+            ("-vani s t", "--verbose --dry-run --items s t"),
+            ("-c s t", "--compare digest s t"),
+            ("-A s t", "--acls s t"),
+            ("-avP s t", "--verbose s t"),
+            ("-aL s t", "--symlinks follow s t"),
+            ("-e ssh s t", "--rsh ssh s t"),
+            ("-ae ssh s t", "--rsh ssh s t"),
+            ("-@2 s t", "--modify-window 2 s t"),
+            ("--exclude -n s t", "--exclude -n s t"),
+            ("-- -n t", "-- -n t"),
+            ("- t", "- t"),
+            ("-w 4m s t", "-w 4m s t"),
+            ("-vw4m s t", "--verbose -w4m s t"),
+            ("-w -n s t", "-w -n s t"),
+        ] {
+            assert_eq!(becomes(line), options, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_may_be_meant_otherwise_is_refused() {
+        for (line, said) in [
+            ("-i key s t", "haul's: --idfile"),
+            ("-l log s t", "haul's: --logfile"),
+            ("-x 2m s t", "haul's: --xfrrate"),
+            ("-s 8 s t", "haul's: --streams"),
+            ("-s8 s t", "rsync's -8 is not an option"),
+            ("-c off s t", "haul's: --compress"),
+            ("-u s t", "rsync's -u: --update"),
+            ("-I list t", "--compare digest"),
+            ("-ax s t", "rsync's -x is not an option"),
+            ("-ay s t", "--detect-renames"),
+        ] {
+            let refused = becomes(line);
+            assert!(refused.starts_with("refused: ") && refused.contains(said), "{line}: {refused}");
+        }
+    }
+
+    #[test]
+    fn every_letter_of_rsyncs_is_known() {
+        // Those of rsync(1), version 3.5.0.
+        let letters = "vqcarRbudlLkKHpEAXogDtUNOJSnWxBeIyzCfFs048hPimT@M6";
+        for letter in letters.chars() {
+            assert!(LETTERS.iter().any(|(known, _)| *known == letter), "{letter}");
+        }
+        assert_eq!(LETTERS.len(), letters.chars().count());
+        for words in LETTERS.iter().filter_map(|(_, meaning)| if let Is(words) = meaning { Some(words) } else { None })
+        {
+            let long = words[0].trim_start_matches("--").split('=').next().unwrap();
+            assert!(
+                matches!(names::long(COPY, Dialect::Haul, long), Named::One(row) if row.typed() == format!("--{long}"))
+            );
+        }
+    }
+}
