@@ -4,6 +4,7 @@
 //! `HAUL_SYNC_PAIRS` says how many, `HAUL_SYNC_SEED` from which one on: a pair that fails is made again by
 //! `HAUL_SYNC_SEED=ITS_SEED HAUL_SYNC_PAIRS=1`.
 
+mod families;
 mod place;
 mod spec;
 

@@ -189,6 +189,11 @@ pub fn as_kept_on(directory: &Path, tree: &Look) -> io::Result<Look> {
     Ok(kept)
 }
 
+/// Sets the times of all directories to 0.
+pub fn forget_times_of_directories(tree: &mut Look) {
+    tree.values_mut().filter(|seen| seen.what == "directory").for_each(|seen| seen.time = (0, 0));
+}
+
 /// In what two trees differ, in words.
 pub fn differences(a: &Look, b: &Look) -> Vec<String> {
     let mut found = Vec::new();

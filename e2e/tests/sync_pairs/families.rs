@@ -1,0 +1,263 @@
+//! Families of options: `haul sync` and rsync get the same random pair and equal options, and make equal targets.
+//!
+//! `HAUL_SYNC_FAMILY_PAIRS` sets the number of pairs for each family, `HAUL_SYNC_SEED` the first seed.
+
+use haul_e2e::{Sandbox, cases, count};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use super::place::{Look, differences, forget_times_of_directories, look, make, temporary};
+use super::spec::{Maker, Scope};
+
+const EVERYDAY: u64 = 3;
+/// Failures that are printed.
+const PRINTED_MAX: usize = 10;
+/// Options that keep as much as `rsync -aHAX`.
+const HAUL_KEEPS: &[&str] = &["--hard-links", "--xattrs", "--acls", "--specials"];
+/// Equal to [`HAUL_KEEPS`]; times count to the nanosecond.
+const RSYNC_KEEPS: &[&str] = &["-aHAX", "--modify-window=-1"];
+/// The same without hard links, which haul refuses together with `--existing`.
+const NO_LINKS: [&[&str]; 2] = [&["--xattrs", "--acls", "--specials"], &["-aAX", "--modify-window=-1"]];
+/// Neither owners nor attributes; no FIFOs, whose modes only rsync changes with those of files.
+const MODES: [&[&str]; 2] = [&["--hard-links"], &["-rltHp", "--modify-window=-1"]];
+/// Part of an argument that stands for the pair's directory.
+const PLACE: &str = "@";
+
+/// Equal options of haul and rsync.
+struct Family {
+    haul: &'static [&'static str],
+    rsync: &'static [&'static str],
+    /// Replaces [`HAUL_KEEPS`] and [`RSYNC_KEEPS`].
+    keeps: Option<[&'static [&'static str]; 2]>,
+    /// Exit statuses of haul and rsync besides 0.
+    also: [Option<i32>; 2],
+    /// The target is empty before.
+    into_empty: bool,
+}
+
+const fn family(haul: &'static [&'static str], rsync: &'static [&'static str]) -> Family {
+    Family { haul, rsync, keeps: None, also: [None, None], into_empty: false }
+}
+
+/// Both have the option under one name.
+const fn same(options: &'static [&'static str]) -> Family {
+    family(options, options)
+}
+
+impl Family {
+    const fn keeping(mut self, haul: &'static [&'static str], rsync: &'static [&'static str]) -> Self {
+        self.keeps = Some([haul, rsync]);
+        self
+    }
+
+    const fn into_empty(mut self) -> Self {
+        self.into_empty = true;
+        self
+    }
+
+    const fn or_ends(mut self, haul: i32, rsync: i32) -> Self {
+        self.also = [Some(haul), Some(rsync)];
+        self
+    }
+}
+
+const FAMILIES: &[Family] = &[
+    same(&[]),
+    same(&["--update"]),
+    same(&["--existing"]).keeping(NO_LINKS[0], NO_LINKS[1]),
+    // haul fails an entry where a FIFO exists; rsync leaves it and ends with 0.
+    // With hard links, the two link other names of a file of which one exists.
+    same(&["--ignore-existing"]).keeping(NO_LINKS[0], NO_LINKS[1]).or_ends(1, 0),
+    same(&["--modify-window=1"]),
+    same(&["--inplace"]),
+    same(&["--numeric-ids"]),
+    same(&["--max-size=20k"]),
+    same(&["--min-size=20k"]),
+    same(&["--chown=7:8"]),
+    same(&["--usermap=*:7", "--groupmap=*:8"]),
+    same(&["--link-dest=@/old"]),
+    same(&["--link-dest=@/old"]).into_empty(),
+    same(&["--exclude=a*"]),
+    same(&["--exclude=/a*", "--exclude=*.b"]),
+    same(&["--include=*/", "--include=a*", "--exclude=*"]),
+    same(&["--exclude=a*", "--delete"]),
+    same(&["--exclude=a*", "--delete", "--delete-excluded"]),
+    same(&["--delete", "--max-size=20k"]),
+    same(&["--delete", "--existing"]).keeping(NO_LINKS[0], NO_LINKS[1]),
+    same(&["--delete", "--ignore-existing"]).keeping(NO_LINKS[0], NO_LINKS[1]).or_ends(1, 0),
+    same(&["--delete", "--update"]),
+    same(&["--delete", "--max-delete=1000000"]),
+    same(&["--delete", "--max-delete=0"]).or_ends(1, 25),
+    family(&["--delete=before"], &["--delete-before"]),
+    family(&["--delete=during"], &["--delete-during"]),
+    family(&["--delete=after"], &["--delete-after"]),
+    family(&["--compare=size"], &["--size-only"]),
+    family(&["--compare=digest"], &["--checksum"]),
+    family(&["--delta=off"], &["--whole-file"]),
+    family(&["--detect-renames"], &["--fuzzy"]),
+    family(&["--sparse"], &["--sparse"]),
+    family(&["--no-empty-dirs"], &["--prune-empty-dirs"]),
+    family(&["--no-empty-dirs", "--exclude=a*"], &["--prune-empty-dirs", "--exclude=a*"]),
+    family(&["--backup-dir=@/backup"], &["--backup", "--backup-dir=@/backup"]),
+    family(&["--backup-dir=@/backup", "--delete"], &["--backup", "--backup-dir=@/backup", "--delete"]),
+    family(&["--mode=750/640"], &["--chmod=D750,F640"]).keeping(MODES[0], MODES[1]),
+    family(&["--mode=750/640"], &["--chmod=D750,F640"]).keeping(MODES[0], MODES[1]).into_empty(),
+    same(&["--dry-run", "--delete"]),
+    same(&["--delete"]).keeping(&[], &["-rlptgo", "--modify-window=-1"]),
+    same(&["--delete"]).keeping(&["--hard-links"], &["-rlptgoH", "--modify-window=-1"]),
+    same(&["--delete"]).keeping(&["--acls", "--specials"], &["-aA", "--modify-window=-1"]),
+    same(&["--delete"]).keeping(&["--xattrs", "--specials"], &["-aX", "--modify-window=-1"]),
+];
+
+/// A difference that is known, with its reason.
+struct Known {
+    /// An option of haul's that brings it about.
+    option: &'static str,
+    /// Whether the target is empty before.
+    into_empty: bool,
+    /// Part of its line, behind a line feed.
+    line: &'static str,
+    reason: &'static str,
+}
+
+const KNOWN: &[Known] = &[
+    Known {
+        option: "--mode=750/640",
+        into_empty: false,
+        line: ": mode: ",
+        reason: "haul sets the modes of new entries, rsync those of all entries",
+    },
+    Known {
+        option: "--mode=750/640",
+        into_empty: true,
+        line: "\n: mode: ",
+        reason: "the target directory exists, and haul sets the modes of new entries",
+    },
+    Known {
+        option: "--link-dest=@/old",
+        into_empty: false,
+        line: ": a name of: ",
+        reason: "rsync replaces an existing file by a link to the earlier copy; haul links new names",
+    },
+];
+
+/// Result of one pair.
+enum Verdict {
+    Same,
+    Known,
+    RsyncFails,
+}
+
+#[test]
+fn options_make_of_any_tree_the_same_as_those_of_rsync() {
+    let has_rsync = Command::new("rsync").arg("--version").stdout(Stdio::null()).status().is_ok_and(|s| s.success());
+    if !has_rsync {
+        println!("SKIPPED: rsync is not installed");
+        return;
+    }
+    let (pairs, from) = (cases("HAUL_SYNC_FAMILY_PAIRS", EVERYDAY), cases("HAUL_SYNC_SEED", 0));
+    let sandbox = Sandbox::new();
+    let all: Vec<_> = FAMILIES.iter().flat_map(|family| (from..from + pairs).map(move |seed| (family, seed))).collect();
+    let (next, known, fails) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let failed = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(|| {
+                while let Some((family, seed)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    match pair(&sandbox, family, *seed) {
+                        Ok(Verdict::Same) => {}
+                        Ok(Verdict::Known) => drop(known.fetch_add(1, Ordering::Relaxed)),
+                        Ok(Verdict::RsyncFails) => drop(fails.fetch_add(1, Ordering::Relaxed)),
+                        Err(why) => failed.lock().expect("no thread panics with it").push((family.haul, *seed, why)),
+                    }
+                }
+            });
+        }
+    });
+    let (known, fails) = (known.into_inner(), fails.into_inner());
+    println!("{} pairs: {known} with known differences, rsync failed in {fails}", all.len());
+    let mut failed = failed.into_inner().expect("no thread panics with it");
+    failed.sort();
+    for (options, seed, why) in failed.iter().take(PRINTED_MAX) {
+        println!("{options:?}, seed {seed} (HAUL_SYNC_SEED={seed} HAUL_SYNC_FAMILY_PAIRS=1):\n{why}\n");
+    }
+    assert!(failed.is_empty(), "{} of {} pairs failed", failed.len(), all.len());
+    // A test in which nearly nothing is compared compares nothing.
+    assert!(4 * (known + fails) < all.len() as u64, "too few pairs were the same");
+    count("sync-family-pairs", all.len() as u64);
+}
+
+/// Runs both on equal targets and compares the results. An error says what differs.
+fn pair(sandbox: &Sandbox, family: &Family, seed: u64) -> Result<Verdict, String> {
+    let place = temporary();
+    let scope = if rustix::process::geteuid().is_root() { Scope::Root } else { Scope::Own };
+    let mut maker = Maker::new(seed, scope);
+    let tree = maker.tree();
+    let old = maker.target(&tree);
+    let source = place.path().join("s");
+    let words = |error| format!("the pair cannot be made: {error}");
+    fs::create_dir(&source).and_then(|()| make(&source, &tree)).map_err(words)?;
+    let [of_haul, of_rsync] = ["haul", "rsync"].map(|name| place.path().join(name));
+    for end in [&of_haul, &of_rsync] {
+        for (name, tree) in [("t", &old), ("old", &tree)] {
+            let root = end.join(name);
+            let is_left_empty = name == "t" && family.into_empty;
+            fs::create_dir_all(&root).map_err(words)?;
+            if !is_left_empty {
+                make(&root, tree).map_err(words)?;
+            }
+        }
+    }
+    let [haul_keeps, rsync_keeps] = family.keeps.unwrap_or([HAUL_KEEPS, RSYNC_KEEPS]);
+    let haul = sandbox.haul(["sync"]).args(haul_keeps).args(arguments(family.haul, &source, &of_haul)).run();
+    let is_expected = |status: Option<i32>, also: Option<i32>| status == Some(0) || status.is_some() && status == also;
+    if !is_expected(haul.status, family.also[0]) {
+        return Err(format!("haul ended with {:?}:\n{}", haul.status, haul.stderr));
+    }
+    let mut rsync = Command::new("timeout");
+    rsync.args(["60", "rsync"]).args(rsync_keeps).args(arguments(family.rsync, &source, &of_rsync));
+    let rsync = rsync.output().map_err(|error| error.to_string())?;
+    if !is_expected(rsync.status.code(), family.also[1]) {
+        return Ok(Verdict::RsyncFails);
+    }
+    let found: Vec<_> = results(&of_rsync, &of_haul).map_err(|error| error.to_string())?;
+    let is_known = |line: &String| {
+        let line = format!("\n{line}");
+        let known = KNOWN.iter().find(|known| {
+            family.into_empty == known.into_empty && family.haul.contains(&known.option) && line.contains(known.line)
+        });
+        known.inspect(|known| println!("{:?}, seed {seed}: {}", family.haul, known.reason)).is_some()
+    };
+    let others: Vec<_> = found.iter().filter(|line| !is_known(line)).cloned().collect();
+    match (found.is_empty(), others.is_empty()) {
+        (true, _) => Ok(Verdict::Same),
+        (false, true) => Ok(Verdict::Known),
+        (false, false) => Err(format!("rsync's result (first) and haul's (second) differ:\n{}", others.join("\n"))),
+    }
+}
+
+fn arguments(options: &[&str], source: &Path, end: &Path) -> Vec<String> {
+    let options = options.iter().map(|option| option.replace(PLACE, &end.display().to_string()));
+    options.chain([source, &end.join("t")].map(|path| format!("{}/", path.display()))).collect()
+}
+
+/// Compares the targets, and the backups where there are any.
+fn results(rsync: &Path, haul: &Path) -> std::io::Result<Vec<String>> {
+    let of = |end: &Path, name: &str| -> std::io::Result<Look> {
+        let root: PathBuf = end.join(name);
+        let mut tree = if root.exists() { look(&root)? } else { Look::new() };
+        if name == "backup" {
+            // Both make the directories of a backup in this run: their times are those of the run.
+            tree.remove(&b""[..]);
+            forget_times_of_directories(&mut tree);
+        }
+        Ok(tree)
+    };
+    let mut found = differences(&of(rsync, "t")?, &of(haul, "t")?);
+    let backups = differences(&of(rsync, "backup")?, &of(haul, "backup")?);
+    found.extend(backups.into_iter().map(|line| format!("backup {line}")));
+    Ok(found)
+}
