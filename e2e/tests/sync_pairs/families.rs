@@ -160,7 +160,13 @@ fn options_make_of_any_tree_the_same_as_those_of_rsync() {
     }
     let (pairs, from) = (cases("HAUL_SYNC_FAMILY_PAIRS", EVERYDAY), cases("HAUL_SYNC_SEED", 0));
     let sandbox = Sandbox::new();
-    let all: Vec<_> = FAMILIES.iter().flat_map(|family| (from..from + pairs).map(move |seed| (family, seed))).collect();
+    // Only root gives entries away.
+    let is_root = rustix::process::geteuid().is_root();
+    let is_possible = |family: &&Family| {
+        is_root || !family.haul.iter().any(|option| option.starts_with("--chown") || option.starts_with("--usermap"))
+    };
+    let families = FAMILIES.iter().filter(is_possible);
+    let all: Vec<_> = families.flat_map(|family| (from..from + pairs).map(move |seed| (family, seed))).collect();
     let (next, known, fails) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let failed = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
