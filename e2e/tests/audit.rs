@@ -80,6 +80,22 @@ fn each_file_of_a_push_and_a_pull_has_a_line() {
 }
 
 #[test]
+fn a_server_has_an_audit_log_of_its_own() {
+    let sandbox = Sandbox::new();
+    let files = tree(&sandbox);
+    let log = sandbox.path("files.log");
+    let server = Serving::start(&sandbox, &["--audit", log.to_str().unwrap()]);
+    sandbox.haul(["-r", "source", &server.at("there")]).run().succeeds();
+    server.end().succeeds();
+    let said = lines(&log);
+    for (file, name) in files.iter().zip(["there/big", "there/small", NAME_SHOWN]) {
+        assert!(is_of(line(&said, "received", name), file), "{name}");
+    }
+    assert!(said.iter().all(|line| line["client"].as_str().unwrap().starts_with("127.0.0.1:")), "{said:#?}");
+    sandbox.haul(["serve", "--audit", "files.log", "shared"]).run().ends(2).says(["--audit", "absolute path"]);
+}
+
+#[test]
 fn a_served_worker_says_who_and_what_was_refused() {
     let sandbox = Sandbox::new();
     let files = tree(&sandbox);

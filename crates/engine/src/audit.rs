@@ -50,6 +50,16 @@ impl Destination {
     }
 }
 
+/// As [`Destination::parse`] reads it. What is not UTF-8 was not parsed.
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Journal => f.write_str("journal"),
+            Self::File(path) => f.write_str(&path.to_string_lossy()),
+        }
+    }
+}
+
 /// On whose behalf a worker runs.
 #[derive(Debug, Clone, Default)]
 pub struct Client {

@@ -543,6 +543,13 @@ pub const SERVE: &[Row] = &[
         Section::Reaching,
         "copies that run may take TIME more once this is told\nto end (default: 30s)",
     ),
+    row(
+        "audit",
+        None,
+        Takes::One("WHERE"),
+        Section::Showing,
+        "a line of JSON for each file: journal, or the\nabsolute path of a file to add to",
+    ),
     row("json", None, Takes::Nothing, Section::Showing, "the log as one object a line"),
     row("help", Some('h'), Takes::Nothing, Section::Showing, "this help"),
 ];

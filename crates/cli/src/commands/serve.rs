@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use haul_engine::audit::Destination;
 use haul_engine::serve::{
     Access, Credential, Directory, Known, Offer, Pass, PrivateKey, Reloaded, Secret, ServePolicy, Served, Server,
     Until, sandbox,
@@ -20,7 +21,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::args::UsageError;
 use crate::args::served::PORT;
-use crate::args::values::Values;
+use crate::args::values::{Values, bad};
 use crate::exit::Exit;
 use crate::network::ports;
 use crate::resolve::{MAX_RATE, contradiction};
@@ -78,6 +79,7 @@ pub fn run(values: &Values, directory: Option<&OsStr>) -> anyhow::Result<Exit> {
         clients_max: usize::try_from(clients)?,
         rate: values.size("xfrrate", RATE_MIN..=MAX_RATE, "from 1k to 1024g, in bytes a second")?,
         sandboxed,
+        audit: audit(values)?,
         deltas: values.choice("delta", &[("auto", true), ("off", false)])?.unwrap_or(true),
         address,
         data_ports: ports.filter(|(first, last)| first < last).map(|(first, last)| (first + 1, last)),
@@ -145,6 +147,16 @@ fn one(values: &Values, directory: &OsStr) -> anyhow::Result<Directory> {
         files: values.number("max-files", 1..=u32::MAX)?.map(u64::from),
         policy: policy(values),
     })
+}
+
+/// Where a line for each file goes, besides where the host's policy sends it.
+fn audit(values: &Values) -> Result<Option<Destination>, UsageError> {
+    let Some(to) = values.last("audit") else { return Ok(None) };
+    let destination = to.to_str().and_then(Destination::parse);
+    let why = "neither journal nor the absolute path of a file";
+    destination
+        .map(Some)
+        .ok_or_else(|| bad("audit", to, why).remedy("write --audit journal, or --audit /var/log/haul.log"))
 }
 
 /// What the options say of all clients.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use haul_engine::audit::{Audit, Client};
+use haul_engine::audit::{Audit, Client, Destination};
 use haul_engine::bootstrap;
 use haul_engine::policy::{self, HostPolicy};
 use haul_engine::serve::{Account, Pass, Terms};
@@ -34,7 +34,7 @@ pub fn run(what: &Worker) -> u8 {
         Worker::Keep(word, command) => keep(word, command),
         Worker::Dial { host, port, directory } => dial((host, *port), directory),
         Worker::Run { input, output } => {
-            work(*input, *output, None, Host::open(None, std::env::current_dir().unwrap_or_default()))
+            work(*input, *output, None, Host::open(None, std::env::current_dir().unwrap_or_default(), None))
                 .unwrap_or_else(could_not_start)
         }
         Worker::Served(terms, directory) => serve(terms, directory).unwrap_or_else(could_not_start),
@@ -95,7 +95,7 @@ fn read_pass(stdin: &OwnedFd) -> Option<Pass> {
 /// Works for a server, which reads what was done from standard error.
 fn serve(terms: &Terms, directory: &Path) -> io::Result<u8> {
     // Read before the kernel confines this process.
-    let host = Host::open(std::env::var("HAUL_CLIENT").ok(), directory.to_owned());
+    let host = Host::open(std::env::var("HAUL_CLIENT").ok(), directory.to_owned(), terms.audit.clone());
     if let Err(error) = terms.enter(directory, state_dir().as_deref()) {
         tell(&Account { did: None, why: Some(error.to_string()) });
         return Err(error);
@@ -154,10 +154,13 @@ struct Host {
 }
 
 impl Host {
-    /// `served` is the client of the server that started the worker, and `directory` what its paths begin in.
-    fn open(served: Option<String>, directory: PathBuf) -> Self {
+    /// `served` is the client of the server that started the worker, `directory` what its paths begin in, and `also` the
+    /// server's own log.
+    fn open(served: Option<String>, directory: PathBuf, also: Option<Destination>) -> Self {
         let policy = host_policy();
-        let audit = Audit::open(policy.audit(), &Client { ssh_connection: ssh_connection(), served }, directory);
+        let mut logs = policy.audit().to_vec();
+        logs.extend(also.filter(|also| !policy.audit().contains(also)));
+        let audit = Audit::open(&logs, &Client { ssh_connection: ssh_connection(), served }, directory);
         Self { policy, audit }
     }
 }

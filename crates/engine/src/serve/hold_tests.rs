@@ -20,6 +20,7 @@ fn terms(access: Access) -> Terms {
         address,
         sandboxed: false,
         deltas: true,
+        audit: None,
         policy: ServePolicy::default(),
     }
 }

@@ -15,6 +15,7 @@ use super::allowance::Allowances;
 use super::session::{Limits, Sessions, serve};
 use super::strangers::Strangers;
 use super::{Access, Account, Known, PrivateKey, PublicKey, ServePolicy, tls};
+use crate::audit::Destination;
 use crate::spec::Program;
 use crate::stream::accept::{Place, bind, pause_after};
 use crate::stream::preauth::{CROWDED_OUT, PendingConnections};
@@ -105,6 +106,8 @@ pub struct Offer {
     pub sandboxed: bool,
     /// Clients may be told hashes of blocks of the files that their own replace.
     pub deltas: bool,
+    /// An audit log besides those that the host's policy asks for.
+    pub audit: Option<Destination>,
     /// Where data is taken; `None`: at any address.
     pub address: Option<IpAddr>,
     /// The ports for data, the first and the last; `None`: any that the system chooses.

@@ -202,6 +202,7 @@ fn work(
         address: offer.address,
         sandboxed: offer.sandboxed,
         deltas: offer.deltas,
+        audit: offer.audit.clone(),
         policy: directory.policy,
     };
     command.args(&program.worker_arguments).arg("--served").args(terms.words()).arg(&directory.path);

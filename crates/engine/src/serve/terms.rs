@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Allowance;
+use crate::audit::Destination;
 use crate::fs::lookup;
 use crate::os::confine::{Bounds, Network, Rights};
 
@@ -65,6 +66,8 @@ pub struct Terms {
     pub sandboxed: bool,
     /// Clients may be told hashes of blocks of the files that their own replace.
     pub deltas: bool,
+    /// An audit log besides those that the host's policy asks for.
+    pub audit: Option<Destination>,
     /// What a client may ask for beyond the default, or may not leave out.
     pub policy: ServePolicy,
 }
@@ -107,7 +110,7 @@ const NONE: &str = "-";
 
 impl Terms {
     /// As a server tells its worker: words of the command that starts it.
-    pub fn words(&self) -> [String; 8] {
+    pub fn words(&self) -> [String; 9] {
         let number = |number: Option<u64>| number.map_or(NONE.into(), |number| number.to_string());
         [
             self.access.word().to_owned(),
@@ -117,13 +120,14 @@ impl Terms {
             self.address.map_or(NONE.into(), |address| address.to_string()),
             self.sandboxed.to_string(),
             self.deltas.to_string(),
+            self.audit.as_ref().map_or(NONE.into(), Destination::to_string),
             self.policy.word(),
         ]
     }
 
     /// What was told with these words; `None` if they are others.
     pub fn from_words(words: &[&str]) -> Option<Self> {
-        let [access, rate, allowance, range, address, sandboxed, deltas, policy] = words else { return None };
+        let [access, rate, allowance, range, address, sandboxed, deltas, audit, policy] = words else { return None };
         let ports = |text: &str| {
             let (first, last) = text.split_once(':')?;
             Some((first.parse().ok()?, last.parse().ok()?))
@@ -136,6 +140,7 @@ impl Terms {
             address: optional(address, |text| text.parse().ok())?,
             sandboxed: sandboxed.parse().ok()?,
             deltas: deltas.parse().ok()?,
+            audit: optional(audit, Destination::parse)?,
             policy: ServePolicy::from_word(policy)?,
         })
     }
@@ -197,6 +202,7 @@ mod tests {
             address: Some(IpAddr::from([0xfd; 16])),
             sandboxed: true,
             deltas: true,
+            audit: Some(Destination::File("/var/log/haul files.log".into())),
             policy: ServePolicy { encryption: true, ..ServePolicy::default() },
         };
         let none = Terms {
@@ -207,6 +213,7 @@ mod tests {
             address: None,
             sandboxed: false,
             deltas: false,
+            audit: None,
             policy: ServePolicy { unsafe_links: true, tuning: true, ..ServePolicy::default() },
         };
         for terms in [all, none] {
