@@ -157,6 +157,11 @@ fn pause(length: Duration, cancel: &Cancel) -> Result<(), Error> {
 mod tests {
     use super::*;
     use crate::spec::{Access, Location, Options, Retries};
+    use haul_proto::path::Name;
+    use haul_proto::wire::feature::{Features, PROTOCOL_VERSION};
+    use haul_proto::wire::link::{Channel, encode_header};
+    use haul_proto::wire::report::{Hello, Windows, WorkerMessage};
+    use haul_proto::wire::request::Operand;
 
     struct Listener(Vec<Event>);
 
@@ -197,6 +202,73 @@ mod tests {
             panic!("{events:?}");
         };
         assert!(reason.contains("far") && reason.lines().count() == 1, "{reason}");
+    }
+
+    /// A worker's greeting and Hello.
+    fn greeting() -> Vec<u8> {
+        let hello = WorkerMessage::Hello(Hello {
+            protocol: PROTOCOL_VERSION,
+            features: Features::ALL,
+            cores: 1,
+            aes: true,
+            boot: [7; 16],
+            ssh_connection: None,
+            addresses: Vec::new(),
+            rate_bytes_per_s: 0,
+            windows: Windows::default(),
+        });
+        [crate::bootstrap::greeting_line().into_bytes(), frame(&hello)].concat()
+    }
+
+    fn frame(message: &WorkerMessage) -> Vec<u8> {
+        let content = message.encode();
+        [encode_header(Channel::Controller, u32::try_from(content.len()).unwrap()).to_vec(), content].concat()
+    }
+
+    /// Runs a job whose target says this in each attempt, once it has its Request; how it ended, and how often it was
+    /// begun again.
+    fn with_target(message: &WorkerMessage) -> (Error, usize) {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, bytes: &[u8]| {
+            std::fs::write(dir.path().join(name), bytes).unwrap();
+            dir.path().join(name).display().to_string()
+        };
+        let operand = Operand { name: Name::new(b"source").ok(), directory: false, device: 1, inode: 1 };
+        let ready = WorkerMessage::SourceReady { operands: vec![Some(operand)], origin: [0; 32] };
+        let hello = file("hello", &greeting());
+        // What is heard comes after both ends have said Hello.
+        let says = |name: &str, message: &WorkerMessage| {
+            let message = file(name, &frame(message));
+            format!("cat {hello}; head -c 1 >{0}; cat {message}; cat >{0}", dir.path().join("heard").display())
+        };
+        let script = file("script", says("far", message).as_bytes());
+        let location = |host, path: &str| Location { host, path: path.into() };
+        let retries = Retries { times: Some(1), time: None, breaks: None, from_the_start: true };
+        let access = Access { target_command: Some(format!("/bin/sh {script}")), retries, ..Access::default() };
+        let job = Job {
+            sources: vec![location(Host::Local, "source")],
+            list: None,
+            target: location(Host::Remote { user: None, name: "far".into() }, "target"),
+            options: Options::default(),
+            access,
+        };
+        let arguments = vec!["-c".into(), says("near", &ready).into()];
+        let program = Program { executable: "/bin/sh".into(), worker_arguments: arguments };
+        let mut listener = Listener(Vec::new());
+        let error = run(job, program, &Cancel::new(), &Steering::new(), &mut listener).unwrap_err();
+        let again = listener.0.iter().filter(|event| matches!(event, Event::Again { .. })).count();
+        (error, again)
+    }
+
+    #[test]
+    fn who_breaks_the_protocol_gets_no_other_attempt() {
+        let fatal = |fault| WorkerMessage::Fatal { fault, text: "a message about nothing".into() };
+        let (error, again) = with_target(&fatal(true));
+        assert!(matches!(&error, Error::Failed(text) if text.contains("a message about nothing")), "{error:?}");
+        assert_eq!(again, 0);
+        let (error, again) = with_target(&fatal(false));
+        assert!(matches!(error, Error::Connect(_)), "{error:?}");
+        assert_eq!(again, 1);
     }
 
     #[test]
