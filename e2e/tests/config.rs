@@ -63,7 +63,7 @@ fn login(remote: &Remote) -> String {
         let pairs = words.chunks(2).filter(|pair| pair[0] == option).map(|pair| format!("{:?}", pair[1]));
         pairs.collect::<Vec<_>>().join(", ")
     };
-    format!("ssh-port = {}\nidfile = {}\nssh-option = [{}]\n", of("--ssh-port"), of("-i"), of("--ssh-option"))
+    format!("ssh-port = {}\nidfile = {}\nssh-option = [{}]\n", of("--ssh-port"), of("--idfile"), of("--ssh-option"))
 }
 
 #[test]

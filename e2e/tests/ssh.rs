@@ -220,7 +220,7 @@ fn a_key_that_is_not_accepted_is_said_with_the_remedy() {
     assert!(made.expect("ssh-keygen").success());
     let run = sandbox.haul(["-i", "key"]).args(remote.sshd().haul_args().into_iter().filter({
         let right = remote.sshd().identity().display().to_string();
-        move |word| *word != right && word != "-i"
+        move |word| *word != right && word != "--idfile"
     }));
     let run = run.arg("source").arg(remote.at(sandbox.path("target"))).run();
     refused(run, &["127.0.0.1", "permission denied", "-i"]);

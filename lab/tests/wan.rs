@@ -84,9 +84,15 @@ fn iperf3_shows_the_rate_and_what_a_full_queue_drops() {
     let queue_bytes = Some(3_000_000);
     let settings = WanSettings { rtt, rate_bits_per_s: 100_000_000, queue_bytes, ..WanSettings::default() };
     let wan = Wan::new(&settings).expect("a link");
-    let seen = received_bits_per_s(&wan, "--time 3 --omit 1 --parallel 2");
     let expected = 100e6 * TCP_SHARE;
-    assert!((seen / expected - 1.0).abs() < 0.05, "{seen} instead of {expected}");
+    // A busy machine lowers what is seen, and never raises it.
+    let mut seen = Vec::new();
+    let is_expected = |seen: f64| (seen / expected - 1.0).abs() < 0.05;
+    while seen.len() < 4 && !seen.last().copied().is_some_and(is_expected) {
+        seen.push(received_bits_per_s(&wan, "--time 3 --omit 1 --parallel 2"));
+    }
+    assert!(seen.last().copied().is_some_and(is_expected), "{seen:?} instead of {expected}");
+    assert!(seen.iter().all(|seen| *seen < expected * 1.05), "{seen:?} is more than {expected}");
     let before = wan.forth();
     let seen = received_bits_per_s(&wan, "--udp --bitrate 300M --length 1440 --time 1");
     let after = wan.forth();

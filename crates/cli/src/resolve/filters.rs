@@ -119,6 +119,10 @@ fn read(path: &OsStr) -> std::io::Result<Vec<u8>> {
 
 fn names(values: &Values) -> Result<Vec<Name>, UsageError> {
     let name = |text: &OsStr| {
+        if text == ".rsync-filter" {
+            let why = "these files have rules of rsync's, which are not understood";
+            return Err(bad("filter-files", text, why).remedy("give files of patterns, as a .gitignore has them"));
+        }
         let why = "needs the name of a file, without a slash";
         Name::new(text.as_bytes())
             .map_err(|_| bad("filter-files", text, why).remedy("one file of patterns for all is --exclude-from FILE"))
@@ -283,6 +287,7 @@ mod tests {
             (&["--exclude", "!a"], "--include 'a'"),
             (&["--exclude="], "empty"),
             (&["--filter-files", "a/b"], "without a slash"),
+            (&["--filter-files", ".rsync-filter"], "rules of rsync's"),
             (&["--exclude-from", "/nowhere/rules"], "No such file"),
             (&["--newer", "soon"], "UTC"),
         ] {

@@ -46,10 +46,13 @@ pub enum Unusable {
 }
 
 impl Rules {
-    /// Those of a list.
+    /// Those of a list. A file of patterns that somebody names may be meant for rsync: it has no filter rules.
     pub fn of(list: &List) -> Result<Self, Unusable> {
         if list.is_file {
-            Self::of_file(&list.text, list.includes)
+            match lines(&list.text).find(|(line, _)| is_rsync_rule(line)) {
+                Some((_, line)) => Err(Unusable::RsyncRule { line }),
+                None => Self::of_file(&list.text, list.includes),
+            }
         } else {
             Self::of_pattern(&list.text, list.includes)
         }
@@ -57,13 +60,10 @@ impl Rules {
 
     /// Those of a file, of which lines with `!` say the contrary of the others.
     pub fn of_file(text: &[u8], includes: bool) -> Result<Self, Unusable> {
-        let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
         let mut rules = Self::default();
-        for (line, number) in text.split(|byte| *byte == b'\n').zip(1..) {
-            let line = without_trailing_spaces(line.strip_suffix(b"\r").unwrap_or(line));
+        for (line, number) in lines(text) {
             match line {
                 [] | [b'#', ..] => {}
-                line if is_rsync_rule(line) => return Err(Unusable::RsyncRule { line: number }),
                 [b'!', pattern @ ..] => rules.add(pattern, !includes, number)?,
                 pattern => rules.add(pattern, includes, number)?,
             }
@@ -117,6 +117,17 @@ impl Rules {
         let last = self.rules.iter().rev().take_while(|rule| !rule.includes);
         last.into_iter().any(|rule| !rule.is_of_directories && rule.pattern.matches_everything())
     }
+}
+
+/// Lines of a file, without what does not count at their ends, and their numbers.
+fn lines(text: &[u8]) -> impl Iterator<Item = (&[u8], u32)> {
+    let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
+    let content = |line| without_trailing_spaces(strip_carriage_return(line));
+    text.split(|byte| *byte == b'\n').map(content).zip(1..)
+}
+
+fn strip_carriage_return(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 /// Whether a line takes (`+ a.c`), leaves out (`- *.o`), reads another file (`. rules`, `: .rules`) or forgets the rules
@@ -226,14 +237,17 @@ mod tests {
     }
 
     #[test]
-    fn rules_of_rsyncs_are_refused_with_their_line() {
+    fn rules_of_rsyncs_are_refused_with_their_line_in_a_file_that_is_named() {
         for rule in ["- *.o", "+ a.c", ". more", ": .rules", "!", "- *.o \r"] {
-            let read = Rules::of_file(format!("# rules\n{rule}\n").as_bytes(), false);
+            let text = format!("# rules\n{rule}\n").into_bytes();
+            assert!(Rules::of_file(&text, false).is_ok(), "as git has it, in the files of directories");
+            let read = Rules::of(&List { text, is_file: true, includes: false });
             assert_eq!(read.unwrap_err(), Unusable::RsyncRule { line: 2 }, "{rule:?}");
         }
         for (pattern, name) in [("-", "-"), ("-a", "-a"), ("\\- *.o", "- x.o"), ("\\!", "!"), ("+", "+"), ("..", "..")]
         {
-            let rules = Rules::of_file(pattern.as_bytes(), false).unwrap();
+            let list = List { text: pattern.as_bytes().to_vec(), is_file: true, includes: false };
+            let rules = Rules::of(&list).unwrap();
             assert!(rules.decide(|| b"", name.as_bytes(), false).is_some(), "{pattern:?}");
         }
     }
