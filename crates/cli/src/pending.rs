@@ -13,6 +13,9 @@ use rustix::io::Errno;
 
 use crate::manifest::line::{Line, is_bbcps};
 
+/// The first line of a log.
+pub const LOG_HEADER: &str = "# haul log\n";
+
 /// Temporary files of this process that exist now.
 static UNFINISHED: Unfinished = Unfinished(Mutex::new(BTreeSet::new()));
 
@@ -32,6 +35,8 @@ pub enum Own {
     Checksums,
     /// A page of `--report`, `haul survey --html` or `haul sweep`.
     Page,
+    /// A log of `--logfile`.
+    Log,
     /// Whatever it is: whoever asks has looked.
     Anything,
 }
@@ -51,15 +56,23 @@ impl Own {
         if self.has_made(&beginning) {
             return Ok(());
         }
-        let what = if self == Self::Page { "no page of haul's" } else { "no list of checksums" };
+        let what = match self {
+            Self::Page => "no page of haul's",
+            Self::Log => "not a log of haul's",
+            Self::Checksums | Self::Anything => "no list of checksums",
+        };
         Err(io::Error::other(format!("it exists, and is {what}\nname a new file, or remove this one")))
     }
 
     fn has_made(self, beginning: &[u8]) -> bool {
         let first = beginning.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let is_log = first == LOG_HEADER.trim_end().as_bytes();
         match self {
             Self::Checksums => Line::parse(first).is_some() || is_bbcps(first),
-            Self::Page => first.starts_with(b"# haul") || beginning.windows(11).any(|text| text == b"<title>haul"),
+            Self::Page => {
+                first.starts_with(b"# haul") && !is_log || beginning.windows(11).any(|text| text == b"<title>haul")
+            }
+            Self::Log => is_log,
             Self::Anything => true,
         }
     }
@@ -215,19 +228,20 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         let digest = "ab".repeat(32);
-        for (content, checksums, page) in [
-            ("", true, true),
-            (&format!("{digest}  name\n"), true, false),
-            (&format!("\\{digest}  na\\nme\n"), true, false),
-            ("md5: d41d8cd98f00b204e9800998ecf8427e name\n", true, false),
-            ("# haul: a to b\n", false, true),
-            ("<!doctype html>\n<title>haul: a to b</title>", false, true),
-            ("a file of the source\n", false, false),
-            ("<!doctype html>\n<title>the page of somebody else</title>", false, false),
+        for (content, checksums, page, log) in [
+            ("", true, true, true),
+            (&format!("{digest}  name\n"), true, false, false),
+            (&format!("\\{digest}  na\\nme\n"), true, false, false),
+            ("md5: d41d8cd98f00b204e9800998ecf8427e name\n", true, false, false),
+            ("# haul: a to b\n", false, true, false),
+            ("<!doctype html>\n<title>haul: a to b</title>", false, true, false),
+            ("# haul log\nnoon\n", false, false, true),
+            ("a file of the source\n", false, false, false),
+            ("<!doctype html>\n<title>the page of somebody else</title>", false, false, false),
         ] {
             fs::write(&path, content).unwrap();
-            let found = [Own::Checksums, Own::Page].map(|own| own.check(&path).is_ok());
-            assert_eq!(found, [checksums, page], "{content:?}");
+            let found = [Own::Checksums, Own::Page, Own::Log].map(|own| own.check(&path).is_ok());
+            assert_eq!(found, [checksums, page, log], "{content:?}");
         }
         assert!(
             Own::Page.check(&dir.path().join("missing")).is_ok() && Own::Page.check(Path::new("/dev/null")).is_ok()

@@ -303,87 +303,87 @@ fn partials_help() {
 #[test]
 fn verify_help() {
     insta::assert_snapshot!(command("verify"), @r#"
-        haul verify [OPTIONS] SOURCE... TARGET
+    haul verify [OPTIONS] SOURCE... TARGET
 
-        Compares SOURCE with what a copy to TARGET would have made of it: both ends read
-        all files, and only BLAKE3 values of their blocks travel. Nothing is written.
-        Names what is missing, what is at the target alone, and what differs: files by
-        block. Times are never compared. What only some copies keep is compared with the
-        options that keep it.
+    Compares SOURCE with what a copy to TARGET would have made of it: both ends read
+    all files, and only BLAKE3 values of their blocks travel. Nothing is written.
+    Names what is missing, what is at the target alone, and what differs: files by
+    block. Times are never compared. What only some copies keep is compared with the
+    options that keep it.
 
-          -r, --recursive           compare directories with all that is in them
-          -p, --preserve            compare mode, owner and group, too
-              --archive             -r, -p, --hard-links, --xattrs and --acls
-              --hard-links          whether names of one file are names of one file
-                                    there, too, and no others are
-              --xattrs              compare extended attributes
-              --acls                compare access control lists, and all that -p does
-              --numeric-ids         with -p, owners and groups by their numbers, and not
-                                    by their names
-              --usermap FROM:TO,... with -p, users that the copy has made others
-              --groupmap FROM:TO,... the same of groups
-              --chown USER:GROUP    with -p, whose all was made
-              --devices             compare devices: kind and number
-              --specials            compare FIFOs and sockets
-          -d, --dirbase BASE        relative sources are below BASE, and in the same
-                                    directories below the target
-          -I, --infiles FILE        compare what FILE names, too, one path a line; - is
-                                    standard input
-          -0, --null                NUL ends a path in that list, and not a line end
-          -@, --symlinks MODE       links in directories: keep (default), follow, ignore
-              --include PATTERN     take what matches; the first of these options that
-                                    matches decides (haul help filters)
-              --exclude PATTERN     leave out what matches: a gitignore pattern, such as
-                                    '*.o', '/build/' or 'src/**/*.tmp'
-              --include-from FILE   patterns of what is taken, one a line; of these the
-                                    last that matches decides, and ! leaves out
-              --exclude-from FILE   patterns of what is left out, as in a .gitignore
-              --filter-files NAME   files of that name in the source's directories have
-                                    patterns, such as .gitignore or .haulignore
-              --min-size SIZE       leave out files with fewer bytes
-              --max-size SIZE       leave out files with more bytes
-              --newer WHEN          only files modified at WHEN (2026-11-01, in UTC) or
-                                    later, or in that time (12h, 7d)
-              --older WHEN          only files modified before that
-              --explain PATH        copy nothing: say whether PATH would be taken, and
-                                    which rule says so
-          -s, --streams N           N threads at each end read, 1 to 256
-                                    (default: automatic)
-              --cpus LIST           keep both ends to these CPUs (0-7,16)
-              --frame SIZE          what is named of a file that differs: blocks of
-                                    256k, 512k (default) or 1m
-          -u, --unbuffered ENDS     O_DIRECT at the source (s), the target (t), both
-                                    (st), or off (default: what measures faster)
-              --cache HOW           keep what was read in the page cache, or drop it
-                                    (default: large files are dropped)
-          -i, --idfile KEY          ssh's identity file
-              --ssh-port PORT       ssh's port
-              --ssh-option OPTION   passed to ssh as -o OPTION; can be repeated
-          -S, --source-command CMD  starts haul at a remote source
-          -T, --target-command CMD  starts haul at a remote target
-          -4, --ipv4 [WHERE]        ssh over IPv4 only
-          -6, --ipv6 [WHERE]        the same with IPv6
-              --rsh COMMAND         rsync's: 'ssh -p PORT -i KEY -o OPTION'
-              --no-deploy           never put haul on a host that has none
-              --retries N           after a lost connection begin again, at most N times
-              --retry-for TIME      the same for at most TIME (90, 10m, 2h)
-              --silence TIME        a host that says nothing for TIME is lost
-          -P, --progress SECONDS    a progress line every SECONDS, in bbcp's form
-              --json                events on standard output, one object a line
-              --quiet               nothing but differences and errors
-          -v, --verbose             more about the ends
-          -V, --vverbose            the same as -vv
-          -D, --debug               the same as -vvv
-          -l, --logfile FILE        add to FILE what would be shown on standard error
-          -t, --timelimit TIME      give up after TIME (90, 10m, 2h)
-          -C, --config FILE         options from FILE, and not from the configuration of
-                                    user and system (haul help config)
-          -h, --help                this help
-              --secret-file FILE    the secret for haul://HOST, in FILE's first line
+      -r, --recursive           compare directories with all that is in them
+      -p, --preserve            compare mode, owner and group, too
+          --archive             -r, -p, --hard-links, --xattrs and --acls
+          --hard-links          whether names of one file are names of one file
+                                there, too, and no others are
+          --xattrs              compare extended attributes
+          --acls                compare access control lists, and all that -p does
+          --numeric-ids         with -p, owners and groups by their numbers, and not
+                                by their names
+          --usermap FROM:TO,... with -p, users that the copy has made others
+          --groupmap FROM:TO,... the same of groups
+          --chown USER:GROUP    with -p, whose all was made
+          --devices             compare devices: kind and number
+          --specials            compare FIFOs and sockets
+      -d, --dirbase BASE        relative sources are below BASE, and in the same
+                                directories below the target
+      -I, --infiles FILE        compare what FILE names, too, one path a line; - is
+                                standard input
+      -0, --null                NUL ends a path in that list, and not a line end
+      -@, --symlinks MODE       links in directories: keep (default), follow, ignore
+          --include PATTERN     take what matches; the first of these options that
+                                matches decides (haul help filters)
+          --exclude PATTERN     leave out what matches: a gitignore pattern, such as
+                                '*.o', '/build/' or 'src/**/*.tmp'
+          --include-from FILE   patterns of what is taken, one a line; of these the
+                                last that matches decides, and ! leaves out
+          --exclude-from FILE   patterns of what is left out, as in a .gitignore
+          --filter-files NAME   files of that name in the source's directories have
+                                patterns, such as .gitignore or .haulignore
+          --min-size SIZE       leave out files with fewer bytes
+          --max-size SIZE       leave out files with more bytes
+          --newer WHEN          only files modified at WHEN (2026-11-01, in UTC) or
+                                later, or in that time (12h, 7d)
+          --older WHEN          only files modified before that
+          --explain PATH        copy nothing: say whether PATH would be taken, and
+                                which rule says so
+      -s, --streams N           N threads at each end read, 1 to 256
+                                (default: automatic)
+          --cpus LIST           keep both ends to these CPUs (0-7,16)
+          --frame SIZE          what is named of a file that differs: blocks of
+                                256k, 512k (default) or 1m
+      -u, --unbuffered ENDS     O_DIRECT at the source (s), the target (t), both
+                                (st), or off (default: what measures faster)
+          --cache HOW           keep what was read in the page cache, or drop it
+                                (default: large files are dropped)
+      -i, --idfile KEY          ssh's identity file
+          --ssh-port PORT       ssh's port
+          --ssh-option OPTION   passed to ssh as -o OPTION; can be repeated
+      -S, --source-command CMD  starts haul at a remote source
+      -T, --target-command CMD  starts haul at a remote target
+      -4, --ipv4 [WHERE]        ssh over IPv4 only
+      -6, --ipv6 [WHERE]        the same with IPv6
+          --rsh COMMAND         rsync's: 'ssh -p PORT -i KEY -o OPTION'
+          --no-deploy           never put haul on a host that has none
+          --retries N           after a lost connection begin again, at most N times
+          --retry-for TIME      the same for at most TIME (90, 10m, 2h)
+          --silence TIME        a host that says nothing for TIME is lost
+      -P, --progress SECONDS    a progress line every SECONDS, in bbcp's form
+          --json                events on standard output, one object a line
+          --quiet               nothing but differences and errors
+      -v, --verbose             more about the ends
+      -V, --vverbose            the same as -vv
+      -D, --debug               the same as -vvv
+      -l, --logfile FILE        add to FILE what would be shown on standard error
+      -t, --timelimit TIME      give up after TIME (90, 10m, 2h)
+      -C, --config FILE         options from FILE, and not from the configuration of
+                                user and system (haul help config)
+      -h, --help                this help
+          --secret-file FILE    the secret for haul://HOST, in FILE's first line
 
-        Exit status: 0 identical, 1 differences (or files that could not be read), each
-        named on standard error; 2 to 4 as of a copy.
-        "#);
+    Exit status: 0 identical, 1 differences (or files that could not be read), each
+    named on standard error; 2 to 4 as of a copy.
+    "#);
 }
 
 #[test]

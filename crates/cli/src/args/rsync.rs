@@ -124,13 +124,10 @@ fn translate(letters: &str, next: Option<&OsString>, out: &mut Vec<OsString>) ->
     refuse_other_commands_argument(letters, next)?;
     for (at, letter) in letters.char_indices() {
         let Some((_, meaning)) = LETTERS.iter().find(|(known, _)| *known == letter) else {
-            if names::letter(COPY, Dialect::Haul, letter).is_none() || at == 0 && letters.len() > 1 && !is_own(letter) {
-                return Err(unknown(letters, letter));
-            }
-            // haul's own letter, with whatever is behind it.
+            let Some(own) = names::letter(COPY, Dialect::Haul, letter) else { return Err(unknown(letters, letter)) };
+            // haul's own letter, and the rest of the word, which may be its argument.
             out.push(format!("-{}", &letters[at..]).into());
-            return Ok(names::letter(COPY, Dialect::Haul, letter)
-                .is_some_and(|row| needs_argument(row) && letters.len() == at + letter.len_utf8()));
+            return Ok(needs_argument(own) && letters.len() == at + letter.len_utf8());
         };
         match meaning {
             Implied => {}
@@ -151,11 +148,6 @@ fn translate(letters: &str, next: Option<&OsString>, out: &mut Vec<OsString>) ->
         }
     }
     Ok(false)
-}
-
-/// Whether haul has a letter that rsync has not.
-fn is_own(letter: char) -> bool {
-    names::letter(COPY, Dialect::Haul, letter).is_some() && !LETTERS.iter().any(|(known, _)| *known == letter)
 }
 
 /// A letter that stands alone, and takes an argument in other commands of haul: it is not known which one is meant.

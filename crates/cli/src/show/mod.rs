@@ -21,7 +21,7 @@ pub mod units;
 pub mod verdict;
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, IsTerminal, Read, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -31,6 +31,7 @@ use haul_engine::steering::Steering;
 use haul_proto::path::escape;
 
 use crate::args::Dialect;
+use crate::pending::{LOG_HEADER, Own};
 use crate::resolve::{Display, Mode};
 use crate::terminal;
 use text::Text;
@@ -112,29 +113,19 @@ fn list() -> Box<dyn Write> {
     if out.is_terminal() { Box::new(out) } else { Box::new(BufWriter::new(out)) }
 }
 
-/// The first line of a log. A file without it is not a log of haul's, and nothing is added to it.
-const LOG_HEADER: &str = "# haul log\n";
-
-/// Opens a log to add to it; begins it where there is none. A device or a FIFO has no header.
+/// Opens a log to append to, and starts it where there is none. A device or a FIFO has no header.
 fn open_log(path: &Path) -> anyhow::Result<File> {
-    let typed = crate::args::table::typed("logfile");
+    let open = || {
+        Own::Log.check(path)?;
+        let mut log = OpenOptions::new().create(true).append(true).open(path)?;
+        let found = log.metadata()?;
+        if found.is_file() && found.len() == 0 {
+            log.write_all(LOG_HEADER.as_bytes())?;
+        }
+        Ok(log)
+    };
     let shown = escape(path.as_os_str().as_bytes());
-    let cannot = |error: io::Error| anyhow::anyhow!("{typed} {shown}: {error}");
-    let mut log = OpenOptions::new().create(true).append(true).open(path).map_err(cannot)?;
-    let found = log.metadata().map_err(cannot)?;
-    if !found.is_file() {
-        return Ok(log);
-    }
-    if found.len() == 0 {
-        log.write_all(LOG_HEADER.as_bytes()).map_err(cannot)?;
-        return Ok(log);
-    }
-    let mut first = [0; LOG_HEADER.len()];
-    let read = File::open(path).and_then(|mut log| log.read_exact(&mut first));
-    if read.is_err() || first != LOG_HEADER.as_bytes() {
-        anyhow::bail!("{typed} {shown}: this file is not a log of haul's, and nothing is added to it\nname a new file");
-    }
-    Ok(log)
+    open().map_err(|error: io::Error| anyhow::anyhow!("{} {shown}: {error}", crate::args::table::typed("logfile")))
 }
 
 /// Standard error as lines of text.
