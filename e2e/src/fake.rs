@@ -151,5 +151,6 @@ pub fn hello() -> Hello {
         addresses: Vec::new(),
         rate_bytes_per_s: 0,
         windows: Windows::default(),
+        requires_blake3: false,
     }
 }

@@ -47,7 +47,7 @@ use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
 use haul_proto::wire::sync::{Change, Delete, Item, Reasons, SyncFigures, SyncRules};
 use haul_proto::wire::work::{StreamWay, Work};
 
-use crate::wire::{CRC_BYTES, JOB};
+use crate::wire::{CHECK_BYTES, JOB};
 
 /// Seeds of the target of this name; none for a name that there is not.
 pub fn of(target: &str) -> Vec<Vec<u8>> {
@@ -180,6 +180,7 @@ fn settings() -> SessionSettings {
         traffic_class: 8,
         rekey_bytes: 1 << 30,
         report_files: true,
+        blake3: true,
         report_every_ms: 200,
         cpus: Cpus::default(),
         all_paths: true,
@@ -345,6 +346,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
             ],
             rate_bytes_per_s: 50 << 20,
             windows: Windows { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 },
+            requires_blake3: true,
         }),
         WorkerMessage::SourceReady { operands: vec![None, Some(operand())], origin: [2; 32] },
         WorkerMessage::TargetReady { boot: [1; 16], device: 1, inode: 2, new_tree: false },
@@ -417,12 +419,12 @@ fn differences() -> Vec<Difference> {
 
 fn trailers() -> Vec<(usize, Trailer)> {
     let file = |entry, len| PackedFile { entry: EntryId(entry), len, modified: Stamp::default(), digest: [3; 32] };
-    let data = DataFrame { job: JOB, entry: EntryId(1 << 40), offset: 7 << 20, crc: u64::MAX, value: [9; 32] };
+    let data = DataFrame { job: JOB, entry: EntryId(1 << 40), offset: 7 << 20, check: u64::MAX, value: [9; 32] };
     vec![
         (0, Trailer::Finished),
         (512 << 10, Trailer::Data(data)),
         (900, Trailer::Delta(DeltaFrame { job: JOB, entry: EntryId(3), offset: 1 << 19, plain: 1000, value: [7; 32] })),
-        (1000, Trailer::Pack(PackFrame { job: JOB, crc: 5, files: vec![file(7, 0), file(900, 1000)] })),
+        (1000, Trailer::Pack(PackFrame { job: JOB, check: 5, files: vec![file(7, 0), file(900, 1000)] })),
         (0, Trailer::End { records: 12 }),
     ]
 }
@@ -455,8 +457,8 @@ fn journals() -> Vec<Vec<u8>> {
         let name = Name::new(name).expect("a name");
         let version = Version { device: 2049, inode: 12, changed: modified };
         let header = Header { name, size, modified, version, frame: FrameLen::DEFAULT }.encode();
-        let slot = encode_slot(7, &Record { crc: size, value: (size > 1).then_some([3; 32]) });
-        [&header[..HEADER_BYTES - CRC_BYTES], &slot].concat()
+        let slot = encode_slot(7, &Record { check: size, value: (size > 1).then_some([3; 32]) });
+        [&header[..HEADER_BYTES - CHECK_BYTES], &slot].concat()
     };
     [(&b"run7.db"[..], 1), (&[b'x'; 255], 1 << 40)].map(journal).into()
 }

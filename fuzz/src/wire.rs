@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use haul_engine::codec::Unpacker;
 use haul_proto::codec::Writer;
 use haul_proto::ids::JobNumber;
-use haul_proto::integrity::frame_crc;
+use haul_proto::integrity::frame_check;
 use haul_proto::journal::{HEADER_BYTES, Header, Kinship, decode_slot, encode_slot, slot_offset};
 use haul_proto::wire::compressed::Codec;
 use haul_proto::wire::fault::ProtocolFault;
@@ -26,7 +26,7 @@ use haul_proto::wire::sparse::{decode_trailer, encode_trailer};
 /// The job in messages of the corpus.
 pub const JOB: JobNumber = JobNumber(1);
 /// Bytes of the CRC at the end of a journal's header.
-pub const CRC_BYTES: usize = 8;
+pub const CHECK_BYTES: usize = 8;
 
 /// Messages from a source.
 pub fn source_message(data: &[u8]) {
@@ -109,12 +109,12 @@ pub fn compressed_payload(data: &[u8]) {
 /// The journal of a partial file: its header, and behind that a slot. What lies on a disk is believed as little as what
 /// comes from a peer.
 pub fn journal(data: &[u8]) {
-    let (header, slot) = data.split_at(data.len().min(HEADER_BYTES - CRC_BYTES));
+    let (header, slot) = data.split_at(data.len().min(HEADER_BYTES - CHECK_BYTES));
     let mut bytes = [0; HEADER_BYTES];
-    let (fields, crc) = bytes.split_at_mut(HEADER_BYTES - CRC_BYTES);
+    let (fields, check) = bytes.split_at_mut(HEADER_BYTES - CHECK_BYTES);
     fields[..header.len()].copy_from_slice(header);
     // No input has the right CRC by chance.
-    crc.copy_from_slice(&frame_crc(fields).to_le_bytes());
+    check.copy_from_slice(&frame_check(fields).to_le_bytes());
     if let Ok(decoded) = Header::decode(&bytes) {
         equal(&Header::decode(&decoded.encode()), &Ok(decoded.clone()));
         assert!(decoded.frames() == 0 || slot_offset(decoded.frames() - 1) >= HEADER_BYTES as u64);

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use haul_proto::integrity::{Digest, FrameLen, FrameTree, frame_crc};
+use haul_proto::integrity::{Digest, FrameLen, FrameTree, frame_check};
 
 use haul_lab::Rng;
 
@@ -37,7 +37,7 @@ pub enum Block {
 #[derive(Default)]
 struct Known {
     /// By pattern.
-    crcs: HashMap<u8, u64>,
+    checks: HashMap<u8, u64>,
     /// By pattern, index, and whether it is the only frame.
     values: HashMap<(u8, u64, bool), Digest>,
 }
@@ -89,13 +89,12 @@ impl Block {
         }
     }
 
-    /// CRC of the bytes.
-    pub fn crc(&self) -> u64 {
+    /// Check of the bytes.
+    pub fn check(&self) -> u64 {
         match self {
-            Block::Full(pattern) => {
-                KNOWN.with_borrow_mut(|known| *known.crcs.entry(*pattern).or_insert_with(|| frame_crc(&self.bytes())))
-            }
-            Block::Bytes(bytes) => frame_crc(bytes),
+            Block::Full(pattern) => KNOWN
+                .with_borrow_mut(|known| *known.checks.entry(*pattern).or_insert_with(|| frame_check(&self.bytes()))),
+            Block::Bytes(bytes) => frame_check(bytes),
         }
     }
 

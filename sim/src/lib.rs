@@ -32,8 +32,8 @@ pub use world::{Outcome, run};
 pub enum Plant {
     /// None: the real thing.
     Nothing,
-    /// The target does not compare the CRC of what arrived.
-    SkipCrc,
+    /// The target does not compare the check of what arrived.
+    SkipCheck,
     /// The target's first Done messages get lost.
     DropDone,
     /// What the target asks for again gets lost.
@@ -71,7 +71,7 @@ pub enum Plant {
 impl Plant {
     /// All that break something.
     pub const ALL: [Plant; 17] = [
-        Plant::SkipCrc,
+        Plant::SkipCheck,
         Plant::DropDone,
         Plant::DropResend,
         Plant::NameEarly,

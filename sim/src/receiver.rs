@@ -369,25 +369,25 @@ impl Receiver {
     }
 
     fn data(&mut self, frame: &DataFrame, block: Block) -> Done<Option<Writing>> {
-        let DataFrame { job, entry, offset, crc, value } = *frame;
+        let DataFrame { job, entry, offset, check, value } = *frame;
         let admitted = self.machine.admit_frame(entry, offset, block.len());
         let Some(handle) = admitted.map_err(|fault| format!("a frame of another job {job:?}, or: {fault}"))? else {
             return Ok(None);
         };
-        if block.crc() != crc && self.settings.plant != Plant::SkipCrc {
+        if block.check() != check && self.settings.plant != Plant::SkipCheck {
             self.resent += 1;
             self.machine.resend_frame(entry, offset);
             return Ok(None);
         }
         let index = offset / u64::from(frame_len().get());
-        let rehash = self.settings.verify_memory && self.settings.plant != Plant::SkipCrc;
+        let rehash = self.settings.verify_memory && self.settings.plant != Plant::SkipCheck;
         let value = if rehash { block.value(self.open[*handle].size, index) } else { value };
         Ok(Some(Writing { handle: *handle, entry, offset, block, value }))
     }
 
     fn pack(&mut self, pack: &PackFrame, payload: &Block) -> Done<()> {
         let refuses = |fault| format!("the target refuses a pack: {fault}");
-        if payload.crc() != pack.crc && self.settings.plant != Plant::SkipCrc {
+        if payload.check() != pack.check && self.settings.plant != Plant::SkipCheck {
             self.resent += 1;
             return self.machine.resend_pack(&pack.files).map_err(refuses);
         }
@@ -418,7 +418,7 @@ impl Receiver {
         }
         let frame = offset / u64::from(frame_len().get());
         if !open.closed {
-            let record = Record { crc: block.crc(), value: Some(value) };
+            let record = Record { check: block.check(), value: Some(value) };
             match (&mut open.device, storage.parts.get_mut(&open.path)) {
                 (Some(blocks), _) => blocks[usize::try_from(frame).map_err(|error| error.to_string())?] = Some(block),
                 (None, Some(part)) => {

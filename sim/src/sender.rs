@@ -360,7 +360,7 @@ impl Sender {
             return None;
         }
         let block = Block::Bytes(payload.into());
-        let pack = PackFrame { job: JOB, crc: block.crc(), files: packed };
+        let pack = PackFrame { job: JOB, check: block.check(), files: packed };
         Some(Record::new(block, &Trailer::Pack(pack)))
     }
 }
@@ -377,6 +377,6 @@ fn id(stream: usize) -> StreamId {
 
 fn data_record(entry: EntryId, index: u64, block: Block, value: [u8; 32]) -> Record {
     let offset = index * u64::from(frame_len().get());
-    let crc = block.crc();
-    Record::new(block, &Trailer::Data(DataFrame { job: JOB, entry, offset, crc, value }))
+    let check = block.check();
+    Record::new(block, &Trailer::Data(DataFrame { job: JOB, entry, offset, check, value }))
 }

@@ -258,6 +258,7 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, U
         rate_bytes_per_s: rate(values)?,
         cpus: values.numbers("cpus", CPUS_END)?,
         report_files: per_file,
+        blake3: digests::blake3(values, checksums.is_some() && digests.of_lines.is_none())?,
         digest_existing: checksums.is_some() && digests.of_lines.is_none(),
         checksum,
         resume: !values.flag("no-resume"),

@@ -351,9 +351,8 @@ pub struct Summary {
     pub streams: u16,
     /// How they were sealed; never [`Cipher::Auto`]. `None` when no socket was used.
     pub cipher: Option<Cipher>,
-    /// Whether every file was compared with its BLAKE3. Within one process it is not, unless digests are asked for:
-    /// there it would be compared with itself, and a CRC is taken when a buffer was filled and before it is written.
-    pub digests: bool,
+    /// Whether every file has its BLAKE3 from the source, beside the XXH3 of each frame.
+    pub blake3: bool,
     /// What the path was like, as the source's kernel saw it; all zero where no TCP was used.
     pub path: PathFigures,
     /// What limited it; `None` in a job that only compared.

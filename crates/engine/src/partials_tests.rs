@@ -40,7 +40,7 @@ impl Place {
         let version = Version { device: 1, inode: 2, changed: Stamp::default() };
         let header = Header { name, size: 3 * FRAME + 5, modified: Stamp::default(), version, frame };
         let journal = Journal::create(&leaf, &header).unwrap();
-        [0, 3].iter().for_each(|index| journal.record(*index, &Record { crc: 1, value: None }));
+        [0, 3].iter().for_each(|index| journal.record(*index, &Record { check: 1, value: None }));
         part
     }
 

@@ -202,11 +202,11 @@ impl Reporter {
         let _ = self.link.send(Channel::Controller, &message.encode());
     }
 
-    /// A file is copied.
-    pub fn file_done(&self, path: impl Fn() -> Vec<u8>, size: u64, digest: Digest) {
-        self.audit_file(Action::Received, &path, size, Some(&digest));
+    /// A file is copied; its BLAKE3, in a session that has it.
+    pub fn file_done(&self, path: impl Fn() -> Vec<u8>, size: u64, digest: Option<Digest>) {
+        self.audit_file(Action::Received, &path, size, digest.as_ref());
         add(&self.tally.files_copied, 1);
-        self.file(path, size, Some(digest));
+        self.file(path, size, digest);
     }
 
     /// A file was there already.

@@ -262,8 +262,11 @@ pub struct Options {
     pub compression: Policy,
     /// Payload per frame in bytes (a power of two from 256 KiB to 1 MiB); `None` lets haul choose.
     pub frame_bytes: Option<u32>,
-    /// Whether each finished file is to be reported with its digest ([`crate::event::Event::FileDone`]).
+    /// Whether each finished file is to be reported ([`crate::event::Event::FileDone`]).
     pub report_files: bool,
+    /// Whether the BLAKE3 of each file is computed, and reported with it. It is computed, too, where `verify`, a
+    /// `checksum` or an end's audit log takes it; else frames have their checks alone.
+    pub blake3: bool,
     /// Whether files that are there already are read at the target, so that they are reported with a digest too.
     pub digest_existing: bool,
     /// `--verify`: what the target hashes with BLAKE3, too.
@@ -387,6 +390,7 @@ impl Default for Options {
             compression: Policy::Auto,
             frame_bytes: None,
             report_files: false,
+            blake3: false,
             digest_existing: false,
             verify: Verify::Wire,
             resume: true,

@@ -35,6 +35,7 @@ pub fn settings() -> SessionSettings {
         traffic_class: 0,
         rekey_bytes: REKEY_BYTES,
         report_files: false,
+        blake3: true,
         report_every_ms: 200,
         cpus: Cpus::default(),
         all_paths: false,

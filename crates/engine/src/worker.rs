@@ -175,6 +175,7 @@ fn hello(environment: &Environment) -> Hello {
         addresses,
         rate_bytes_per_s: served.and_then(|terms| terms.rate).unwrap_or(0),
         windows: tcp_info::windows(),
+        requires_blake3: matches!(environment.audit, Ok(Some(_))),
     }
 }
 
@@ -335,6 +336,9 @@ impl Worker {
             ControllerMessage::Target(request) => (&request.settings, Some(&request.path)),
             _ => return Ok(()),
         };
+        if audit.is_some() && !settings.blake3 {
+            return Err("the audit log of this host names the BLAKE3 of each file, and the session has none".into());
+        }
         if settings.suite == Suite::AuthenticateOnly {
             policy.check(Rule::NoClearText)?;
         }

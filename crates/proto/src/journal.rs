@@ -5,28 +5,28 @@
 //! believed, the frame is read and hashed again. So the order in which a crash let bytes reach the disk does not matter.
 
 use crate::codec::{Decoded, Reader, Writer};
-use crate::integrity::{Digest, FrameLen, frame_crc};
+use crate::integrity::{Digest, FrameLen, frame_check};
 use crate::manifest::{Stamp, Version};
 use crate::path::{MAX_NAME, Name};
 use crate::wire::fault::ProtocolFault;
 use crate::wire::frame::{decode_stamp, encode_stamp};
 
 /// What stands at the beginning, with the number of this format.
-const MAGIC: [u8; 16] = *b"haul journal 1\n\0";
+const MAGIC: [u8; 16] = *b"haul journal 2\n\0";
 /// Length of what stands before the first slot.
 pub const HEADER_BYTES: usize = 1024;
-/// Length of a slot: value, CRC of the frame, CRC of the slot.
+/// Length of a slot: value, check of the frame, check of the slot.
 pub const SLOT_BYTES: usize = 48;
-const CRC_BYTES: usize = 8;
+const CHECK_BYTES: usize = 8;
 /// Stands for a value that is not known: no bytes are known whose BLAKE3 this is.
 const UNKNOWN: Digest = [0; 32];
 
 /// What is recorded of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
-    /// CRC of its bytes: see [`frame_crc`].
-    pub crc: u64,
-    /// Its BLAKE3 value: see [`FrameLen::hash`]. Within one machine, where nobody asks for it, it is not known.
+    /// Check of its bytes: see [`frame_check`].
+    pub check: u64,
+    /// Its BLAKE3 value: see [`FrameLen::hash`]. Unknown where nobody asked for it.
     pub value: Option<Digest>,
 }
 
@@ -58,10 +58,10 @@ pub enum Kinship {
     Unusable,
 }
 
-/// A CRC as a frame's value.
-pub fn crc_value(crc: u64) -> Digest {
+/// A frame's check as its value, in a session without BLAKE3.
+pub fn check_value(check: u64) -> Digest {
     let mut value = [0; 32];
-    value[..CRC_BYTES].copy_from_slice(&crc.to_le_bytes());
+    value[..CHECK_BYTES].copy_from_slice(&check.to_le_bytes());
     value
 }
 
@@ -82,15 +82,15 @@ impl Header {
         let mut bytes = [0; HEADER_BYTES];
         let fields = out.into_bytes();
         bytes[..fields.len()].copy_from_slice(&fields);
-        let crc = frame_crc(&bytes[..HEADER_BYTES - CRC_BYTES]);
-        bytes[HEADER_BYTES - CRC_BYTES..].copy_from_slice(&crc.to_le_bytes());
+        let check = frame_check(&bytes[..HEADER_BYTES - CHECK_BYTES]);
+        bytes[HEADER_BYTES - CHECK_BYTES..].copy_from_slice(&check.to_le_bytes());
         bytes
     }
 
     /// Reads what [`Self::encode`] wrote; anything else is an error.
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Decoded<Self> {
-        let (fields, crc) = bytes.split_at(HEADER_BYTES - CRC_BYTES);
-        if frame_crc(fields).to_le_bytes() != crc {
+        let (fields, check) = bytes.split_at(HEADER_BYTES - CHECK_BYTES);
+        if frame_check(fields).to_le_bytes() != check {
             return Err(ProtocolFault::Invalid("a journal that is damaged"));
         }
         let mut reader = Reader::new(fields);
@@ -126,30 +126,30 @@ impl Header {
 /// The slot of frame `index`.
 pub fn encode_slot(index: u64, record: &Record) -> [u8; SLOT_BYTES] {
     let mut slot = [0; SLOT_BYTES];
-    let (fields, crc) = slot.split_at_mut(SLOT_BYTES - CRC_BYTES);
+    let (fields, check) = slot.split_at_mut(SLOT_BYTES - CHECK_BYTES);
     fields[..32].copy_from_slice(&record.value.unwrap_or(UNKNOWN));
-    fields[32..].copy_from_slice(&record.crc.to_le_bytes());
-    crc.copy_from_slice(&slot_crc(index, fields));
+    fields[32..].copy_from_slice(&record.check.to_le_bytes());
+    check.copy_from_slice(&slot_check(index, fields));
     slot
 }
 
 /// What was recorded of frame `index`; `None` where nothing was, or not wholly.
 pub fn decode_slot(index: u64, slot: &[u8; SLOT_BYTES]) -> Option<Record> {
-    let (fields, crc) = slot.split_at(SLOT_BYTES - CRC_BYTES);
-    if crc != slot_crc(index, fields) {
+    let (fields, check) = slot.split_at(SLOT_BYTES - CHECK_BYTES);
+    if check != slot_check(index, fields) {
         return None;
     }
     let mut reader = Reader::new(fields);
     let value: Digest = reader.array().ok()?;
-    Some(Record { value: (value != UNKNOWN).then_some(value), crc: reader.u64().ok()? })
+    Some(Record { value: (value != UNKNOWN).then_some(value), check: reader.u64().ok()? })
 }
 
 /// Of the fields and their place, so that a slot says nothing elsewhere. One of zeros is none.
-fn slot_crc(index: u64, fields: &[u8]) -> [u8; CRC_BYTES] {
+fn slot_check(index: u64, fields: &[u8]) -> [u8; CHECK_BYTES] {
     let mut bytes = [0; SLOT_BYTES];
-    bytes[..CRC_BYTES].copy_from_slice(&index.to_le_bytes());
-    bytes[CRC_BYTES..].copy_from_slice(fields);
-    (frame_crc(&bytes) | 1).to_le_bytes()
+    bytes[..CHECK_BYTES].copy_from_slice(&index.to_le_bytes());
+    bytes[CHECK_BYTES..].copy_from_slice(fields);
+    (frame_check(&bytes) | 1).to_le_bytes()
 }
 
 #[cfg(test)]
@@ -202,9 +202,9 @@ mod tests {
     proptest! {
         #[test]
         fn a_slot_comes_back_only_whole_and_in_its_place(
-            index: u64, crc: u64, value in proptest::option::of(any::<[u8; 32]>()), bit in 0..SLOT_BYTES * 8,
+            index: u64, check: u64, value in proptest::option::of(any::<[u8; 32]>()), bit in 0..SLOT_BYTES * 8,
         ) {
-            let record = Record { crc, value };
+            let record = Record { check, value };
             let slot = encode_slot(index, &record);
             prop_assert_eq!(decode_slot(index, &slot), Some(record));
             prop_assert_eq!(decode_slot(index ^ 2, &slot), None);

@@ -12,7 +12,7 @@ use haul_proto::cpus::Cpus;
 use haul_proto::delta::rolling::Sum;
 use haul_proto::expected::Expected;
 use haul_proto::ids::{EntryId, JobId, JobNumber, PathId, StreamId};
-use haul_proto::integrity::{FrameLen, FrameTree, frame_crc};
+use haul_proto::integrity::{FrameLen, FrameTree, frame_check};
 use haul_proto::manifest::{Device, Entry, Kind, Meta, Node, Place, Stamp, Version};
 use haul_proto::more::{Attribute, More};
 use haul_proto::need::InTheWay;
@@ -183,6 +183,7 @@ fn settings() -> SessionSettings {
         traffic_class: 0,
         rekey_bytes: 64 << 30,
         report_files: false,
+        blake3: true,
         report_every_ms: 200,
         cpus: cpus(),
         all_paths: false,
@@ -339,6 +340,7 @@ fn hello() -> WorkerMessage {
         addresses: vec![LocalAddress { address: ADDRESS, prefix: 24, interface: "eth1".into(), mbit_per_s: 10_000 }],
         rate_bytes_per_s: 0,
         windows: Windows { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 },
+        requires_blake3: true,
     })
 }
 
@@ -389,7 +391,7 @@ fn the_link() {
 
 fn trailers() -> Vec<(&'static str, usize, Trailer)> {
     let data =
-        DataFrame { job: JOB, entry: EntryId(300), offset: 512 << 10, crc: 0x0102_0304_0506_0708, value: [0xd2; 32] };
+        DataFrame { job: JOB, entry: EntryId(300), offset: 512 << 10, check: 0x0102_0304_0506_0708, value: [0xd2; 32] };
     let delta = DeltaFrame { job: JOB, entry: EntryId(300), offset: 512 << 10, plain: 512 << 10, value: [0xd2; 32] };
     let packed = |entry, len, fill| PackedFile { entry: EntryId(entry), len, modified: NOON, digest: [fill; 32] };
     let files = vec![packed(1, 3, 0xd3), packed(300, 0, 0xd4)];
@@ -397,7 +399,7 @@ fn trailers() -> Vec<(&'static str, usize, Trailer)> {
         ("Finished", 0, Trailer::Finished),
         ("Data", 512 << 10, Trailer::Data(data)),
         ("Delta", 7, Trailer::Delta(delta)),
-        ("Pack", 3, Trailer::Pack(PackFrame { job: JOB, crc: 0x0102_0304_0506_0708, files })),
+        ("Pack", 3, Trailer::Pack(PackFrame { job: JOB, check: 0x0102_0304_0506_0708, files })),
         ("End", 0, Trailer::End { records: 12 }),
     ]
 }
@@ -461,13 +463,13 @@ fn a_file_of_three_frames() {
     let frame = FrameLen::new(256 << 10).expect("a length that a frame may have");
     let content: Vec<u8> = (0..=250).cycle().take(2 * frame.bytes() + 1000).collect();
     let size = content.len() as u64;
-    let mut vectors = vec![("CRC of 123456789", frame_crc(b"123456789").to_le_bytes().to_vec())];
+    let mut vectors = vec![("check of no bytes", frame_check(b"").to_le_bytes().to_vec())];
     let mut values = Vec::new();
-    let names = ["CRC of frame 0", "CRC of frame 1", "CRC of frame 2"].into_iter();
+    let names = ["check of frame 0", "check of frame 1", "check of frame 2"].into_iter();
     let names = names.zip(["value of frame 0", "value of frame 1", "value of frame 2"]);
-    for ((index, payload), (crc, value)) in (0..).zip(content.chunks(frame.bytes())).zip(names) {
+    for ((index, payload), (check, value)) in (0..).zip(content.chunks(frame.bytes())).zip(names) {
         values.push((index, frame.hash(size, index, payload)));
-        vectors.push((crc, frame_crc(payload).to_le_bytes().to_vec()));
+        vectors.push((check, frame_check(payload).to_le_bytes().to_vec()));
         vectors.push((value, values.last().expect("just pushed").1.to_vec()));
     }
     // In any order.

@@ -3,7 +3,7 @@
 use haul_e2e::Rng;
 use haul_proto::codec::Writer;
 use haul_proto::ids::{EntryId, JobNumber};
-use haul_proto::integrity::{FrameLen, FrameTree, frame_crc};
+use haul_proto::integrity::{FrameLen, FrameTree, frame_check};
 use haul_proto::wire::frame::{DeltaFrame, Trailer};
 use haul_proto::wire::limits::{FRAME_MAX, FRAME_MIN, PACK_FILES_MAX};
 use haul_proto::wire::message::{Need, TargetMessage};
@@ -54,7 +54,7 @@ fn bytes(len: u64) -> Vec<u8> {
 
 fn send(scene: &mut Scene, entry: u64, offset: u64, len: u64) {
     let payload = bytes(len);
-    scene.record(&payload, &raw::data(entry, offset, frame_crc(&payload), [0; 32]));
+    scene.record(&payload, &raw::data(entry, offset, frame_check(&payload), [0; 32]));
 }
 
 /// Instructions for a frame of the large file.
@@ -123,7 +123,7 @@ fn send_right(scene: &mut Scene, large: u64, index: u64) -> [u8; 32] {
     let frame = FrameLen::new(FRAME_MIN).expect("a frame's length");
     let payload = bytes(frame.frame_len(LARGE, index).expect("one of two") as u64);
     let value = frame.hash(LARGE, index, &payload);
-    scene.record(&payload, &raw::data(large, index * FRAME, frame_crc(&payload), value));
+    scene.record(&payload, &raw::data(large, index * FRAME, frame_check(&payload), value));
     value
 }
 
@@ -144,7 +144,7 @@ fn frame_again(scene: &mut Scene, rng: &mut Rng) -> Expect {
     assert_eq!(settled, Ok(vec![(EntryId(large), 1)]));
     // What comes now is late, whatever it says.
     let (offset, payload) = (rng.pick(&[0, FRAME, 5, u64::MAX]), vec![b'e'; 1000]);
-    scene.record(&payload, &raw::data(large, offset, frame_crc(&payload), [0; 32]));
+    scene.record(&payload, &raw::data(large, offset, frame_check(&payload), [0; 32]));
     let content = std::fs::read(scene.landing().join("tree/large")).expect("it is whole");
     assert!(content == bytes(LARGE));
     Expect::GoesOn
@@ -176,7 +176,7 @@ fn pack_of_wrong_length(scene: &mut Scene, rng: &mut Rng) -> Expect {
     let Offered { small, .. } = offered(scene);
     let (payload, said) = rng.pick(&[(5, 4), (5, 6), (0, 5), (5, 0), (5, FRAME_MAX.into()), (5, u64::MAX)]);
     let payload = bytes(payload);
-    scene.record(&payload, &raw::pack(&[(small, said)], frame_crc(&payload)));
+    scene.record(&payload, &raw::pack(&[(small, said)], frame_check(&payload)));
     Expect::Fault
 }
 
@@ -190,7 +190,7 @@ fn pack_of_wrong_number(scene: &mut Scene, rng: &mut Rng) -> Expect {
 fn pack_with_a_file_twice(scene: &mut Scene, _: &mut Rng) -> Expect {
     let Offered { small, .. } = offered(scene);
     let payload = b"firstother";
-    scene.record(payload, &raw::pack(&[(small, 5), (small, 5)], frame_crc(payload)));
+    scene.record(payload, &raw::pack(&[(small, 5), (small, 5)], frame_check(payload)));
     let done = scene.wait_for(|message| matches!(message, TargetMessage::Done { .. }).then_some(()));
     let content = std::fs::read(scene.landing().join("tree/small")).expect("it is whole");
     assert_eq!((done, &content[..]), (Ok(()), &b"first"[..]));
@@ -222,8 +222,8 @@ fn record_of_other_job(scene: &mut Scene, rng: &mut Rng) -> Expect {
     let Offered { large, small, .. } = offered(scene);
     let payload = bytes(5);
     let mut trailer = match rng.chance(500) {
-        true => raw::data(large, 0, frame_crc(&payload), [0; 32]),
-        false => raw::pack(&[(small, 5)], frame_crc(&payload)),
+        true => raw::data(large, 0, frame_check(&payload), [0; 32]),
+        false => raw::pack(&[(small, 5)], frame_check(&payload)),
     };
     trailer[1 + rng.index(4)] ^= 1 << rng.below(8);
     scene.record(&payload, &trailer);

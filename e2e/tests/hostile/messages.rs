@@ -169,7 +169,7 @@ fn bad_link_frame(scene: &mut Scene, rng: &mut Rng) -> Expect {
 fn wrong_digest(scene: &mut Scene, _: &mut Rng) -> Expect {
     let file = some_entries(scene) + 2;
     let payload = vec![b'h'; usize::try_from(SMALL_MAX).expect("small") + 1];
-    scene.record(&payload, &raw::data(file, 0, haul_proto::integrity::frame_crc(&payload), [0; 32]));
+    scene.record(&payload, &raw::data(file, 0, haul_proto::integrity::frame_check(&payload), [0; 32]));
     scene.say(&raw::file_end(file, SMALL_MAX + 1, [1; 32]));
     let failed =
         scene.wait_for(|message| (message == TargetMessage::TargetFailed { entry: EntryId(file) }).then_some(()));

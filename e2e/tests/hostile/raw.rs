@@ -141,16 +141,16 @@ pub fn offers_end() -> Vec<u8> {
 }
 
 /// The trailer of a frame.
-pub fn data(entry: u64, offset: u64, crc: u64, value: [u8; 32]) -> Vec<u8> {
+pub fn data(entry: u64, offset: u64, check: u64, value: [u8; 32]) -> Vec<u8> {
     message(1, |out| {
-        out.varint(entry).u64(offset).u64(crc).raw(&value);
+        out.varint(entry).u64(offset).u64(check).raw(&value);
     })
 }
 
 /// The trailer of a pack of these entries with these lengths.
-pub fn pack(files: &[(u64, u64)], crc: u64) -> Vec<u8> {
+pub fn pack(files: &[(u64, u64)], check: u64) -> Vec<u8> {
     message(2, |out| {
-        out.u64(crc).count(files.len());
+        out.u64(check).count(files.len());
         for (entry, len) in files {
             out.varint(*entry).varint(*len).i64(1_000_000_000).u32(5).raw(&[0; 32]);
         }

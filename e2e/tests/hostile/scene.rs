@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use haul_e2e::{RawStream, Rng, SUITE, Sandbox, Worker};
 use haul_proto::cpus::Cpus;
 use haul_proto::ids::{JobId, JobNumber, StreamId};
-use haul_proto::integrity::{FrameLen, frame_crc};
+use haul_proto::integrity::{FrameLen, frame_check};
 use haul_proto::need::InTheWay;
 use haul_proto::path::Name;
 use haul_proto::wire::delta::{Delta, DeltaRules};
@@ -175,7 +175,7 @@ impl Scene {
     /// Sends small files of these lengths, all of it as it should be.
     pub fn pack(&mut self, files: &[(u64, u64)]) {
         let payload = vec![b'h'; usize::try_from(files.iter().map(|(_, len)| len).sum::<u64>()).expect("short files")];
-        let trailer = raw::pack(files, frame_crc(&payload));
+        let trailer = raw::pack(files, frame_check(&payload));
         self.record(&payload, &trailer);
     }
 
@@ -226,6 +226,7 @@ fn settings() -> SessionSettings {
         traffic_class: 0,
         rekey_bytes: REKEY_BYTES,
         report_files: true,
+        blake3: true,
         report_every_ms: 200,
         cpus: Cpus::default(),
         all_paths: false,

@@ -111,7 +111,7 @@ impl Receiver {
         match (self.settings.plant, recorded) {
             (Plant::TrustSize, _) => Some(value),
             (Plant::SkipProof, Some(recorded)) => recorded.value,
-            (_, Some(recorded)) => (recorded == Record { crc: there.crc(), value: Some(value) }).then_some(value),
+            (_, Some(recorded)) => (recorded == Record { check: there.check(), value: Some(value) }).then_some(value),
             (_, None) => None,
         }
     }

@@ -23,6 +23,7 @@ fn words(row: &Row) -> &'static [&'static str] {
         ("compare", _) => &["size", "time", "digest", "exists"],
         ("cipher", _) => &["auto", "aes-256-gcm", "aes-128-gcm", "chacha20-poly1305"],
         ("verify", _) => &["memory", "disk"],
+        ("digest", _) => &["xxh3", "blake3"],
         ("checksum" | "checksum-alg", _) => {
             &["a32", "c32", "md5", "crc32c", "crc64nvme", "sha1", "sha256", "sha512", "xxh3", "blake3"]
         }

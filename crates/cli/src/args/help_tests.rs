@@ -219,6 +219,9 @@ fn full_help() {
               --verify HOW          memory: the target hashes what it writes, too;
                                     disk: it reads back what it has written, past the
                                     page cache, and has sent again what differs
+              --digest WHAT         xxh3 (default): each block is checked at both ends;
+                                    blake3: the source computes each file's BLAKE3, too
+                                    (as with --json, --checksums and --verify)
           -y, --fsync [HOW]         full (default): files and their names are on the
                                     disk when haul is done; data: only what is in them;
                                     none; d and dd are bbcp's data and full

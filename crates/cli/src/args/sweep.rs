@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use super::table::{COPY, Row, SWEEP};
 
 /// Options of a copy that all runs of a sweep can have.
-const KEPT: [&str; 38] = [
+const KEPT: [&str; 39] = [
     "config",
     "recursive",
     "preserve",
@@ -38,6 +38,7 @@ const KEPT: [&str; 38] = [
     "no-deploy",
     "silence",
     "verify",
+    "digest",
     "fsync",
     "order",
     "json",

@@ -248,6 +248,7 @@ pub const COPY: &[Row] = &[
     row("retry-for", None, Takes::One("TIME"), Section::Reaching, "the same for at most TIME (90, 10m, 2h) without\ncoming further (default: 10m)"),
     row("silence", None, Takes::One("TIME"), Section::Reaching, "a host that says nothing for TIME is lost\n(default: 13s)"),
     row("verify", None, Takes::One("HOW"), Section::Verifying, "memory: the target hashes what it writes, too;\ndisk: it reads back what it has written, past the\npage cache, and has sent again what differs"),
+    row("digest", None, Takes::One("WHAT"), Section::Verifying, "xxh3 (default): each block is checked at both ends;\nblake3: the source computes each file's BLAKE3, too\n(as with --json, --checksums and --verify)"),
     row("fsync", Some('y'), FSYNC, Section::Verifying, "full (default): files and their names are on the\ndisk when haul is done; data: only what is in them;\nnone; d and dd are bbcp's data and full").or("sync").bbcp_as("sync", 4),
     row("checksums", None, Takes::One("FILE"), Section::Verifying, "lines for b3sum --check (-: standard output)").essential().of_one_job(),
     row("checksum-alg", None, Takes::One("ALG"), Section::Verifying, "which digest these lines have, or those of --expect:\none of -E, in the form of sha256sum and its like").of_one_job(),

@@ -145,6 +145,7 @@ pub mod tests {
                 addresses: Vec::new(),
                 windows: Windows { receive_max_bytes: 6_291_456, send_max_bytes: 4_194_304 },
                 rate_bytes_per_s: 0,
+                requires_blake3: false,
             },
             measured: Measured {
                 hash_bytes_per_s: 3_100_000_000,

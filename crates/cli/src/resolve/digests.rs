@@ -83,6 +83,17 @@ pub fn digests(values: &Values) -> Result<(Option<Checksum>, Digests), UsageErro
     Ok((checksum, Digests { told, of_lines, expected }))
 }
 
+/// Whether the BLAKE3 of each file is computed, where that is asked for or shown.
+pub fn blake3(values: &Values, writes_lines: bool) -> Result<bool, UsageError> {
+    let asked = values.choice("digest", &[("xxh3", false), ("blake3", true)])?;
+    if asked == Some(false) && (writes_lines || values.flag("verify")) {
+        let other = if writes_lines { "checksums" } else { "verify" };
+        let what = format!("{} xxh3 and {} contradict each other: that takes BLAKE3", typed("digest"), typed(other));
+        return Err(UsageError::new(what).remedy("leave one of them out"));
+    }
+    Ok(asked.unwrap_or(writes_lines || values.flag("json")))
+}
+
 /// One digest is computed beside BLAKE3, and at one end.
 fn refuse_a_second(asked: &Asked, named: Option<Algorithm>, expects: bool) -> Result<(), UsageError> {
     if named.is_some_and(|named| named != asked.algorithm && named != Algorithm::Blake3) {

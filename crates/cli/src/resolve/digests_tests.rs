@@ -3,20 +3,42 @@
 use super::*;
 use crate::args::Dialect;
 use crate::args::parse::{Command, parse};
-use crate::resolve::plan;
+use crate::resolve::{Plan, plan};
 use std::ffi::OsString;
 
-fn planned(line: &str) -> Result<(Option<Checksum>, Digests, bool), String> {
+fn plan_of(line: &str) -> Result<Plan, String> {
     let words = line.split(' ').chain(["a", "b"]).map(OsString::from).collect();
     let command = parse(Dialect::Haul, words, &|_| false).map_err(|error| error.to_string())?;
     let Command::Copy(values, operands) = command else { panic!("{line}") };
-    let plan = plan(&values, &operands, false).map_err(|error| error.to_string())?;
+    plan(&values, &operands, false).map_err(|error| error.to_string())
+}
+
+fn planned(line: &str) -> Result<(Option<Checksum>, Digests, bool), String> {
+    let plan = plan_of(line)?;
     let options = plan.job.options;
     Ok((options.checksum, plan.digests, options.digest_existing))
 }
 
 fn good(line: &str) -> (Option<Checksum>, Digests, bool) {
     planned(line).unwrap()
+}
+
+#[test]
+fn blake3_is_computed_where_it_is_asked_for_or_shown() {
+    for (line, is_computed) in [
+        ("-f", false),
+        ("-vvv", false),
+        ("--json", true),
+        ("--checksums sums", true),
+        ("--checksums sums --checksum-alg md5", false),
+        ("--digest blake3", true),
+        ("--digest xxh3 --json", false),
+    ] {
+        assert_eq!(plan_of(line).map(|plan| plan.job.options.blake3).ok(), Some(is_computed), "{line}");
+    }
+    for line in ["--digest xxh3 --checksums sums", "--digest xxh3 --verify memory", "--digest md5"] {
+        assert!(plan_of(line).is_err(), "{line}");
+    }
 }
 
 #[test]

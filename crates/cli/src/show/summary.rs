@@ -192,10 +192,11 @@ fn comparison_headline(summary: &Summary, Comparison { files: count, bytes, diff
 
 /// What was not copied was not verified either: there was nothing that could have gone wrong on its way.
 fn proof(summary: &Summary) -> String {
+    let check = if summary.blake3 { "blake3" } else { "xxh3" };
     let proof = match summary.cipher {
-        None => if summary.digests { "blake3" } else { "crc-64" }.to_owned(),
-        Some(Cipher::AuthenticateOnly) => "not encrypted; aes-256-gmac, blake3".to_owned(),
-        Some(cipher) => format!("{}, blake3", names::cipher(cipher)),
+        None => check.to_owned(),
+        Some(Cipher::AuthenticateOnly) => format!("not encrypted; aes-256-gmac, {check}"),
+        Some(cipher) => format!("{}, {check}", names::cipher(cipher)),
     };
     let proof = match summary.cloned_bytes {
         0 => format!("every byte verified ({proof})"),
@@ -283,7 +284,7 @@ pub mod tests {
             way: way(),
             streams: 8,
             cipher: Some(Cipher::Aes256Gcm),
-            digests: true,
+            blake3: true,
             path: PathFigures::default(),
             verdict: None,
             loads: Default::default(),
@@ -482,26 +483,26 @@ pub mod tests {
             let shared = Summary {
                 way: Way::Local { host: None },
                 cipher: None,
-                digests: false,
+                blake3: false,
                 bytes: 2_000_000,
                 cloned_bytes,
                 ..example()
             };
             summary(&shared, false).lines().take(3).collect::<Vec<_>>().join("\n")
         };
-        insta::assert_snapshot!([0, 1_500_000, 2_000_000].map(first_lines).join("\n\n"), @r"
-        12,408 files, 2.00 MB in 4 min 44 s: 7.04 kB/s, every byte verified (crc-64), durable
+        insta::assert_snapshot!([0, 1_500_000, 2_000_000].map(first_lines).join("\n\n"), @r#"
+        12,408 files, 2.00 MB in 4 min 44 s: 7.04 kB/s, every byte verified (xxh3), durable
         way         within this machine, 8 streams
         cpu         source 12.3 s, target 14.1 s
 
-        12,408 files, 2.00 MB in 4 min 44 s: 7.04 kB/s, every copied byte verified (crc-64), durable
+        12,408 files, 2.00 MB in 4 min 44 s: 7.04 kB/s, every copied byte verified (xxh3), durable
         way         within this machine, 8 streams
         shared      1.50 MB with the source, not copied (reflink)
 
         12,408 files, 2.00 MB in 4 min 44 s: 7.04 kB/s, all of it shared and nothing copied, durable
         way         within this machine, 8 streams
         shared      2.00 MB with the source, not copied (reflink)
-        ");
+        "#);
     }
 
     #[test]

@@ -125,6 +125,7 @@ fn attempt(
         watch: Watch::default(),
         pauses: Pauses::default(),
         streams_max: 0,
+        blake3: false,
         finals: HashMap::new(),
         sandboxes: [None, None],
         listening: Listening::default(),
@@ -226,6 +227,8 @@ struct Copy<'a> {
     streams: u16,
     /// How many there may be.
     streams_max: u16,
+    /// The session has BLAKE3.
+    blake3: bool,
     wishes: &'a mut Wishes,
     earlier: Earlier,
     /// It is begun by this one.
@@ -247,6 +250,7 @@ impl Copy<'_> {
         let settings = session_settings(self.job, &self.workers)?;
         self.wishes.limit.allow([Role::Source, Role::Target].map(|role| self.workers.hello(role).rate_bytes_per_s));
         (self.streams, self.streams_max) = (settings.streams, settings.streams_max);
+        self.blake3 = settings.blake3;
         if !self.workers.is_one() {
             self.directions = directions(self.job, &self.workers)?;
         }
@@ -655,11 +659,9 @@ impl Copy<'_> {
     ) -> Summary {
         let all = source.counters.plus(&target.counters);
         let [source_sandbox, target_sandbox] = self.sandboxes.clone();
-        let is_local = matches!(way, Way::Local { .. });
         let is_copy = !self.job.options.compare && !matches!(way, Way::None);
         let verdict = is_copy.then(|| diagnose(&self.case()));
         let advice = verdict.iter().flat_map(|verdict| self.advice(verdict, &source, &way)).collect();
-        let digests = !is_local || self.job.options.report_files || self.job.options.verify != Verify::Wire;
         Summary {
             files_copied: all.files_copied,
             files_skipped: all.files_skipped,
@@ -676,7 +678,7 @@ impl Copy<'_> {
             way,
             streams: streams(&source.counters),
             cipher,
-            digests,
+            blake3: self.blake3,
             advice,
             verdict,
             loads: self.loads.latest,

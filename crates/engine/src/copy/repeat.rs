@@ -216,6 +216,7 @@ mod tests {
             addresses: Vec::new(),
             rate_bytes_per_s: 0,
             windows: Windows::default(),
+            requires_blake3: false,
         });
         [crate::bootstrap::greeting_line().into_bytes(), frame(&hello)].concat()
     }

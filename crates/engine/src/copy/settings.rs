@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::workers::{Role, Workers};
 use crate::error::Error;
-use crate::spec::{Against, Checksum, Cipher, Host, Job, Location, Network, Symlinks};
+use crate::spec::{Against, Algorithm, Checksum, Cipher, Host, Job, Location, Network, Options, Symlinks, Verify};
 use crate::stream::handshake::random;
 
 /// Most streams that a job begins with unless more are asked for.
@@ -51,6 +51,7 @@ pub fn session_settings(job: &Job, workers: &Workers) -> Result<SessionSettings,
         traffic_class: options.traffic_class,
         rekey_bytes: options.rekey_bytes.unwrap_or(REKEY_BYTES),
         report_files: options.report_files,
+        blake3: needs_blake3(options, workers),
         report_every_ms: u32::try_from(options.progress_every.min(COUNTERS_EVERY_MAX).as_millis()).unwrap_or(u32::MAX),
         cpus: cpus(&options.cpus)?,
         all_paths: options.network.all_paths,
@@ -58,6 +59,16 @@ pub fn session_settings(job: &Job, workers: &Workers) -> Result<SessionSettings,
         silence_ms: workers_silence_ms(job.access.silence),
         checksum: options.checksum.as_ref().map(checksum),
     })
+}
+
+/// Whether somebody takes the BLAKE3 of files, or of their frames.
+fn needs_blake3(options: &Options, workers: &Workers) -> bool {
+    options.blake3
+        || options.compare
+        || options.verify != Verify::Wire
+        || options.delta.looks_everywhere()
+        || options.checksum.as_ref().is_some_and(|checksum| checksum.algorithm == Algorithm::Blake3)
+        || Role::BOTH.iter().any(|role| workers.hello(*role).requires_blake3)
 }
 
 /// A worker waits a fifth less for its controller than that waits for it: so where a way is cut, the worker is gone

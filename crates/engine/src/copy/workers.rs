@@ -51,6 +51,9 @@ pub enum Role {
 }
 
 impl Role {
+    /// Source and target.
+    pub const BOTH: [Self; 2] = [Self::Source, Self::Target];
+
     /// The other one.
     pub fn other(self) -> Self {
         match self {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use haul_proto::integrity::{FrameLen, frame_crc};
+use haul_proto::integrity::{FrameLen, frame_check};
 use haul_proto::wire::handshake::{Direction, Suite};
 use haul_proto::wire::limits::REKEY_BYTES;
 
@@ -27,7 +27,7 @@ pub fn speed(suite: Suite, time: Duration) -> Result<Speed, String> {
     let keys = KeySchedule::new(&secret, b"measure", suite, REKEY_BYTES);
     let mut sealer = keys.sealer(Direction::FromConnector).map_err(|fault| fault.to_string())?;
     let hash = rate(time, frame, || _ = std::hint::black_box(blake3::hash(record.payload())));
-    let check = rate(time, frame, || _ = std::hint::black_box(frame_crc(record.payload())));
+    let check = rate(time, frame, || _ = std::hint::black_box(frame_check(record.payload())));
     let mut sealed = Ok(());
     let seal = rate(time, frame, || sealed = sealer.seal(&mut record));
     sealed.map_err(|fault| fault.to_string())?;
@@ -58,7 +58,7 @@ pub fn primitives(time: Duration) -> Result<Vec<Primitive>, String> {
     }
     let Speed { hash, check, .. } = speed(Suite::Aes128Gcm, time)?;
     primitives.push(Primitive { name: "blake3", library: "blake3".into(), bytes_per_s: hash });
-    primitives.push(Primitive { name: "crc-64/nvme", library: "crc-fast".into(), bytes_per_s: check });
+    primitives.push(Primitive { name: "xxh3", library: "twox-hash".into(), bytes_per_s: check });
     Ok(primitives)
 }
 

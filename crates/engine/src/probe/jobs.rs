@@ -86,6 +86,7 @@ impl Probe {
             keep_partial: false,
             journal_dir: None,
             report_files: false,
+            blake3: false,
             digest_existing: false,
             base: None,
             progress_every: LOOK_EVERY,

@@ -211,7 +211,7 @@ fn computing(ends: &[AtEnd; 2], is_one_worker: bool) -> Parts {
     let (first, second) = (&source.measured, &target.measured);
     let at_source = match is_one_worker {
         true => cost(&[first.check_bytes_per_s]),
-        false => cost(&[first.hash_bytes_per_s, first.check_bytes_per_s, first.seal_bytes_per_s]),
+        false => cost(&[first.check_bytes_per_s, first.seal_bytes_per_s]),
     };
     let at_target = match is_one_worker {
         true => cost(&[second.check_bytes_per_s]),

@@ -208,6 +208,7 @@ impl Terms {
             traffic_class,
             rekey_bytes: _,
             report_files: _,
+            blake3: _,
             report_every_ms: _,
             cpus,
             all_paths: _,

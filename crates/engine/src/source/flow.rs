@@ -2,8 +2,8 @@
 //! and sends what it has.
 
 use haul_proto::ids::EntryId;
-use haul_proto::integrity::frame_crc;
-use haul_proto::journal::crc_value;
+use haul_proto::integrity::frame_check;
+use haul_proto::journal::check_value;
 use haul_proto::plan::FlowFrame;
 use haul_proto::ranges::RangeSet;
 use haul_proto::wire::frame::{DataFrame, Trailer};
@@ -93,16 +93,16 @@ fn put(
     is_first_time: bool,
 ) -> Result<Record, SendError> {
     let settings = &source.request.settings;
-    let crc = frame_crc(record.payload());
-    let value = match outlet.wants_values() {
+    let check = frame_check(record.payload());
+    let value = match settings.blake3 {
         true => settings.frame.hash_in(of.index, record.payload(), is_only),
-        false => crc_value(crc),
+        false => check_value(check),
     };
     if is_first_time {
         source.frames_read(of.entry, &of.handle, &[(of.index, value)], &RangeSet::new());
     }
     let offset = of.index * u64::from(settings.frame.get());
-    let trailer = Trailer::Data(DataFrame { job: settings.number, entry: of.entry, offset, crc, value });
+    let trailer = Trailer::Data(DataFrame { job: settings.number, entry: of.entry, offset, check, value });
     outlet.put(record, &trailer, &source.pace)
 }
 

@@ -1,7 +1,7 @@
 //! Small files, many to a frame: read whole, checked that they did not change meanwhile.
 
 use haul_proto::ids::EntryId;
-use haul_proto::integrity::frame_crc;
+use haul_proto::integrity::frame_check;
 use haul_proto::manifest::Stamp;
 use haul_proto::plan::SmallFile;
 use haul_proto::wire::frame::{PackFrame, PackedFile, Trailer};
@@ -39,8 +39,8 @@ pub(super) fn send(
                     continue;
                 }
                 let is_audited = source.reporter.is_audited();
-                let wanted = outlet.wants_values() || is_audited;
-                let digest = if wanted { *blake3::hash(&room[..len]).as_bytes() } else { NO_VALUE };
+                let has_digest = source.request.settings.blake3;
+                let digest = if has_digest { *blake3::hash(&room[..len]).as_bytes() } else { NO_VALUE };
                 if is_audited {
                     let (path, size) = (file.handle.path(), Some(len as u64));
                     let audited = source.reporter.audit(Action::Sent, &path, size, Some(&digest), None);
@@ -58,9 +58,9 @@ pub(super) fn send(
         return Ok(());
     }
     record.set_payload_len(used);
-    let crc = frame_crc(record.payload());
+    let check = frame_check(record.payload());
     let job = source.request.settings.number;
-    reader.give_back(outlet.put(record, &Trailer::Pack(PackFrame { job, crc, files: packed }), &source.pace)?);
+    reader.give_back(outlet.put(record, &Trailer::Pack(PackFrame { job, check, files: packed }), &source.pace)?);
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! A stream's thread at the source: read, hash, hand over; one buffer, no copy.
 
 use haul_proto::ids::{EntryId, StreamId};
-use haul_proto::integrity::{Digest, frame_crc};
-use haul_proto::journal::crc_value;
+use haul_proto::integrity::{Digest, frame_check};
+use haul_proto::journal::check_value;
 use haul_proto::path::escape;
 use haul_proto::plan::{Basis, FlowFrame, Piece, SmallFile, Stride, Work};
 use haul_proto::ranges::RangeSet;
@@ -38,11 +38,6 @@ pub trait Outlet {
     fn put(&mut self, record: Record, trailer: &Trailer, pace: &Pace) -> Result<Record, SendError>;
     /// The stream is about to wait for work: what was put is not to wait for what will be.
     fn settle(&mut self) -> Result<(), SendError>;
-    /// Whether anybody asks for BLAKE3 values: the other end of a connection always does. Where both ends are one
-    /// process, and no digest is to be told, they would be compared with themselves.
-    fn wants_values(&self) -> bool {
-        true
-    }
     /// Whether what was handed over may yet be lost, so that what cannot be read again has to be kept.
     fn may_lose(&self) -> bool {
         true
@@ -301,10 +296,10 @@ impl<O: Outlet> Sender<'_, O> {
                     Err(error) => return Ok(Err(error.into())),
                 }
             }
-            let crc = frame_crc(record.payload());
-            let value = value.unwrap_or_else(|| match self.outlet.wants_values() {
+            let check = frame_check(record.payload());
+            let value = value.unwrap_or_else(|| match settings.blake3 {
                 true => frame.hash(piece.size, index, record.payload()),
-                false => crc_value(crc),
+                false => check_value(check),
             });
             values.push((index, value));
             let is_same = held.next() == Some(&value);
@@ -318,7 +313,7 @@ impl<O: Outlet> Sender<'_, O> {
             if source.request.kept.holes == Holes::Make {
                 record.set_map(map_of_zeros(record.payload()));
             }
-            let trailer = Trailer::Data(DataFrame { job, entry, offset, crc, value });
+            let trailer = Trailer::Data(DataFrame { job, entry, offset, check, value });
             self.reader.give_back(self.outlet.put(record, &trailer, &source.pace)?);
         }
         Ok(Ok((values, same)))

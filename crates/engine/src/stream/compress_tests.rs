@@ -33,7 +33,7 @@ fn pair(suite: Suite) -> (Stream, Stream) {
 }
 
 fn trailer(offset: u64) -> Trailer {
-    Trailer::Data(DataFrame { job: JobNumber(1), entry: EntryId(1), offset, crc: 0, value: [0; 32] })
+    Trailer::Data(DataFrame { job: JobNumber(1), entry: EntryId(1), offset, check: 0, value: [0; 32] })
 }
 
 fn text(len: usize, seed: usize) -> Vec<u8> {

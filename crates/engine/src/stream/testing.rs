@@ -4,7 +4,7 @@
 use haul_lab::Rng;
 use haul_proto::compression::Method;
 use haul_proto::ids::{EntryId, JobNumber, PathId};
-use haul_proto::integrity::frame_crc;
+use haul_proto::integrity::frame_check;
 use haul_proto::manifest::Stamp;
 use haul_proto::wire::compressed::{Codec, Compressed};
 use haul_proto::wire::frame::{DataFrame, PREFIX_LEN, PackFrame, PackedFile, Prefix, TAG_LEN, Trailer};
@@ -47,7 +47,7 @@ fn data(rng: &mut Rng, number: u64) -> Said {
     let (job, entry, offset) = (JobNumber(1), EntryId(rng.number()), number << 18);
     let mut value = [0; 32];
     rng.fill(&mut value);
-    let trailer = Trailer::Data(DataFrame { job, entry, offset, crc: frame_crc(&payload), value });
+    let trailer = Trailer::Data(DataFrame { job, entry, offset, check: frame_check(&payload), value });
     Said { payload, trailer }
 }
 
@@ -60,7 +60,7 @@ fn pack(rng: &mut Rng, number: u64) -> Said {
         PackedFile { entry: EntryId(entry), len, modified, digest: [7; 32] }
     };
     let files = vec![file(2 * number, first), file(2 * number + 1, payload.len() - first)];
-    let trailer = Trailer::Pack(PackFrame { job: JobNumber(1), crc: frame_crc(&payload), files });
+    let trailer = Trailer::Pack(PackFrame { job: JobNumber(1), check: frame_check(&payload), files });
     Said { payload, trailer }
 }
 

@@ -4,7 +4,7 @@
 use super::*;
 use haul_proto::codec::Writer;
 use haul_proto::ids::{EntryId, JobId, JobNumber, PathId, StreamId};
-use haul_proto::integrity::{FrameLen, frame_crc};
+use haul_proto::integrity::{FrameLen, frame_check};
 use haul_proto::wire::frame::{DataFrame, Prefix, Trailer};
 use haul_proto::wire::handshake::{Answer, Greeting, transcript};
 use haul_proto::wire::limits::REKEY_BYTES;
@@ -58,7 +58,7 @@ fn key_bytes(keys: &KeySchedule, direction: Direction, generation: u32) -> Vec<u
 
 fn data_trailer() -> Trailer {
     let value = *blake3::hash(PAYLOAD).as_bytes();
-    Trailer::Data(DataFrame { job: JobNumber(1), entry: EntryId(1), offset: 0, crc: frame_crc(PAYLOAD), value })
+    Trailer::Data(DataFrame { job: JobNumber(1), entry: EntryId(1), offset: 0, check: frame_check(PAYLOAD), value })
 }
 
 fn sealed(sealer: &mut Sealer, payload: &[u8], trailer: &Trailer) -> Vec<u8> {

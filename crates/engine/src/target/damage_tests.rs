@@ -4,6 +4,7 @@
 use super::*;
 use haul_lab::{Rng, cases, count};
 use haul_proto::integrity::FrameLen;
+use haul_proto::journal::check_value;
 use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp};
 use haul_proto::path::Name;
 use haul_proto::wire::handshake::{Direction, Suite};
@@ -14,6 +15,7 @@ use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::Ordering;
 
+use crate::audit::{Audit, Client, Destination};
 use crate::link::LinkWriter;
 use crate::report::Reporter;
 use crate::stream::testing::{Said, flip, keys, receiving, sealed};
@@ -30,13 +32,17 @@ struct Site {
 
 impl Site {
     fn new(files: Vec<Vec<u8>>) -> Self {
+        Self::with(files, settings(), None)
+    }
+
+    fn with(files: Vec<Vec<u8>>, settings: SessionSettings, audit: Option<Arc<Audit>>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let frame = FrameLen::new(FRAME_MIN).unwrap();
         let operand = |number| Operand { name: Some(name(number)), directory: false, device: 0, inode: 0 };
         let operands = (0..files.len()).map(operand).collect();
-        let settings = SessionSettings { frame, ..settings() };
+        let settings = SessionSettings { frame, ..settings };
         let request = TargetRequest { settings, ..target_request(directory.path(), operands) };
-        let reporter = Reporter::new(LinkWriter::new(std::io::sink()), false);
+        let reporter = Reporter::new(LinkWriter::new(std::io::sink()), false).with_audit(audit);
         let surroundings = Surroundings { umask: 0o022, ..Surroundings::default() };
         let target = Target::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text).unwrap();
         let site = Self { directory, target, frame, files };
@@ -73,7 +79,7 @@ impl Site {
         let payload = file.chunks(self.frame.bytes()).nth(index).unwrap().to_vec();
         let (job, entry) = (self.target.request.settings.number, EntryId(number as u64));
         let value = self.frame.hash(size, index as u64, &payload);
-        let trailer = Trailer::Data(DataFrame { job, entry, offset, crc: frame_crc(&payload), value });
+        let trailer = Trailer::Data(DataFrame { job, entry, offset, check: frame_check(&payload), value });
         Said { payload, trailer }
     }
 
@@ -86,7 +92,7 @@ impl Site {
             digest: *blake3::hash(&self.files[number]).as_bytes(),
         };
         let job = self.target.request.settings.number;
-        let pack = PackFrame { job, crc: frame_crc(&payload), files: numbers.map(packed).collect() };
+        let pack = PackFrame { job, check: frame_check(&payload), files: numbers.map(packed).collect() };
         Said { payload, trailer: Trailer::Pack(pack) }
     }
 
@@ -146,11 +152,11 @@ fn nothing_is_written_of_a_record_in_which_a_bit_flipped() {
 enum Moment {
     /// It does not.
     Never,
-    /// Between its CRC and its seal.
+    /// Between its check and its seal.
     BeforeSealing,
     /// Between its seal's opening and the write.
     AfterOpening,
-    /// Before its CRC, where no CRC can help.
+    /// Before its check, where no check can help.
     Unseen,
 }
 
@@ -161,10 +167,10 @@ fn bring(site: &Site, said: &Said, writer: &mut Writer, rng: &mut Rng, moment: M
     if matches!(moment, Moment::BeforeSealing | Moment::Unseen) {
         said.payload[byte] ^= bit;
     }
-    if let (Trailer::Data(DataFrame { crc, .. }) | Trailer::Pack(PackFrame { crc, .. }), Moment::Unseen) =
+    if let (Trailer::Data(DataFrame { check, .. }) | Trailer::Pack(PackFrame { check, .. }), Moment::Unseen) =
         (&mut said.trailer, moment)
     {
-        *crc = frame_crc(&said.payload);
+        *check = frame_check(&said.payload);
     }
     let keys = keys(rng.number(), rng.pick(&[Suite::Aes256Gcm, Suite::AuthenticateOnly]), 1 << 30);
     let wire = sealed(&keys, Direction::FromConnector, &[said]).concat();
@@ -224,10 +230,10 @@ fn a_bit_that_flips_in_memory_is_asked_for_again_and_nothing_else_is() {
     count("bits-flipped-in-memory", flips);
 }
 
-/// A bit that flips before the CRC is computed is for `--verify memory` to see; without it, the file is wrong, and this
+/// A bit that flips before the check is computed is for `--verify memory` to see; without it, the file is wrong, and this
 /// harness says so.
 #[test]
-fn a_bit_that_no_crc_can_see_makes_a_file_that_is_seen_to_be_wrong() {
+fn a_bit_that_no_check_can_see_makes_a_file_that_is_seen_to_be_wrong() {
     for verify in [Verify::Wire, Verify::Memory] {
         let mut rng = Rng::new(2);
         let (mut site, said) = site_of_frames_and_a_pack(&mut rng);
@@ -240,4 +246,50 @@ fn a_bit_that_no_crc_can_see_makes_a_file_that_is_seen_to_be_wrong() {
         assert_eq!(site.directory.path().join("f0").exists(), verify == Verify::Wire);
         assert!(!site.has_only(0..4));
     }
+}
+
+/// An audit log names what arrived, and not what a hostile source says of it.
+#[test]
+fn a_source_cannot_forge_the_digests_of_an_audit_log() {
+    let log = tempfile::tempdir().unwrap();
+    let to = [Destination::File(log.path().join("log"))];
+    let audit = Audit::open(&to, &Client::default(), "/".into()).unwrap();
+    let mut rng = Rng::new(3);
+    let site = Site::with([70_000, 300].map(|len| rng.bytes(len)).to_vec(), settings(), audit);
+    let mut writer = Writer::new(FRAME_MIN as usize, 2);
+    let forged = [7; 32];
+    for mut said in [site.data(0, 0), site.pack(1..2)] {
+        match &mut said.trailer {
+            Trailer::Data(frame) => frame.value = forged,
+            Trailer::Pack(pack) => pack.files[0].digest = forged,
+            _ => unreachable!(),
+        }
+        bring(&site, &said, &mut writer, &mut rng, Moment::Never);
+        assert!(site.messages().contains(&request_for(&said.trailer)));
+    }
+    assert_eq!((site.bytes_written(), site.has_only(0..0)), (0, true));
+}
+
+/// In a session without BLAKE3, checks alone say whether a frame is right, and files end with the merged checks.
+#[test]
+fn files_arrive_in_a_session_without_blake3() {
+    let mut rng = Rng::new(4);
+    let site = Site::with(
+        [70_000, 300].map(|len| rng.bytes(len)).to_vec(),
+        SessionSettings { blake3: false, ..settings() },
+        None,
+    );
+    let mut writer = Writer::new(FRAME_MIN as usize, 2);
+    let (mut data, mut pack) = (site.data(0, 0), site.pack(1..2));
+    let digest = check_value(frame_check(&data.payload));
+    let Trailer::Data(frame) = &mut data.trailer else { unreachable!() };
+    frame.value = digest;
+    let Trailer::Pack(packed) = &mut pack.trailer else { unreachable!() };
+    packed.files[0].digest = [0; 32];
+    bring(&site, &data, &mut writer, &mut rng, Moment::BeforeSealing);
+    assert!(site.messages().contains(&request_for(&data.trailer)));
+    [data, pack].iter().for_each(|said| bring(&site, said, &mut writer, &mut rng, Moment::Never));
+    writer.drain(&site.target);
+    site.tell(&SourceMessage::FileEnd { entry: EntryId(0), size: 70_000, modified: Stamp::default(), digest });
+    assert!(site.has_only(0..2));
 }

@@ -1,7 +1,7 @@
 //! A stream's thread at the target: every frame is proven over the very buffer that is written, then written.
 
 use haul_proto::ids::EntryId;
-use haul_proto::integrity::frame_crc;
+use haul_proto::integrity::frame_check;
 use haul_proto::journal;
 use haul_proto::path::escape;
 use haul_proto::wire::fault::ProtocolFault;
@@ -68,7 +68,7 @@ impl Target {
         let admitted = self.lock().machine.admit_frame(frame.entry, frame.offset, payload.len())?;
         let Some(item) = admitted else { return Ok(record) };
         let Item::File(incoming) = &*item else { return Err(ProtocolFault::Unasked("a frame of a directory")) };
-        if frame_crc(payload) != frame.crc || !self.hashes_agree(frame, incoming, payload) {
+        if frame_check(payload) != frame.check || !self.hashes_agree(frame, incoming, payload) {
             add(&self.reporter.tally.frames_resent, 1);
             self.lock().machine.resend_frame(frame.entry, frame.offset);
             self.outbox.notify_all();
@@ -99,8 +99,8 @@ impl Target {
                 add(&self.reporter.tally.bytes_written, len as u64);
                 if let Item::File(incoming) = &**item {
                     let index = frame.offset / u64::from(self.request.settings.frame.get());
-                    let value = self.wants_values().then_some(frame.value);
-                    incoming.record(index, &journal::Record { crc: frame.crc, value });
+                    let value = self.request.settings.blake3.then_some(frame.value);
+                    incoming.record(index, &journal::Record { check: frame.check, value });
                     self.passed(incoming, index);
                 }
                 self.note_unsaved(item, len as u64);
@@ -125,12 +125,18 @@ impl Target {
         self.reporter.send(&WorkerMessage::Notice { text });
     }
 
-    /// With `--verify=memory`: BLAKE3 over the buffer too, not only the CRC.
+    /// Whether BLAKE3 is computed here, too: with `--verify=memory`, and for an audit log, in which a hostile source
+    /// would name the digest of another file otherwise.
+    fn rehashes(&self) -> bool {
+        self.request.verify == Verify::Memory || self.reporter.is_audited() && !self.is_within_process()
+    }
+
+    /// Whether the payload has the BLAKE3 value that the source named, where that is computed here.
     fn hashes_agree(&self, frame: &DataFrame, incoming: &Incoming, payload: &[u8]) -> bool {
         let len = self.request.settings.frame;
         let index = frame.offset / u64::from(len.get());
         let hash = |is_only| len.hash_in(index, payload, is_only) == frame.value;
-        self.request.verify != Verify::Memory
+        !self.rehashes()
             || match incoming.is_open_ended() {
                 // Whether the first frame is the only one is not known yet.
                 true => hash(false) || index == 0 && hash(true),
@@ -140,7 +146,7 @@ impl Target {
 
     fn deliver_pack(&self, pack: &PackFrame, payload: &[u8]) -> Result<(), ProtocolFault> {
         self.check_job(pack.job)?;
-        if frame_crc(payload) != pack.crc || !self.pack_hashes_agree(pack, payload) {
+        if frame_check(payload) != pack.check || !self.pack_hashes_agree(pack, payload) {
             add(&self.reporter.tally.frames_resent, 1);
             self.lock().machine.resend_pack(&pack.files)?;
             self.outbox.notify_all();
@@ -170,7 +176,7 @@ impl Target {
 
     fn pack_hashes_agree(&self, pack: &PackFrame, payload: &[u8]) -> bool {
         let mut rest = payload;
-        self.request.verify != Verify::Memory
+        !self.rehashes()
             || pack.files.iter().all(|file| {
                 let (bytes, behind) = rest.split_at(rest.len().min(file.len as usize));
                 rest = behind;
@@ -237,16 +243,13 @@ impl Outlet for Direct<'_> {
         Ok(())
     }
 
-    fn wants_values(&self) -> bool {
-        self.target.wants_values()
-    }
-
     fn may_lose(&self) -> bool {
         false
     }
 
     fn share(&mut self, file: &Opened, entry: EntryId, size: u64, frames: Range<u64>) -> Result<bool, SendError> {
-        Ok(!self.wants_values() && !self.target.is_asked_for_sums() && self.target.share(file, entry, size, frames)?)
+        let is_unread = !self.target.request.settings.blake3 && !self.target.is_asked_for_sums();
+        Ok(is_unread && self.target.share(file, entry, size, frames)?)
     }
 
     fn end(&mut self, _: Record) -> Result<(), SendError> {

@@ -122,7 +122,7 @@ impl Target {
         let changes = in_place.changes(index, steps, frame, is_only)?;
         let rebuilt = if changes.is_some() { Rebuilt::Right } else { Rebuilt::Wrong };
         let (true, Some(changes)) = (self.conclude_delta(basis, frame, rebuilt)?, changes) else { return Ok(()) };
-        let data = DataFrame { job: frame.job, entry: frame.entry, offset: frame.offset, crc: 0, value: frame.value };
+        let data = DataFrame { job: frame.job, entry: frame.entry, offset: frame.offset, check: 0, value: frame.value };
         self.write_patch(item, incoming, in_place, &data, frame.plain, &changes);
         Ok(())
     }

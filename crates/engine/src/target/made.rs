@@ -6,7 +6,7 @@
 
 use haul_proto::delta::base::FramePlace;
 use haul_proto::delta::instructions::{Step, decode};
-use haul_proto::integrity::frame_crc;
+use haul_proto::integrity::frame_check;
 use haul_proto::path::escape;
 use haul_proto::session::target::Rebuilt;
 use haul_proto::wire::fault::ProtocolFault;
@@ -126,7 +126,7 @@ impl Target {
             return Ok(());
         }
         let (job, entry, offset, value) = (frame.job, frame.entry, frame.offset, frame.value);
-        let data = DataFrame { job, entry, offset, crc: frame_crc(made.payload()), value };
+        let data = DataFrame { job, entry, offset, check: frame_check(made.payload()), value };
         self.pass(incoming, &data, made.payload());
         let free = writer.write(self, item, &data, made);
         writer.spare = Some(free);

@@ -68,7 +68,6 @@ mod widened;
 mod writer;
 
 pub use self::deliver::Direct;
-use haul_proto::checksum::Algorithm;
 use haul_proto::expected::Expected;
 use haul_proto::ids::{PathId, StreamId};
 use haul_proto::path::{Name, escape};
@@ -494,16 +493,6 @@ impl Target {
         self.signings.close();
         self.makings.close();
         self.old_files_room.notify_all();
-    }
-
-    /// Whether the source tells BLAKE3 values: within one process, only where somebody asks for them.
-    pub(self) fn wants_values(&self) -> bool {
-        !self.is_within_process()
-            || self.request.verify != Verify::Wire
-            || self.request.settings.report_files
-            || self.reporter.is_audited()
-            || self.request.delta.looks_everywhere()
-            || self.is_asked_for(Algorithm::Blake3)
     }
 
     /// Whether everything is settled.

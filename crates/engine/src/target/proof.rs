@@ -2,8 +2,8 @@
 //! there are; what the disk returns says whether that is so.
 
 use haul_proto::ids::EntryId;
-use haul_proto::integrity::{Digest, frame_crc};
-use haul_proto::journal::{self, Header, Kinship, crc_value};
+use haul_proto::integrity::{Digest, frame_check};
+use haul_proto::journal::{self, Header, Kinship, check_value};
 use haul_proto::path::escape;
 use haul_proto::ranges::RangeSet;
 use haul_proto::wire::limits::FRAME_RUNS_MAX;
@@ -216,11 +216,12 @@ impl Target {
 
     /// The value that a frame has in this session, if it is what was recorded.
     fn proven(&self, recorded: &journal::Record, size: u64, index: u64, payload: &[u8]) -> Option<Digest> {
-        let crc = frame_crc(payload);
-        let wanted = self.wants_values() || recorded.value.is_some();
+        let check = frame_check(payload);
+        let has_values = self.request.settings.blake3;
+        let wanted = has_values || recorded.value.is_some();
         let value = wanted.then(|| self.request.settings.frame.hash(size, index, payload));
-        let is_same = crc == recorded.crc && recorded.value.is_none_or(|recorded| Some(recorded) == value);
-        is_same.then(|| value.filter(|_| self.wants_values()).unwrap_or_else(|| crc_value(crc)))
+        let is_same = check == recorded.check && recorded.value.is_none_or(|recorded| Some(recorded) == value);
+        is_same.then(|| value.filter(|_| has_values).unwrap_or_else(|| check_value(check)))
     }
 }
 

@@ -204,7 +204,8 @@ impl Target {
             return;
         }
         self.tell_sum(named.incoming(), &named.digest);
-        self.reporter.file_done(|| named.incoming().relative(), named.size, named.digest);
+        let digest = self.request.settings.blake3.then_some(named.digest);
+        self.reporter.file_done(|| named.incoming().relative(), named.size, digest);
         if named.incoming().basis().is_some() {
             self.reporter.delta.file(named.size);
         }

@@ -83,11 +83,6 @@ impl Target {
         self.request.settings.checksum.is_some()
     }
 
-    /// Whether this one is, at either end.
-    pub(super) fn is_asked_for(&self, algorithm: Algorithm) -> bool {
-        self.request.settings.checksum.as_ref().is_some_and(|checksum| checksum.algorithm == algorithm)
-    }
-
     /// Whether the source computes one.
     pub(super) fn has_sums_elsewhere(&self) -> bool {
         self.is_asked_for_sums() && self.checksum().is_none()

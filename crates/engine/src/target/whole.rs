@@ -4,7 +4,7 @@
 //! anything before it has its name. Who waits for the disk in between is `settle`'s business.
 
 use haul_proto::ids::EntryId;
-use haul_proto::integrity::{Digest, frame_crc};
+use haul_proto::integrity::{Digest, frame_check};
 use haul_proto::manifest::{Meta, Stamp};
 use haul_proto::path::Name;
 use haul_proto::session::target::End;
@@ -118,7 +118,7 @@ impl Whole {
                 let [Some(recorded)] = recorded[..] else { continue };
                 buffer.resize(frame.frame_len(self.size, index).unwrap_or(0), 0);
                 let read = read_at(self.fd(), &mut buffer, index * frame_bytes).map_err(|error| describe(&error))?;
-                if frame_crc(&buffer[..read]) != recorded.crc {
+                if frame_check(&buffer[..read]) != recorded.check {
                     return Err(format!(
                         "bytes of it at {} were removed after they were written\n{OTHER_WRITER}",
                         hole.start

@@ -91,13 +91,13 @@ mod tests {
     use crate::wire::limits::{PACK_FILES_MAX, TRAILER_MAX};
 
     fn data() -> Trailer {
-        Trailer::Data(DataFrame { job: JobNumber(1), entry: EntryId(7), offset: 0, crc: 5, value: [9; 32] })
+        Trailer::Data(DataFrame { job: JobNumber(1), entry: EntryId(7), offset: 0, check: 5, value: [9; 32] })
     }
 
     fn pack(files: u64, len: u32) -> Trailer {
         let file = |entry| PackedFile { entry: EntryId(entry), len, modified: Stamp::default(), digest: [3; 32] };
         let files = (0..files).map(|i| file(u64::MAX - i)).collect();
-        Trailer::Pack(PackFrame { job: JobNumber(u32::MAX), crc: u64::MAX, files })
+        Trailer::Pack(PackFrame { job: JobNumber(u32::MAX), check: u64::MAX, files })
     }
 
     fn encoded(compressed: Option<Compressed>, trailer: &Trailer) -> Vec<u8> {

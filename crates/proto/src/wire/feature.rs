@@ -30,6 +30,8 @@ features! {
     AUTHENTICATE_ONLY = 2, "authenticate-only";
     /// Payloads that were compressed.
     COMPRESSION = 3, "compression";
+    /// XXH3 as the check of frames, and sessions without BLAKE3.
+    XXH3 = 4, "xxh3";
 }
 
 impl Features {

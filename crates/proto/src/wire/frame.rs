@@ -1,7 +1,7 @@
 //! Records of a data stream: `prefix, payload, trailer, tag`.
 //!
 //! The prefix is in the clear and authenticated. The trailer stands behind the payload because it holds
-//! what is only known once the payload was read (its CRC and BLAKE3 value), and because a payload that
+//! what is only known once the payload was read (its check and BLAKE3 value), and because a payload that
 //! comes first can be aligned for direct I/O. Both are sealed; without encryption the payload is
 //! authenticated and the trailer still sealed.
 
@@ -95,13 +95,14 @@ pub struct DataFrame {
     pub entry: EntryId,
     /// Where the frame begins in the file, in bytes: a multiple of the session's frame length.
     pub offset: u64,
-    /// CRC-64/NVME of the payload.
-    pub crc: u64,
-    /// BLAKE3 value of the payload at its offset (of the root, if the file is one frame).
+    /// XXH3 of the payload: see [`crate::integrity::frame_check`].
+    pub check: u64,
+    /// BLAKE3 value of the payload at its offset (of the root, if the file is one frame). In a session without BLAKE3,
+    /// [`crate::journal::check_value`].
     pub value: Digest,
 }
 
-/// One frame of a file, as instructions. It has no CRC: whoever makes it computes its value.
+/// One frame of a file, as instructions. It has no check: the target computes its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeltaFrame {
     /// The job.
@@ -121,8 +122,8 @@ pub struct DeltaFrame {
 pub struct PackFrame {
     /// The job.
     pub job: JobNumber,
-    /// CRC-64/NVME of the payload.
-    pub crc: u64,
+    /// XXH3 of the payload: see [`crate::integrity::frame_check`].
+    pub check: u64,
     /// The files, in the order of their bytes.
     pub files: Vec<PackedFile>,
 }
@@ -136,7 +137,7 @@ pub struct PackedFile {
     pub len: u32,
     /// Time of last modification when it was read.
     pub modified: Stamp,
-    /// BLAKE3 of its content.
+    /// BLAKE3 of its content; zeros in a session without BLAKE3.
     pub digest: Digest,
 }
 
@@ -155,10 +156,15 @@ impl Trailer {
                 out.u8(FINISHED);
             }
             Trailer::Data(frame) => {
-                out.u8(DATA).u32(frame.job.0).varint(frame.entry.0).u64(frame.offset).u64(frame.crc).raw(&frame.value);
+                out.u8(DATA)
+                    .u32(frame.job.0)
+                    .varint(frame.entry.0)
+                    .u64(frame.offset)
+                    .u64(frame.check)
+                    .raw(&frame.value);
             }
             Trailer::Pack(pack) => {
-                out.u8(PACK).u32(pack.job.0).u64(pack.crc).count(pack.files.len());
+                out.u8(PACK).u32(pack.job.0).u64(pack.check).count(pack.files.len());
                 for file in &pack.files {
                     out.varint(file.entry.0).varint(file.len.into());
                     encode_stamp(out, file.modified);
@@ -184,7 +190,7 @@ impl Trailer {
                 job: JobNumber(reader.u32()?),
                 entry: EntryId(reader.varint()?),
                 offset: reader.u64()?,
-                crc: reader.u64()?,
+                check: reader.u64()?,
                 value: reader.array()?,
             }),
             PACK => Trailer::Pack(decode_pack(&mut reader, payload)?),
@@ -211,7 +217,7 @@ fn decode_delta(reader: &mut Reader<'_>, payload: usize) -> Decoded<DeltaFrame> 
 
 fn decode_pack(reader: &mut Reader<'_>, payload: usize) -> Decoded<PackFrame> {
     let job = JobNumber(reader.u32()?);
-    let crc = reader.u64()?;
+    let check = reader.u64()?;
     let count = reader.count(PACK_FILES_MAX, "files in a pack")?;
     let mut files = Vec::with_capacity(count);
     let mut total = 0usize;
@@ -230,7 +236,7 @@ fn decode_pack(reader: &mut Reader<'_>, payload: usize) -> Decoded<PackFrame> {
     if total != payload || files.is_empty() {
         return Err(ProtocolFault::Invalid("a pack whose files are not its payload"));
     }
-    Ok(PackFrame { job, crc, files })
+    Ok(PackFrame { job, check, files })
 }
 
 /// Writes a time: seconds i64, nanoseconds u32.
@@ -269,8 +275,8 @@ mod tests {
     #[test]
     fn trailers_come_back() {
         let data =
-            DataFrame { job: JobNumber(1), entry: EntryId(1 << 40), offset: 7 << 20, crc: u64::MAX, value: [9; 32] };
-        let pack = PackFrame { job: JobNumber(1), crc: 5, files: vec![packed(7, 0), packed(9, 1000)] };
+            DataFrame { job: JobNumber(1), entry: EntryId(1 << 40), offset: 7 << 20, check: u64::MAX, value: [9; 32] };
+        let pack = PackFrame { job: JobNumber(1), check: 5, files: vec![packed(7, 0), packed(9, 1000)] };
         let delta = DeltaFrame { job: JobNumber(1), entry: EntryId(3), offset: 7 << 20, plain: 1000, value: [9; 32] };
         let is_decoded = |payload| Trailer::decode(&encoded(&Trailer::Delta(delta.clone())), payload).is_ok();
         assert_eq!([0, 1, 999, 1000, 1001].map(is_decoded), [false, true, true, false, false]);
@@ -288,13 +294,13 @@ mod tests {
     #[test]
     fn the_largest_pack_fits_a_trailer() {
         let files = (0..PACK_FILES_MAX as u64).map(|i| packed(u64::MAX - i, FRAME_MAX)).collect();
-        let pack = Trailer::Pack(PackFrame { job: JobNumber(u32::MAX), crc: u64::MAX, files });
+        let pack = Trailer::Pack(PackFrame { job: JobNumber(u32::MAX), check: u64::MAX, files });
         assert!(encoded(&pack).len() < TRAILER_MAX);
     }
 
     #[test]
     fn a_pack_must_fill_its_payload() {
-        let pack = Trailer::Pack(PackFrame { job: JobNumber(1), crc: 5, files: vec![packed(7, 10)] });
+        let pack = Trailer::Pack(PackFrame { job: JobNumber(1), check: 5, files: vec![packed(7, 10)] });
         assert!(Trailer::decode(&encoded(&pack), 11).is_err());
         assert!(Trailer::decode(&encoded(&Trailer::Finished), 1).is_err());
     }

@@ -191,6 +191,8 @@ pub struct Hello {
     pub rate_bytes_per_s: u64,
     /// How far the kernel lets the buffers of its TCP sockets grow.
     pub windows: Windows,
+    /// Whether it takes part only in sessions with BLAKE3: its audit log names the digest of each file.
+    pub requires_blake3: bool,
 }
 
 /// How far a kernel's own tuning lets the buffers of a TCP socket grow; 0 where it does not say (tcp(7)).
@@ -412,7 +414,7 @@ impl Hello {
         out.text(self.ssh_connection.as_deref().unwrap_or_default(), TEXT_MAX);
         address::encode_all(&self.addresses, out);
         out.u64(self.rate_bytes_per_s);
-        out.u64(self.windows.receive_max_bytes).u64(self.windows.send_max_bytes);
+        out.u64(self.windows.receive_max_bytes).u64(self.windows.send_max_bytes).bool(self.requires_blake3);
     }
 
     fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
@@ -426,6 +428,7 @@ impl Hello {
             addresses: address::decode_all(reader)?,
             rate_bytes_per_s: reader.u64()?,
             windows: Windows { receive_max_bytes: reader.u64()?, send_max_bytes: reader.u64()? },
+            requires_blake3: reader.bool()?,
         })
     }
 }
@@ -455,6 +458,7 @@ pub(super) mod tests {
             addresses: vec![address::tests::local("10.1.2.3/24", "eth0", 10_000)],
             rate_bytes_per_s: 1 << 40,
             windows: Windows { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 },
+            requires_blake3: true,
         };
         let path = PathFigures { round_trip_us: 50_000, busy_us: FIGURE_MAX, ..PathFigures::default() };
         vec![

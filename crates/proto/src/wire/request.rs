@@ -105,6 +105,8 @@ pub struct SessionSettings {
     pub rekey_bytes: u64,
     /// Whether every finished file is reported.
     pub report_files: bool,
+    /// Whether the source computes the BLAKE3 of every frame and file, beside their checks.
+    pub blake3: bool,
     /// How often counters are reported, in milliseconds.
     pub report_every_ms: u32,
     /// CPUs to keep to, where an end has them; empty: any.
@@ -428,7 +430,7 @@ impl TargetRequest {
         let path = reader.bytes(PATH_MAX, "a path")?.to_vec();
         let count = reader.count(OPERANDS_MAX, "operands")?;
         let operands = (0..count).map(|_| Operand::decode(reader)).collect::<Decoded<_>>()?;
-        Ok(Self {
+        let request = Self {
             settings,
             path,
             operands,
@@ -454,7 +456,11 @@ impl TargetRequest {
             sync: SyncRules::decode(reader)?,
             pipe: Pipe::decode(reader)?,
             compare: if reader.bool()? { Some(Links::from_number(reader.u8()?)?) } else { None },
-        })
+        };
+        if request.verify != Verify::Wire && !request.settings.blake3 {
+            return Err(ProtocolFault::Invalid("a verification without BLAKE3"));
+        }
+        Ok(request)
     }
 }
 
@@ -490,7 +496,7 @@ impl SessionSettings {
         out.raw(&self.job.0).u32(self.number.0).raw(&self.session.0).raw(&self.secret).u8(self.suite.number());
         out.u32(self.frame.get()).u16(self.streams).u16(self.streams_max).text(&self.congestion, CONGESTION_MAX);
         out.u32(self.window_bytes).bool(self.window_fixed).u8(self.traffic_class).u64(self.rekey_bytes);
-        out.bool(self.report_files).u32(self.report_every_ms);
+        out.bool(self.report_files).bool(self.blake3).u32(self.report_every_ms);
         self.cpus.encode(out);
         let (first, last) = self.ports.unwrap_or_default();
         out.bool(self.all_paths).u16(first).u16(last).u32(self.silence_ms);
@@ -513,6 +519,7 @@ impl SessionSettings {
             traffic_class: reader.u8()?,
             rekey_bytes: reader.u64()?,
             report_files: reader.bool()?,
+            blake3: reader.bool()?,
             report_every_ms: reader.u32()?,
             cpus: Cpus::decode(reader)?,
             all_paths: reader.bool()?,
@@ -557,6 +564,7 @@ mod tests {
             traffic_class: 0xb8,
             rekey_bytes: REKEY_BYTES,
             report_files: true,
+            blake3: true,
             report_every_ms: 200,
             cpus: Cpus::default(),
             all_paths: true,

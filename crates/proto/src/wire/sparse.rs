@@ -148,7 +148,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn data() -> Trailer {
-        Trailer::Data(DataFrame { job: JobNumber(1), entry: EntryId(7), offset: 0, crc: 5, value: [9; 32] })
+        Trailer::Data(DataFrame { job: JobNumber(1), entry: EntryId(7), offset: 0, check: 5, value: [9; 32] })
     }
 
     fn encoded(shape: &Shape, trailer: &Trailer) -> Vec<u8> {
