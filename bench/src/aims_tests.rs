@@ -17,7 +17,16 @@ fn judged(name: &'static str, rows: Vec<Row>) -> Vec<Verdict> {
     let machine =
         Machine { cpu: "C".into(), cores: 2, memory_gib: 8, kernel: "Linux 6".into(), congestion: "cubic".into() };
     let workloads = vec![Measured { name, title: String::new(), rows }];
-    judge(&Outcome { machine, runs: 1, scale: 1.0, dir: "/d".into(), counted_by_cgroup: true, workloads })
+    judge(&Outcome {
+        machine,
+        cpu: None,
+        haul_version: String::new(),
+        runs: 1,
+        scale: 1.0,
+        dir: "/d".into(),
+        counted_by_cgroup: true,
+        workloads,
+    })
 }
 
 fn one(name: &'static str, rows: Vec<Row>, what: &str) -> Verdict {

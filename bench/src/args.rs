@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::kind::Kind;
+use crate::old_cpu::Level;
 use crate::tools;
 
 /// What was asked for.
@@ -48,6 +49,8 @@ pub struct Settings {
     pub haul: Option<PathBuf>,
     /// A second haul, to be compared with it.
     pub beside: Option<PathBuf>,
+    /// The kind of CPU that haul and the bare loop see; none for this machine's own.
+    pub cpu: Option<Level>,
     /// Congestion controls to set, one after the other; empty for this machine's own.
     pub congestion: Vec<String>,
     /// Limit of one run.
@@ -79,6 +82,7 @@ impl Default for Settings {
             disk_dir: None,
             haul: None,
             beside: None,
+            cpu: None,
             congestion: Vec::new(),
             timeout: Duration::from_secs(300),
             json: None,
@@ -238,6 +242,16 @@ const OPTIONS: &[Row] = &[
         Ok(())
     }),
     valued(
+        "--cpu",
+        "KIND",
+        "haul and the bare loop see an older CPU (masked CPUID): vaes (AVX2 and\n\
+            VAES, as Zen 3), avx2 (AVX2 and AES-NI, as Zen 2) or avx",
+        |to, value| {
+            to.cpu = Some(value.to_str().and_then(Level::named).context("--cpu: vaes, avx2 or avx")?);
+            Ok(())
+        },
+    ),
+    valued(
         "--congestion",
         "NAME",
         "cubic, bbr or reno, or both (cubic, then bbr), in a network\n\
@@ -355,7 +369,7 @@ mod tests {
     #[test]
     fn every_option_is_taken() {
         let words = "--install --compression --runs 5 --workload null --workload curve --curves --large --old-cpu --pacing --primitives --strangers --sync --case pages --quick --tool gridftp --tool cp --scale 0.25 \
-                     --dir /d --disk-dir /e --haul /h --beside /b --congestion both --timeout 7 --json j --markdown m";
+                     --dir /d --disk-dir /e --haul /h --beside /b --cpu vaes --congestion both --timeout 7 --json j --markdown m";
         let given: Vec<&str> = words.split(' ').filter(|word| !word.is_empty()).collect();
         for row in OPTIONS {
             assert!(given.contains(&row.name), "{} is not tried here", row.name);
@@ -381,6 +395,7 @@ mod tests {
             disk_dir: Some("/e".into()),
             haul: Some("/h".into()),
             beside: Some("/b".into()),
+            cpu: Some(Level::Vaes),
             congestion: vec!["cubic".to_owned(), "bbr".to_owned()],
             timeout: Duration::from_secs(7),
             json: Some("j".into()),

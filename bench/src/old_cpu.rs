@@ -46,7 +46,26 @@ impl Level {
         }
     }
 
-    fn named(name: &str) -> Option<Self> {
+    /// That of this CPU; none where it has more than any level.
+    #[cfg(target_arch = "x86_64")]
+    pub fn of_this_cpu() -> Option<Self> {
+        let has_vaes = is_x86_feature_detected!("vaes") && is_x86_feature_detected!("vpclmulqdq");
+        match is_x86_feature_detected!("avx2") {
+            true if is_x86_feature_detected!("avx512f") => None,
+            true if has_vaes => Some(Self::Vaes),
+            true => Some(Self::Avx2),
+            false => Some(Self::Avx),
+        }
+    }
+
+    /// Levels are of x86-64 alone.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub fn of_this_cpu() -> Option<Self> {
+        None
+    }
+
+    /// The level of this name.
+    pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|level| level.name() == name)
     }
 }
@@ -65,8 +84,8 @@ impl fmt::Display for Level {
 /// `level`. Gives that program.
 pub fn install(haul: &Path, directory: &Path, level: Level) -> Result<PathBuf> {
     let copy = without_cpuid(haul, directory)?;
-    let mut tracer = helper("old-cpu")?;
-    tracer.args(["--level", level.name()]).arg(&copy);
+    let mut tracer = tracer(level)?;
+    tracer.arg(&copy);
     let mut script = "#!/bin/sh\nexec".to_owned();
     for word in std::iter::once(tracer.get_program()).chain(tracer.get_args()) {
         script.push_str(&format!(" '{}'", word.to_str().context("a path that is no text")?));
@@ -76,6 +95,13 @@ pub fn install(haul: &Path, directory: &Path, level: Level) -> Result<PathBuf> {
     fs::write(&starter, script).with_context(|| format!("writing {starter:?}"))?;
     fs::set_permissions(&starter, fs::Permissions::from_mode(0o755))?;
     Ok(starter)
+}
+
+/// Runs what its arguments name as on a CPU of `level`; a program that [`without_cpuid`] has made.
+pub fn tracer(level: Level) -> Result<Command> {
+    let mut tracer = helper("old-cpu")?;
+    tracer.args(["--level", level.name()]);
+    Ok(tracer)
 }
 
 /// Puts a copy of `program` without its CPUID instructions into `directory`. It runs under the tracer only.

@@ -103,7 +103,7 @@ pub fn bare_loop_plain_2(site: &Site, workload: &Workload) -> Result<Recipe> {
 fn bare_loop(site: &Site, workload: &Workload, options: &[&str]) -> Result<Recipe> {
     let port = free_port()?;
     let end = |verb: &str, path: &Path| -> Result<Command> {
-        let mut command = site.helper("bare-loop")?;
+        let mut command = site.bare_loop()?;
         command.args([verb, "--port", &port.to_string()]).args(options).arg(path);
         Ok(command)
     };

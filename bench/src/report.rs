@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::aims::{self, Verdict};
 use crate::aligned::{aligned, number};
 use crate::measure::Run;
+use crate::old_cpu;
 use crate::rounds::{Measured, Outcome, Row};
 
 /// Above this share of the machine's CPU time the seconds are not worth comparing.
@@ -21,6 +22,11 @@ const HEADINGS: [&str; 9] =
 /// Tables in Markdown, aligned so that they can be read as text too.
 pub fn markdown(outcome: &Outcome) -> String {
     let mut text = format!("Machine: {}\n", outcome.machine.line());
+    match outcome.cpu {
+        Some(level) => text.push_str(&format!("haul and the bare loop see a CPU with {level} (masked CPUID).\n")),
+        None => text.push_str(&format!("CPU flags: {}\n", old_cpu::features())),
+    }
+    outcome.haul_version.lines().for_each(|line| text.push_str(&format!("    {line}\n")));
     let counted = if outcome.counted_by_cgroup { "control group" } else { "/proc, in ticks of 10 ms" };
     let _ = writeln!(
         text,
@@ -237,7 +243,16 @@ mod tests {
             row("nc", vec![run(8.0, Some("lost"))]),
         ];
         let measured = Measured { name: "big", title: "big: a file".into(), rows };
-        Outcome { machine, runs: 4, scale: 1.0, dir: "/d".into(), counted_by_cgroup: true, workloads: vec![measured] }
+        Outcome {
+            machine,
+            cpu: None,
+            haul_version: "haul 1\n".into(),
+            runs: 4,
+            scale: 1.0,
+            dir: "/d".into(),
+            counted_by_cgroup: true,
+            workloads: vec![measured],
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::args::Settings;
 use crate::kind::{Kind, Place};
 use crate::machine::{Machine, available_memory_bytes};
 use crate::measure::{Run, measure};
+use crate::old_cpu::Level;
 use crate::recipes;
 use crate::site::Site;
 use crate::tools::{self, Tool};
@@ -20,6 +21,10 @@ use crate::workload::{self, Workload};
 pub struct Outcome {
     /// Where it was measured.
     pub machine: Machine,
+    /// The kind of CPU that haul and the bare loop saw, if not this one.
+    pub cpu: Option<Level>,
+    /// What `haul --version -v` printed there.
+    pub haul_version: String,
     /// Measured rounds.
     pub runs: u32,
     /// Factor on the workloads' sizes.
@@ -134,6 +139,8 @@ pub fn run(settings: &Settings, congestion: Option<&str>) -> Result<Outcome> {
     ensure!(!workloads.is_empty(), "none of the tools that were named does any of the workloads that were named");
     Ok(Outcome {
         machine,
+        cpu: settings.cpu,
+        haul_version: site.haul_version.clone(),
         runs: settings.runs,
         scale: settings.scale,
         dir: settings.dir.display().to_string(),

@@ -1,5 +1,6 @@
 //! Where the tools run: the directories, the servers, and the network.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,6 +22,20 @@ use crate::workload::Workload;
 
 /// Directories with data begin with this and the process's id.
 pub const PREFIX: &str = "haul-bench-";
+
+/// The command line of the bare loop on a CPU of this kind.
+fn bare_loop(cpu: Option<Level>, directory: &Path) -> Result<Vec<OsString>> {
+    let own = helper("bare-loop")?;
+    let mut words = vec![own.get_program().to_owned()];
+    words.extend(own.get_args().map(OsString::from));
+    if let Some(level) = cpu {
+        words[0] = old_cpu::without_cpuid(Path::new(&words[0]), directory)?.into();
+        let tracer = old_cpu::tracer(level)?;
+        let before = std::iter::once(tracer.get_program()).chain(tracer.get_args()).map(OsString::from);
+        words = before.chain(words).collect();
+    }
+    Ok(words)
+}
 
 /// A haul, and a host on which it is what `haul` means.
 #[derive(Debug, Clone, Copy)]
@@ -45,8 +60,12 @@ pub struct Site {
     directory: TempDir,
     disk: Option<TempDir>,
     haul: Option<PathBuf>,
+    /// The bare loop as the tools' CPU runs it: by the tracer, or as it is.
+    bare_loop: Vec<OsString>,
     /// What `haul --help all` prints.
     pub haul_help: String,
+    /// What `haul --version -v` prints: how fast it seals and checks on its CPU, and by which libraries.
+    pub haul_version: String,
     interrupted: Arc<AtomicBool>,
 }
 
@@ -64,9 +83,13 @@ impl Site {
         for place in [Some(&directory), disk.as_ref()].into_iter().flatten() {
             make_children(place.path(), &["source", "target"])?;
         }
-        make_children(directory.path(), &["home", "bin", "bin-before", "bin-old-cpu"])?;
+        make_children(directory.path(), &["home", "bin", "bin-before", "bin-old-cpu", "cpu", "cpu-before"])?;
         let netns = congestion.map(namespace_with_congestion).transpose()?;
-        let haul = find_haul(settings.haul.as_deref())?;
+        let masked = |program: PathBuf, place: &str| match settings.cpu {
+            Some(level) => old_cpu::install(&program, &directory.path().join(place), level),
+            None => Ok(program),
+        };
+        let haul = find_haul(settings.haul.as_deref())?.map(|haul| masked(haul, "cpu")).transpose()?;
         let start = |haul: Option<&Path>, bin: &str| {
             let at = directory.path();
             start_sshd(netns.as_ref(), haul, &at.join(bin), &at.join("home"))
@@ -75,6 +98,7 @@ impl Site {
         let mut others = Vec::new();
         if let Some(path) = &settings.beside {
             let program = path.canonicalize().with_context(|| format!("--beside {path:?}"))?;
+            let program = masked(program, "cpu-before")?;
             let sshd = start(Some(&program), "bin-before")?;
             others.push((Host::Before, program, sshd));
         }
@@ -87,9 +111,24 @@ impl Site {
                 Err(error) => eprintln!("bench: no old CPU: {error:#}"),
             }
         }
-        let haul_help = haul.as_deref().map(help_of).unwrap_or_default();
+        let bare_loop = bare_loop(settings.cpu, directory.path())?;
+        let haul_help = haul.as_deref().map(|haul| output_of(haul, &["--help", "all"])).unwrap_or_default();
+        let haul_version = haul.as_deref().map(|haul| output_of(haul, &["--version", "-v"])).unwrap_or_default();
         let (rsyncd, gridftp) = (None, None);
-        let mut site = Self { sshd, others, rsyncd, gridftp, netns, directory, disk, haul, haul_help, interrupted };
+        let mut site = Self {
+            sshd,
+            others,
+            rsyncd,
+            gridftp,
+            netns,
+            directory,
+            disk,
+            haul,
+            bare_loop,
+            haul_help,
+            haul_version,
+            interrupted,
+        };
         site.rsyncd = site.start_rsyncd()?;
         site.gridftp = site.start_gridftp()?;
         Ok(site)
@@ -111,9 +150,12 @@ impl Site {
         self.others.iter().find(|(other, ..)| *other == host).map_or(&self.sshd, |(_, _, sshd)| sshd)
     }
 
-    /// One of this benchmark's own programs.
-    pub fn helper(&self, verb: &str) -> Result<Command> {
-        helper(verb)
+    /// The bare loop.
+    pub fn bare_loop(&self) -> Result<Command> {
+        let (program, args) = self.bare_loop.split_first().context("there is no bare loop")?;
+        let mut command = Command::new(program);
+        command.args(args);
+        Ok(command)
     }
 
     /// Where data of this kind is.
@@ -217,8 +259,8 @@ fn make_children(directory: &Path, names: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn help_of(haul: &Path) -> String {
-    let said = Command::new(haul).args(["--help", "all"]).output();
+fn output_of(haul: &Path, args: &[&str]) -> String {
+    let said = Command::new(haul).args(args).output();
     said.map(|said| String::from_utf8_lossy(&said.stdout).into_owned()).unwrap_or_default()
 }
 

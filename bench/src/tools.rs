@@ -90,7 +90,7 @@ pub const ALL: [Tool; 27] = [
     Tool { name: "haul-third-party", about: "between two hosts, from here", needs: &["haul"], remedy: BUILD_HAUL, kinds: &[Kind::Big], recipe: recipes::haul_third_party },
     Tool { name: "haul-old-cpu", about: "told by CPUID that there is no AVX2, AVX-512, VAES or VPCLMULQDQ", needs: &["haul", "haul-old-cpu"], remedy: "x86-64, objdump (binutils), and cargo xtask bench or haul-bench itself", kinds: &[Kind::OldCpu], recipe: recipes::haul_old_cpu },
     Tool { name: "ssh-true", about: "ssh HOST true: the login alone", needs: &["ssh"], remedy: INSTALL, kinds: LOGIN, recipe: recipes::ssh_true },
-    Tool { name: "bare-loop-1", about: "read, BLAKE3, AES-256-GCM, send; receive, open, write; one stream, no login", needs: &["bare-loop"], remedy: BY_XTASK, kinds: FILES, recipe: recipes::bare_loop_1 },
+    Tool { name: "bare-loop-1", about: "read, XXH3, AES-128-GCM, send; receive, open, XXH3, write; one stream, no login", needs: &["bare-loop"], remedy: BY_XTASK, kinds: FILES, recipe: recipes::bare_loop_1 },
     Tool { name: "bare-loop-2", about: "the same with two streams", needs: &["bare-loop"], remedy: BY_XTASK, kinds: FILES, recipe: recipes::bare_loop_2 },
     Tool { name: "bare-loop-plain-1", about: "the loop without hash and seal, one stream", needs: &["bare-loop"], remedy: BY_XTASK, kinds: FILES, recipe: recipes::bare_loop_plain_1 },
     Tool { name: "bare-loop-plain-2", about: "the loop without hash and seal, two streams", needs: &["bare-loop"], remedy: BY_XTASK, kinds: FILES, recipe: recipes::bare_loop_plain_2 },
@@ -153,7 +153,7 @@ impl Tool {
             "haul" => site.installed(Host::Usual).is_some(),
             "haul-before" => site.installed(Host::Before).is_some(),
             "haul-old-cpu" => site.installed(Host::OldCpu).is_some(),
-            "bare-loop" => site.helper("bare-loop").is_ok(),
+            "bare-loop" => site.bare_loop().is_ok(),
             _ => match need.strip_prefix("haul:") {
                 Some(option) => site.haul_help.contains(option),
                 None => find_program(need).is_some(),

@@ -48,6 +48,7 @@ mod stages;
 pub mod steering;
 mod storage;
 mod stream;
+pub use stream::aead;
 pub mod survey;
 mod sync_tally;
 mod target;
