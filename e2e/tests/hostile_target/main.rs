@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use haul_e2e::{FakeLink, Rng, Run, cases, count};
+use haul_proto::wire::report::WorkerMessage;
 
 use scene::{MEMORY_MAX, Scene, Way};
 
@@ -94,6 +95,24 @@ fn hold(seed: u64, attack: &Attack) {
     let planted = |name: &std::path::PathBuf| name.to_string_lossy().contains("planted");
     assert!(!scene.names().iter().any(planted), "{}", account());
     assert!(memory < MEMORY_MAX, "{memory} bytes of memory\n{}", account());
+}
+
+/// Further notices than a thousand are counted.
+#[test]
+fn a_flood_of_notices_is_summed_up() {
+    let mut scene = Scene::start(Way::Push, &[]);
+    let mut link = scene.link();
+    scene.begin(&mut link).expect("it begins");
+    for number in 0..1500 {
+        let text = format!("notice {number}");
+        link.report(&WorkerMessage::Notice { text }).expect("it listens");
+    }
+    link.drain();
+    link.close();
+    let (run, _) = scene.end();
+    let shown = run.stderr.lines().filter(|line| line.contains(": notice ")).count();
+    assert_eq!(shown, 1000, "{}", run.stderr);
+    assert!(run.stderr.contains("500 more notices, which are not shown"), "{}", run.stderr);
 }
 
 #[test]

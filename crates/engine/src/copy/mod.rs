@@ -7,6 +7,7 @@ mod advice;
 mod base;
 pub mod bench;
 mod feeding;
+mod held;
 mod inbox;
 mod limit;
 mod reached;
@@ -47,6 +48,7 @@ use std::time::{Duration, Instant};
 
 use self::base::{refuse_twins, ways_below, whole_path};
 use self::feeding::Feeding;
+use self::held::Held;
 use self::reports::Reports;
 use self::routes::{Direction, directions, shown};
 use self::settings::{links, session_settings, suite_name};
@@ -132,8 +134,8 @@ fn attempt(
         directions: Vec::new(),
         connector: None,
         way: Way::None,
-        held: Some(Vec::new()),
-        held_bytes: 0,
+        held: Held::new(),
+        notices: [0; 2],
         streams: 0,
         wishes,
         earlier,
@@ -141,7 +143,8 @@ fn attempt(
         feeding: None,
     };
     let outcome = copy.carry_out(begun);
-    copy.release_held();
+    copy.held.release(copy.observer);
+    copy.sum_up_notices();
     if matches!(outcome, Err(Error::Interrupted)) {
         let verdict = diagnose(&copy.case());
         copy.observer.event(&Event::Stopped(verdict));
@@ -219,10 +222,10 @@ struct Copy<'a> {
     connector: Option<Role>,
     /// How the data travels, once that is known.
     way: Way,
-    /// What there is to be told once the way is known; `None` from then on.
-    held: Option<Vec<Event>>,
-    /// Bytes of their paths and texts.
-    held_bytes: usize,
+    /// What waits until the way is known.
+    held: Held,
+    /// Notices of source and target.
+    notices: [u64; 2],
     /// How many streams there are at first.
     streams: u16,
     /// How many there may be.
@@ -241,9 +244,8 @@ struct Copy<'a> {
 const NOTHING_REMOVED: &str =
     "a source cannot be read, so nothing is removed at the target; --ignore-errors removes it all the same";
 
-/// Most events that are held back, and the most bytes of their paths and texts.
-const HELD_MAX: usize = 4096;
-const HELD_BYTES_MAX: usize = 1 << 20;
+/// Most notices of a worker that are shown.
+const NOTICES_MAX: u64 = 1000;
 
 impl Copy<'_> {
     fn carry_out(&mut self, begun: Instant) -> Outcome {
@@ -368,7 +370,7 @@ impl Copy<'_> {
         if way != Way::None {
             self.observer.event(&Event::Connected { way, streams, cipher });
         }
-        self.release_held();
+        self.held.release(self.observer);
         let finals = self.await_ends()?;
         let way = std::mem::take(&mut self.way);
         let cipher = matches!(way, Way::Tcp { .. } | Way::Ssh { .. }).then_some(cipher);
@@ -485,22 +487,18 @@ impl Copy<'_> {
 
     /// Tells the observer, or holds it back as long as the way is not known: that is told first.
     fn tell(&mut self, event: Event) {
-        match &mut self.held {
-            Some(held) if held.len() < HELD_MAX && self.held_bytes + event.text_bytes() <= HELD_BYTES_MAX => {
-                self.held_bytes += event.text_bytes();
-                held.push(event);
-            }
-            Some(_) => {
-                self.release_held();
-                self.observer.event(&event);
-            }
-            None => self.observer.event(&event),
-        }
+        self.held.pass(event, self.observer);
     }
 
-    fn release_held(&mut self) {
-        let held = self.held.take();
-        held.iter().flatten().for_each(|event| self.observer.event(event));
+    /// Says how many notices of each worker were not shown.
+    fn sum_up_notices(&mut self) {
+        for role in Role::BOTH {
+            let hidden = self.notices[role.index()].saturating_sub(NOTICES_MAX);
+            if hidden > 0 {
+                let text = format!("{}: {hidden} more notices, which are not shown", self.workers.label(role));
+                self.tell(Event::Notice(text));
+            }
+        }
     }
 
     /// Passes on to the source what the caller wants.
@@ -595,8 +593,12 @@ impl Copy<'_> {
                 self.tell(Event::Differs { path, host, differences });
             }
             WorkerMessage::Notice { text } => {
-                let text = format!("{}: {text}", host());
-                self.tell(Event::Notice(text));
+                let count = &mut self.notices[role.index()];
+                *count = count.saturating_add(1);
+                if *count <= NOTICES_MAX {
+                    let text = format!("{}: {text}", host());
+                    self.tell(Event::Notice(text));
+                }
             }
             WorkerMessage::Refused { usage, text } => {
                 let text = self.workers.with_host(role, &text);
