@@ -237,10 +237,10 @@ mod tests {
         let operand = Operand { name: Name::new(b"source").ok(), directory: false, device: 1, inode: 1 };
         let ready = WorkerMessage::SourceReady { operands: vec![Some(operand)], origin: [0; 32] };
         let hello = file("hello", &greeting());
-        // What is heard comes after both ends have said Hello.
+        // So many bytes are a Request, which comes after both ends have said Hello; heartbeats have 6.
         let says = |name: &str, message: &WorkerMessage| {
             let message = file(name, &frame(message));
-            format!("cat {hello}; head -c 1 >{0}; cat {message}; cat >{0}", dir.path().join("heard").display())
+            format!("cat {hello}; head -c 100 >{0}; cat {message}; cat >{0}", dir.path().join("heard").display())
         };
         let script = file("script", says("far", message).as_bytes());
         let location = |host, path: &str| Location { host, path: path.into() };
