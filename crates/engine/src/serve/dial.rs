@@ -13,6 +13,7 @@ use super::pass::Pass;
 use super::proof::as_client;
 use super::relay::relay;
 use super::tls;
+use crate::stream::handshake::jitter;
 
 /// How long one address may take to be connected to.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -82,11 +83,6 @@ fn is_hang_up(error: &io::Error) -> bool {
 /// Whether the server has said that it says no more: it has heard the proof, and does not take it.
 pub(super) fn has_ended(connection: &mut ClientConnection) -> bool {
     connection.process_new_packets().is_ok_and(|state| state.peer_has_closed())
-}
-
-/// Between 0 and 1.
-fn jitter() -> f64 {
-    crate::stream::handshake::random::<1>().map_or(0.5, |[byte]| f64::from(byte) / 255.0)
 }
 
 fn reach(host: &str, port: u16) -> io::Result<TcpStream> {

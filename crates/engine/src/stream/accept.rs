@@ -152,6 +152,7 @@ fn wait_for_connection(listener: &TcpListener) {
 mod tests {
     use super::*;
     use crate::stream::connect::{Connected, Terms};
+    use crate::stream::connector::Connector;
     use crate::stream::{Ids, collect};
     use haul_proto::ids::{JobId, PathId};
     use haul_proto::wire::handshake::Suite;
@@ -165,6 +166,21 @@ mod tests {
         let credentials = Credentials { session, secret, suite, rekey_bytes: 1 << 30 };
         let (sockets, timeout) = (SocketSettings::default(), Duration::from_secs(3));
         Terms { credentials, sockets, streams, streams_max: streams, all_paths: false, ids: Ids::default(), timeout }
+    }
+
+    /// Strangers may have taken its place.
+    #[test]
+    fn a_connection_that_is_closed_before_it_is_proven_is_tried_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let routes = [Route::to(&listener.local_addr().unwrap().to_string())];
+        let acceptor = std::thread::spawn(move || {
+            (0..3).for_each(|_| drop(listener.accept().unwrap()));
+            let (socket, _) = listener.accept().unwrap();
+            as_acceptor(socket.into(), &terms(1).credentials).is_ok()
+        });
+        let (connector, arrivals) = Connector::new(&routes, &terms(1));
+        connector.open(PathId(0)).unwrap();
+        assert!(acceptor.join().unwrap() && matches!(arrivals.next(Duration::from_secs(5)), Some(Some(_))));
     }
 
     fn listening() -> (String, Arrivals) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-use super::connector::Connector;
+use super::connector::{Connector, is_hang_up};
 use super::socket::{bears_loss, names, round_trip_time};
 use super::{Arrivals, StreamError};
 
@@ -116,7 +116,10 @@ fn first_stream(connector: &Arc<Connector>, path: PathId) -> Result<Up, StreamEr
         // The others do not wait for the first one to be proven: that takes round trips.
         connector.make(streams.saturating_sub(1), path);
     }
-    connector.prove(socket, path)?;
+    match connector.prove(socket, path) {
+        Err(error) if is_hang_up(&error) => connector.open(path)?,
+        proven => proven?,
+    }
     Ok(Up { path, streams, from, to })
 }
 

@@ -12,13 +12,17 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::handshake::{Credentials, as_connector};
+use super::handshake::{Credentials, as_connector, jitter};
 use super::socket::SocketSettings;
 use super::{Arrivals, Ids, Stream, StreamError};
 use crate::worker::lock;
 
 /// Connections that are made at a time: fewer than an acceptor takes before they are proven.
 const AT_A_TIME: u16 = 32;
+
+/// Pauses before a connection that was closed is tried again: the first, and the longest. Each is twice the one before.
+const RETRY_AFTER: Duration = Duration::from_millis(50);
+const RETRY_AFTER_MAX: Duration = Duration::from_millis(800);
 
 /// What connections are made with.
 #[derive(Clone)]
@@ -88,9 +92,8 @@ impl Connector {
             // Without a thread there is no stream, and the others carry its work.
             let spawned = std::thread::Builder::new().name("haul-connect".into()).spawn(move || {
                 while let Some(path) = connector.next_path() {
-                    let made = connector.dial(path).map_err(StreamError::from);
-                    // Its work is done by the others.
-                    let _ = made.and_then(|socket| connector.prove(socket, path));
+                    // Without it, the others do its work.
+                    let _ = connector.open(path);
                 }
             });
             making.threads += u16::from(spawned.is_ok());
@@ -107,6 +110,24 @@ impl Connector {
         });
         making.threads -= u16::from(next.is_none());
         next
+    }
+
+    /// Makes a stream over a path. A connection that the acceptor closes before it is proven is tried again: it may have
+    /// lost its place to strangers ([`super::preauth`]).
+    pub fn open(&self, path: PathId) -> Result<(), StreamError> {
+        let mut pause = RETRY_AFTER;
+        loop {
+            let made = self.dial(path).map_err(StreamError::from).and_then(|socket| self.prove(socket, path));
+            match made {
+                Err(error)
+                    if is_hang_up(&error) && pause <= RETRY_AFTER_MAX && !self.unwanted.load(Ordering::Relaxed) =>
+                {
+                    std::thread::sleep(pause.mul_f64(0.5 + jitter()));
+                    pause *= 2;
+                }
+                made => return made,
+            }
+        }
     }
 
     /// Connects over a path.
@@ -135,4 +156,10 @@ impl Connector {
         let _ = lock(&self.proven).send((id, stream));
         Ok(())
     }
+}
+
+/// Whether the other end closed the connection, and nothing is wrong with what was said.
+pub fn is_hang_up(error: &StreamError) -> bool {
+    let StreamError::Io(error) = error else { return false };
+    matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
 }

@@ -36,6 +36,11 @@ pub fn random<const N: usize>() -> io::Result<[u8; N]> {
     if got == N { Ok(bytes) } else { Err(io::Error::other("the kernel gave too few random bytes")) }
 }
 
+/// Random, between 0 and 1: for pauses.
+pub fn jitter() -> f64 {
+    random::<1>().map_or(0.5, |[byte]| f64::from(byte) / 255.0)
+}
+
 /// Proves a connection that this end made.
 pub fn as_connector(
     socket: OwnedFd,
