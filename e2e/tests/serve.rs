@@ -4,7 +4,10 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use haul_e2e::{RUN_LIMIT, Run, Sandbox, Serving, cases, compare, count, eventually, hidden_or_partial, pid, within};
+use haul_e2e::{
+    RUN_LIMIT, Run, Sandbox, Serving, cases, compare, count, eventually, haul_binary, hidden_or_partial,
+    is_root_or_skip, pid, shell, within,
+};
 use rustix::process::{Signal, kill_process};
 
 #[test]
@@ -230,5 +233,26 @@ fn a_standing_server_has_several_directories_each_with_its_secrets() {
     as_who("bob", &at("none/file"), "stolen").ends(3).says(["it opens public"]);
     as_who("bob", &at(""), "stolen").ends(3).says(["this secret opens public"]);
     as_who("ann", &at("public/../in/sent"), "stolen").ends(2).says(["outside of the served directory"]);
+    server.end().succeeds();
+}
+
+/// In a chroot without /proc and /sys.
+#[test]
+fn a_server_needs_no_proc() {
+    if !is_root_or_skip("chroot") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.tree("source");
+    for directory in ["bin", "dev", "shared"] {
+        sandbox.dir(&format!("root/{directory}"));
+    }
+    std::fs::copy(haul_binary(), sandbox.path("root/bin/haul")).unwrap();
+    let line = "cd root && HOME=/ exec /usr/sbin/chroot . /bin/haul serve --bind 127.0.0.1 --json /shared";
+    let server = Serving::of(shell(&sandbox, line));
+    sandbox.haul(["-r", "source", &server.at("there")]).run().succeeds();
+    compare(&sandbox.path("source"), &sandbox.path("root/shared/there")).unwrap();
+    sandbox.haul(["-r", &server.at("there"), "back"]).run().succeeds();
+    compare(&sandbox.path("source"), &sandbox.path("back")).unwrap();
     server.end().succeeds();
 }

@@ -162,8 +162,9 @@ impl Terms {
             Rights::Land(Kept { hard_links: true, ..Kept::default() })
         };
         bounds.allow(File::open(".")?, rights);
-        for system in ["/proc", "/sys"] {
-            bounds.allow(File::open(system)?, Rights::ReadTree);
+        // In a chroot there may be neither: then the worker says less of the machine.
+        for system in ["/proc", "/sys"].iter().filter_map(|system| File::open(system).ok()) {
+            bounds.allow(system, Rights::ReadTree);
         }
         if let Some(trees) = state_dir.map(|state| state.join("trees")).filter(|_| self.access != Access::ReadOnly) {
             // Without it, finished trees are not remembered.
