@@ -98,10 +98,17 @@ pub fn install(haul: &Path, directory: &Path, level: Level) -> Result<PathBuf> {
 }
 
 /// Runs what its arguments name as on a CPU of `level`; a program that [`without_cpuid`] has made.
-pub fn tracer(level: Level) -> Result<Command> {
+fn tracer(level: Level) -> Result<Command> {
     let mut tracer = helper("old-cpu")?;
     tracer.args(["--level", level.name()]);
     Ok(tracer)
+}
+
+/// A helper as on a CPU of `level`, by a copy of this program that [`without_cpuid`] has made.
+pub fn helper_on(level: Level, copy: &Path, verb: &str) -> Result<Command> {
+    let mut command = tracer(level)?;
+    command.arg(copy).args(helper(verb)?.get_args());
+    Ok(command)
 }
 
 /// Puts a copy of `program` without its CPUID instructions into `directory`. It runs under the tracer only.

@@ -11,9 +11,11 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use haul_engine::aead::{Key, Library, TAG_LEN, key_len};
+use haul_proto::integrity::frame_check;
+use haul_proto::wire::handshake::Suite;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::helper::helper;
 use crate::machine::Machine;
 use crate::old_cpu::{self, Level};
 
@@ -24,7 +26,7 @@ const ROUNDS: usize = 7;
 const TURN: Duration = Duration::from_millis(60);
 
 struct Primitive {
-    name: &'static str,
+    name: String,
     /// Does the work once over [`BUFFER`] bytes.
     work: Box<dyn FnMut()>,
 }
@@ -48,14 +50,7 @@ pub fn run() -> Result<bool> {
 
 /// The rows of a process that takes this CPU for one of `level`.
 fn masked(copy: &Path, level: Level) -> Result<Vec<(String, Cost)>> {
-    let mut command = helper("old-cpu")?;
-    command.args(["--level", level.name()]).arg(copy);
-    // A copy of `cargo xtask` has the benchmark as a subcommand; a copy of haul-bench has not.
-    let own = std::env::current_exe()?;
-    if own.file_name().is_some_and(|name| name == "haul-xtask") {
-        command.arg("bench");
-    }
-    rows_of(command.arg("primitives"))
+    rows_of(&mut old_cpu::helper_on(level, copy, "primitives")?)
 }
 
 fn rows_of(command: &mut Command) -> Result<Vec<(String, Cost)>> {
@@ -96,7 +91,7 @@ fn measure() -> Result<Vec<(String, Cost)>> {
     let medians = costs
         .iter_mut()
         .map(|costs| Cost { wall: median(costs, |cost| cost.wall), cpu: median(costs, |cost| cost.cpu) });
-    Ok(primitives.iter().map(|primitive| primitive.name.to_owned()).zip(medians).collect())
+    Ok(primitives.iter().map(|primitive| primitive.name.clone()).zip(medians).collect())
 }
 
 fn turn(work: &mut dyn FnMut()) -> Cost {
@@ -122,26 +117,22 @@ fn median(costs: &mut [Cost], of: impl Fn(&Cost) -> f64) -> f64 {
 
 fn all() -> Result<Vec<Primitive>> {
     let mut primitives = Vec::new();
-    for (name, algorithm) in [
-        ("AES-256-GCM, AWS-LC", &aws_lc_rs::aead::AES_256_GCM),
-        ("AES-128-GCM, AWS-LC", &aws_lc_rs::aead::AES_128_GCM),
-        ("ChaCha20-Poly1305, AWS-LC", &aws_lc_rs::aead::CHACHA20_POLY1305),
-    ] {
-        primitives.push(Primitive { name, work: aws_lc(algorithm)? });
-    }
-    for (name, algorithm) in [
-        ("AES-256-GCM, ring", &ring::aead::AES_256_GCM),
-        ("AES-128-GCM, ring", &ring::aead::AES_128_GCM),
-        ("ChaCha20-Poly1305, ring", &ring::aead::CHACHA20_POLY1305),
-    ] {
-        primitives.push(Primitive { name, work: ring(algorithm)? });
+    for (library, of) in [(Library::AwsLc, "AWS-LC"), (Library::Ring, "ring")] {
+        for (suite, cipher) in [
+            (Suite::Aes128Gcm, "AES-128-GCM"),
+            (Suite::Aes256Gcm, "AES-256-GCM"),
+            (Suite::AuthenticateOnly, "AES-256-GMAC"),
+            (Suite::ChaCha20Poly1305, "ChaCha20-Poly1305"),
+        ] {
+            primitives.push(Primitive { name: format!("{cipher}, {of}"), work: sealing(library, suite)? });
+        }
     }
     let buffer = || vec![7; BUFFER];
     let (a, b, c, d) = (buffer(), buffer(), buffer(), buffer());
     let mut copy = buffer();
     let hashes: [(_, Box<dyn FnMut()>); 4] = [
         ("BLAKE3", Box::new(move || _ = black_box(blake3::hash(&a)))),
-        ("XXH3-128, twox-hash", Box::new(move || _ = black_box(twox_hash::XxHash3_128::oneshot(&b)))),
+        ("XXH3-64, twox-hash", Box::new(move || _ = black_box(frame_check(&b)))),
         ("CRC-64/NVME, crc-fast", {
             Box::new(move || _ = black_box(crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, &c)))
         }),
@@ -152,33 +143,19 @@ fn all() -> Result<Vec<Primitive>> {
             })
         }),
     ];
-    primitives.extend(hashes.into_iter().map(|(name, work)| Primitive { name, work }));
+    primitives.extend(hashes.into_iter().map(|(name, work)| Primitive { name: name.to_owned(), work }));
     Ok(primitives)
 }
 
-/// Seals a buffer in place, under a nonce of its own each time.
-fn aws_lc(algorithm: &'static aws_lc_rs::aead::Algorithm) -> Result<Box<dyn FnMut()>> {
-    use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce, UnboundKey};
-    let key = UnboundKey::new(algorithm, &[7; 32][..algorithm.key_len()]);
-    let key = LessSafeKey::new(key.ok().context("AWS-LC does not have this cipher")?);
-    let mut buffer = vec![7; BUFFER];
+/// Seals a buffer in place, or authenticates it, under a nonce of its own each time.
+fn sealing(library: Library, suite: Suite) -> Result<Box<dyn FnMut()>> {
+    let key = Key::new(library, suite, &[7; 32][..key_len(suite)]).ok().context("there is no such cipher")?;
+    let (mut buffer, mut tag) = (vec![7; BUFFER], [0; TAG_LEN]);
     let mut nonces = nonces();
+    let clear_len = if suite == Suite::AuthenticateOnly { BUFFER } else { 0 };
     Ok(Box::new(move || {
-        let nonce = Nonce::assume_unique_for_key(nonces());
-        _ = black_box(key.seal_in_place_separate_tag(nonce, Aad::empty(), &mut buffer));
-    }))
-}
-
-/// The same by ring.
-fn ring(algorithm: &'static ring::aead::Algorithm) -> Result<Box<dyn FnMut()>> {
-    use ring::aead::{Aad, LessSafeKey, Nonce, UnboundKey};
-    let key = UnboundKey::new(algorithm, &[7; 32][..algorithm.key_len()]);
-    let key = LessSafeKey::new(key.ok().context("ring does not have this cipher")?);
-    let mut buffer = vec![7; BUFFER];
-    let mut nonces = nonces();
-    Ok(Box::new(move || {
-        let nonce = Nonce::assume_unique_for_key(nonces());
-        _ = black_box(key.seal_in_place_separate_tag(nonce, Aad::empty(), &mut buffer));
+        let (clear, text) = buffer.split_at_mut(clear_len);
+        _ = black_box(key.seal(nonces(), clear, text, &mut tag));
     }))
 }
 

@@ -25,16 +25,15 @@ pub const PREFIX: &str = "haul-bench-";
 
 /// The command line of the bare loop on a CPU of this kind.
 fn bare_loop(cpu: Option<Level>, directory: &Path) -> Result<Vec<OsString>> {
-    let own = helper("bare-loop")?;
-    let mut words = vec![own.get_program().to_owned()];
-    words.extend(own.get_args().map(OsString::from));
-    if let Some(level) = cpu {
-        words[0] = old_cpu::without_cpuid(Path::new(&words[0]), directory)?.into();
-        let tracer = old_cpu::tracer(level)?;
-        let before = std::iter::once(tracer.get_program()).chain(tracer.get_args()).map(OsString::from);
-        words = before.chain(words).collect();
-    }
-    Ok(words)
+    let verb = "bare-loop";
+    let command = match cpu {
+        Some(level) => {
+            let own = std::env::current_exe().context("where is this program?")?;
+            old_cpu::helper_on(level, &old_cpu::without_cpuid(&own, directory)?, verb)?
+        }
+        None => helper(verb)?,
+    };
+    Ok(std::iter::once(command.get_program()).chain(command.get_args()).map(OsString::from).collect())
 }
 
 /// A haul, and a host on which it is what `haul` means.
@@ -111,7 +110,8 @@ impl Site {
                 Err(error) => eprintln!("bench: no old CPU: {error:#}"),
             }
         }
-        let bare_loop = bare_loop(settings.cpu, directory.path())?;
+        // Without it, its tools are missing.
+        let bare_loop = bare_loop(settings.cpu, directory.path()).unwrap_or_default();
         let haul_help = haul.as_deref().map(|haul| output_of(haul, &["--help", "all"])).unwrap_or_default();
         let haul_version = haul.as_deref().map(|haul| output_of(haul, &["--version", "-v"])).unwrap_or_default();
         let (rsyncd, gridftp) = (None, None);
