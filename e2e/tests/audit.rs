@@ -60,13 +60,14 @@ fn each_file_of_a_push_and_a_pull_has_a_line() {
     let push = || remote.haul(&sandbox).args(["-r", "source"]).arg(remote.at(sandbox.path("there"))).run();
     push().succeeds();
     let said = lines(&log);
-    assert_eq!(said.len(), 4, "{said:#?}");
+    assert_eq!(said.len(), 5, "{said:#?}");
+    assert_eq!(line(&said, "made", "/there")["kind"], "directory");
     assert!(line(&said, "job", "/there")["ssh_from"].is_string());
     for (file, name) in files.iter().zip(["there/big", "there/small", NAME_SHOWN]) {
         assert!(is_of(line(&said, "received", name), file), "{name}: {said:#?}");
     }
     push().succeeds();
-    let again = lines(&log).split_off(4);
+    let again = lines(&log).split_off(5);
     assert_eq!(again.iter().filter(|line| line["action"] == "unchanged").count(), 3, "{again:#?}");
 
     let log = audit_to(&sandbox, remote.home(), "pulled");
@@ -77,6 +78,48 @@ fn each_file_of_a_push_and_a_pull_has_a_line() {
     }
     let at = |action: &str| said.iter().position(|line| line["action"] == action && line["bytes"] == 3_000_000);
     assert!(at("begun").is_some() && at("begun") < at("sent"), "{said:#?}");
+}
+
+/// Directories, links and removals have lines, too; a dry run has none.
+#[test]
+fn each_change_has_a_line() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    sandbox.file("source/dir/file", "file");
+    fs::hard_link(sandbox.path("source/dir/file"), sandbox.path("source/dir/name")).unwrap();
+    std::os::unix::fs::symlink("file", sandbox.path("source/dir/link")).unwrap();
+    sandbox.file("there/source/old/tree/file", "old");
+    sandbox.file("there/source/dir/link/file", "in the way");
+    let log = audit_to(&sandbox, remote.home(), "log");
+    let sync = |options: &[&str]| {
+        let sync = sandbox.haul(["sync", "--hard-links", "--delete"]).args(remote.sshd().haul_args()).args(options);
+        sync.arg("source").arg(remote.at(sandbox.path("there"))).run().succeeds();
+    };
+    sync(&["--dry-run"]);
+    assert!(lines(&log).iter().all(|line| line["action"] == "job"), "{:#?}", lines(&log));
+    sync(&[]);
+    let said = lines(&log);
+    for (action, path, kind) in [
+        ("removed", "/source/old/tree/file", "file"),
+        ("removed", "/source/old/tree", "directory"),
+        ("removed", "/source/old", "directory"),
+        ("removed", "/source/dir/link/file", "file"),
+        ("replaced", "/source/dir/link", "symlink"),
+        ("linked", if is_first(&said, "dir/file") { "/source/dir/name" } else { "/source/dir/file" }, "file"),
+    ] {
+        assert_eq!(line(&said, action, path)["kind"], kind, "{said:#?}");
+    }
+    let shared = Sandbox::new();
+    shared.file("source/moved", "moved");
+    let log = audit_to(&shared, &shared.home(), "log");
+    shared.haul(["--remove-source-files", "source/moved", "target"]).run().succeeds();
+    assert_eq!(line(&lines(&log), "removed", "/source/moved")["kind"], "file");
+}
+
+/// Whether this name of a file is the one that was received.
+fn is_first(said: &[Value], name: &str) -> bool {
+    said.iter()
+        .any(|line| line["action"] == "received" && line["path"].as_str().is_some_and(|path| path.ends_with(name)))
 }
 
 #[test]

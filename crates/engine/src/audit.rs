@@ -6,6 +6,7 @@
 
 use haul_proto::integrity::Digest;
 use haul_proto::path::escape;
+use haul_proto::wire::difference::What;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use std::ffi::OsStr;
 use std::fmt::{self, Write};
@@ -90,6 +91,16 @@ pub enum Action {
     Failed,
     /// The Request was refused.
     Refused,
+    /// Something that is no file was made.
+    Made,
+    /// It was made in the place of something else.
+    Replaced,
+    /// Metadata were changed.
+    Changed,
+    /// A hard link to a file was made.
+    Linked,
+    /// Something was removed.
+    Removed,
 }
 
 impl Action {
@@ -104,6 +115,11 @@ impl Action {
             Self::Differs => "differs",
             Self::Failed => "failed",
             Self::Refused => "refused",
+            Self::Made => "made",
+            Self::Replaced => "replaced",
+            Self::Changed => "changed",
+            Self::Linked => "linked",
+            Self::Removed => "removed",
         }
     }
 }
@@ -121,6 +137,15 @@ pub struct Record<'a> {
     pub digest: Option<&'a Digest>,
     /// Why it failed, or was refused.
     pub reason: Option<&'a str>,
+    /// What was made, changed or removed.
+    pub kind: Option<What>,
+}
+
+impl<'a> Record<'a> {
+    /// Of this path, and nothing else.
+    pub fn of(action: Action, path: &'a [u8]) -> Self {
+        Self { action, path, bytes: None, digest: None, reason: None, kind: None }
+    }
 }
 
 /// A log that is open.
@@ -193,6 +218,9 @@ impl Audit {
         let path = self.directory.join(OsStr::from_bytes(record.path));
         let mut line = format!("{{\"time\":\"{}\",{},\"action\":\"{}\"", utc(now), self.origin, record.action.word());
         member(&mut line, "path", &escape(path.as_os_str().as_bytes()));
+        if let Some(kind) = record.kind {
+            member(&mut line, "kind", word(kind));
+        }
         if let Some(bytes) = record.bytes {
             let _ = write!(line, ",\"bytes\":{bytes}");
         }
@@ -204,6 +232,15 @@ impl Audit {
         }
         line.push('}');
         line
+    }
+}
+
+fn word(kind: What) -> &'static str {
+    match kind {
+        What::Directory => "directory",
+        What::File => "file",
+        What::Symlink => "symlink",
+        What::Special => "special",
     }
 }
 
@@ -337,7 +374,7 @@ mod tests {
     }
 
     fn received(path: &[u8]) -> Record<'_> {
-        Record { action: Action::Received, path, bytes: Some(3), digest: Some(&[0xab; 32]), reason: None }
+        Record { bytes: Some(3), digest: Some(&[0xab; 32]), ..Record::of(Action::Received, path) }
     }
 
     #[test]

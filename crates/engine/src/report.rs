@@ -2,6 +2,7 @@
 
 use haul_proto::compression::Method;
 use haul_proto::integrity::Digest;
+use haul_proto::wire::difference::What;
 use haul_proto::wire::link::Channel;
 use haul_proto::wire::report::{Counters, Difference, Final, PathFigures, ReadBack, WorkerMessage};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -179,7 +180,15 @@ impl Reporter {
         reason: Option<&str>,
     ) -> Result<(), String> {
         let Some(audit) = &self.audit else { return Ok(()) };
-        audit.write(&Record { action, path, bytes, digest, reason })
+        audit.write(&Record { bytes, digest, reason, ..Record::of(action, path) })
+    }
+
+    /// The same of something that was made, changed or removed. `path` is whole.
+    pub fn audit_change(&self, action: Action, kind: What, path: &[u8]) {
+        if let Some(audit) = &self.audit {
+            // Where that fails, the log ends the job.
+            let _ = audit.write(&Record { kind: Some(kind), ..Record::of(action, path) });
+        }
     }
 
     /// Has `end` called once the audit log cannot be written.

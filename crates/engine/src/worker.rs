@@ -346,8 +346,7 @@ impl Worker {
             policy.check(Rule::SandboxRequired)?;
         }
         let path = path.map_or(&b""[..], |path| path);
-        let job = Record { action: Action::Job, path, bytes: None, digest: None, reason: None };
-        audit.as_ref().map_or(Ok(()), |audit| audit.write(&job))
+        audit.as_ref().map_or(Ok(()), |audit| audit.write(&Record::of(Action::Job, path)))
     }
 
     fn measure(&mut self, request: &MeasureRequest) {
@@ -369,8 +368,7 @@ impl Worker {
 
     fn refuse(&mut self, usage: bool, text: String) {
         if let Ok(Some(audit)) = &self.environment.audit {
-            let refused =
-                Record { action: Action::Refused, path: b"", bytes: None, digest: None, reason: Some(text.as_str()) };
+            let refused = Record { reason: Some(text.as_str()), ..Record::of(Action::Refused, b"") };
             // Nothing is done anyway.
             let _ = audit.write(&refused);
         }

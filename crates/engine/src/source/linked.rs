@@ -2,7 +2,8 @@
 //! of it. A file is remembered until all its names were met.
 
 use haul_proto::ids::EntryId;
-use haul_proto::wire::limits::LINKED_FILES_MAX;
+use haul_proto::manifest::Place;
+use haul_proto::session::linked::LinkedFiles;
 use haul_proto::wire::report::WorkerMessage;
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -18,6 +19,8 @@ const TOO_MANY: &str = "there are more files with several names than can be reme
 #[derive(Default)]
 pub struct Linked {
     files: HashMap<Identity, First>,
+    /// What they count.
+    counted: LinkedFiles,
     has_told: Cell<bool>,
 }
 
@@ -25,31 +28,30 @@ struct First {
     entry: EntryId,
     /// What its other names need to be removed.
     proof: Option<Proof>,
-    /// Names that were not met yet.
-    left: u64,
 }
 
 impl Linked {
-    /// Whether one more can be remembered; tells once if not.
-    pub fn has_room(&self, reporter: &Reporter) -> bool {
-        let has_room = self.files.len() < LINKED_FILES_MAX;
+    /// Whether a file at this place can be remembered; tells once if not.
+    pub fn has_room(&self, place: &Place, reporter: &Reporter) -> bool {
+        let Place::Child { parent, name } = place else { return false };
+        let has_room = self.counted.has_room(*parent, name.as_bytes());
         if !has_room && !self.has_told.replace(true) {
             reporter.send(&WorkerMessage::Notice { text: TOO_MANY.into() });
         }
         has_room
     }
 
-    /// A file was offered.
-    pub fn add(&mut self, look: &Look, entry: EntryId, proof: Option<Proof>) {
-        self.files.insert(look.identity, First { entry, proof, left: look.names.saturating_sub(1) });
+    /// A file was offered as this entry, in this place.
+    pub fn add(&mut self, look: &Look, id: EntryId, place: &Place, proof: Option<Proof>) {
+        self.counted.add(id, place, look.names.saturating_sub(1));
+        self.files.insert(look.identity, First { entry: id, proof });
     }
 
     /// What a file was offered as under another name, and the proof of it.
     pub fn take(&mut self, look: &Look) -> Option<(EntryId, Option<Proof>)> {
-        let first = self.files.get_mut(&look.identity)?;
+        let first = self.files.get(&look.identity)?;
         let taken = (first.entry, first.proof.clone());
-        first.left = first.left.saturating_sub(1);
-        if first.left == 0 {
+        if self.counted.named(taken.0) {
             self.files.remove(&look.identity);
         }
         Some(taken)
@@ -72,10 +74,11 @@ mod tests {
         }
         let look = Look::at_name(&*dir.fd().unwrap(), &name("a"), Links::Itself).unwrap();
         assert_eq!(look.names, 3);
+        let place = Place::Child { parent: EntryId(0), name: name("a") };
         let mut linked = Linked::default();
         let take = |linked: &mut Linked| linked.take(&look).map(|(entry, _)| entry);
         assert_eq!(take(&mut linked), None);
-        linked.add(&look, EntryId(7), None);
+        linked.add(&look, EntryId(7), &place, None);
         assert_eq!(
             [take(&mut linked), take(&mut linked), take(&mut linked)],
             [Some(EntryId(7)), Some(EntryId(7)), None]

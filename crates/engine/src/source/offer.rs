@@ -375,9 +375,10 @@ impl Offers<'_> {
             entry.more.get_or_insert_default().names = Some(look.names);
         }
         let proof = item.removable.as_mut().filter(|_| may_have_others).map(Removable::first);
+        let first = may_have_others.then(|| entry.place.clone());
         let id = self.offer(entry, item)?;
-        if may_have_others {
-            self.linked.add(look, id, proof);
+        if let Some(first) = first {
+            self.linked.add(look, id, &first, proof);
         }
         Some(())
     }
@@ -397,8 +398,7 @@ impl Offers<'_> {
     /// Whether other names of a file are to be made names of what becomes of it.
     fn may_have_other_names(&self, place: &EntryPlace, look: &Look) -> bool {
         let is_asked_for = self.source.request.kept.hard_links;
-        let is_child = matches!(place, EntryPlace::Child { .. });
-        is_asked_for && is_child && look.names > 1 && self.linked.has_room(&self.source.reporter)
+        is_asked_for && look.names > 1 && self.linked.has_room(place, &self.source.reporter)
     }
 
     /// Offers a file as another name of one that was offered before, if it is.

@@ -5,6 +5,7 @@
 //! One thread removes them, so that messages are not held up. The machine bounds how many wait for it.
 
 use haul_proto::manifest::Stamp;
+use haul_proto::wire::difference::What;
 use haul_proto::wire::listed::Listed;
 use haul_proto::wire::request::Links as LinkRule;
 use rustix::fs::{AtFlags, FileType, readlinkat, unlinkat};
@@ -15,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::item::{Item, Place};
 use super::{Source, State, operand};
+use crate::audit::Action;
 use crate::fs::{Identity, Links, Look, describe};
 use crate::os::confine::{Bounds, Rights};
 use crate::report::add;
@@ -105,6 +107,14 @@ impl Removable {
 }
 
 impl Removal {
+    /// What is removed.
+    fn what(&self) -> What {
+        match self.removable.is {
+            Is::File(_) => What::File,
+            Is::Link(_) => What::Symlink,
+        }
+    }
+
     /// `None` of what is not removed.
     fn new(item: &Item) -> Option<Self> {
         let (place, removable) = (item.place.clone()?, item.removable.clone()?);
@@ -237,7 +247,12 @@ impl Source {
 
     fn remove(&self, removal: &Removal) {
         match removal.carry_out() {
-            Ok(Outcome::Removed) => add(&self.reporter.sync.removed_at_source, 1),
+            Ok(Outcome::Removed) => {
+                add(&self.reporter.sync.removed_at_source, 1);
+                if self.reporter.is_audited() {
+                    self.reporter.audit_change(Action::Removed, removal.what(), &removal.path());
+                }
+            }
             Ok(Outcome::Nothing) => {}
             Ok(Outcome::Changed) => self.reporter.failed(removal.path(), NOT_THE_SAME),
             Err(error) => {

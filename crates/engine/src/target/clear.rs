@@ -16,6 +16,7 @@ use std::vec::IntoIter;
 use super::Target;
 use super::backup::mount_of;
 use super::compare::what;
+use crate::audit::Action;
 use crate::fs::{Dir, describe, each_name};
 
 /// Said of a directory in which another file system begins.
@@ -238,6 +239,9 @@ impl<'t> Clearing<'t> {
             Ok(true) if is_told => {
                 target.tell_item(|| self.path(dir, name), what(kind), Change::Removed);
                 return Ok(true);
+            }
+            Ok(true) if target.reporter.is_audited() && !target.is_dry() => {
+                target.reporter.audit_change(Action::Removed, what(kind), &target.landing.path(&self.path(dir, name)));
             }
             Ok(_) => {}
             Err(ref error) => target.fail(target.landing.path(&self.path(dir, name)), describe(error)),

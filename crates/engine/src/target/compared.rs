@@ -5,10 +5,11 @@ use haul_proto::ids::{ByEntry, EntryId};
 use haul_proto::manifest::{Entry, Place};
 use haul_proto::more::Attribute;
 use haul_proto::path::Name;
-use haul_proto::wire::limits::{DIFFERING_ATTRIBUTES_MAX, LINKED_FILES_MAX};
+use haul_proto::wire::limits::{
+    DIFFERING_ATTRIBUTES_MAX, LINKED_BYTES_MAX, LINKED_DIRECTORY_OVERHEAD, LINKED_FILE_OVERHEAD,
+};
 use haul_proto::wire::report::{Difference, End};
 use std::collections::HashMap;
-use std::collections::hash_map;
 use std::io;
 use std::sync::Mutex;
 
@@ -20,60 +21,71 @@ use crate::worker::lock;
 /// Files with several names, at both ends.
 #[derive(Default)]
 pub struct ComparedNames {
-    /// Of the source: by the entry of the first name, where that is at the target, and how many more may come.
-    offered: Mutex<ByEntry<(Dir, Name, u64)>>,
+    /// Of the source: by the entry of the first name, where that is at the target.
+    offered: Mutex<ByEntry<(Dir, Name)>>,
     /// At the target: the first name that was met of each.
-    there: Mutex<HashMap<Identity, (Dir, Name)>>,
+    there: Mutex<FirstNames>,
+}
+
+/// The first names of files at the target. They count as those of the source do, and further ones are not remembered.
+#[derive(Default)]
+struct FirstNames {
+    names: HashMap<Identity, (Dir, Name)>,
+    bytes: usize,
+    /// The directory of the last one: names of one directory come together, and it counts once.
+    directory: Option<Identity>,
+}
+
+impl FirstNames {
+    fn add(&mut self, identity: Identity, dir: &Dir, name: &Name) {
+        let is_same = self.directory == Some(dir.identity());
+        let directory = if is_same { 0 } else { LINKED_DIRECTORY_OVERHEAD };
+        let bytes = self.bytes + directory + LINKED_FILE_OVERHEAD + name.as_bytes().len();
+        if bytes <= LINKED_BYTES_MAX {
+            self.bytes = bytes;
+            self.directory = Some(dir.identity());
+            self.names.insert(identity, (dir.clone(), name.clone()));
+        }
+    }
 }
 
 impl ComparedNames {
     /// The first name of a file that has another one.
-    fn take(&self, to: EntryId) -> Option<(Dir, Name)> {
+    fn first(&self, to: EntryId) -> Option<(Dir, Name)> {
+        lock(&self.offered).get(&to).cloned()
+    }
+
+    /// The last names of these files were offered.
+    pub(super) fn fully_named(&self, entries: &[EntryId]) {
         let mut offered = lock(&self.offered);
-        let (dir, name, left) = offered.get_mut(&to)?;
-        let first = (dir.clone(), name.clone());
-        *left = left.saturating_sub(1);
-        if *left == 0 {
-            offered.remove(&to);
-        }
-        Some(first)
+        entries.iter().for_each(|entry| _ = offered.remove(entry));
     }
 
     /// Which other name this file was met by, at the target alone.
     fn meet(&self, identity: Identity, dir: &Dir, name: &Name) -> Option<(Dir, Name)> {
         let mut there = lock(&self.there);
-        let is_full = there.len() >= LINKED_FILES_MAX;
-        match there.entry(identity) {
-            hash_map::Entry::Occupied(first) => {
-                let (first_dir, first_name) = first.get();
-                let is_same = first_dir.identity() == dir.identity() && first_name == name;
-                (!is_same).then(|| first.get().clone())
-            }
-            hash_map::Entry::Vacant(place) => {
-                if !is_full {
-                    place.insert((dir.clone(), name.clone()));
-                }
-                None
-            }
-        }
+        let Some((first_dir, first_name)) = there.names.get(&identity) else {
+            there.add(identity, dir, name);
+            return None;
+        };
+        let is_same = first_dir.identity() == dir.identity() && first_name == name;
+        (!is_same).then(|| (first_dir.clone(), first_name.clone()))
     }
 }
 
 impl Target {
     /// Remembers a file of which more names may come. To be called before it is answered.
     pub(super) fn expect_compared_names(&self, entry: EntryId, offered: &Entry) {
-        let Some(left) = offered.further_names() else { return };
-        let Some((dir, name)) = self.compared_place(&offered.place) else { return };
-        let mut all = lock(&self.compared_names.offered);
-        // A source that keeps to the limit offers no more.
-        if all.len() < LINKED_FILES_MAX {
-            all.insert(entry, (dir, name, left));
+        if offered.further_names().is_none() {
+            return;
         }
+        let Some(place) = self.compared_place(&offered.place) else { return };
+        lock(&self.compared_names.offered).insert(entry, place);
     }
 
     /// How another name of the file that was offered as `to` differs; `None` where it is that, and all is told of the first.
     pub(super) fn differs_as_name(&self, to: EntryId, there: &Look) -> io::Result<Option<Difference>> {
-        let Some((dir, name)) = self.compared_names.take(to) else { return Ok(None) };
+        let Some((dir, name)) = self.compared_names.first(to) else { return Ok(None) };
         match Look::at_name(&*dir.fd()?, &name, Links::Itself) {
             Ok(first) if first.identity == there.identity => return Ok(None),
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -153,8 +165,9 @@ mod tests {
         assert!(names.meet(look.identity, &dir, &name("a")).is_none());
         assert!(names.meet(look.identity, &dir, &name("a")).is_none(), "it was offered anew");
         assert_eq!(names.meet(look.identity, &dir, &name("b")).unwrap().1, name("a"));
-        lock(&names.offered).insert(EntryId(1), (dir, name("a"), 2));
-        let taken: Vec<_> = (0..3).map(|_| names.take(EntryId(1)).is_some()).collect();
-        assert_eq!(taken, [true, true, false]);
+        lock(&names.offered).insert(EntryId(1), (dir, name("a")));
+        assert!(names.first(EntryId(1)).is_some() && names.first(EntryId(2)).is_none());
+        names.fully_named(&[EntryId(1)]);
+        assert!(names.first(EntryId(1)).is_none());
     }
 }

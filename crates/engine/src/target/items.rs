@@ -5,6 +5,7 @@ use haul_proto::wire::report::{What, WorkerMessage};
 use haul_proto::wire::sync::{Change, Item};
 
 use super::Target;
+use crate::audit::Action;
 use crate::report::add;
 
 impl Target {
@@ -28,9 +29,17 @@ impl Target {
             Change::Removed => add(&tally.removed, 1),
             Change::Made | Change::Replaced(_) => {}
         }
-        if self.request.sync.tells_items {
-            let item = Item { what, change };
-            self.reporter.send(&WorkerMessage::Item { path: self.landing.path(&relative()), item });
+        let is_told = self.request.sync.tells_items;
+        let audited = audited(what, change).filter(|_| self.reporter.is_audited() && !self.is_dry());
+        if !is_told && audited.is_none() {
+            return;
+        }
+        let path = self.landing.path(&relative());
+        if let Some(action) = audited {
+            self.reporter.audit_change(action, what, &path);
+        }
+        if is_told {
+            self.reporter.send(&WorkerMessage::Item { path, item: Item { what, change } });
         }
     }
 
@@ -38,5 +47,16 @@ impl Target {
     pub(super) fn tell_linked(&self, relative: impl Fn() -> Vec<u8>, size: u64) {
         self.tell_item(&relative, What::File, Change::Linked);
         self.reporter.file_there(&relative, size, None);
+    }
+}
+
+/// What the audit log calls a change. A file that is received or unchanged has a line of its own.
+fn audited(what: What, change: Change) -> Option<Action> {
+    match (what, change) {
+        (_, Change::Removed) => Some(Action::Removed),
+        (_, Change::Adjusted(_)) => Some(Action::Changed),
+        (What::File, _) => None,
+        (_, Change::Made | Change::Linked) => Some(Action::Made),
+        (_, Change::Replaced(_)) => Some(Action::Replaced),
     }
 }

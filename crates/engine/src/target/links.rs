@@ -6,7 +6,7 @@ use haul_proto::manifest::{Entry, Kind, Place};
 use haul_proto::need::{Decision, Existing, decide};
 use haul_proto::path::Name;
 use haul_proto::session::target::{Answer, Parent};
-use haul_proto::wire::limits::LINKED_FILES_MAX;
+use haul_proto::wire::difference::What;
 use rustix::fs::{AtFlags, linkat, renameat, unlinkat};
 use rustix::io::Errno;
 use std::io;
@@ -18,6 +18,7 @@ use super::spelling::OTHER_SPELLING;
 use super::standing::Standing;
 use super::temporary::make_temporary;
 use super::{Item, Target};
+use crate::audit::Action;
 use crate::fs::{Dir, Links, Look, describe};
 use crate::worker::lock;
 
@@ -43,8 +44,8 @@ struct Table {
 struct Linked {
     dir: Dir,
     name: Name,
-    /// Names that may still come.
-    left: u64,
+    /// Its last name was offered.
+    is_fully_named: bool,
     state: State,
 }
 
@@ -103,19 +104,22 @@ impl Table {
     /// Another name of the file that was offered as `to`.
     fn add(&mut self, to: EntryId, other: Other) -> Next {
         let Some(linked) = self.files.get_mut(&to) else { return Next::Fail(other) };
-        linked.left = linked.left.saturating_sub(1);
-        let is_last = linked.left == 0;
-        let next = match &mut linked.state {
+        match &mut linked.state {
             State::Growing(waiting) => {
                 waiting.push(other);
-                return Next::Nothing;
+                Next::Nothing
             }
             State::Settled(outcome) => Next::of(*outcome, other, &linked.dir, &linked.name),
-        };
-        if is_last {
-            self.files.remove(&to);
         }
-        next
+    }
+
+    /// The last name of this file was offered: it is forgotten as soon as it is settled.
+    fn fully_named(&mut self, entry: EntryId) {
+        let Some(linked) = self.files.get_mut(&entry) else { return };
+        linked.is_fully_named = true;
+        if matches!(linked.state, State::Settled(_)) {
+            self.files.remove(&entry);
+        }
     }
 
     /// An entry is settled. What waited for it is to be seen to.
@@ -126,7 +130,7 @@ impl Table {
         let waiting = std::mem::take(waiting);
         linked.state = State::Settled(outcome);
         let (dir, name) = (linked.dir.clone(), linked.name.clone());
-        if linked.left == 0 {
+        if linked.is_fully_named {
             self.files.remove(&key);
         }
         waiting.into_iter().map(|other| Next::of(outcome, other, &dir, &name)).collect()
@@ -147,14 +151,22 @@ impl Target {
             }
             return;
         }
-        let Some(left) = offered.further_names() else { return };
-        let Some((dir, name, _)) = self.place_of_child(&offered.place) else { return };
-        let mut table = lock(&self.hard_links.0);
-        // A source that keeps to the limit offers no more: what it may offer besides has no other names here.
-        if table.files.len() < LINKED_FILES_MAX {
-            let state = State::Growing(Vec::new());
-            table.files.insert(entry, Linked { dir, name, left, state });
+        if offered.further_names().is_none() {
+            return;
         }
+        let Some((dir, name, _)) = self.place_of_child(&offered.place) else { return };
+        let linked = Linked { dir, name, is_fully_named: false, state: State::Growing(Vec::new()) };
+        lock(&self.hard_links.0).files.insert(entry, linked);
+    }
+
+    /// Forgets files whose last name was offered.
+    pub(super) fn forget_fully_named(&self) {
+        let entries = self.lock().machine.take_fully_named();
+        if self.compares() {
+            return self.compared_names.fully_named(&entries);
+        }
+        let mut table = lock(&self.hard_links.0);
+        entries.into_iter().for_each(|entry| table.fully_named(entry));
     }
 
     /// Where a child goes, and whether nothing can be there.
@@ -292,6 +304,10 @@ impl Target {
             _ => {}
         }
         self.tell_decided(&position, &other.offered, &decided);
+        if self.reporter.is_audited() && decided.change.is_some() {
+            let path = self.landing.path(&self.relative(&position));
+            self.reporter.audit_change(Action::Linked, What::File, &path);
+        }
         Ok(true)
     }
 
@@ -337,10 +353,11 @@ mod tests {
         Other { entry: EntryId(entry), dir: dir.clone(), name: name("b"), fresh: true, offered }
     }
 
-    fn table(dir: &Dir, left: u64) -> Table {
+    fn table(dir: &Dir) -> Table {
         let mut table = Table::default();
         let state = State::Growing(Vec::new());
-        table.files.insert(EntryId(1), Linked { dir: dir.clone(), name: name("a"), left, state });
+        let linked = Linked { dir: dir.clone(), name: name("a"), is_fully_named: false, state };
+        table.files.insert(EntryId(1), linked);
         table
     }
 
@@ -348,15 +365,16 @@ mod tests {
     fn names_wait_for_their_file_and_no_longer() {
         let temp = tempfile::tempdir().unwrap();
         let dir = Dir::open_root(temp.path()).unwrap();
-        let mut table = table(&dir, 3);
+        let mut table = table(&dir);
         assert!(matches!(table.add(EntryId(1), other(2, &dir)), Next::Nothing));
         assert!(table.settled(EntryId(9), Outcome::There).is_empty());
         let next = table.settled(EntryId(1), Outcome::There);
         assert!(matches!(&next[..], [Next::Make(Other { entry: EntryId(2), .. }, ..)]));
         assert!(table.settled(EntryId(1), Outcome::Failed).is_empty());
         assert!(matches!(table.add(EntryId(1), other(3, &dir)), Next::Make(..)));
-        assert_eq!(table.files.len(), 1);
         assert!(matches!(table.add(EntryId(1), other(4, &dir)), Next::Make(..)));
+        assert_eq!(table.files.len(), 1);
+        table.fully_named(EntryId(1));
         assert!(table.files.is_empty());
         assert!(matches!(table.add(EntryId(1), other(5, &dir)), Next::Fail(_)));
     }
@@ -365,11 +383,11 @@ mod tests {
     fn names_of_a_file_that_fails_fail() {
         let temp = tempfile::tempdir().unwrap();
         let dir = Dir::open_root(temp.path()).unwrap();
-        let mut table = table(&dir, 2);
+        let mut table = table(&dir);
         assert!(matches!(table.add(EntryId(1), other(2, &dir)), Next::Nothing));
         table.again.insert(EntryId(7), EntryId(1));
+        table.fully_named(EntryId(1));
         assert!(matches!(&table.settled(EntryId(7), Outcome::Failed)[..], [Next::Fail(_)]));
-        assert!(matches!(table.add(EntryId(1), other(3, &dir)), Next::Fail(_)));
         assert!(table.files.is_empty() && table.again.is_empty());
     }
 }

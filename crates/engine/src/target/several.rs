@@ -2,13 +2,15 @@
 //! as each of these, and no other: what are two files at the source do not stay names of one.
 
 use haul_proto::manifest::{Entry, Kind, Meta};
-use haul_proto::wire::limits::LINKED_FILES_MAX;
 use std::collections::HashMap;
 use std::sync::Mutex;
 
 use super::Target;
 use crate::fs::{Identity, Look};
 use crate::worker::lock;
+
+/// Most files that are remembered: 40 MB. Beyond, two files of the source may stay as names of one.
+const FILES_MAX: usize = 7 << 16;
 
 /// Those that something stays as, with the metadata that they get.
 #[derive(Default)]
@@ -37,7 +39,7 @@ impl Target {
             return OtherName::None;
         }
         let mut staying = lock(&self.several.0);
-        if staying.len() >= LINKED_FILES_MAX {
+        if staying.len() >= FILES_MAX {
             return OtherName::None;
         }
         match staying.get(&there.identity) {

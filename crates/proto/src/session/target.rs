@@ -18,6 +18,7 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use self::flow::{Extent, Progress, tree_of};
+use super::linked::LinkedFiles;
 use super::summing::Summing;
 use crate::delta::blocks::BLOCK;
 use crate::ids::{ByEntry, EntryId};
@@ -69,6 +70,10 @@ pub struct Target<H> {
     held_bytes: usize,
     /// Of these, those of open directories.
     open_bytes: usize,
+    /// Files of which more names may come.
+    linked: LinkedFiles,
+    /// Those whose last name was offered: the engine has not heard of it yet.
+    fully_named: Vec<EntryId>,
     offers_ended: bool,
     keeps_values: bool,
     sums: bool,
@@ -164,6 +169,8 @@ impl<H> Target<H> {
             open_directories: 0,
             held_bytes: 0,
             open_bytes: 0,
+            linked: LinkedFiles::default(),
+            fully_named: Vec::new(),
             offers_ended: false,
             keeps_values: false,
             sums: false,

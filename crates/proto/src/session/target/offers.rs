@@ -30,6 +30,7 @@ impl<H> Target<H> {
             self.held_bytes += bytes;
             self.open_bytes += if directory { bytes } else { 0 };
             self.check_window()?;
+            self.count_names(id, entry)?;
             let state = match directory {
                 // Its children may stand in the same Offer.
                 true => State::Directory { handle: None, children: 0, ended: false, complete: false },
@@ -40,6 +41,24 @@ impl<H> Target<H> {
         self.next += entries.len() as u64;
         self.needs_first = first;
         Ok(Step::Examine(first, entries))
+    }
+
+    /// Counts a file of which more names may come, or a name of one.
+    fn count_names(&mut self, id: EntryId, entry: &Entry) -> Result<(), ProtocolFault> {
+        if !self.linked.offered(id, entry) {
+            return Err(ProtocolFault::OverLimit("files of which more names may come"));
+        }
+        if let Kind::HardLink { to, .. } = entry.kind
+            && self.linked.named(to)
+        {
+            self.fully_named.push(to);
+        }
+        Ok(())
+    }
+
+    /// Files whose last name was offered since this was asked last.
+    pub fn take_fully_named(&mut self) -> Vec<EntryId> {
+        std::mem::take(&mut self.fully_named)
     }
 
     /// Counts a child in its parent.
