@@ -165,7 +165,7 @@ struct Sealing {
 impl Sealing {
     fn new(stream: usize) -> Result<Self> {
         let key = [u8::try_from(stream)?; 16];
-        let key = Key::new(Library::of_this_cpu(), Suite::Aes128Gcm, &key);
+        let key = Key::new(Library::of_this_cpu(Suite::Aes128Gcm), Suite::Aes128Gcm, &key);
         Ok(Self { key: key.map_err(|_| anyhow::anyhow!("no AES-128-GCM"))?, records: 0 })
     }
 

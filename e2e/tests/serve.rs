@@ -245,7 +245,7 @@ fn a_server_needs_no_proc() {
     let sandbox = Sandbox::new();
     sandbox.tree("source");
     for directory in ["bin", "dev", "shared"] {
-        sandbox.dir(&format!("root/{directory}"));
+        sandbox.dir(format!("root/{directory}"));
     }
     std::fs::copy(haul_binary(), sandbox.path("root/bin/haul")).unwrap();
     let line = "cd root && HOME=/ exec /usr/sbin/chroot . /bin/haul serve --bind 127.0.0.1 --json /shared";

@@ -54,7 +54,7 @@ pub fn primitives(time: Duration) -> Result<Vec<Primitive>, String> {
     let mut primitives = Vec::new();
     for (suite, name) in sealing {
         let bytes_per_s = speed(suite, time)?.seal;
-        primitives.push(Primitive { name, library: Library::of_this_cpu().to_string(), bytes_per_s });
+        primitives.push(Primitive { name, library: Library::of_this_cpu(suite).to_string(), bytes_per_s });
     }
     let Speed { hash, check, .. } = speed(Suite::Aes128Gcm, time)?;
     primitives.push(Primitive { name: "blake3", library: "blake3".into(), bytes_per_s: hash });

@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn a_connection_that_is_closed_before_it_is_proven_is_tried_again() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let routes = [Route::to(&listener.local_addr().unwrap().to_string())];
+        let routes = [Route::to(listener.local_addr().unwrap().to_string())];
         let acceptor = std::thread::spawn(move || {
             (0..3).for_each(|_| drop(listener.accept().unwrap()));
             let (socket, _) = listener.accept().unwrap();

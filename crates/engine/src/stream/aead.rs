@@ -24,10 +24,11 @@ pub enum Library {
 }
 
 impl Library {
-    /// The faster one on this CPU.
-    pub fn of_this_cpu() -> Self {
+    /// The faster one for this suite on this CPU. Payloads in the clear are AWS-LC's everywhere: ring authenticates them
+    /// at less than half the rate at which it seals.
+    pub fn of_this_cpu(suite: Suite) -> Self {
         static FASTER: OnceLock<Library> = OnceLock::new();
-        *FASTER.get_or_init(faster)
+        if suite == Suite::AuthenticateOnly { Self::AwsLc } else { *FASTER.get_or_init(faster) }
     }
 }
 

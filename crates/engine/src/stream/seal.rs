@@ -47,7 +47,7 @@ impl KeySchedule {
         let info = [&key_info(direction, generation)[..]];
         let filled = self.root.expand(&info, KeyLen(bytes.len())).and_then(|key| key.fill(bytes));
         filled.map_err(|_| ProtocolFault::NotAuthentic)?;
-        Key::new(Library::of_this_cpu(), self.suite, bytes).map_err(|_| ProtocolFault::NotAuthentic)
+        Key::new(Library::of_this_cpu(self.suite), self.suite, bytes).map_err(|_| ProtocolFault::NotAuthentic)
     }
 }
 

@@ -72,7 +72,7 @@ fn sealed(sealer: &mut Sealer, payload: &[u8], trailer: &Trailer) -> Vec<u8> {
 
 /// Opens a record with a bare key and nonce, as another implementation of the document would.
 fn open_by_the_document(suite: Suite, key: &[u8], counter: u64, wire: &[u8]) -> (Vec<u8>, Vec<u8>) {
-    let key = Key::new(Library::of_this_cpu(), suite, key).expect("a key of the right length");
+    let key = Key::new(Library::of_this_cpu(suite), suite, key).expect("a key of the right length");
     let prefix = Prefix::decode(wire[..PREFIX_LEN].try_into().expect("a prefix")).expect("a prefix");
     let clear = if suite == Suite::AuthenticateOnly { PREFIX_LEN + prefix.payload } else { PREFIX_LEN };
     let nonce: Vec<u8> = [&[0; 4][..], &counter.to_le_bytes()].concat();
