@@ -20,6 +20,7 @@ pub mod group;
 pub mod ids;
 pub mod integrity;
 pub mod journal;
+pub mod linked;
 pub mod manifest;
 pub mod mend;
 pub mod more;

@@ -130,7 +130,6 @@ impl Entry {
 
     /// How many more names a file has than the one that is offered; `None` where it has none, or that is not told.
     pub fn further_names(&self) -> Option<u64> {
-        matches!(self.kind, Kind::File { .. }).then_some(())?;
         self.more.as_ref()?.names?.checked_sub(1).filter(|further| *further > 0)
     }
 }

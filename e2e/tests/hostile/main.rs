@@ -12,8 +12,6 @@ mod scene;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use haul_e2e::{Rng, cases, count};
-use haul_proto::wire::limits::{LINKED_BYTES_MAX, LINKED_FILE_OVERHEAD, OFFER_ENTRIES_MAX};
-use haul_proto::wire::message::TargetMessage;
 
 use scene::Scene;
 
@@ -70,41 +68,6 @@ fn a_hostile_source_changes_nothing_outside_and_ends_with_a_fault() {
         }
     });
     count("hostile-sources", number);
-}
-
-/// Files of which more names may come are remembered, settled or not, and no more of them than the budget allows.
-#[test]
-fn files_of_which_more_names_may_come_take_a_bounded_memory() {
-    for name_len in [1, 200] {
-        let mut scene = Scene::with(&mut Rng::new(0), |request| {
-            request.kept.hard_links = true;
-            // Nothing is made: what is offered is settled at once.
-            request.sync.existing_only = true;
-        });
-        let tree = scene.open_tree();
-        let most = LINKED_BYTES_MAX / (LINKED_FILE_OVERHEAD + 7.max(name_len));
-        let name = |number: usize| format!("{number:0>width$}", width = 7.max(name_len)).into_bytes();
-        let mut fault = None;
-        for first in (0..=most).step_by(OFFER_ENTRIES_MAX) {
-            let entries: Vec<_> =
-                (first..first + OFFER_ENTRIES_MAX).map(|at| raw::file_with_names(tree, &name(at), 2)).collect();
-            let id = scene.offer(&entries);
-            let answered = scene.wait_for(|message| match message {
-                TargetMessage::Needs { first, .. } if first.0 == id => Some(()),
-                _ => None,
-            });
-            if let Err(text) = answered {
-                fault = Some((first, text));
-                break;
-            }
-        }
-        let (count, text) = fault.expect("there is a budget");
-        assert!(
-            text.contains("more names may come") && count > most - 2 * OFFER_ENTRIES_MAX,
-            "{count} of {most}: {text}"
-        );
-        assert_eq!(scene.end("files of which more names may come"), Some(1));
-    }
 }
 
 /// A target that took paths for true would do this.

@@ -1,7 +1,11 @@
 //! Offers that cost the source little and a target much.
 
 use haul_e2e::Rng;
-use haul_proto::wire::limits::ATTRIBUTES_MAX;
+use haul_proto::wire::limits::{
+    ATTRIBUTES_MAX, LINKED_DIRECTORY_BYTES, LINKED_FILE_BYTES, LINKED_FILES_BYTES_MAX, OFFER_ENTRIES_MAX,
+};
+use haul_proto::wire::message::TargetMessage;
+use haul_proto::wire::storage::Fsync;
 
 use crate::raw;
 use crate::scene::Scene;
@@ -53,4 +57,59 @@ fn wide_directories(scene: &mut Scene, _: &mut Rng) -> Expect {
         scene.needs(&entries);
     }
     Expect::GoesOn
+}
+
+/// A file with another name to come, of 5 bytes.
+fn linked_file(parent: u64, name: &[u8]) -> Vec<u8> {
+    raw::with_more(raw::file(parent, name, 5), &[raw::MORE_NAMES, 2])
+}
+
+/// Offers directories with one such file each, and ends them; they take names of 255 bytes. The target holds them until
+/// the files' other names come. A reserved name is refused, so that no file has to be sent.
+fn linked_directories(scene: &mut Scene, tree: u64, count: u64) -> usize {
+    let file = format!(".haul-{:024}.part", 1);
+    for batch in 0..count / BATCH {
+        let first = scene.next;
+        let directories = (0..BATCH).map(|at| raw::directory(tree, format!("{:0>255}", batch * BATCH + at).as_bytes()));
+        let pairs = (0..).zip(directories);
+        let entries: Vec<_> =
+            pairs.flat_map(|(at, entry)| [entry, linked_file(first + 2 * at, file.as_bytes())]).collect();
+        scene.needs(&entries);
+        (0..BATCH).for_each(|at| scene.say(&raw::directory_end(first + 2 * at)));
+        let mut done = 0;
+        while done < BATCH {
+            let more = scene.wait_for(|message| match message {
+                TargetMessage::Done { runs } => Some(runs.iter().map(|(_, many)| many).sum::<u64>()),
+                _ => None,
+            });
+            done += more.expect("it keeps to the limit");
+        }
+    }
+    LINKED_FILE_BYTES + file.len() + LINKED_DIRECTORY_BYTES + 255
+}
+
+#[test]
+fn hard_links_that_never_come_take_bounded_memory_and_end_with_a_fault() {
+    let mut scene = Scene::with(&mut Rng::new(1), |request| {
+        request.kept.hard_links = true;
+        request.fsync = Fsync::None;
+    });
+    let tree = scene.open_tree();
+    let directories = 4096;
+    let each = linked_directories(&mut scene, tree, directories);
+    // What is in a directory that was not asked for is refused; it counts all the same.
+    let refused = scene.offer(&[raw::operand(raw::DIRECTORY, 7, &[])]);
+    let name = [b'n'; 255];
+    let counted = directories as usize * each + 2 * LINKED_DIRECTORY_BYTES;
+    let mut left = (LINKED_FILES_BYTES_MAX - counted) / (LINKED_FILE_BYTES + name.len());
+    while left > 0 {
+        let batch = left.min(OFFER_ENTRIES_MAX);
+        scene.needs(&vec![linked_file(refused, &name); batch]);
+        left -= batch;
+    }
+    scene.goes_on().expect("it keeps to the limit");
+    scene.offer(&[linked_file(refused, &name)]);
+    let fault = scene.fault().expect("a fault");
+    assert!(fault.contains("files of which more names may come"), "{fault}");
+    assert_eq!(scene.end("hard links that never come"), Some(1));
 }

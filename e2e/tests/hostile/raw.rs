@@ -15,7 +15,7 @@ pub const MORE: u8 = 32;
 /// Added to a tag, it makes the place that of another entry.
 pub const ANEW: u8 = 64;
 
-/// More is how many names a file has.
+/// More is the number of a file's names.
 pub const MORE_NAMES: u8 = 2;
 /// More is a digest.
 pub const MORE_DIGEST: u8 = 8;
@@ -75,13 +75,6 @@ pub fn file(parent: u64, name: &[u8], size: u64) -> Vec<u8> {
 
 pub fn link(parent: u64, name: &[u8], points_to: &[u8]) -> Vec<u8> {
     entry(LINK, &below(parent, name), &held(points_to), &usual(0o777))
-}
-
-/// A file of which so many names may come.
-pub fn file_with_names(parent: u64, name: &[u8], names: u64) -> Vec<u8> {
-    let mut more = Writer::new();
-    more.u8(MORE_NAMES).varint(names);
-    with_more(file(parent, name, 1), &more.into_bytes())
 }
 
 /// A directory with so many extended attributes, which have names and nothing else.

@@ -2,10 +2,9 @@
 //! of it. A file is remembered until all its names were met.
 
 use haul_proto::ids::EntryId;
-use haul_proto::manifest::Place;
-use haul_proto::session::linked::LinkedFiles;
+use haul_proto::linked::{DirectoryName, LinkedBytes};
+use haul_proto::path::Name;
 use haul_proto::wire::report::WorkerMessage;
-use std::cell::Cell;
 use std::collections::HashMap;
 
 use super::removal::Proof;
@@ -19,40 +18,58 @@ const TOO_MANY: &str = "there are more files with several names than can be reme
 #[derive(Default)]
 pub struct Linked {
     files: HashMap<Identity, First>,
-    /// What they count.
-    counted: LinkedFiles,
-    has_told: Cell<bool>,
+    bytes: LinkedBytes<()>,
+    has_told: bool,
 }
 
 struct First {
     entry: EntryId,
+    counted: Counted,
     /// What its other names need to be removed.
     proof: Option<Proof>,
+    /// Names that were not met yet.
+    left: u64,
+}
+
+/// A file that counts of the limit.
+pub struct Counted {
+    parent: EntryId,
+    name_len: usize,
 }
 
 impl Linked {
-    /// Whether a file at this place can be remembered; tells once if not.
-    pub fn has_room(&self, place: &Place, reporter: &Reporter) -> bool {
-        let Place::Child { parent, name } = place else { return false };
-        let has_room = self.counted.has_room(*parent, name.as_bytes());
-        if !has_room && !self.has_told.replace(true) {
+    /// Counts one more file; `None` where it exceeds the limit, which is told once. `directories` begins with `parent`.
+    pub fn count(
+        &mut self,
+        parent: EntryId,
+        name: &Name,
+        directories: impl Iterator<Item = DirectoryName>,
+        reporter: &Reporter,
+    ) -> Option<Counted> {
+        let name_len = name.as_bytes().len();
+        if self.bytes.add(name_len, directories) {
+            return Some(Counted { parent, name_len });
+        }
+        if !std::mem::replace(&mut self.has_told, true) {
             reporter.send(&WorkerMessage::Notice { text: TOO_MANY.into() });
         }
-        has_room
+        None
     }
 
-    /// A file was offered as this entry, in this place.
-    pub fn add(&mut self, look: &Look, id: EntryId, place: &Place, proof: Option<Proof>) {
-        self.counted.add(id, place, look.names.saturating_sub(1));
-        self.files.insert(look.identity, First { entry: id, proof });
+    /// A file was offered.
+    pub fn add(&mut self, look: &Look, entry: EntryId, counted: Counted, proof: Option<Proof>) {
+        self.files.insert(look.identity, First { entry, counted, proof, left: look.names.saturating_sub(1) });
     }
 
     /// What a file was offered as under another name, and the proof of it.
     pub fn take(&mut self, look: &Look) -> Option<(EntryId, Option<Proof>)> {
-        let first = self.files.get(&look.identity)?;
+        let first = self.files.get_mut(&look.identity)?;
         let taken = (first.entry, first.proof.clone());
-        if self.counted.named(taken.0) {
-            self.files.remove(&look.identity);
+        first.left = first.left.saturating_sub(1);
+        if first.left == 0
+            && let Some(First { counted, .. }) = self.files.remove(&look.identity)
+        {
+            self.bytes.remove(counted.name_len, counted.parent);
         }
         Some(taken)
     }
@@ -63,6 +80,9 @@ mod tests {
     use super::*;
     use crate::fs::testing::{name, write_file};
     use crate::fs::{Dir, Links};
+    use crate::link::LinkWriter;
+    use crate::testing::Said;
+    use crate::worker::lock;
 
     #[test]
     fn a_file_is_remembered_until_its_last_name() {
@@ -74,14 +94,32 @@ mod tests {
         }
         let look = Look::at_name(&*dir.fd().unwrap(), &name("a"), Links::Itself).unwrap();
         assert_eq!(look.names, 3);
-        let place = Place::Child { parent: EntryId(0), name: name("a") };
         let mut linked = Linked::default();
         let take = |linked: &mut Linked| linked.take(&look).map(|(entry, _)| entry);
         assert_eq!(take(&mut linked), None);
-        linked.add(&look, EntryId(7), &place, None);
+        let silent = Reporter::new(LinkWriter::new(std::io::sink()), false);
+        let (file, directory) = (name("a"), DirectoryName { id: EntryId(0), name_len: 0 });
+        let counted = linked.count(EntryId(0), &file, std::iter::once(directory), &silent).unwrap();
+        linked.add(&look, EntryId(7), counted, None);
+        assert!(linked.bytes.bytes() > 0);
         assert_eq!(
             [take(&mut linked), take(&mut linked), take(&mut linked)],
             [Some(EntryId(7)), Some(EntryId(7)), None]
         );
+        assert_eq!(linked.bytes.bytes(), 0);
+    }
+
+    #[test]
+    fn beyond_the_limit_files_are_not_remembered_and_a_notice_says_so_once() {
+        let said = Said::default();
+        let reporter = Reporter::new(LinkWriter::new(said.clone()), false);
+        let (file, directory) = (name(&"n".repeat(255)), DirectoryName { id: EntryId(0), name_len: 0 });
+        let mut linked = Linked::default();
+        let mut count = || linked.count(EntryId(0), &file, std::iter::once(directory), &reporter);
+        while count().is_some() {}
+        assert!(count().is_none());
+        let said = lock(&said.0).clone();
+        let notices = said.windows(TOO_MANY.len()).filter(|text| *text == TOO_MANY.as_bytes()).count();
+        assert_eq!(notices, 1);
     }
 }

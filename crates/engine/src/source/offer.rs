@@ -1,6 +1,7 @@
 //! The source's walk: what is found becomes entries, as fast as the window of unsettled entries allows.
 
 use haul_proto::ids::EntryId;
+use haul_proto::linked::DirectoryName;
 use haul_proto::manifest::{Entry, Kind, Meta, Place as EntryPlace, Stamp};
 use haul_proto::more::More;
 use haul_proto::path::Name;
@@ -13,7 +14,7 @@ use super::digest::Digester;
 use super::feed::Spring;
 use super::item::{Item, Place};
 use super::left_out::{self, Untold};
-use super::linked::Linked;
+use super::linked::{Counted, Linked};
 use super::listed::Listed;
 use super::operand::{Looker, Root, RootKind, operand_links};
 use super::removal::Removable;
@@ -107,6 +108,8 @@ struct Entered {
 /// A directory that is offered.
 struct Open {
     id: EntryId,
+    /// Bytes of its name; 0 for an operand.
+    name_len: usize,
     /// As [`Entered::hides`].
     hides: bool,
 }
@@ -220,7 +223,7 @@ impl Offers<'_> {
                 Some(Entered { name, .. }) => name.map_or(Some(()), |name| self.leave_out(name))?,
                 None => {
                     self.tell_left_out()?;
-                    if let Some(Open { id, hides }) = self.open.pop() {
+                    if let Some(Open { id, hides, .. }) = self.open.pop() {
                         self.source.lock().machine.end_directory(id, complete && !hides);
                         self.source.outbox.notify_all();
                         self.batch = 0;
@@ -298,8 +301,9 @@ impl Offers<'_> {
         let place = self.place_of(operand, name.as_ref());
         let mut entry = Entry { place, kind: Kind::Directory, meta, version: None, more };
         self.drop_attributes_without_room(operand, &mut entry);
+        let name_len = if let EntryPlace::Child { name, .. } = &entry.place { name.as_bytes().len() } else { 0 };
         let id = self.offer(entry, Item::directory(Arc::clone(&operand.path)))?;
-        self.open.push(Open { id, hides });
+        self.open.push(Open { id, name_len, hides });
         if !self.source.request.tell_left_out {
             return Some(());
         }
@@ -370,15 +374,14 @@ impl Offers<'_> {
         if self.source.request.tell_digests && !self.source.compares() && look.size > 0 {
             self.add_digest(&mut entry, &item);
         }
-        let may_have_others = self.may_have_other_names(&entry.place, look);
-        if may_have_others {
+        let counted = self.count_linked(&entry.place, look);
+        if counted.is_some() {
             entry.more.get_or_insert_default().names = Some(look.names);
         }
-        let proof = item.removable.as_mut().filter(|_| may_have_others).map(Removable::first);
-        let first = may_have_others.then(|| entry.place.clone());
+        let proof = item.removable.as_mut().filter(|_| counted.is_some()).map(Removable::first);
         let id = self.offer(entry, item)?;
-        if let Some(first) = first {
-            self.linked.add(look, id, &first, proof);
+        if let Some(counted) = counted {
+            self.linked.add(look, id, counted, proof);
         }
         Some(())
     }
@@ -395,10 +398,15 @@ impl Offers<'_> {
         }
     }
 
-    /// Whether other names of a file are to be made names of what becomes of it.
-    fn may_have_other_names(&self, place: &EntryPlace, look: &Look) -> bool {
-        let is_asked_for = self.source.request.kept.hard_links;
-        is_asked_for && look.names > 1 && self.linked.has_room(place, &self.source.reporter)
+    /// Counts a file whose other names are to be hard links of it; `None` where they are to be files of their own.
+    fn count_linked(&mut self, place: &EntryPlace, look: &Look) -> Option<Counted> {
+        let EntryPlace::Child { parent, name } = place else { return None };
+        if !self.source.request.kept.hard_links || look.names < 2 {
+            return None;
+        }
+        let directories =
+            self.open.iter().rev().map(|Open { id, name_len, .. }| DirectoryName { id: *id, name_len: *name_len });
+        self.linked.count(*parent, name, directories, &self.source.reporter)
     }
 
     /// Offers a file as another name of one that was offered before, if it is.

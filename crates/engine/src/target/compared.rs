@@ -1,15 +1,14 @@
 //! What a job that only compares holds against the source besides contents, modes and owners: names of one file, and
 //! extended attributes. Nothing is put or made.
 
-use haul_proto::ids::{ByEntry, EntryId};
+use haul_proto::ids::EntryId;
 use haul_proto::manifest::{Entry, Place};
 use haul_proto::more::Attribute;
 use haul_proto::path::Name;
-use haul_proto::wire::limits::{
-    DIFFERING_ATTRIBUTES_MAX, LINKED_BYTES_MAX, LINKED_DIRECTORY_OVERHEAD, LINKED_FILE_OVERHEAD,
-};
+use haul_proto::wire::limits::DIFFERING_ATTRIBUTES_MAX;
 use haul_proto::wire::report::{Difference, End};
 use std::collections::HashMap;
+use std::collections::hash_map;
 use std::io;
 use std::sync::Mutex;
 
@@ -18,74 +17,43 @@ use super::standing::attributes;
 use crate::fs::{Dir, Identity, Links, Look};
 use crate::worker::lock;
 
-/// Files with several names, at both ends.
-#[derive(Default)]
-pub struct ComparedNames {
-    /// Of the source: by the entry of the first name, where that is at the target.
-    offered: Mutex<ByEntry<(Dir, Name)>>,
-    /// At the target: the first name that was met of each.
-    there: Mutex<FirstNames>,
-}
+/// Most bytes that files with several names at the target count; more are not compared with each other.
+const COMPARED_BYTES_MAX: usize = 64 << 20;
+/// Bytes that such a file counts besides its path: an entry of a hash table, while that grows.
+const COMPARED_FILE_BYTES: usize = 128;
 
-/// The first names of files at the target. They count as those of the source do, and further ones are not remembered.
+/// Files with several names at the target: the path below the target of the first name that was met of each.
 #[derive(Default)]
-struct FirstNames {
-    names: HashMap<Identity, (Dir, Name)>,
+pub struct ComparedNames(Mutex<FirstPaths>);
+
+#[derive(Default)]
+struct FirstPaths {
+    paths: HashMap<Identity, Box<[u8]>>,
     bytes: usize,
-    /// The directory of the last one: names of one directory come together, and it counts once.
-    directory: Option<Identity>,
-}
-
-impl FirstNames {
-    fn add(&mut self, identity: Identity, dir: &Dir, name: &Name) {
-        let is_same = self.directory == Some(dir.identity());
-        let directory = if is_same { 0 } else { LINKED_DIRECTORY_OVERHEAD };
-        let bytes = self.bytes + directory + LINKED_FILE_OVERHEAD + name.as_bytes().len();
-        if bytes <= LINKED_BYTES_MAX {
-            self.bytes = bytes;
-            self.directory = Some(dir.identity());
-            self.names.insert(identity, (dir.clone(), name.clone()));
-        }
-    }
 }
 
 impl ComparedNames {
-    /// The first name of a file that has another one.
-    fn first(&self, to: EntryId) -> Option<(Dir, Name)> {
-        lock(&self.offered).get(&to).cloned()
-    }
-
-    /// The last names of these files were offered.
-    pub(super) fn fully_named(&self, entries: &[EntryId]) {
-        let mut offered = lock(&self.offered);
-        entries.iter().for_each(|entry| _ = offered.remove(entry));
-    }
-
-    /// Which other name this file was met by, at the target alone.
-    fn meet(&self, identity: Identity, dir: &Dir, name: &Name) -> Option<(Dir, Name)> {
-        let mut there = lock(&self.there);
-        let Some((first_dir, first_name)) = there.names.get(&identity) else {
-            there.add(identity, dir, name);
-            return None;
-        };
-        let is_same = first_dir.identity() == dir.identity() && first_name == name;
-        (!is_same).then(|| (first_dir.clone(), first_name.clone()))
+    /// By which other path this file was met.
+    fn meet(&self, identity: Identity, path: Vec<u8>) -> Option<Box<[u8]>> {
+        let mut there = lock(&self.0);
+        let bytes = there.bytes + COMPARED_FILE_BYTES + path.len();
+        match there.paths.entry(identity) {
+            hash_map::Entry::Occupied(first) => (**first.get() != *path).then(|| first.get().clone()),
+            hash_map::Entry::Vacant(place) => {
+                if bytes <= COMPARED_BYTES_MAX {
+                    place.insert(path.into_boxed_slice());
+                    there.bytes = bytes;
+                }
+                None
+            }
+        }
     }
 }
 
 impl Target {
-    /// Remembers a file of which more names may come. To be called before it is answered.
-    pub(super) fn expect_compared_names(&self, entry: EntryId, offered: &Entry) {
-        if offered.further_names().is_none() {
-            return;
-        }
-        let Some(place) = self.compared_place(&offered.place) else { return };
-        lock(&self.compared_names.offered).insert(entry, place);
-    }
-
     /// How another name of the file that was offered as `to` differs; `None` where it is that, and all is told of the first.
     pub(super) fn differs_as_name(&self, to: EntryId, there: &Look) -> io::Result<Option<Difference>> {
-        let Some((dir, name)) = self.compared_names.first(to) else { return Ok(None) };
+        let Some((dir, name)) = self.first_name(to) else { return Ok(None) };
         match Look::at_name(&*dir.fd()?, &name, Links::Itself) {
             Ok(first) if first.identity == there.identity => return Ok(None),
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -100,8 +68,8 @@ impl Target {
         if !self.request.kept.hard_links || there.names < 2 || matches!(entry.place, Place::Operand(_)) {
             return None;
         }
-        let (dir, name) = self.compared_names.meet(there.identity, dir, name)?;
-        Some(Difference::Name { at_source: false, of: self.landing.path(&dir.path_of(name.as_bytes())) })
+        let first = self.compared_names.meet(there.identity, dir.path_of(name.as_bytes()))?;
+        Some(Difference::Name { at_source: false, of: self.landing.path(&first) })
     }
 
     /// In what the attributes of something differ that `found` reads.
@@ -136,7 +104,6 @@ fn differing(source: &[Attribute], target: &[Attribute]) -> Option<Difference> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fs::testing::{name, write_file};
 
     fn attribute(name: &str, value: &str) -> Attribute {
         Attribute { name: name.as_bytes().into(), value: value.as_bytes().into() }
@@ -156,18 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn names_are_remembered_until_the_last_one() {
-        let temp = tempfile::tempdir().unwrap();
-        let dir = Dir::open_root(temp.path()).unwrap();
-        write_file(&dir, "a", b"x");
-        let look = Look::at_name(&*dir.fd().unwrap(), &name("a"), Links::Itself).unwrap();
+    fn the_first_name_that_was_met_is_remembered() {
         let names = ComparedNames::default();
-        assert!(names.meet(look.identity, &dir, &name("a")).is_none());
-        assert!(names.meet(look.identity, &dir, &name("a")).is_none(), "it was offered anew");
-        assert_eq!(names.meet(look.identity, &dir, &name("b")).unwrap().1, name("a"));
-        lock(&names.offered).insert(EntryId(1), (dir, name("a")));
-        assert!(names.first(EntryId(1)).is_some() && names.first(EntryId(2)).is_none());
-        names.fully_named(&[EntryId(1)]);
-        assert!(names.first(EntryId(1)).is_none());
+        let file = Identity { device: 1, inode: 2 };
+        assert!(names.meet(file, b"d/a".to_vec()).is_none());
+        assert!(names.meet(file, b"d/a".to_vec()).is_none(), "it was offered anew");
+        assert_eq!(*names.meet(file, b"d/b".to_vec()).unwrap(), *b"d/a");
+        lock(&names.0).bytes = COMPARED_BYTES_MAX;
+        let other = Identity { device: 1, inode: 3 };
+        assert!(names.meet(other, b"c".to_vec()).is_none() && names.meet(other, b"e".to_vec()).is_none());
     }
 }

@@ -120,7 +120,7 @@ impl Target {
             }
         }
         links.into_iter().for_each(|other| self.link(other));
-        self.forget_fully_named();
+        self.links_seen_to(entries);
         // What is there of a file can be told once all answers were.
         self.claims.add(claims);
         self.rereads.add(pieces);

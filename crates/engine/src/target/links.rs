@@ -2,11 +2,13 @@
 //! it. Of each such file it is remembered where it is, until all its names have come.
 
 use haul_proto::ids::{ByEntry, EntryId};
+use haul_proto::linked::LinkedBytes;
 use haul_proto::manifest::{Entry, Kind, Place};
 use haul_proto::need::{Decision, Existing, decide};
 use haul_proto::path::Name;
-use haul_proto::session::target::{Answer, Parent};
+use haul_proto::session::target::{self, Answer, Parent};
 use haul_proto::wire::difference::What;
+use haul_proto::wire::fault::ProtocolFault;
 use rustix::fs::{AtFlags, linkat, renameat, unlinkat};
 use rustix::io::Errno;
 use std::io;
@@ -14,6 +16,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
 use super::examine::Position;
+use super::first_names::{FirstName, FirstNames};
 use super::spelling::OTHER_SPELLING;
 use super::standing::Standing;
 use super::temporary::make_temporary;
@@ -35,32 +38,26 @@ pub struct HardLinks(Mutex<Table>);
 
 #[derive(Default)]
 struct Table {
-    files: ByEntry<Linked>,
+    /// What they count, and the directories that they are in.
+    bytes: LinkedBytes<Dir>,
+    files: FirstNames,
+    /// The directories of files that count no more: on their way, or in the Offer in hand.
+    ending: ByEntry<Dir>,
+    /// Names that wait for a file that is on its way, by its entry.
+    waiting: ByEntry<Vec<Other>>,
     /// Files that were offered anew: what they are called now, and were at first.
     again: ByEntry<EntryId>,
 }
 
-/// A file with several names.
-struct Linked {
-    dir: Dir,
-    name: Name,
-    /// Its last name was offered.
-    is_fully_named: bool,
-    state: State,
-}
-
-enum State {
-    /// It is on its way, and these names wait for it.
-    Growing(Vec<Other>),
-    /// That is over.
-    Settled(Outcome),
-}
+/// A file that is on its way; otherwise, the state is that of its [`Outcome`].
+const GROWING: u8 = 0;
 
 /// What came of a file with several names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub(super) enum Outcome {
     /// It has its name.
-    There,
+    There = GROWING + 1,
     /// A dry run would make it or replace what stands there: no other name at the target is one of it.
     WouldBeNew,
     /// It is not there.
@@ -89,64 +86,141 @@ enum Next {
     LeaveOrFail(Other),
 }
 
+impl Outcome {
+    /// Of a file in this state; `None` where it is on its way.
+    fn of(state: u8) -> Option<Self> {
+        [Self::There, Self::WouldBeNew, Self::Failed, Self::Another].into_iter().find(|outcome| *outcome as u8 == state)
+    }
+}
+
 impl Next {
     /// Of a name of this file.
-    fn of(outcome: Outcome, other: Other, dir: &Dir, name: &Name) -> Self {
-        match outcome {
-            Outcome::There | Outcome::WouldBeNew => Self::Make(other, dir.clone(), name.clone(), outcome),
-            Outcome::Failed => Self::Fail(other),
-            Outcome::Another => Self::LeaveOrFail(other),
+    fn of(outcome: Outcome, other: Other, first: Option<(Dir, Name)>) -> Self {
+        match (outcome, first) {
+            (Outcome::There | Outcome::WouldBeNew, Some((dir, name))) => Self::Make(other, dir, name, outcome),
+            (Outcome::Another, Some(_)) => Self::LeaveOrFail(other),
+            _ => Self::Fail(other),
         }
     }
 }
 
 impl Table {
-    /// Another name of the file that was offered as `to`.
-    fn add(&mut self, to: EntryId, other: Other) -> Next {
-        let Some(linked) = self.files.get_mut(&to) else { return Next::Fail(other) };
-        match &mut linked.state {
-            State::Growing(waiting) => {
-                waiting.push(other);
-                Next::Nothing
+    /// Counts the files and names of an Offer.
+    fn count(
+        &mut self,
+        first: EntryId,
+        entries: &[Entry],
+        machine: &target::Target<Item>,
+    ) -> Result<(), ProtocolFault> {
+        for (id, entry) in (first.0..).map(EntryId).zip(entries) {
+            if let Kind::HardLink { to, .. } = entry.kind {
+                self.count_name(to);
             }
-            State::Settled(outcome) => Next::of(*outcome, other, &linked.dir, &linked.name),
+            let (Some(left), Place::Child { parent, name }) = (entry.further_names(), &entry.place) else { continue };
+            if !matches!(entry.kind, Kind::File { .. }) {
+                continue;
+            }
+            if !self.bytes.add(name.as_bytes().len(), machine.directories_from(*parent)) {
+                return Err(ProtocolFault::OverLimit("files of which more names may come"));
+            }
+            let left = u32::try_from(left).unwrap_or(u32::MAX);
+            self.files.add(id, &FirstName { parent: *parent, left, due: 0, state: GROWING, name: name.clone() });
+        }
+        Ok(())
+    }
+
+    /// One more name of a file was offered.
+    fn count_name(&mut self, to: EntryId) {
+        let counted = self.files.change(to, |first| {
+            first.due = first.due.saturating_add(1);
+            let is_last = first.left == 1;
+            first.left = first.left.saturating_sub(1);
+            is_last.then(|| (first.name.as_bytes().len(), first.parent))
+        });
+        if let Some(Some((name_len, parent))) = counted {
+            self.ending.extend(self.bytes.held(parent).map(|dir| (to, dir.clone())));
+            self.bytes.remove(name_len, parent);
         }
     }
 
-    /// The last name of this file was offered: it is forgotten as soon as it is settled.
-    fn fully_named(&mut self, entry: EntryId) {
-        let Some(linked) = self.files.get_mut(&entry) else { return };
-        linked.is_fully_named = true;
-        if matches!(linked.state, State::Settled(_)) {
-            self.files.remove(&entry);
+    /// Keeps the directory of a file that was counted.
+    fn hold(&mut self, entry: EntryId, dir: Dir) {
+        let Some(first) = self.files.get(entry) else { return };
+        match first.left {
+            0 => drop(self.ending.insert(entry, dir)),
+            _ => self.bytes.hold(first.parent, dir),
+        }
+    }
+
+    /// Where the first name of a file is; `None` where its directory was refused.
+    fn place(&self, entry: EntryId) -> Option<(Dir, Name)> {
+        let first = self.files.get(entry)?;
+        let dir = self.ending.get(&entry).or_else(|| self.bytes.held(first.parent))?;
+        Some((dir.clone(), first.name))
+    }
+
+    /// Another name of the file that was offered as `to`.
+    fn add(&mut self, to: EntryId, other: Other) -> Next {
+        let Some(first) = self.files.get(to) else { return Next::Fail(other) };
+        match Outcome::of(first.state) {
+            Some(outcome) => Next::of(outcome, other, self.place(to)),
+            None => {
+                self.waiting.entry(to).or_default().push(other);
+                Next::Nothing
+            }
         }
     }
 
     /// An entry is settled. What waited for it is to be seen to.
     fn settled(&mut self, entry: EntryId, outcome: Outcome) -> Vec<Next> {
         let key = self.again.remove(&entry).unwrap_or(entry);
-        let Some(linked) = self.files.get_mut(&key) else { return Vec::new() };
-        let State::Growing(waiting) = &mut linked.state else { return Vec::new() };
-        let waiting = std::mem::take(waiting);
-        linked.state = State::Settled(outcome);
-        let (dir, name) = (linked.dir.clone(), linked.name.clone());
-        if linked.is_fully_named {
-            self.files.remove(&key);
+        let was_growing = |first: &mut FirstName| {
+            let was_growing = first.state == GROWING;
+            if was_growing {
+                first.state = outcome as u8;
+            }
+            was_growing
+        };
+        if self.files.change(key, was_growing) != Some(true) {
+            return Vec::new();
         }
-        waiting.into_iter().map(|other| Next::of(outcome, other, &dir, &name)).collect()
+        let (waiting, place) = (self.waiting.remove(&key).unwrap_or_default(), self.place(key));
+        self.forget_if_over(key);
+        waiting.into_iter().map(|other| Next::of(outcome, other, place.clone())).collect()
+    }
+
+    /// A name that was counted was seen to.
+    fn seen_to(&mut self, to: EntryId) {
+        let _ = self.files.change(to, |first| first.due = first.due.saturating_sub(1));
+        self.forget_if_over(to);
+    }
+
+    /// Forgets a file that is settled and has all of its names.
+    fn forget_if_over(&mut self, entry: EntryId) {
+        if let Some(FirstName { left: 0, due: 0, state: 1.., .. }) = self.files.get(entry) {
+            self.files.remove(entry);
+            self.ending.remove(&entry);
+        }
     }
 }
 
 impl Target {
-    /// Remembers a file of which more names may come. To be called before it is answered.
-    pub(super) fn expect_links(&self, entry: EntryId, offered: &Entry) {
-        if self.compares() {
-            return self.expect_compared_names(entry, offered);
+    /// Counts the files of an Offer of which more names may come, and names of such files. To be called before they are
+    /// answered.
+    pub(super) fn count_links(&self, first: EntryId, entries: &[Entry]) -> Result<(), ProtocolFault> {
+        if !self.request.kept.hard_links {
+            return Ok(());
         }
+        let state = self.lock();
+        lock(&self.hard_links.0).count(first, entries, &state.machine)
+    }
+
+    /// Remembers where a file is of which more names may come. To be called before it is answered.
+    pub(super) fn expect_links(&self, entry: EntryId, offered: &Entry) {
         if let Place::Again(old) = offered.place {
             let mut table = lock(&self.hard_links.0);
             let first = table.again.remove(&old).unwrap_or(old);
-            if table.files.contains_key(&first) {
+            if table.files.get(first).is_some() {
                 table.again.insert(entry, first);
             }
             return;
@@ -154,19 +228,32 @@ impl Target {
         if offered.further_names().is_none() {
             return;
         }
-        let Some((dir, name, _)) = self.place_of_child(&offered.place) else { return };
-        let linked = Linked { dir, name, is_fully_named: false, state: State::Growing(Vec::new()) };
-        lock(&self.hard_links.0).files.insert(entry, linked);
+        let dir = match self.compares() {
+            true => self.compared_place(&offered.place).map(|(dir, _)| dir),
+            false => self.place_of_child(&offered.place).map(|(dir, ..)| dir),
+        };
+        let mut table = lock(&self.hard_links.0);
+        if let Some(dir) = dir {
+            table.hold(entry, dir);
+        }
+        if self.compares() {
+            // Nothing is made: nothing waits.
+            table.settled(entry, Outcome::There);
+        }
     }
 
-    /// Forgets files whose last name was offered.
-    pub(super) fn forget_fully_named(&self) {
-        let entries = self.lock().machine.take_fully_named();
-        if self.compares() {
-            return self.compared_names.fully_named(&entries);
+    /// Where the first name of a file is that was offered before.
+    pub(super) fn first_name(&self, entry: EntryId) -> Option<(Dir, Name)> {
+        lock(&self.hard_links.0).place(entry)
+    }
+
+    /// The names of an Offer were seen to.
+    pub(super) fn links_seen_to(&self, entries: &[Entry]) {
+        for entry in entries {
+            if let Kind::HardLink { to, .. } = entry.kind {
+                lock(&self.hard_links.0).seen_to(to);
+            }
         }
-        let mut table = lock(&self.hard_links.0);
-        entries.into_iter().for_each(|entry| table.fully_named(entry));
     }
 
     /// Where a child goes, and whether nothing can be there.
@@ -344,50 +431,109 @@ fn replace(from: &OwnedFd, name: &Name, into: &OwnedFd, other: &Name) -> Result<
 mod tests {
     use super::*;
     use crate::fs::testing::name;
+    use haul_proto::integrity::FrameLen;
     use haul_proto::manifest::Meta;
+    use haul_proto::more::More;
+    use haul_proto::wire::limits::{FRAME_MIN, LINKED_FILES_BYTES_MAX};
+    use haul_proto::wire::message::SourceMessage;
 
-    fn other(entry: u64, dir: &Dir) -> Other {
-        let kind = Kind::HardLink { to: EntryId(1), size: 3 };
-        let place = Place::Child { parent: EntryId(0), name: name("b") };
-        let offered = Entry { place, kind, meta: Meta::default(), version: None, more: None };
-        Other { entry: EntryId(entry), dir: dir.clone(), name: name("b"), fresh: true, offered }
+    fn entry(place: Place, kind: Kind, names: Option<u64>) -> Entry {
+        let more = names.map(|names| Box::new(More { names: Some(names), ..More::default() }));
+        Entry { place, kind, meta: Meta::default(), version: None, more }
     }
 
-    fn table(dir: &Dir) -> Table {
+    fn below(parent: u64, text: &str) -> Place {
+        Place::Child { parent: EntryId(parent), name: name(text) }
+    }
+
+    fn link(to: u64) -> Entry {
+        entry(below(0, "b"), Kind::HardLink { to: EntryId(to), size: 3 }, None)
+    }
+
+    fn other(entry: u64, dir: &Dir) -> Other {
+        Other { entry: EntryId(entry), dir: dir.clone(), name: name("b"), fresh: true, offered: link(1) }
+    }
+
+    /// A table, and what has offered directory 0 and file 1 with so many names.
+    fn table(dir: &Dir, names: u64) -> (Table, target::Target<Item>) {
+        let mut machine = target::Target::new(FrameLen::new(FRAME_MIN).unwrap());
+        let entries = vec![
+            entry(Place::Operand(0), Kind::Directory, None),
+            entry(below(0, "a"), Kind::File { size: 3 }, Some(names)),
+        ];
+        machine.handle(SourceMessage::Offer { first: EntryId(0), entries: entries.clone() }).unwrap();
         let mut table = Table::default();
-        let state = State::Growing(Vec::new());
-        let linked = Linked { dir: dir.clone(), name: name("a"), is_fully_named: false, state };
-        table.files.insert(EntryId(1), linked);
-        table
+        table.count(EntryId(0), &entries, &machine).unwrap();
+        table.hold(EntryId(1), dir.clone());
+        (table, machine)
+    }
+
+    /// Offers another name, as an Offer of its own.
+    fn offer(table: &mut Table, machine: &target::Target<Item>, id: u64, dir: &Dir) -> Next {
+        table.count(EntryId(id), &[link(1)], machine).unwrap();
+        let next = table.add(EntryId(1), other(id, dir));
+        table.seen_to(EntryId(1));
+        next
+    }
+
+    fn is_empty(table: &Table) -> bool {
+        table.bytes.bytes() == 0 && table.files.is_empty() && table.ending.is_empty() && table.waiting.is_empty()
     }
 
     #[test]
     fn names_wait_for_their_file_and_no_longer() {
         let temp = tempfile::tempdir().unwrap();
         let dir = Dir::open_root(temp.path()).unwrap();
-        let mut table = table(&dir);
-        assert!(matches!(table.add(EntryId(1), other(2, &dir)), Next::Nothing));
+        let (mut table, machine) = table(&dir, 4);
+        assert!(matches!(offer(&mut table, &machine, 2, &dir), Next::Nothing));
         assert!(table.settled(EntryId(9), Outcome::There).is_empty());
         let next = table.settled(EntryId(1), Outcome::There);
         assert!(matches!(&next[..], [Next::Make(Other { entry: EntryId(2), .. }, ..)]));
         assert!(table.settled(EntryId(1), Outcome::Failed).is_empty());
-        assert!(matches!(table.add(EntryId(1), other(3, &dir)), Next::Make(..)));
-        assert!(matches!(table.add(EntryId(1), other(4, &dir)), Next::Make(..)));
-        assert_eq!(table.files.len(), 1);
-        table.fully_named(EntryId(1));
-        assert!(table.files.is_empty());
-        assert!(matches!(table.add(EntryId(1), other(5, &dir)), Next::Fail(_)));
+        assert!(matches!(offer(&mut table, &machine, 3, &dir), Next::Make(..)));
+        assert!(!is_empty(&table));
+        assert!(matches!(offer(&mut table, &machine, 4, &dir), Next::Make(..)));
+        assert!(is_empty(&table));
+        assert!(matches!(offer(&mut table, &machine, 5, &dir), Next::Fail(_)));
     }
 
     #[test]
     fn names_of_a_file_that_fails_fail() {
         let temp = tempfile::tempdir().unwrap();
         let dir = Dir::open_root(temp.path()).unwrap();
-        let mut table = table(&dir);
-        assert!(matches!(table.add(EntryId(1), other(2, &dir)), Next::Nothing));
+        let (mut table, machine) = table(&dir, 3);
+        assert!(matches!(offer(&mut table, &machine, 2, &dir), Next::Nothing));
         table.again.insert(EntryId(7), EntryId(1));
-        table.fully_named(EntryId(1));
         assert!(matches!(&table.settled(EntryId(7), Outcome::Failed)[..], [Next::Fail(_)]));
-        assert!(table.files.is_empty() && table.again.is_empty());
+        assert!(matches!(offer(&mut table, &machine, 3, &dir), Next::Fail(_)));
+        assert!(is_empty(&table) && table.again.is_empty());
+    }
+
+    #[test]
+    fn all_names_of_a_file_in_one_offer_are_made() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = Dir::open_root(temp.path()).unwrap();
+        let (mut table, machine) = table(&dir, 3);
+        table.count(EntryId(2), &[link(1), link(1)], &machine).unwrap();
+        assert_eq!(table.bytes.bytes(), 0, "a source counts it no more");
+        assert!(matches!(table.add(EntryId(1), other(2, &dir)), Next::Nothing));
+        assert_eq!(table.settled(EntryId(1), Outcome::There).len(), 1);
+        assert!(matches!(table.add(EntryId(1), other(3, &dir)), Next::Make(..)));
+        (0..2).for_each(|_| table.seen_to(EntryId(1)));
+        assert!(is_empty(&table));
+    }
+
+    #[test]
+    fn a_source_that_exceeds_the_bytes_commits_a_fault() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = Dir::open_root(temp.path()).unwrap();
+        let (mut table, machine) = table(&dir, 3);
+        let file = [entry(below(0, &"n".repeat(255)), Kind::File { size: 3 }, Some(2))];
+        let mut ids = (2..).map(EntryId);
+        let fault = ids.find_map(|id| table.count(id, &file, &machine).err()).unwrap();
+        assert_eq!(fault, ProtocolFault::OverLimit("files of which more names may come"));
+        assert!(table.bytes.bytes() > LINKED_FILES_BYTES_MAX - 1000);
+        let single = [entry(below(0, "single"), Kind::File { size: 3 }, None)];
+        assert!(table.count(ids.next().unwrap(), &single, &machine).is_ok());
     }
 }

@@ -23,6 +23,7 @@ mod examine;
 mod exchange;
 pub(crate) mod file;
 mod filtered;
+mod first_names;
 mod guesses;
 pub(crate) mod in_place;
 mod items;
@@ -439,7 +440,12 @@ impl Target {
             }
             Step::Owner { is_group, id, name } => self.owners.learn(is_group, id, &name)?,
             Step::Patterns(entry, file, text) => self.filtered.add(entry, file, text)?,
-            step => self.take(self.without_reading(step)),
+            step => {
+                if let Step::Examine(first, entries) = &step {
+                    self.count_links(*first, entries)?;
+                }
+                self.take(self.without_reading(step));
+            }
         }
         self.outbox.notify_all();
         Ok(())

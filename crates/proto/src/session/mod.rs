@@ -15,7 +15,6 @@
 //! A settled entry is forgotten; messages and frames about it that are still under way are ignored. So memory is
 //! bounded by the window of unsettled entries, never by the number of files.
 
-pub mod linked;
 pub mod source;
 pub mod step;
 mod summing;

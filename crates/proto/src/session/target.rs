@@ -18,7 +18,6 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use self::flow::{Extent, Progress, tree_of};
-use super::linked::LinkedFiles;
 use super::summing::Summing;
 use crate::delta::blocks::BLOCK;
 use crate::ids::{ByEntry, EntryId};
@@ -70,10 +69,6 @@ pub struct Target<H> {
     held_bytes: usize,
     /// Of these, those of open directories.
     open_bytes: usize,
-    /// Files of which more names may come.
-    linked: LinkedFiles,
-    /// Those whose last name was offered: the engine has not heard of it yet.
-    fully_named: Vec<EntryId>,
     offers_ended: bool,
     keeps_values: bool,
     sums: bool,
@@ -96,6 +91,8 @@ struct Tracked<H> {
     state: State<H>,
     /// What it counts of the bytes of unsettled entries.
     bytes: usize,
+    /// Bytes of its name; 0 for an operand.
+    name_len: u8,
     /// The source gave it up, and counts it in its window no more.
     released: bool,
     /// It was whole, was lost, and was asked for again.
@@ -169,8 +166,6 @@ impl<H> Target<H> {
             open_directories: 0,
             held_bytes: 0,
             open_bytes: 0,
-            linked: LinkedFiles::default(),
-            fully_named: Vec::new(),
             offers_ended: false,
             keeps_values: false,
             sums: false,

@@ -74,12 +74,13 @@ pub const ATTRIBUTE_NAME_MAX: usize = 255;
 pub const ATTRIBUTES_BYTES_MAX: usize = 64 << 10;
 /// Most bytes behind an entry: what few have.
 pub const MORE_BYTES_MAX: usize = 72 << 10;
-/// Most bytes that files of which more names may come count together, at both ends.
-pub const LINKED_BYTES_MAX: usize = 80 << 20;
+/// Most bytes that files with hard links count, of which more names may come: both ends remember these. A million files
+/// with names of 20 bytes fit, 64 in a directory.
+pub const LINKED_FILES_BYTES_MAX: usize = 64 << 20;
 /// Bytes that such a file counts besides its name.
-pub const LINKED_FILE_OVERHEAD: usize = 192;
-/// Bytes that a directory counts that has such files.
-pub const LINKED_DIRECTORY_OVERHEAD: usize = 512;
+pub const LINKED_FILE_BYTES: usize = 32;
+/// Bytes that a directory above such files counts besides its name, once for all files below it.
+pub const LINKED_DIRECTORY_BYTES: usize = 512;
 /// Most ways in which an entry differs that are told of it.
 pub const DIFFERENCES_MAX: usize = 11;
 /// Most extended attributes that are named of an entry where they differ.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{State, Step, Target, Tracked};
 use crate::ids::EntryId;
+use crate::linked::DirectoryName;
 use crate::manifest::{Entry, Kind, Place};
 use crate::wire::fault::ProtocolFault;
 use crate::wire::limits::{ENTRY_WINDOW, OPEN_DIRECTORIES_BYTES_MAX, OPEN_DIRECTORIES_MAX, UNSETTLED_BYTES_MAX};
@@ -30,35 +31,17 @@ impl<H> Target<H> {
             self.held_bytes += bytes;
             self.open_bytes += if directory { bytes } else { 0 };
             self.check_window()?;
-            self.count_names(id, entry)?;
             let state = match directory {
                 // Its children may stand in the same Offer.
                 true => State::Directory { handle: None, children: 0, ended: false, complete: false },
                 false => State::Examining { kind: entry.kind.clone() },
             };
-            self.entries.insert(id, Tracked { parent, state, bytes, released: false, again: false });
+            let name_len = if let Place::Child { name, .. } = &entry.place { name.as_bytes().len() as u8 } else { 0 };
+            self.entries.insert(id, Tracked { parent, state, bytes, name_len, released: false, again: false });
         }
         self.next += entries.len() as u64;
         self.needs_first = first;
         Ok(Step::Examine(first, entries))
-    }
-
-    /// Counts a file of which more names may come, or a name of one.
-    fn count_names(&mut self, id: EntryId, entry: &Entry) -> Result<(), ProtocolFault> {
-        if !self.linked.offered(id, entry) {
-            return Err(ProtocolFault::OverLimit("files of which more names may come"));
-        }
-        if let Kind::HardLink { to, .. } = entry.kind
-            && self.linked.named(to)
-        {
-            self.fully_named.push(to);
-        }
-        Ok(())
-    }
-
-    /// Files whose last name was offered since this was asked last.
-    pub fn take_fully_named(&mut self) -> Vec<EntryId> {
-        std::mem::take(&mut self.fully_named)
     }
 
     /// Counts a child in its parent.
@@ -109,6 +92,12 @@ impl<H> Target<H> {
             return Err(ProtocolFault::OverLimit("names and attributes of entries that are not settled"));
         }
         Ok(())
+    }
+
+    /// An open directory and those above it, up to the operand.
+    pub fn directories_from(&self, directory: EntryId) -> impl Iterator<Item = DirectoryName> + '_ {
+        let ids = std::iter::successors(Some(directory), |id| self.entries.get(id)?.parent);
+        ids.filter_map(|id| Some(DirectoryName { id, name_len: usize::from(self.entries.get(&id)?.name_len) }))
     }
 
     /// A directory that has not ended; `None` where it was refused.

@@ -1,0 +1,193 @@
+//! The names that stand for files with hard links, in few bytes each: there may be a million of them.
+
+use haul_proto::ids::EntryId;
+use haul_proto::path::Name;
+use std::collections::BTreeMap;
+
+/// Most names in a block, which is searched from its beginning.
+const BLOCK_NAMES_MAX: usize = 64;
+/// Bytes of a name before its own: see [`FirstName::append_to`].
+const HEADER: usize = 24;
+
+/// Names by ascending entry. Each takes [`HEADER`] bytes besides its own; what blocks take besides is shared by at least
+/// 32 names on average.
+#[derive(Default)]
+pub struct FirstNames(BTreeMap<EntryId, Block>);
+
+/// Names behind each other, by ascending entry, under the entry of the first one or an earlier one.
+#[derive(Default)]
+struct Block {
+    names: usize,
+    bytes: Vec<u8>,
+}
+
+/// The first name of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FirstName {
+    pub parent: EntryId,
+    /// Names that were not offered.
+    pub left: u32,
+    /// Names of the Offer in hand that were offered and not seen to.
+    pub due: u16,
+    /// As the owner of the table writes it.
+    pub state: u8,
+    pub name: Name,
+}
+
+impl FirstName {
+    fn append_to(&self, entry: EntryId, bytes: &mut Vec<u8>) {
+        let name = self.name.as_bytes();
+        bytes.reserve_exact(HEADER + name.len());
+        bytes.extend(entry.0.to_le_bytes());
+        bytes.extend(self.parent.0.to_le_bytes());
+        bytes.extend(self.left.to_le_bytes());
+        bytes.extend(self.due.to_le_bytes());
+        bytes.push(self.state);
+        bytes.push(name.len() as u8);
+        bytes.extend(name);
+    }
+}
+
+impl Block {
+    /// Where an entry's name is.
+    fn find(&self, entry: EntryId) -> Option<std::ops::Range<usize>> {
+        let mut at = 0;
+        while let Some((id, _)) = self.bytes.get(at..)?.split_first_chunk() {
+            let end = at + HEADER + usize::from(self.bytes[at + HEADER - 1]);
+            if u64::from_le_bytes(*id) == entry.0 {
+                return Some(at..end);
+            }
+            at = end;
+        }
+        None
+    }
+
+    fn read(&self, entry: EntryId) -> Option<FirstName> {
+        let bytes = &self.bytes[self.find(entry)?];
+        let (parent, rest) = bytes[8..].split_first_chunk()?;
+        let (left, rest) = rest.split_first_chunk()?;
+        let (due, rest) = rest.split_first_chunk()?;
+        Some(FirstName {
+            parent: EntryId(u64::from_le_bytes(*parent)),
+            left: u32::from_le_bytes(*left),
+            due: u16::from_le_bytes(*due),
+            state: rest[0],
+            name: Name::new(&rest[2..]).ok()?,
+        })
+    }
+}
+
+impl FirstNames {
+    /// Adds a name. Entries are added in ascending order.
+    pub fn add(&mut self, entry: EntryId, name: &FirstName) {
+        match self.0.last_entry() {
+            Some(last) if last.get().names < BLOCK_NAMES_MAX => {
+                let block = last.into_mut();
+                block.names += 1;
+                name.append_to(entry, &mut block.bytes);
+            }
+            _ => {
+                let mut block = Block { names: 1, bytes: Vec::new() };
+                name.append_to(entry, &mut block.bytes);
+                self.0.insert(entry, block);
+            }
+        }
+    }
+
+    /// An entry's name.
+    pub fn get(&self, entry: EntryId) -> Option<FirstName> {
+        self.0.range(..=entry).next_back()?.1.read(entry)
+    }
+
+    /// Changes what is known of a name; the name stays.
+    pub fn change<T>(&mut self, entry: EntryId, change: impl FnOnce(&mut FirstName) -> T) -> Option<T> {
+        let block = self.0.range_mut(..=entry).next_back()?.1;
+        let mut name = block.read(entry)?;
+        let place = block.find(entry)?;
+        let changed = change(&mut name);
+        let mut bytes = Vec::new();
+        name.append_to(entry, &mut bytes);
+        block.bytes[place].copy_from_slice(&bytes);
+        Some(changed)
+    }
+
+    /// Removes a name. Blocks with few names are joined.
+    pub fn remove(&mut self, entry: EntryId) {
+        let Some((&key, block)) = self.0.range_mut(..=entry).next_back() else { return };
+        let Some(place) = block.find(entry) else { return };
+        block.bytes.drain(place);
+        block.bytes.shrink_to_fit();
+        block.names -= 1;
+        if block.names == 0 {
+            self.0.remove(&key);
+            return;
+        }
+        self.join_next(key);
+        if let Some((&before, _)) = self.0.range(..key).next_back() {
+            self.join_next(before);
+        }
+    }
+
+    /// Joins a block with the next one, if all names fit into one.
+    fn join_next(&mut self, key: EntryId) {
+        let mut blocks = self.0.range(key..);
+        let (Some((_, block)), Some((&next, behind))) = (blocks.next(), blocks.next()) else { return };
+        if block.names + behind.names > BLOCK_NAMES_MAX {
+            return;
+        }
+        let Some(behind) = self.0.remove(&next) else { return };
+        if let Some(block) = self.0.get_mut(&key) {
+            block.bytes.reserve_exact(behind.bytes.len());
+            block.bytes.extend(behind.bytes);
+            block.names += behind.names;
+        }
+    }
+
+    /// Whether there is none.
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::testing::name;
+    use haul_proto::wire::limits::LINKED_FILE_BYTES;
+
+    fn first(entry: u64) -> FirstName {
+        let (left, due, state) = (entry as u32, 3, 1);
+        FirstName { parent: EntryId(entry / 3), left, due, state, name: name(&format!("name {entry}")) }
+    }
+
+    #[test]
+    fn names_are_found_changed_and_removed() {
+        let mut names = FirstNames::default();
+        assert!(names.get(EntryId(0)).is_none());
+        (0..1000).for_each(|entry| names.add(EntryId(2 * entry), &first(entry)));
+        for entry in 0..1000 {
+            assert_eq!(names.get(EntryId(2 * entry)), Some(first(entry)));
+            assert_eq!(names.get(EntryId(2 * entry + 1)), None);
+        }
+        assert_eq!(names.change(EntryId(8), |name| std::mem::replace(&mut name.left, 77)), Some(4));
+        assert_eq!(names.change(EntryId(9), |_| ()), None);
+        assert_eq!(names.get(EntryId(8)), Some(FirstName { left: 77, ..first(4) }));
+        // In an order that is none, and some twice.
+        (0..3000u64).for_each(|at| names.remove(EntryId(2 * (at * 389 % 1000))));
+        assert!(names.is_empty());
+    }
+
+    #[test]
+    fn names_that_are_left_of_many_take_no_more_than_they_count() {
+        let mut names = FirstNames::default();
+        let all = 1 << 14;
+        (0..all).for_each(|entry| names.add(EntryId(entry), &first(entry)));
+        (0..all).filter(|entry| entry % 64 != 0).for_each(|entry| names.remove(EntryId(entry)));
+        let left = (0..all).filter_map(|entry| names.get(EntryId(entry)));
+        let counted: usize = left.map(|name| LINKED_FILE_BYTES + name.name.as_bytes().len()).sum();
+        let block = 2 * size_of::<(EntryId, Block)>() + 16;
+        let taken: usize = names.0.values().map(|Block { bytes, .. }| bytes.capacity() + block).sum();
+        assert!(taken <= counted, "{taken} of {counted} bytes in {} blocks", names.0.len());
+    }
+}
