@@ -15,7 +15,7 @@ fn without_a_terminal_there_is_nothing_but_the_summary() {
     let lines: Vec<_> = run.stderr.lines().collect();
     assert!((1..=5).contains(&lines.len()), "{}", run.account());
     assert!(lines[0].starts_with("127 files, ") && lines[0].contains("every byte verified"), "{}", run.account());
-    run.says(["way", "cpu", "stream", "blake3"]);
+    run.says(["way", "cpu", "stream", "xxh3"]);
 }
 
 #[test]

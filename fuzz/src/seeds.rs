@@ -358,7 +358,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::Counters(Box::new(counters)),
         WorkerMessage::Load(Box::new(load())),
         WorkerMessage::Streams(vec![StreamFigures { stream: 1, wall_us: 1 << 40, ..StreamFigures::default() }; 2]),
-        WorkerMessage::FileDone { path: b"a\xff".to_vec(), size: 1 << 40, digest: Some([4; 32]) },
+        WorkerMessage::FileDone { path: b"a\xff".to_vec(), size: 1 << 40, copied: true, digest: Some([4; 32]) },
         WorkerMessage::FileFailed { path: b"a".to_vec(), text: text() },
         WorkerMessage::Resumed { path: b"a".to_vec(), size: 1 << 40, held: 1 << 30, damaged: 3, compared: true },
         WorkerMessage::Skipped { path: b"a".to_vec(), text: text() },

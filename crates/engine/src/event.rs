@@ -95,7 +95,9 @@ pub enum Event {
         path: Vec<u8>,
         /// Bytes.
         size: u64,
-        /// BLAKE3 of the whole file; absent for a file that was there already.
+        /// Whether it was copied; else it was there already, or compared.
+        copied: bool,
+        /// BLAKE3 of the whole file, where that was computed.
         digest: Option<[u8; 32]>,
     },
     /// A digest of a file that was asked for beside BLAKE3. Of what the target has, when it has its name; of what the source

@@ -215,7 +215,7 @@ impl Reporter {
     pub fn file_done(&self, path: impl Fn() -> Vec<u8>, size: u64, digest: Option<Digest>) {
         self.audit_file(Action::Received, &path, size, digest.as_ref());
         add(&self.tally.files_copied, 1);
-        self.file(path, size, digest);
+        self.file(path, size, true, digest);
     }
 
     /// A file was there already.
@@ -223,7 +223,7 @@ impl Reporter {
         self.audit_file(Action::Unchanged, &path, size, digest.as_ref());
         add(&self.tally.files_skipped, 1);
         add(&self.tally.bytes_skipped, size);
-        self.file(path, size, digest);
+        self.file(path, size, false, digest);
     }
 
     /// A file was held against the target's; its digest, where what is in both is the same.
@@ -231,7 +231,7 @@ impl Reporter {
         self.audit_file(Action::Compared, &path, size, digest.as_ref());
         add(&self.tally.files_compared, 1);
         if digest.is_some() {
-            self.file(path, size, digest);
+            self.file(path, size, false, digest);
         }
     }
 
@@ -242,9 +242,9 @@ impl Reporter {
         self.send(&WorkerMessage::Differs { path, differences });
     }
 
-    fn file(&self, path: impl FnOnce() -> Vec<u8>, size: u64, digest: Option<Digest>) {
+    fn file(&self, path: impl FnOnce() -> Vec<u8>, size: u64, copied: bool, digest: Option<Digest>) {
         if self.report_files {
-            self.send(&WorkerMessage::FileDone { path: path(), size, digest });
+            self.send(&WorkerMessage::FileDone { path: path(), size, copied, digest });
         }
     }
 

@@ -100,7 +100,7 @@ fn hard_links_that_never_come_take_bounded_memory_and_end_with_a_fault() {
     // What is in a directory that was not asked for is refused; it counts all the same.
     let refused = scene.offer(&[raw::operand(raw::DIRECTORY, 7, &[])]);
     let name = [b'n'; 255];
-    let counted = directories as usize * each + 2 * LINKED_DIRECTORY_BYTES;
+    let counted = usize::try_from(directories).expect("a few") * each + 2 * LINKED_DIRECTORY_BYTES;
     let mut left = (LINKED_FILES_BYTES_MAX - counted) / (LINKED_FILE_BYTES + name.len());
     while left > 0 {
         let batch = left.min(OFFER_ENTRIES_MAX);

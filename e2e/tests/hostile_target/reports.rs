@@ -69,7 +69,7 @@ pub const ATTACKS: &[Attack] = &[
 ];
 
 fn file_done(path: &[u8]) -> WorkerMessage {
-    WorkerMessage::FileDone { path: path.to_vec(), size: 5, digest: Some([7; 32]) }
+    WorkerMessage::FileDone { path: path.to_vec(), size: 5, copied: true, digest: Some([7; 32]) }
 }
 
 /// Says it, and waits for what comes of it.

@@ -64,7 +64,7 @@ impl Observer for Lines {
                 self.human.event(event);
             }
             Event::Progress(progress) if self.style.progress => self.progress(progress),
-            Event::FileDone { path, size, digest: Some(_) } if self.style.ends => {
+            Event::FileDone { path, size, copied: true, .. } if self.style.ends => {
                 let rate = bytes_per_s(self.last.1.max(*size), self.started.elapsed());
                 let path = escape(whole_path(&self.target, path).as_os_str().as_bytes());
                 self.text.plain(&format!("File {path} created; {size} bytes at {}", binary_rate(rate)));

@@ -139,9 +139,9 @@ impl Observer for Human {
                 let because = because.as_ref().map(|why| format!(": {}", harmless(why))).unwrap_or_default();
                 self.text.notice(&format!("data now takes {}{because}", connection(way)));
             }
-            Event::FileDone { path, size, digest } => {
+            Event::FileDone { path, size, copied, .. } => {
                 let path = haul_proto::path::escape(path);
-                let end = if digest.is_some() { "done" } else { "there already" };
+                let end = if *copied { "done" } else { "there already" };
                 self.text.notice(&format!("{path}: {end}, {}", super::units::size(*size)));
             }
             Event::Progress(_) | Event::Checksum { .. } => {}
@@ -235,8 +235,8 @@ pub mod tests {
             Event::Connected { way, streams: 8, cipher: Cipher::Aes256Gcm },
             moved(),
             Event::Progress(Box::new(progress)),
-            Event::FileDone { path: b"run7/a".to_vec(), size: 5, digest: Some([0xab; 32]) },
-            Event::FileDone { path: b"run7/\xff".to_vec(), size: 0, digest: None },
+            Event::FileDone { path: b"run7/a".to_vec(), size: 5, copied: true, digest: Some([0xab; 32]) },
+            Event::FileDone { path: b"run7/\xff".to_vec(), size: 0, copied: false, digest: None },
             Event::Skipped { path: b"run7/pipe".to_vec(), reason: "is a FIFO".into() },
             Event::Item { path: b"run7/\xfe".to_vec(), item: Item { what: What::Directory, change: Change::Removed } },
             Event::FileFailed {

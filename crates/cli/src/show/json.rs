@@ -99,9 +99,11 @@ fn line(event: &Event) -> Line {
             Line::new("moved").with("way", way_of(way)).with("message", because.as_deref())
         }
         Event::Progress(progress) => progress_line(progress),
-        Event::FileDone { path, size, digest } => {
-            Line::new("file").path(path).with("bytes", *size).with("blake3", digest.map(|digest| hex(&digest)))
-        }
+        Event::FileDone { path, size, copied, digest } => Line::new("file")
+            .path(path)
+            .with("bytes", *size)
+            .with("copied", *copied)
+            .with("blake3", digest.map(|digest| hex(&digest))),
         Event::Checksum { path, algorithm, digest } => {
             Line::new("checksum").path(path).with("algorithm", algorithm.name()).with("digest", hex(digest))
         }
@@ -383,8 +385,8 @@ mod tests {
             {"event":"connected","way":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm"}
             {"event":"moved","way":{"from":"10.2.0.1:1","instead_of":null,"interface":null,"kind":"tcp","mbit_per_s":null,"others":[{"from":"10.1.0.1:3","interface":null,"mbit_per_s":null,"to":"10.1.0.2:4"}],"to":"10.2.0.2:2"},"message":"it carries 944 Mbit/s, and the one before it 95"}
             {"event":"progress","files_found":12408,"bytes_found":333100000000,"walk_complete":true,"files_settled":7001,"bytes_written":203300000000,"bytes_skipped":100000000,"bytes_compared":0,"streams":8,"limited_by":null}
-            {"event":"file","path":"run7/a","bytes":5,"blake3":"abababababababababababababababababababababababababababababababab"}
-            {"event":"file","path":"run7/�","path_hex":"72756e372fff","bytes":0,"blake3":null}
+            {"event":"file","path":"run7/a","bytes":5,"copied":true,"blake3":"abababababababababababababababababababababababababababababababab"}
+            {"event":"file","path":"run7/�","path_hex":"72756e372fff","bytes":0,"copied":false,"blake3":null}
             {"event":"left_out","path":"run7/pipe","reason":"is a FIFO"}
             {"event":"item","path":"run7/�","path_hex":"72756e372ffe","what":"directory","change":"removed","reasons":[]}
             {"event":"failed","path":"run7/b","host":"db1","message":"no space left\nfree some"}
@@ -489,7 +491,7 @@ mod tests {
         let out = Counting(Paper::default(), std::rc::Rc::clone(&flushes));
         let mut json =
             Json::new(Box::new(out), Human::new(Text::new(Box::new(Paper::default()), false), Level::Errors));
-        let file = Event::FileDone { path: b"a".to_vec(), size: 0, digest: None };
+        let file = Event::FileDone { path: b"a".to_vec(), size: 0, copied: false, digest: None };
         (0..100).for_each(|_| json.event(&file));
         assert_eq!(flushes.get(), 0);
         json.event(&Event::Notice("now".into()));

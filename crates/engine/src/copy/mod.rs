@@ -569,7 +569,9 @@ impl Copy<'_> {
                 self.sandboxes[role.index()] = Some(sandbox);
             }
             WorkerMessage::Paths { in_use, because } if role == Role::Source => self.takes(in_use, because),
-            WorkerMessage::FileDone { path, size, digest } => self.tell(Event::FileDone { path, size, digest }),
+            WorkerMessage::FileDone { path, size, copied, digest } => {
+                self.tell(Event::FileDone { path, size, copied, digest });
+            }
             WorkerMessage::Checksum { path, digest } => {
                 let asked = self.job.options.checksum.as_ref().map(|checksum| checksum.algorithm);
                 if let Some(algorithm) = asked {

@@ -25,7 +25,7 @@ fn take(reports: &mut Reports, role: Role, message: WorkerMessage) -> Result<boo
 }
 
 fn file_done(path: &str) -> WorkerMessage {
-    WorkerMessage::FileDone { path: path.into(), size: 1, digest: Some([1; 32]) }
+    WorkerMessage::FileDone { path: path.into(), size: 1, copied: true, digest: Some([1; 32]) }
 }
 
 fn finished() -> WorkerMessage {

@@ -93,6 +93,7 @@ mod tests {
         let file = |name: u8, digest: Option<u8>| Event::FileDone {
             path: vec![name],
             size: 1,
+            copied: digest.is_some(),
             digest: digest.map(|byte| [byte; 32]),
         };
         let mut listener = Listener(Vec::new());

@@ -113,7 +113,7 @@ mod tests {
     fn beyond_the_limit_files_are_not_remembered_and_a_notice_says_so_once() {
         let said = Said::default();
         let reporter = Reporter::new(LinkWriter::new(said.clone()), false);
-        let (file, directory) = (name(&"n".repeat(255)), DirectoryName { id: EntryId(0), name_len: 0 });
+        let (file, directory) = (name("n".repeat(255)), DirectoryName { id: EntryId(0), name_len: 0 });
         let mut linked = Linked::default();
         let mut count = || linked.count(EntryId(0), &file, std::iter::once(directory), &reporter);
         while count().is_some() {}

@@ -43,7 +43,7 @@ impl FirstName {
         bytes.extend(self.left.to_le_bytes());
         bytes.extend(self.due.to_le_bytes());
         bytes.push(self.state);
-        bytes.push(name.len() as u8);
+        bytes.push(u8::try_from(name.len()).unwrap_or(u8::MAX));
         bytes.extend(name);
     }
 }
@@ -157,8 +157,8 @@ mod tests {
     use haul_proto::wire::limits::LINKED_FILE_BYTES;
 
     fn first(entry: u64) -> FirstName {
-        let (left, due, state) = (entry as u32, 3, 1);
-        FirstName { parent: EntryId(entry / 3), left, due, state, name: name(&format!("name {entry}")) }
+        let (left, due, state) = (u32::try_from(entry).unwrap(), 3, 1);
+        FirstName { parent: EntryId(entry / 3), left, due, state, name: name(format!("name {entry}")) }
     }
 
     #[test]

@@ -94,7 +94,9 @@ pub enum WorkerMessage {
         path: Vec<u8>,
         /// Bytes.
         size: u64,
-        /// Its BLAKE3; `None` when it was there already.
+        /// Whether it was copied; else it was there already, or compared.
+        copied: bool,
+        /// Its BLAKE3, where that was computed.
         digest: Option<Digest>,
     },
     /// An earlier run had left a part of this file.
@@ -268,10 +270,10 @@ impl WorkerMessage {
             Self::Work(work) => work.encode(out.u8(kind::WORK)),
             Self::Item { path, item } => item.encode(out.u8(kind::ITEM).bytes(cut(path))),
             Self::Synced(figures) => figures.encode(out.u8(kind::SYNCED)),
-            Self::FileDone { path, size, digest } => {
+            Self::FileDone { path, size, copied, digest } => {
                 out.u8(kind::FILE_DONE).bytes(cut(path));
                 encode_figure(*size, &mut out);
-                out.bool(digest.is_some());
+                out.bool(*copied).bool(digest.is_some());
                 digest.iter().for_each(|digest| {
                     out.raw(digest);
                 });
@@ -349,8 +351,9 @@ impl WorkerMessage {
             kind::SYNCED => Self::Synced(SyncFigures::decode(&mut reader)?),
             kind::FILE_DONE => {
                 let (path, size) = (path(&mut reader)?, decode_figure(&mut reader)?);
+                let copied = reader.bool()?;
                 let digest = if reader.bool()? { Some(reader.array()?) } else { None };
-                Self::FileDone { path, size, digest }
+                Self::FileDone { path, size, copied, digest }
             }
             kind::RESUMED => Self::Resumed {
                 path: path(&mut reader)?,
@@ -482,7 +485,7 @@ pub(super) mod tests {
             WorkerMessage::Slowest(vec![SlowFile { path: b"a\xff".to_vec(), size: 1 << 40, took_us: 7 }]),
             WorkerMessage::Work(Box::new(Work { files_under_way: 300, ..Work::default() })),
             WorkerMessage::Streams(vec![StreamFigures::default(), StreamFigures { stream: 1, ..Default::default() }]),
-            WorkerMessage::FileDone { path: b"a\xff".to_vec(), size: 1 << 40, digest: Some([4; 32]) },
+            WorkerMessage::FileDone { path: b"a\xff".to_vec(), size: 1 << 40, copied: true, digest: Some([4; 32]) },
             WorkerMessage::Resumed { path: b"a".to_vec(), size: 9, held: 8, damaged: 1, compared: true },
             WorkerMessage::FileFailed { path: b"a".to_vec(), text: "no space".into() },
             WorkerMessage::Skipped { path: b"a".to_vec(), text: "is a FIFO".into() },
@@ -529,7 +532,7 @@ pub(super) mod tests {
     #[test]
     fn of_a_path_that_is_too_long_the_end_is_kept() {
         let path = [vec![b'a'; PATH_MAX], b"end".to_vec()].concat();
-        let message = WorkerMessage::FileDone { path, size: 0, digest: None };
+        let message = WorkerMessage::FileDone { path, size: 0, copied: false, digest: None };
         let Ok(WorkerMessage::FileDone { path, .. }) = WorkerMessage::decode(&message.encode()) else { panic!() };
         assert!(path.len() == PATH_MAX && path.ends_with(b"aend"));
     }

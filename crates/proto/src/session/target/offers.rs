@@ -36,7 +36,8 @@ impl<H> Target<H> {
                 true => State::Directory { handle: None, children: 0, ended: false, complete: false },
                 false => State::Examining { kind: entry.kind.clone() },
             };
-            let name_len = if let Place::Child { name, .. } = &entry.place { name.as_bytes().len() as u8 } else { 0 };
+            let name = if let Place::Child { name, .. } = &entry.place { name.as_bytes() } else { b"" };
+            let name_len = u8::try_from(name.len()).unwrap_or(u8::MAX);
             self.entries.insert(id, Tracked { parent, state, bytes, name_len, released: false, again: false });
         }
         self.next += entries.len() as u64;
