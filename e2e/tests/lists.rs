@@ -287,15 +287,33 @@ fn a_long_list_takes_little_memory() {
 }
 
 #[test]
-fn what_the_source_closes_is_not_opened_by_the_directories_above_it() {
+fn directories_above_a_source_with_a_base_have_its_modes() {
     use std::os::unix::fs::PermissionsExt;
     let sandbox = Sandbox::new();
-    sandbox.file("s/private/deep/key", "key");
-    fs::set_permissions(sandbox.path("s/private"), fs::Permissions::from_mode(0o700)).unwrap();
-    sandbox.file("list", "private/deep/key\n");
-    sandbox.haul(["-A", "-I", "list", "-d", "s", "target"]).run().succeeds();
-    for name in ["private", "private/deep"] {
-        let mode = fs::metadata(sandbox.path("target").join(name)).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o700, "{name}");
+    let dirs = [("private", 0o700), ("private/deep", 0o2775), ("closed", 0o555)];
+    for (name, _) in dirs {
+        sandbox.file(&format!("s/{name}/key"), name);
     }
+    let set_mode = |name: &str, mode| {
+        fs::set_permissions(sandbox.path("s").join(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    dirs.into_iter().for_each(|(name, mode)| set_mode(name, mode));
+    sandbox.file("list", "private/deep/key\nclosed/key\n");
+    let modes = |target: &str| {
+        let mode = |name: &str| fs::metadata(sandbox.path(target).join(name)).unwrap().permissions().mode() & 0o7777;
+        dirs.map(|(name, _)| mode(name))
+    };
+    for (target, options, expected) in [
+        ("listed", &["-I", "list"][..], [0o700, 0o755, 0o755]),
+        ("preserved", &["-p", "-I", "list"], [0o700, 0o775, 0o755]),
+        ("operands", &["private/deep/key", "closed/key"], [0o700, 0o755, 0o755]),
+        ("asked", &["-m", "0750/", "-I", "list"], [0o750, 0o750, 0o750]),
+    ] {
+        sandbox.haul([&["-A", "-d", "s"], options, &[target]].concat()).run().succeeds();
+        assert_eq!(modes(target), expected, "{target}");
+    }
+    set_mode("private", 0o755);
+    sandbox.haul(["-A", "-f", "-d", "s", "-I", "list", "listed"]).run().succeeds();
+    assert_eq!(modes("listed")[0], 0o700, "a directory that exists keeps its mode");
+    set_mode("closed", 0o755);
 }

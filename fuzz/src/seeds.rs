@@ -26,7 +26,7 @@ use haul_proto::wire::frame::{DataFrame, DeltaFrame, PackFrame, PackedFile, Pref
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
 use haul_proto::wire::kept::{Holes, Kept};
 use haul_proto::wire::link::{Channel, encode_header};
-use haul_proto::wire::listed::{self, Listed, ListedKinds, Paths, Places};
+use haul_proto::wire::listed::{self, ListedKinds, Paths, Places};
 use haul_proto::wire::load::{Load, StreamFigures};
 use haul_proto::wire::measure::{MeasureRequest, Measured, PlaceFigures};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
@@ -109,6 +109,7 @@ fn source_messages() -> Vec<SourceMessage> {
                 names: Some(3),
                 attributes: Some(vec![Attribute { name: (*b"user.a").into(), value: (*b"\0").into() }]),
                 digest: Some([9; 32]),
+                parent_modes: vec![0o750, 0o755],
             })),
         },
         other(Kind::HardLink { to: EntryId(5), size: 9 }),
@@ -237,7 +238,8 @@ fn controller_messages() -> Vec<ControllerMessage> {
         ControllerMessage::Source(SourceRequest {
             settings: settings(),
             operands: vec![b"/a".to_vec(), b"b\xff".to_vec()],
-            listed: Listed::Below(b"/data".to_vec()),
+            listed: true,
+            base: Some(b"/data".to_vec()),
             recursive: true,
             links: Links::Follow,
             leave_out: LeaveOut { unreadable: true, empty_directories: true },

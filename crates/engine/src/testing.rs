@@ -6,7 +6,7 @@ use haul_proto::ids::{JobId, JobNumber};
 use haul_proto::integrity::FrameLen;
 use haul_proto::wire::handshake::Suite;
 use haul_proto::wire::limits::REKEY_BYTES;
-use haul_proto::wire::listed::{Listed, ListedKinds};
+use haul_proto::wire::listed::ListedKinds;
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::request::{Links, Operand, SessionSettings, SourceRequest, TargetRequest};
 use haul_proto::wire::rules::Rules;
@@ -81,7 +81,8 @@ pub fn source_request(operands: Vec<Vec<u8>>) -> SourceRequest {
     SourceRequest {
         settings: settings(),
         operands,
-        listed: Listed::No,
+        listed: false,
+        base: None,
         recursive: true,
         links: Links::Keep,
         leave_out: Default::default(),

@@ -6,6 +6,7 @@ use crate::wire::fault::ProtocolFault;
 use crate::wire::limits::{
     ATTRIBUTE_NAME_MAX, ATTRIBUTE_OVERHEAD, ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX, MORE_BYTES_MAX,
 };
+use crate::wire::rules::NAMES_MAX;
 
 /// What few entries have.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -18,6 +19,8 @@ pub struct More {
     pub attributes: Option<Vec<Attribute>>,
     /// BLAKE3 of a file's contents, where the source tells it beforehand.
     pub digest: Option<Digest>,
+    /// Of an operand: permission bits of the directories between it and the base, the nearest first.
+    pub parent_modes: Vec<u16>,
 }
 
 /// An extended attribute (xattr(7)).
@@ -33,7 +36,8 @@ const DATA_BYTES: u8 = 1;
 const NAMES: u8 = 2;
 const ATTRIBUTES: u8 = 4;
 const DIGEST: u8 = 8;
-const ALL: u8 = DATA_BYTES | NAMES | ATTRIBUTES | DIGEST;
+const PARENT_MODES: u8 = 16;
+const ALL: u8 = DATA_BYTES | NAMES | ATTRIBUTES | DIGEST | PARENT_MODES;
 
 impl More {
     /// Whether there is anything.
@@ -44,7 +48,7 @@ impl More {
     /// Bytes that it counts while its entry is unsettled.
     pub fn bytes(&self) -> usize {
         let of_one = |attribute: &Attribute| attribute.name.len() + attribute.value.len() + ATTRIBUTE_OVERHEAD;
-        64 + self.attributes.iter().flatten().map(of_one).sum::<usize>()
+        64 + self.parent_modes.len() * size_of::<u16>() + self.attributes.iter().flatten().map(of_one).sum::<usize>()
     }
 
     /// Writes it, with its length.
@@ -52,7 +56,8 @@ impl More {
         let mut block = Writer::new();
         let flag = |has: bool, flag: u8| if has { flag } else { 0 };
         let flags = flag(self.data_bytes.is_some(), DATA_BYTES) | flag(self.names.is_some(), NAMES);
-        block.u8(flags | flag(self.attributes.is_some(), ATTRIBUTES) | flag(self.digest.is_some(), DIGEST));
+        let flags = flags | flag(self.attributes.is_some(), ATTRIBUTES) | flag(self.digest.is_some(), DIGEST);
+        block.u8(flags | flag(!self.parent_modes.is_empty(), PARENT_MODES));
         self.data_bytes.iter().chain(&self.names).for_each(|number| {
             block.varint(*number);
         });
@@ -65,6 +70,12 @@ impl More {
         self.digest.iter().for_each(|digest| {
             block.raw(digest);
         });
+        if !self.parent_modes.is_empty() {
+            block.count(self.parent_modes.len());
+            self.parent_modes.iter().for_each(|mode| {
+                block.u16(*mode);
+            });
+        }
         out.bytes(&block.into_bytes());
     }
 
@@ -79,12 +90,14 @@ impl More {
         let (data_bytes, names) = (number(DATA_BYTES)?, number(NAMES)?);
         let attributes = if flags & ATTRIBUTES != 0 { Some(decode_attributes(&mut block, keep)?) } else { None };
         let digest = if flags & DIGEST != 0 { Some(block.array()?) } else { None };
+        let parent_modes = if flags & PARENT_MODES != 0 { decode_modes(&mut block)? } else { Vec::new() };
         block.finish()?;
         let more = Self {
             data_bytes,
             names: names.filter(|_| keep.names),
             attributes: attributes.filter(|_| keep.attributes || keep.acls),
             digest: digest.filter(|_| keep.digest),
+            parent_modes: if keep.parent_modes { parent_modes } else { Vec::new() },
         };
         Ok(Some(more).filter(|more| !more.is_empty()))
     }
@@ -101,11 +114,13 @@ pub struct Extras {
     pub acls: bool,
     /// The digest of a file's contents.
     pub digest: bool,
+    /// Modes of the directories above an operand.
+    pub parent_modes: bool,
 }
 
 impl Extras {
     /// Everything.
-    pub const ALL: Self = Self { names: true, attributes: true, acls: true, digest: true };
+    pub const ALL: Self = Self { names: true, attributes: true, acls: true, digest: true, parent_modes: true };
 
     fn keeps(self, name: &[u8]) -> bool {
         if is_acl(name) { self.acls } else { self.attributes }
@@ -115,6 +130,11 @@ impl Extras {
 /// Whether the attribute of this name is an access control list.
 pub fn is_acl(name: &[u8]) -> bool {
     matches!(name, b"system.posix_acl_access" | b"system.posix_acl_default")
+}
+
+fn decode_modes(reader: &mut Reader<'_>) -> Decoded<Vec<u16>> {
+    let count = reader.count(NAMES_MAX, "directories above an operand")?;
+    (0..count).map(|_| reader.u16()).collect()
 }
 
 fn decode_attributes(reader: &mut Reader<'_>, keep: Extras) -> Decoded<Vec<Attribute>> {
@@ -157,7 +177,14 @@ mod tests {
             More { names: Some(u64::MAX), ..More::default() },
             More { attributes: Some(Vec::new()), ..More::default() },
             More { digest: Some([7; 32]), ..More::default() },
-            More { data_bytes: Some(1 << 40), names: Some(2), attributes: Some(attributes), digest: Some([8; 32]) },
+            More { parent_modes: vec![0o700, 0o2755], ..More::default() },
+            More {
+                data_bytes: Some(1 << 40),
+                names: Some(2),
+                attributes: Some(attributes),
+                digest: Some([8; 32]),
+                parent_modes: vec![0o755; NAMES_MAX],
+            },
         ] {
             let bytes = encoded(&more);
             assert_eq!(More::decode(&mut Reader::new(&bytes), Extras::ALL), Ok(Some(more)));
@@ -173,10 +200,11 @@ mod tests {
             names: Some(2),
             attributes: Some(vec![attribute(b"user.a", b""), acl.clone()]),
             digest: Some([8; 32]),
+            parent_modes: vec![0o700],
         };
         let bytes = encoded(&all);
         let kept = |keep| More::decode(&mut Reader::new(&bytes), keep).unwrap();
-        let none = Extras { names: false, attributes: false, acls: false, digest: false };
+        let none = Extras { names: false, attributes: false, acls: false, digest: false, parent_modes: false };
         assert_eq!(kept(none), None);
         assert_eq!(kept(Extras { names: true, ..none }), Some(More { names: Some(2), ..More::default() }));
         let acls = kept(Extras { acls: true, ..none });
@@ -189,11 +217,12 @@ mod tests {
     fn what_is_none_or_cannot_be_is_a_fault() {
         let bad = [
             encoded(&More::default()),
-            vec![1, 16],
+            vec![1, 32],
             vec![3, 1, 0, 0],
             encoded(&More { attributes: Some(vec![attribute(b"", b"")]), ..More::default() }),
             encoded(&More { attributes: Some(vec![attribute(b"user.\0", b"")]), ..More::default() }),
             encoded(&More { attributes: Some(vec![attribute(&[b'a'; 256], b"")]), ..More::default() }),
+            encoded(&More { parent_modes: vec![0; NAMES_MAX + 1], ..More::default() }),
         ];
         for bytes in bad {
             assert!(More::decode(&mut Reader::new(&bytes), Extras::ALL).is_err(), "{bytes:?}");

@@ -28,7 +28,7 @@ use haul_proto::wire::handshake::{Answer, Greeting, Suite};
 use haul_proto::wire::kept::{Holes, Kept};
 use haul_proto::wire::limits;
 use haul_proto::wire::link::{BEAT, Channel, encode_header};
-use haul_proto::wire::listed::{self, Listed, ListedKinds, Paths, Places};
+use haul_proto::wire::listed::{self, ListedKinds, Paths, Places};
 use haul_proto::wire::measure::{MeasureRequest, Measured, PlaceFigures};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::owners::{Account, OwnerFrom, OwnerMap, OwnerRules};
@@ -93,7 +93,7 @@ fn source_messages() -> Vec<(&'static str, SourceMessage)> {
     let child = |text| Place::Child { parent: EntryId(0), name: name(text) };
     let other = |text, kind| Entry { place: child(text), kind, meta: meta(0o644), version: None, more: None };
     let attribute = Attribute { name: (*b"user.a").into(), value: (*b"1").into() };
-    let more = More { data_bytes: Some(4096), names: Some(2), attributes: Some(vec![attribute]), digest: None };
+    let more = More { data_bytes: Some(4096), names: Some(2), attributes: Some(vec![attribute]), ..More::default() };
     let entries = vec![
         Entry { place: Place::Operand(0), kind: Kind::Directory, meta: meta(0o755), version: None, more: None },
         Entry { place: child("a"), kind: Kind::File { size: 3 }, meta: meta(0o644), version: None, more: None },
@@ -209,7 +209,8 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
     let source = SourceRequest {
         settings: settings(),
         operands: vec![b"/data/run7".to_vec()],
-        listed: Listed::Below(b"/data".to_vec()),
+        listed: true,
+        base: Some(b"/data".to_vec()),
         recursive: true,
         links: Links::Keep,
         leave_out: LeaveOut { unreadable: true, empty_directories: false },

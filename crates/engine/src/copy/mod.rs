@@ -30,7 +30,7 @@ use haul_proto::diagnose::{Case, Verdict, diagnose};
 use haul_proto::need::InTheWay;
 use haul_proto::path::Name;
 use haul_proto::wire::limits::EXPECTED_PIECE_MAX;
-use haul_proto::wire::listed::{Listed, ListedKinds};
+use haul_proto::wire::listed::ListedKinds;
 use haul_proto::wire::load::{Load, StreamFigures};
 use haul_proto::wire::owners::OwnerRules;
 use haul_proto::wire::pipe::Pipe;
@@ -260,11 +260,8 @@ impl Copy<'_> {
         let source = SourceRequest {
             settings: settings.clone(),
             operands: self.job.sources.iter().map(|source| whole_path(base, source)).collect(),
-            listed: match (&self.job.list, base) {
-                (None, _) => Listed::No,
-                (Some(_), None) => Listed::Anywhere,
-                (Some(_), Some(base)) => Listed::Below(base.as_os_str().as_bytes().to_vec()),
-            },
+            listed: self.job.list.is_some(),
+            base: base.map(|base| base.as_os_str().as_bytes().to_vec()),
             recursive: self.job.options.recursive,
             links: links(self.job.options.symlinks, self.job.options.sync.into),
             leave_out: self.job.options.leave_out,

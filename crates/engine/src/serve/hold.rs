@@ -10,7 +10,6 @@ use haul_proto::path::escape;
 use haul_proto::wire::delta::{Delta, DeltaRules};
 use haul_proto::wire::handshake::Suite;
 use haul_proto::wire::kept::Kept;
-use haul_proto::wire::listed::Listed;
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::request::{ControllerMessage, Links, SessionSettings, SourceRequest, TargetRequest};
 use haul_proto::wire::rules::{Modes, Rules};
@@ -63,6 +62,7 @@ impl Terms {
             settings,
             operands,
             listed,
+            base,
             recursive: _,
             links,
             leave_out: _,
@@ -87,7 +87,8 @@ impl Terms {
         self.hold_settings(settings)?;
         storage.under_way = storage.under_way.min(UNDER_WAY_MAX);
         operands.iter_mut().try_for_each(inside)?;
-        if *listed != Listed::No {
+        base.iter_mut().try_for_each(inside)?;
+        if *listed {
             return Err("a server sends no lists of files\nname them, or a directory with -r".into());
         }
         if *remove_files && self.access != Access::Both {

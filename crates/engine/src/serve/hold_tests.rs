@@ -145,9 +145,9 @@ fn nobody_starts_programs_or_sets_what_is_the_servers() {
     for pipe in [Pipe::Standard, Pipe::Named, Pipe::Growing(1)] {
         assert!(of_target(Access::Both, |request| request.pipe = pipe).is_err());
     }
-    for listed in [Listed::Anywhere, Listed::Below(b"a".to_vec())] {
-        assert!(of_source(Access::Both, |request| request.listed = listed).is_err());
-    }
+    assert!(of_source(Access::Both, |request| request.listed = true).is_err());
+    assert!(of_source(Access::Both, |request| request.base = Some(b"../x".to_vec())).is_err());
+    assert!(of_source(Access::Both, |request| request.base = Some(b"a".to_vec())).is_ok());
     assert!(of_source(Access::Both, |request| request.links = Links::Follow).is_err());
     assert!(of_target(Access::Both, |request| request.compare = Some(Links::Follow)).is_err());
     assert!(of_target(Access::Both, |request| request.preserve = true).is_err());

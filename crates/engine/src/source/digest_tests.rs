@@ -1,7 +1,6 @@
 //! Digests in Offers: of which files, and of which not.
 
 use haul_proto::manifest::{Entry, Kind, Place as EntryPlace};
-use haul_proto::wire::listed::Listed;
 use haul_proto::wire::request::{Links as LinkRule, SourceRequest};
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -16,7 +15,7 @@ use crate::policy::HostPolicy;
 use crate::report::Reporter;
 
 fn telling(operands: &[PathBuf], change: impl FnOnce(&mut SourceRequest)) -> Source {
-    let mut request = SourceRequest { tell_digests: true, ..request(operands, Listed::No, LinkRule::Keep) };
+    let mut request = SourceRequest { tell_digests: true, ..request(operands, LinkRule::Keep) };
     change(&mut request);
     Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false), None, &HostPolicy::default())
 }

@@ -16,6 +16,7 @@ mod offer;
 mod operand;
 mod owners;
 mod pack;
+mod parents;
 mod removal;
 mod send;
 mod sum;
@@ -32,7 +33,7 @@ use haul_proto::ranges::RangeSet;
 use haul_proto::session::source::Source as Machine;
 use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::kept::Holes;
-use haul_proto::wire::listed::{self as list, Paths};
+use haul_proto::wire::listed::Paths;
 use haul_proto::wire::load::Stage;
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
 use haul_proto::wire::pipe::Pipe;
@@ -165,7 +166,7 @@ impl Source {
         let pace = Pace::new(request.rate_bytes_per_s);
         let policy = Policy::new(request.storage);
         let walking = Cancel::new();
-        let listed = (request.listed != list::Listed::No).then(Listed::new);
+        let listed = request.listed.then(Listed::new);
         let landing = OnceLock::new();
         // The request was decoded, and so its patterns have no line that is too long.
         let filter = Filter::new(&request.filters).unwrap_or_else(|error| panic!("{error}"));
@@ -213,10 +214,10 @@ impl Source {
         if self.request.links == Links::Follow {
             return bounds.allow_reading_anything("symbolic links are followed wherever they lead, so all can be read");
         }
-        match &self.request.listed {
-            list::Listed::No => {}
-            list::Listed::Anywhere => bounds.allow_reading_anything("a list may name any file, so all can be read"),
-            list::Listed::Below(base) => operand::allow_base(base, bounds, Rights::ReadTree),
+        match &self.request.base {
+            _ if !self.request.listed => {}
+            None => bounds.allow_reading_anything("a list may name any file, so all can be read"),
+            Some(base) => operand::allow_base(base, bounds, Rights::ReadTree),
         }
         self.roots.iter().flatten().for_each(|root| root.allow(bounds));
     }

@@ -17,6 +17,7 @@ use super::left_out::{self, Untold};
 use super::linked::{Counted, Linked};
 use super::listed::Listed;
 use super::operand::{Looker, Root, RootKind, operand_links};
+use super::parents::Parents;
 use super::removal::Removable;
 use super::{Source, State};
 use crate::fs::{Ahead, Dir, Found, Links, Look, Nodes, Patterns, WalkOptions, Walker, describe};
@@ -66,6 +67,7 @@ pub(super) fn walk(source: &Source) {
         skipping: 0,
         linked: Linked::default(),
         digester: Digester::default(),
+        parents: source.request.base.as_deref().map(Parents::new),
         untold: Untold::default(),
     };
     if offers.all(&ahead).is_none() {
@@ -93,6 +95,8 @@ struct Offers<'s> {
     untold: Untold,
     linked: Linked,
     digester: Digester,
+    /// Where operands have a base.
+    parents: Option<Parents>,
 }
 
 /// A directory that was entered.
@@ -446,8 +450,14 @@ impl Offers<'_> {
     }
 
     /// Offers an entry, when the window allows.
-    fn offer(&mut self, entry: Entry, item: Item) -> Option<EntryId> {
+    fn offer(&mut self, mut entry: Entry, item: Item) -> Option<EntryId> {
         let source = self.source;
+        if let (EntryPlace::Operand(_), Some(parents)) = (&entry.place, &mut self.parents) {
+            let modes = parents.modes(&item.operand);
+            if !modes.is_empty() {
+                entry.more.get_or_insert_default().parent_modes = modes;
+            }
+        }
         source.owners.iter().for_each(|owners| owners.tell(source, &entry.meta));
         let mut state = wait_for_window(source)?;
         let id = state.machine.offer(entry, Arc::new(item));

@@ -2,7 +2,6 @@
 
 use haul_proto::manifest::Meta;
 use haul_proto::path::Name;
-use haul_proto::wire::listed::Listed;
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::request::{Links as LinkRule, Operand, SourceRequest};
 use rustix::fs::{FileType, OFlags};
@@ -198,8 +197,8 @@ impl From<io::Error> for Refusal {
 impl<'a> Looker<'a> {
     /// For the operands of `request`, which are reported if they cannot or must not be copied.
     pub fn new(request: &SourceRequest, reporter: &'a Reporter) -> Self {
-        let base = match &request.listed {
-            Listed::Below(base) if request.links != LinkRule::Follow => {
+        let base = match &request.base {
+            Some(base) if request.listed && request.links != LinkRule::Follow => {
                 std::fs::canonicalize(OsStr::from_bytes(base)).ok()
             }
             _ => None,

@@ -6,7 +6,6 @@
 
 use haul_proto::manifest::Stamp;
 use haul_proto::wire::difference::What;
-use haul_proto::wire::listed::Listed;
 use haul_proto::wire::request::Links as LinkRule;
 use rustix::fs::{AtFlags, FileType, readlinkat, unlinkat};
 use std::collections::VecDeque;
@@ -173,10 +172,10 @@ impl Source {
         if !self.removes_files() {
             return;
         }
-        match &self.request.listed {
-            Listed::No => {}
-            Listed::Anywhere => bounds.allow_anywhere(Rights::RemoveFiles),
-            Listed::Below(base) => operand::allow_base(base, bounds, Rights::RemoveFiles),
+        match &self.request.base {
+            _ if !self.request.listed => {}
+            None => bounds.allow_anywhere(Rights::RemoveFiles),
+            Some(base) => operand::allow_base(base, bounds, Rights::RemoveFiles),
         }
         let below = self.request.links != LinkRule::Follow;
         self.roots.iter().flatten().for_each(|root| root.allow_removal(bounds, below));

@@ -21,7 +21,7 @@ use crate::report::Reporter;
 use haul_proto::wire::listed::Paths;
 
 fn removing(operands: &[PathBuf], change: impl FnOnce(&mut SourceRequest)) -> Source {
-    let mut request = SourceRequest { remove_files: true, ..request(operands, Listed::No, LinkRule::Keep) };
+    let mut request = SourceRequest { remove_files: true, ..request(operands, LinkRule::Keep) };
     change(&mut request);
     Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false), None, &HostPolicy::default())
 }
@@ -340,12 +340,12 @@ fn a_confined_source_removes_where_its_operands_are_and_only_if_it_may() {
 
     make_file(inside.clone());
     let base = bytes(&[temp.path().join("tree")]).remove(0);
-    let of_a_list = removing(&[], |request| request.listed = Listed::Below(base));
+    let of_a_list = removing(&[], |request| (request.listed, request.base) = (true, Some(base)));
     of_a_list.add_listed(Paths { first: 0, paths: Vec::new(), last: true }).unwrap();
     let [in_tree, _, elsewhere] = try_all(&of_a_list).unwrap();
     in_tree.unwrap();
     is_denied(elsewhere);
-    let of_any_list = removing(&[], |request| request.listed = Listed::Anywhere);
+    let of_any_list = removing(&[], |request| request.listed = true);
     let [_, _, elsewhere] = try_all(&of_any_list).unwrap();
     elsewhere.unwrap();
 }

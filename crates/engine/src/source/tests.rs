@@ -33,24 +33,19 @@ pub(super) const NUMBER: JobNumber = JobNumber(1);
 const OPERANDS: usize = 1500;
 
 fn source(operands: &[PathBuf], links: Links) -> Source {
-    source_of(operands, list::Listed::No, links)
+    source_of(request(operands, links))
 }
 
 pub(super) fn bytes(paths: &[PathBuf]) -> Vec<Vec<u8>> {
     paths.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect()
 }
 
-fn source_of(operands: &[PathBuf], listed: list::Listed, links: Links) -> Source {
-    Source::prepare(
-        request(operands, listed, links),
-        Reporter::new(LinkWriter::new(io::sink()), false),
-        None,
-        &HostPolicy::default(),
-    )
+fn source_of(request: SourceRequest) -> Source {
+    Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false), None, &HostPolicy::default())
 }
 
-pub(super) fn request(operands: &[PathBuf], listed: list::Listed, links: Links) -> SourceRequest {
-    SourceRequest { listed, links, ..source_request(bytes(operands)) }
+pub(super) fn request(operands: &[PathBuf], links: Links) -> SourceRequest {
+    SourceRequest { links, ..source_request(bytes(operands)) }
 }
 
 /// Walks and delivers the offers.
@@ -70,7 +65,7 @@ pub(super) fn offers(source: &Source) -> Vec<Entry> {
 fn said_of_what_is_left_out(tree: &Path, leave_out: LeaveOut) -> Vec<String> {
     let list = List { text: b"*.o".to_vec(), is_file: false, includes: false };
     let filters = Filters { lists: vec![list], files: vec![Name::new(b".f").unwrap()], ..Filters::default() };
-    let request = request(&[tree.to_owned()], list::Listed::No, Links::Ignore);
+    let request = request(&[tree.to_owned()], Links::Ignore);
     let request = SourceRequest { leave_out, filters, tell_left_out: true, ..request };
     let source =
         Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false), None, &HostPolicy::default());
@@ -374,7 +369,7 @@ fn a_list_is_offered_by_its_numbers_and_passed_by_batch_by_batch() {
         let temp = tempfile::tempdir().unwrap();
         let file = make_file(temp.path().join("tree/file"));
         let paths = bytes(&[file.clone(), temp.path().join("gone"), temp.path().join("tree")]);
-        let source = source_of(&[], list::Listed::Anywhere, Links::Keep);
+        let source = source_of(SourceRequest { listed: true, ..request(&[], Links::Keep) });
         assert!(source.add_listed(Paths { first: 0, paths, last: false }).is_ok());
         assert!(source.add_listed(Paths { first: 3, paths: bytes(&[file]), last: true }).is_ok());
         source.walk();
@@ -401,7 +396,7 @@ fn who_was_promised_no_list_takes_none_and_a_walk_that_waits_for_one_can_be_stop
         let batch = || Paths { first: 0, paths: Vec::new(), last: true };
         let none = source(&[], Links::Keep);
         assert_eq!(none.add_listed(batch()), Err(ProtocolFault::Unasked("a listed operand")));
-        let waiting = Arc::new(source_of(&[], list::Listed::Anywhere, Links::Keep));
+        let waiting = Arc::new(source_of(SourceRequest { listed: true, ..request(&[], Links::Keep) }));
         let walk = Arc::clone(&waiting);
         let walking = std::thread::spawn(move || walk.walk());
         waiting.stop();
@@ -416,8 +411,8 @@ fn a_confined_source_of_a_list_reads_below_its_base_alone() {
         (make_file(temp.path().join("base/deep/file")), make_file(temp.path().join("outside/file")));
     symlink("../outside", temp.path().join("base/way")).unwrap();
     let base = temp.path().join("base");
-    let listed = || list::Listed::Below(base.as_os_str().as_bytes().to_vec());
-    let source = source_of(&[], listed(), Links::Keep);
+    let known = Some(base.as_os_str().as_bytes().to_vec());
+    let source = source_of(SourceRequest { listed: true, base: known, ..request(&[], Links::Keep) });
     let paths = bytes(&[inside.clone(), base.join("way/file")]);
     source.add_listed(Paths { first: 0, paths, last: true }).unwrap();
     let allow = |bounds: &mut Bounds| source.allow(bounds);

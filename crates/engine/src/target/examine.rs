@@ -17,6 +17,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::below::parent_modes;
 use super::file::{Incoming, UNKNOWN_SIZE};
 use super::landing::LandingKind;
 use super::links::Outcome;
@@ -183,19 +184,21 @@ impl Target {
         let landing = if matches!(self.landing.kind, LandingKind::Nothing) { &absent } else { &self.landing.kind };
         let answer = match landing {
             LandingKind::Contents(dir) if is_directory => directory(dir.clone()),
-            LandingKind::Into(dir) => match (self.directory_below(dir, &operand.below), &operand.name) {
-                (Ok(dir), Some(name)) => {
-                    let fresh = dir.is_absent();
-                    self.answer_at(Position { alone, fresh, ..Position::in_directory(dir, name.clone()) }, entry)
+            LandingKind::Into(dir) => {
+                match (self.directory_below(dir, &operand.below, parent_modes(entry)), &operand.name) {
+                    (Ok(dir), Some(name)) => {
+                        let fresh = dir.is_absent();
+                        self.answer_at(Position { alone, fresh, ..Position::in_directory(dir, name.clone()) }, entry)
+                    }
+                    (Ok(dir), None) if is_directory => directory(dir),
+                    (Ok(_), None) => self.refuse_operand(Refusal::IsDirectory),
+                    (Err(error), _) => {
+                        let path: Vec<_> = operand.below.iter().map(Name::as_bytes).collect();
+                        self.fail(self.landing.path(&path.join(&b'/')), describe(&error));
+                        Answer::Refused
+                    }
                 }
-                (Ok(dir), None) if is_directory => directory(dir),
-                (Ok(_), None) => self.refuse_operand(Refusal::IsDirectory),
-                (Err(error), _) => {
-                    let path: Vec<_> = operand.below.iter().map(Name::as_bytes).collect();
-                    self.fail(self.landing.path(&path.join(&b'/')), describe(&error));
-                    Answer::Refused
-                }
-            },
+            }
             LandingKind::As(dir, name) => {
                 let position = Position::in_directory(dir.clone(), name.clone());
                 self.answer_at(Position { renamed: true, alone, ..position }, entry)

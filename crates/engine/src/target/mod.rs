@@ -459,6 +459,7 @@ impl Target {
             attributes: kept.attributes,
             acls: kept.acls,
             digest: self.request.sync.equal == Equal::Digest,
+            parent_modes: self.request.listed != ListedKinds::No || !self.request.rules.below.is_empty(),
         }
     }
 

@@ -8,18 +8,6 @@ use super::rules::{NAMES_MAX, decode_names, encode_names};
 use crate::codec::{Decoded, Reader, Writer};
 use crate::path::Name;
 
-/// Whether a source is told operands while it runs, and where they are.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Listed {
-    /// It is not: its Request has them all.
-    #[default]
-    No,
-    /// Anywhere.
-    Anywhere,
-    /// Below this directory, and nowhere else.
-    Below(Vec<u8>),
-}
-
 /// Whether a target is told operands while it runs, and what they may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ListedKinds {
@@ -59,27 +47,6 @@ pub struct Place {
     pub below: Vec<Name>,
     /// Its name there; `None` when it is a directory's contents.
     pub name: Option<Name>,
-}
-
-impl Listed {
-    /// Writes it.
-    pub(super) fn encode(&self, out: &mut Writer) {
-        match self {
-            Self::No => out.u8(0),
-            Self::Anywhere => out.u8(1),
-            Self::Below(base) => out.u8(2).bytes(base),
-        };
-    }
-
-    /// Reads it.
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
-        match reader.u8()? {
-            0 => Ok(Self::No),
-            1 => Ok(Self::Anywhere),
-            2 => Ok(Self::Below(reader.bytes(PATH_MAX, "a path")?.to_vec())),
-            value => Err(ProtocolFault::Unknown { what: "place of listed operands", value: value.into() }),
-        }
-    }
 }
 
 impl ListedKinds {
@@ -171,17 +138,11 @@ mod tests {
     }
 
     #[test]
-    fn where_they_are_comes_back() {
-        for listed in [Listed::No, Listed::Anywhere, Listed::Below(b"/data".to_vec())] {
-            let bytes = encoded(|out| listed.encode(out));
-            assert_eq!(Listed::decode(&mut Reader::new(&bytes)), Ok(listed));
-        }
+    fn kinds_come_back() {
         for kinds in [ListedKinds::No, ListedKinds::Files, ListedKinds::Trees] {
             assert_eq!(ListedKinds::decode(&mut Reader::new(&encoded(|out| kinds.encode(out)))), Ok(kinds));
         }
-        assert!(
-            Listed::decode(&mut Reader::new(&[3])).is_err() && ListedKinds::decode(&mut Reader::new(&[3])).is_err()
-        );
+        assert!(ListedKinds::decode(&mut Reader::new(&[3])).is_err());
     }
 
     #[test]

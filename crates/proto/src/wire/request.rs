@@ -11,7 +11,7 @@ use super::filters::Filters;
 use super::handshake::Suite;
 use super::kept::Kept;
 use super::limits::{CONGESTION_MAX, EXPECTED_PIECE_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX};
-use super::listed::{Listed, ListedKinds, Paths, Places};
+use super::listed::{ListedKinds, Paths, Places};
 use super::measure::MeasureRequest;
 use super::owners::OwnerRules;
 use super::pipe::Pipe;
@@ -129,7 +129,10 @@ pub struct SourceRequest {
     /// Operands: paths as bytes.
     pub operands: Vec<Vec<u8>>,
     /// Whether they are told while the job runs, and not here.
-    pub listed: Listed,
+    pub listed: bool,
+    /// The directory (`-d`) that operands are relative to. The target makes the directories below it anew, with the modes
+    /// that they have here; a list's operands are below it.
+    pub base: Option<Vec<u8>>,
     /// Directories with all that is in them.
     pub recursive: bool,
     /// What becomes of symbolic links.
@@ -270,7 +273,8 @@ impl ControllerMessage {
                 request.operands.iter().for_each(|path| {
                     out.bytes(path);
                 });
-                request.listed.encode(&mut out);
+                out.bool(request.listed);
+                out.bytes(request.base.as_deref().unwrap_or_default());
                 out.bool(request.recursive).u8(request.links.number());
                 request.leave_out.encode(&mut out);
                 request.kept.encode(&mut out);
@@ -360,7 +364,8 @@ fn decode_source(reader: &mut Reader<'_>) -> Decoded<SourceRequest> {
     Ok(SourceRequest {
         settings,
         operands,
-        listed: Listed::decode(reader)?,
+        listed: reader.bool()?,
+        base: Some(reader.bytes(PATH_MAX, "a path")?.to_vec()).filter(|base| !base.is_empty()),
         recursive: reader.bool()?,
         links: Links::from_number(reader.u8()?)?,
         leave_out: LeaveOut::decode(reader)?,
@@ -588,7 +593,8 @@ mod tests {
             ControllerMessage::Source(SourceRequest {
                 settings: settings(),
                 operands: vec![b"/a".to_vec(), b"b\xff".to_vec()],
-                listed: Listed::Below(b"/data".to_vec()),
+                listed: true,
+                base: Some(b"/data".to_vec()),
                 recursive: true,
                 links: Links::Ignore,
                 leave_out: LeaveOut { unreadable: true, empty_directories: false },

@@ -7,7 +7,7 @@ use crate::need::InTheWay;
 use crate::path::{MAX_NAME, Name};
 
 /// Most names in a path: each has a byte at least, and a slash.
-pub(super) const NAMES_MAX: usize = PATH_MAX / 2;
+pub(crate) const NAMES_MAX: usize = PATH_MAX / 2;
 /// Permission bits that a mode may have.
 const MODE_MAX: u16 = 0o7777;
 /// Stands for a mode that was not asked for.

@@ -1,0 +1,74 @@
+//! The modes of the directories above an operand that the target makes anew (`-d`).
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::fs::{Look, lookup};
+use crate::shown::own_name;
+
+/// Directories between the base and operands.
+pub struct Parents {
+    base: PathBuf,
+    /// The modes from a directory up to the base, of the latest [`KNOWN_MAX`] at most.
+    known: HashMap<PathBuf, Vec<u16>>,
+}
+
+const KNOWN_MAX: usize = 1024;
+
+impl Parents {
+    /// For operands below this directory.
+    pub fn new(base: &[u8]) -> Self {
+        Self { base: OsStr::from_bytes(base).into(), known: HashMap::new() }
+    }
+
+    /// The modes of the directories above this operand, the nearest first, up to one that cannot be looked at.
+    pub fn modes(&mut self, operand: &[u8]) -> Vec<u16> {
+        let path = Path::new(OsStr::from_bytes(operand));
+        // `dir/.` names what is in `dir`.
+        let nearest = if own_name(path).is_some() { path.parent() } else { Some(path) };
+        let Some(nearest) = nearest else { return Vec::new() };
+        if let Some(modes) = self.known.get(nearest) {
+            return modes.clone();
+        }
+        let is_below = |dir: &&Path| dir.strip_prefix(&self.base).is_ok_and(|rest| !rest.as_os_str().is_empty());
+        let mode = |dir: &Path| lookup::stat(dir).ok().map(|found| Look::from(&found).meta.mode);
+        let modes: Vec<u16> = nearest.ancestors().take_while(is_below).map_while(mode).collect();
+        if self.known.len() >= KNOWN_MAX {
+            self.known.clear();
+        }
+        self.known.insert(nearest.to_owned(), modes.clone());
+        modes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{Permissions, create_dir_all, set_permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn modes_are_told_from_the_nearest_directory_up_to_the_base() {
+        let temp = tempfile::tempdir().unwrap();
+        let base = temp.path().join("base");
+        create_dir_all(base.join("a/b")).unwrap();
+        for (dir, mode) in [("a", 0o750), ("a/b", 0o711)] {
+            set_permissions(base.join(dir), Permissions::from_mode(mode)).unwrap();
+        }
+        let bytes = |path: &str| base.join(path).into_os_string().into_encoded_bytes();
+        let mut parents = Parents::new(base.as_os_str().as_bytes());
+        for (operand, expected) in [
+            ("a/b/file", &[0o711, 0o750][..]),
+            ("a/b/other", &[0o711, 0o750]),
+            ("a/b/.", &[0o711, 0o750]),
+            ("a/b", &[0o750]),
+            ("file", &[]),
+            ("gone/file", &[]),
+        ] {
+            assert_eq!(parents.modes(&bytes(operand)), expected, "{operand}");
+        }
+        assert_eq!(parents.modes(temp.path().join("elsewhere/file").as_os_str().as_bytes()), []);
+    }
+}
