@@ -50,6 +50,7 @@ pub const ATTACKS: &[Attack] = &[
     attack("a flood of warnings", Way::Push, Expect::Ends, flood),
     attack("a flood of a source's warnings", Way::Pull, Expect::Ends, flood),
     attack("a flood of figures", Way::Push, Expect::Succeeds, flood_of_figures),
+    attack("more reports than files", Way::Push, Expect::Fails, more_reports_than_files),
     attack("operands that nobody named", Way::Pull, Expect::Fails, other_operands),
     attack("a Hello that cannot be", Way::Push, Expect::Ends, odd_hello),
     attack("a greeting that is none", Way::Push, Expect::Fails, odd_greeting),
@@ -297,6 +298,19 @@ fn flood(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()
         })?;
     }
     Ok(())
+}
+
+fn more_reports_than_files(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()> {
+    scene.be_target(link)?;
+    let report = if rng.chance(500) {
+        file_done(b"tree/a")
+    } else {
+        WorkerMessage::Skipped { path: b"/far/target/tree/a".to_vec(), text: "no".into() }
+    };
+    for _ in 0..2000 {
+        link.report(&report)?;
+    }
+    scene.finish_without_data(link)
 }
 
 fn flood_of_figures(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()> {

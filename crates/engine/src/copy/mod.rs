@@ -75,13 +75,15 @@ struct Attempt {
     new_tree: bool,
     /// Deltas that gave another value than the source said, those of earlier attempts included.
     wrong_deltas: u32,
+    /// Notices of source and target, those of earlier attempts included.
+    notices: [u64; 2],
 }
 
 impl Attempt {
     /// It could not begin.
     fn failed(error: Error) -> Self {
         let (ends, sync) = ([Counters::default(); 2], SyncFigures::default());
-        Self { outcome: Err(error), ends, sync, new_tree: false, wrong_deltas: 0 }
+        Self { outcome: Err(error), ends, sync, new_tree: false, wrong_deltas: 0, notices: [0; 2] }
     }
 }
 
@@ -94,6 +96,8 @@ struct Earlier {
     own_tree: bool,
     /// Deltas that gave another value than the source said.
     wrong_deltas: u32,
+    /// Notices of source and target.
+    notices: [u64; 2],
 }
 
 /// Carries a job out, once.
@@ -135,7 +139,7 @@ fn attempt(
         connector: None,
         way: Way::None,
         held: Held::new(),
-        notices: [0; 2],
+        notices: earlier.notices,
         streams: 0,
         wishes,
         earlier,
@@ -154,7 +158,8 @@ fn attempt(
         Err(_) => copy.workers.cancel(),
     }
     let wrong_deltas = copy.delta.map_or(0, |figures| u32::try_from(figures.wrong).unwrap_or(u32::MAX));
-    Attempt { outcome, ends: copy.ends, sync: copy.sync, new_tree: copy.new_tree, wrong_deltas }
+    let (new_tree, notices) = (copy.new_tree, copy.notices);
+    Attempt { outcome, ends: copy.ends, sync: copy.sync, new_tree, wrong_deltas, notices }
 }
 
 fn check(job: &Job) -> Result<(), Error> {
@@ -224,7 +229,7 @@ struct Copy<'a> {
     way: Way,
     /// What waits until the way is known.
     held: Held,
-    /// Notices of source and target.
+    /// Notices of source and target, those of earlier attempts included.
     notices: [u64; 2],
     /// How many streams there are at first.
     streams: u16,
@@ -244,7 +249,7 @@ struct Copy<'a> {
 const NOTHING_REMOVED: &str =
     "a source cannot be read, so nothing is removed at the target; --ignore-errors removes it all the same";
 
-/// Most notices of a worker that are shown.
+/// Most notices of a worker that are shown, over all attempts. A change of the path counts as one.
 const NOTICES_MAX: u64 = 1000;
 
 impl Copy<'_> {
@@ -477,7 +482,7 @@ impl Copy<'_> {
         self.ends[role.index()] = last.counters;
         self.finals.insert(role, last);
         match self.is_over() {
-            true => self.reports.check_end(&self.ends, || self.workers.label(Role::Target)),
+            true => self.reports.check_end(&self.ends, Role::BOTH.map(|role| self.workers.label(role))),
             false => Ok(()),
         }
     }
@@ -487,10 +492,18 @@ impl Copy<'_> {
         self.held.pass(event, self.observer);
     }
 
+    /// Counts a notice of a worker; whether it is shown.
+    fn shows_notice(&mut self, role: Role) -> bool {
+        let count = &mut self.notices[role.index()];
+        *count = count.saturating_add(1);
+        *count <= NOTICES_MAX
+    }
+
     /// Says how many notices of each worker were not shown.
     fn sum_up_notices(&mut self) {
         for role in Role::BOTH {
-            let hidden = self.notices[role.index()].saturating_sub(NOTICES_MAX);
+            let earlier = self.earlier.notices[role.index()].max(NOTICES_MAX);
+            let hidden = self.notices[role.index()].saturating_sub(earlier);
             if hidden > 0 {
                 let text = format!("{}: {hidden} more notices, which are not shown", self.workers.label(role));
                 self.tell(Event::Notice(text));
@@ -523,8 +536,15 @@ impl Copy<'_> {
         let (Some(connector), Way::Tcp { path, others, .. }) = (self.connector, &mut self.way) else { return };
         let mut paths = in_use.into_iter().map(|(from, to)| shown(&self.workers, connector, from, to));
         let Some(first) = paths.next() else { return };
-        (*path, *others) = (first, paths.collect());
+        let now = (first, paths.collect());
+        if (&*path, &*others) == (&now.0, &now.1) {
+            return;
+        }
+        (*path, *others) = now;
         let way = self.way.clone();
+        if !self.shows_notice(Role::Source) {
+            return;
+        }
         self.tell(Event::Moved { way, because: Some(because).filter(|because| !because.is_empty()) });
     }
 
@@ -592,10 +612,8 @@ impl Copy<'_> {
                 self.tell(Event::Differs { path, host, differences });
             }
             WorkerMessage::Notice { text } => {
-                let count = &mut self.notices[role.index()];
-                *count = count.saturating_add(1);
-                if *count <= NOTICES_MAX {
-                    let text = format!("{}: {text}", host());
+                let text = format!("{}: {text}", host());
+                if self.shows_notice(role) {
                     self.tell(Event::Notice(text));
                 }
             }

@@ -59,7 +59,7 @@ fn run_all(
     let mut told = Told::new(observer);
     let mut earlier = Earlier::default();
     loop {
-        let Attempt { outcome, ends, sync, new_tree, wrong_deltas } =
+        let Attempt { outcome, ends, sync, new_tree, wrong_deltas, notices } =
             attempt(&job, program, cancel, &mut wishes, &mut told, earlier);
         let error = match outcome {
             Ok(last) => return Ok(totals.complete(last, begun.elapsed(), retry.begun())),
@@ -72,6 +72,7 @@ fn run_all(
         earlier.was_under_way |= broke;
         earlier.own_tree |= new_tree;
         earlier.wrong_deltas = earlier.wrong_deltas.max(wrong_deltas).min(WRONG_DELTAS_MAX);
+        earlier.notices = notices;
         let is_lost = broke || matches!(error, Error::Connect(_));
         let is_wanted = job.access.retries.from_the_start || earlier.was_under_way && has_connection(&job);
         if !(is_lost && is_wanted) {

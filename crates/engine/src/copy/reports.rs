@@ -33,6 +33,33 @@ struct State {
     answers_due: u32,
     is_confined: bool,
     finished: u32,
+    files: FileReports,
+}
+
+/// How many reports of single files a worker has sent.
+#[derive(Debug, Clone, Copy, Default)]
+struct FileReports {
+    done: u64,
+    failed: u64,
+    skipped: u64,
+    differing: u64,
+    resumed: u64,
+    checksums: u64,
+}
+
+impl FileReports {
+    fn count(&mut self, message: &WorkerMessage) {
+        let count = match message {
+            WorkerMessage::FileDone { .. } => &mut self.done,
+            WorkerMessage::FileFailed { .. } => &mut self.failed,
+            WorkerMessage::Skipped { .. } => &mut self.skipped,
+            WorkerMessage::Differs { .. } => &mut self.differing,
+            WorkerMessage::Resumed { .. } => &mut self.resumed,
+            WorkerMessage::Checksum { .. } => &mut self.checksums,
+            _ => return,
+        };
+        *count = count.saturating_add(1);
+    }
 }
 
 /// What the Requests ask to be reported.
@@ -85,7 +112,13 @@ impl Requests {
 impl Reports {
     /// Of workers that have said Hello.
     pub fn new(job: &Job, is_one: bool) -> Self {
-        let state = || State { phase: Phase::Preparing, answers_due: 0, is_confined: false, finished: 0 };
+        let state = || State {
+            phase: Phase::Preparing,
+            answers_due: 0,
+            is_confined: false,
+            finished: 0,
+            files: FileReports::default(),
+        };
         Self {
             is_one,
             requests: Requests::of(job),
@@ -165,6 +198,7 @@ impl Reports {
             }
             _ => {}
         }
+        state.files.count(message);
         self.check_contents(role, message)?;
         // A connection that is made late is closed with the others.
         let is_late = phase == Phase::Finished;
@@ -213,19 +247,43 @@ impl Reports {
         if is_known { Ok(()) } else { Err(" of a path that it was not asked for".into()) }
     }
 
-    /// Both ends have finished, with these counters: no more files are settled than the source has found.
-    pub fn check_end(&self, [source, target]: &[Counters; 2], host: impl FnOnce() -> String) -> Result<(), Error> {
+    /// Both ends have finished, with these counters: no more files are settled than the source has found, and no more is
+    /// reported than is counted. `hosts` are how source and target are called.
+    pub fn check_end(&self, ends: &[Counters; 2], hosts: [String; 2]) -> Result<(), Error> {
+        let [source, target] = ends;
+        let found = source.files_found;
         let settled = [target.files_copied, target.files_skipped, target.files_compared];
         let settled = settled.into_iter().fold(0, u64::saturating_add);
-        match settled <= source.files_found {
-            true => Ok(()),
-            false => Err(Error::Failed(format!(
-                "{}: haul there counts {settled} files, and the source offered {}\nthe summary cannot be believed: compare with `haul verify`",
-                host(),
-                source.files_found
-            ))),
+        let [source_host, target_host] = hosts;
+        if settled > found {
+            let what = format!("counts {settled} files, and the source offered {found}");
+            return Err(unbelievable(&target_host, &what));
+        }
+        // One worker has counters for each end, and reports that are not told apart. A source that changed is offered twice.
+        let twice = found.saturating_mul(2);
+        let of_target = self.workers[Role::Target.index()].files;
+        let of_source = self.workers[Role::Source.index()].files;
+        let checks = [
+            (&target_host, "files", of_target.done, settled),
+            (&target_host, "failures", of_target.failed, target.failed),
+            (&target_host, "differences", of_target.differing, target.differences),
+            (&target_host, "resumed files", of_target.resumed, twice),
+            (&target_host, "checksums", of_target.checksums, twice),
+            (&target_host, "skipped entries", of_target.skipped, target.left_out),
+            (&source_host, "skipped entries", of_source.skipped, source.left_out),
+            (&source_host, "checksums", of_source.checksums, twice),
+        ];
+        match checks.iter().find(|(_, _, reported, counted)| !self.is_one && reported > counted) {
+            None => Ok(()),
+            Some((host, what, reported, counted)) => {
+                Err(unbelievable(host, &format!("reported {reported} {what}, and there are {counted} at most")))
+            }
         }
     }
+}
+
+fn unbelievable(host: &str, what: &str) -> Error {
+    Error::Failed(format!("{host}: haul there {what}\nthe summary cannot be believed: compare with `haul verify`"))
 }
 
 /// On each path that is used there may be so many.

@@ -137,8 +137,36 @@ fn no_more_files_are_settled_than_were_found() {
     let reports = working(Options::default());
     let source = Counters { files_found: 3, ..Counters::default() };
     let target = |copied, skipped| Counters { files_copied: copied, files_skipped: skipped, ..Counters::default() };
-    let check = |target| reports.check_end(&[source, target], || "far".into()).is_ok();
+    let check = |target| end(&reports, source, target).is_ok();
     assert!(check(target(2, 1)) && !check(target(2, 2)) && !check(target(u64::MAX, u64::MAX)));
+}
+
+fn end(reports: &Reports, source: Counters, target: Counters) -> Result<(), String> {
+    let ended = reports.check_end(&[source, target], ["near".into(), "far".into()]);
+    ended.map_err(|error| error.to_string())
+}
+
+#[test]
+fn no_more_is_reported_than_is_counted() {
+    let source = Counters { files_found: 3, left_out: 1, ..Counters::default() };
+    let target = Counters { files_copied: 2, failed: 1, left_out: 1, differences: 1, ..Counters::default() };
+    let failed = || WorkerMessage::FileFailed { path: "/t/x".into(), text: String::new() };
+    let skipped = |path: &str| WorkerMessage::Skipped { path: path.into(), text: String::new() };
+    let resumed = || WorkerMessage::Resumed { path: "/t/x".into(), size: 2, held: 1, damaged: 0, compared: false };
+    for (role, message, most, said) in [
+        (Role::Target, file_done("tree/x"), 2, "far: haul there reported 3 files, and there are 2 at most"),
+        (Role::Target, failed(), 1, "far: haul there reported 2 failures"),
+        (Role::Target, skipped("/t/x"), 1, "far: haul there reported 2 skipped entries"),
+        (Role::Source, skipped("tree/x"), 1, "near: haul there reported 2 skipped entries"),
+        (Role::Target, resumed(), 6, "far: haul there reported 7 resumed files"),
+    ] {
+        let mut reports = working(reporting());
+        (0..most).for_each(|_| assert_eq!(take(&mut reports, role, message.clone()), Ok(true)));
+        assert_eq!(end(&reports, source, target), Ok(()), "{message:?}");
+        take(&mut reports, role, message).unwrap();
+        let error = end(&reports, source, target).unwrap_err();
+        assert!(error.starts_with(said), "{error}");
+    }
 }
 
 #[test]

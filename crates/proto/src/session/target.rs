@@ -13,8 +13,9 @@ mod flow;
 mod frames;
 mod loss;
 mod offers;
+mod outbox;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use self::flow::{Extent, Progress, tree_of};
@@ -25,7 +26,7 @@ use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::manifest::{Kind, Place, Stamp};
 use crate::ranges::RangeSet;
 use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{ENTRY_WINDOW, OPEN_DIRECTORIES_MAX};
+use crate::wire::limits::ENTRY_WINDOW;
 use crate::wire::message::{Need, SourceMessage, TargetMessage};
 
 use self::bases::LostBases;
@@ -33,13 +34,12 @@ pub use self::bases::Rebuilt;
 pub use self::compare::Differing;
 use self::compare::{Unsure, comparing};
 use self::delta::Told;
+use self::outbox::Outbox;
 pub use super::step::{Answer, End, Finish, Lost, Parent, Step};
 
 /// Most runs in one Done message.
 const DONE_RUNS_MAX: usize = 4096;
 const _: () = assert!(DONE_RUNS_MAX <= ENTRY_WINDOW);
-/// Most messages that wait to be read by the source: more than one that keeps to the window can cause.
-const OUTBOX_MAX: usize = 2 * (ENTRY_WINDOW + OPEN_DIRECTORIES_MAX);
 
 /// The target's side of a job. `H` is what the engine knows an entry by.
 #[derive(Debug)]
@@ -53,9 +53,7 @@ pub struct Target<H> {
     /// Files that are offered anew and not answered yet, by their new ids: the old ones.
     again: ByEntry<(EntryId, Arc<H>)>,
     done: RangeSet,
-    outbox: VecDeque<TargetMessage>,
-    /// Requests to send again that are in the outbox.
-    outbox_resends: usize,
+    outbox: Outbox,
     /// The source has asked what has not come, and not all of the answer was taken.
     answering: bool,
     /// Frames that the source is to compare.
@@ -156,8 +154,7 @@ impl<H> Target<H> {
             needs_first: EntryId(0),
             again: ByEntry::default(),
             done: RangeSet::new(),
-            outbox: VecDeque::new(),
-            outbox_resends: 0,
+            outbox: Outbox::default(),
             answering: false,
             unsure: Unsure::default(),
             told: Told::default(),
@@ -193,9 +190,7 @@ impl<H> Target<H> {
 
     /// Takes a message from the source. An Offer must be answered entry by entry before the next message.
     pub fn handle(&mut self, message: SourceMessage) -> Result<Step<H>, ProtocolFault> {
-        if self.outbox.len() > OUTBOX_MAX {
-            return Err(ProtocolFault::OverLimit("answers that are not read"));
-        }
+        self.outbox.check()?;
         if self.offers_ended && is_new(&message) {
             return Err(ProtocolFault::OutOfTurn("an offer"));
         }
@@ -279,7 +274,7 @@ impl<H> Target<H> {
         self.needs.push(need);
         if entry.0 + 1 == self.next {
             let needs = std::mem::take(&mut self.needs);
-            self.outbox.push_back(TargetMessage::Needs { first: self.needs_first, needs });
+            self.outbox.push(TargetMessage::Needs { first: self.needs_first, needs });
         }
         let (frame, keeps) = (self.frame, Keeps { values: self.keeps_values, sums: self.sums });
         let tracked = self.entries.get_mut(&entry)?;
@@ -322,7 +317,7 @@ impl<H> Target<H> {
         if done {
             self.done.insert(entry.0);
         } else {
-            self.outbox.push_back(TargetMessage::TargetFailed { entry });
+            self.outbox.push(TargetMessage::TargetFailed { entry });
         }
         self.forget(entry)
     }
@@ -339,9 +334,7 @@ impl<H> Target<H> {
 
     /// The next message for the source.
     pub fn poll_message(&mut self) -> Option<TargetMessage> {
-        if let Some(message) = self.outbox.pop_front() {
-            let resend = matches!(message, TargetMessage::Lacks { .. } | TargetMessage::ResendPacked { .. });
-            self.outbox_resends -= usize::from(resend);
+        if let Some(message) = self.outbox.pop() {
             self.answering &= message != TargetMessage::Answered;
             return Some(message);
         }
@@ -351,7 +344,7 @@ impl<H> Target<H> {
         let mut runs = self.done.take().into_iter().map(|run| (EntryId(run.start), run.end - run.start));
         let first: Vec<_> = runs.by_ref().take(DONE_RUNS_MAX).collect();
         for run in runs {
-            self.outbox.push_back(TargetMessage::Done { runs: vec![run] });
+            self.outbox.push(TargetMessage::Done { runs: vec![run] });
         }
         Some(TargetMessage::Done { runs: first })
     }

@@ -1,6 +1,6 @@
 //! The target's machine against sources that are late, wrong or hostile.
 
-use super::frames::OUTBOX_RESENDS_MAX;
+use super::outbox::{MESSAGES_MAX, RESENDS_MAX};
 use super::*;
 use crate::delta::base::BaseId;
 use crate::ids::StreamId;
@@ -9,7 +9,8 @@ use crate::more::{Attribute, More};
 use crate::path::Name;
 use crate::wire::frame::PackedFile;
 use crate::wire::limits::{
-    LOST_BASES_MAX, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_BYTES_MAX, UNMERGED_RUNS_MAX, UNSETTLED_BYTES_MAX,
+    LOST_BASES_MAX, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_BYTES_MAX, OPEN_DIRECTORIES_MAX, UNMERGED_RUNS_MAX,
+    UNSETTLED_BYTES_MAX,
 };
 use std::ops::Range;
 
@@ -533,7 +534,7 @@ fn a_source_that_reads_nothing_cannot_fill_the_memory() {
     while target.admit_frame(EntryId(0), 0, frame_len().bytes()).is_ok() {
         target.resend_frame(EntryId(0), 0);
         resends += 1;
-        assert!(resends <= OUTBOX_RESENDS_MAX + 1);
+        assert!(resends <= RESENDS_MAX + 1);
     }
     drain(&mut target);
     assert!(target.admit_frame(EntryId(0), 0, frame_len().bytes()).is_ok(), "once they are read it goes on");
@@ -541,7 +542,7 @@ fn a_source_that_reads_nothing_cannot_fill_the_memory() {
     while target.handle(offer(target.next, vec![link()])).is_ok() {
         target.answer(EntryId(target.next - 1), Answer::Settled);
         offers += 1;
-        assert!(offers <= OUTBOX_MAX + 1);
+        assert!(offers <= MESSAGES_MAX + 1);
     }
 }
 

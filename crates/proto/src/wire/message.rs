@@ -373,6 +373,21 @@ impl SourceMessage {
 }
 
 impl TargetMessage {
+    /// Bytes of memory that it takes.
+    pub fn held_bytes(&self) -> usize {
+        let lists = match self {
+            Self::Needs { needs, .. } => size_of_val(&needs[..]),
+            Self::Done { runs } => size_of_val(&runs[..]),
+            Self::Lacks { frames, .. } | Self::Missing { frames, .. } => size_of_val(&frames[..]),
+            Self::Holds { values, .. } => size_of_val(&values[..]),
+            Self::ResendPacked { entries } => size_of_val(&entries[..]),
+            Self::Marks { marks, .. } => size_of_val(&marks[..]),
+            Self::Sums { sums, .. } => size_of_val(&sums[..]),
+            Self::TargetFailed { .. } | Self::Answered | Self::Written { .. } => 0,
+        };
+        size_of::<Self>() + lists
+    }
+
     /// The bytes on the wire.
     pub fn encode(&self, job: JobNumber) -> Vec<u8> {
         let mut out = Writer::new();

@@ -37,8 +37,7 @@ impl<H> Target<H> {
     /// Asks for small files again.
     pub(super) fn resend_small(&mut self, files: &[EntryId]) {
         for entries in files.chunks(PACK_FILES_MAX) {
-            self.outbox_resends += 1;
-            self.outbox.push_back(TargetMessage::ResendPacked { entries: entries.to_vec() });
+            self.outbox.push(TargetMessage::ResendPacked { entries: entries.to_vec() });
         }
     }
 }

@@ -104,7 +104,7 @@ impl<H> Target<H> {
             && written >= flow.told + step
         {
             flow.told = written;
-            self.outbox.push_back(TargetMessage::Written { entry, frames: written });
+            self.outbox.push(TargetMessage::Written { entry, frames: written });
         }
     }
 }

@@ -11,16 +11,12 @@ use crate::wire::frame::PackedFile;
 use crate::wire::limits::{FRAME_RUNS_MAX, UNMERGED_RUNS_MAX};
 use crate::wire::message::TargetMessage;
 
-/// Most requests to send again that wait to be read by the source. One that goes on sending damaged frames and
-/// reads nothing must not fill this end's memory.
-pub(super) const OUTBOX_RESENDS_MAX: usize = 4096;
-
 impl<H> Target<H> {
     /// Whether a frame of a file may be written: where, or `None` to discard it (it is late, or was there before, or is
     /// being written). One that is admitted is followed by [`Self::frame_written`], [`Self::release_frame`],
     /// [`Self::resend_frame`] or [`Self::settle`].
     pub fn admit_frame(&mut self, entry: EntryId, offset: u64, len: usize) -> Result<Option<Arc<H>>, ProtocolFault> {
-        self.check_resends()?;
+        self.outbox.check_resends()?;
         if self.runs.are_too_many {
             return Err(ProtocolFault::OverLimit("frames with gaps between them"));
         }
@@ -101,8 +97,7 @@ impl<H> Target<H> {
             return;
         }
         for frames in frames.chunks(FRAME_RUNS_MAX) {
-            self.outbox_resends += 1;
-            self.outbox.push_back(TargetMessage::Lacks { entry, frames: frames.to_vec() });
+            self.outbox.push(TargetMessage::Lacks { entry, frames: frames.to_vec() });
         }
     }
 
@@ -128,21 +123,13 @@ impl<H> Target<H> {
         let awaits = |entry: &_| matches!(self.entries.get(entry), Some(Tracked { state: State::Small { .. }, .. }));
         let entries: Vec<_> = files.iter().map(|file| file.entry).filter(awaits).collect();
         if !entries.is_empty() {
-            self.outbox_resends += 1;
-            self.outbox.push_back(TargetMessage::ResendPacked { entries });
-        }
-        Ok(())
-    }
-
-    fn check_resends(&self) -> Result<(), ProtocolFault> {
-        if self.outbox_resends > OUTBOX_RESENDS_MAX {
-            return Err(ProtocolFault::OverLimit("damaged frames"));
+            self.outbox.push(TargetMessage::ResendPacked { entries });
         }
         Ok(())
     }
 
     fn check_pack(&self, files: &[PackedFile]) -> Result<(), ProtocolFault> {
-        self.check_resends()?;
+        self.outbox.check_resends()?;
         for file in files {
             match self.tracked(file.entry)?.map(|tracked| &tracked.state) {
                 None | Some(State::Small { .. } | State::Finishing) => {}

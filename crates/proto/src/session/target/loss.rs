@@ -34,7 +34,7 @@ impl<H> Target<H> {
         }
         self.resend_small(&packed);
         self.answering = true;
-        self.outbox.push_back(TargetMessage::Answered);
+        self.outbox.push(TargetMessage::Answered);
         Ok(Step::StreamsLost(streams))
     }
 
@@ -46,7 +46,7 @@ impl<H> Target<H> {
             Some(State::Large(large)) => {
                 let missing = large.missing(large.frames(frame));
                 for frames in missing.chunks(FRAME_RUNS_MAX) {
-                    self.outbox.push_back(TargetMessage::Missing { entry, frames: frames.to_vec() });
+                    self.outbox.push(TargetMessage::Missing { entry, frames: frames.to_vec() });
                 }
             }
             Some(State::Examining { .. } | State::Directory { .. }) => {

@@ -1,0 +1,115 @@
+//! What waits until the source reads it. A source that reads nothing cannot fill the memory.
+
+use std::collections::VecDeque;
+
+use crate::wire::fault::ProtocolFault;
+use crate::wire::limits::{ENTRY_WINDOW, OPEN_DIRECTORIES_MAX};
+use crate::wire::message::TargetMessage;
+
+/// Most messages: more than a source that keeps to the window can cause.
+pub(super) const MESSAGES_MAX: usize = 2 * (ENTRY_WINDOW + OPEN_DIRECTORIES_MAX);
+/// Most bytes of messages.
+const BYTES_MAX: usize = 96 << 20;
+/// Most requests to send something again.
+pub(super) const RESENDS_MAX: usize = 4096;
+
+/// Messages for the source, in their order.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    messages: VecDeque<TargetMessage>,
+    bytes: usize,
+    resends: usize,
+}
+
+impl Outbox {
+    pub(super) fn push(&mut self, message: TargetMessage) {
+        self.bytes += message.held_bytes();
+        self.resends += usize::from(is_resend(&message));
+        self.messages.push_back(message);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<TargetMessage> {
+        let message = self.messages.pop_front()?;
+        self.bytes -= message.held_bytes();
+        self.resends -= usize::from(is_resend(&message));
+        Some(message)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// Before anything is done that adds to it.
+    pub(super) fn check(&self) -> Result<(), ProtocolFault> {
+        match self.messages.len() > MESSAGES_MAX || self.bytes > BYTES_MAX {
+            true => Err(ProtocolFault::OverLimit("answers that are not read")),
+            false => Ok(()),
+        }
+    }
+
+    /// Before anything is taken that may have to be sent again.
+    pub(super) fn check_resends(&self) -> Result<(), ProtocolFault> {
+        match self.resends > RESENDS_MAX {
+            true => Err(ProtocolFault::OverLimit("damaged frames")),
+            false => Ok(()),
+        }
+    }
+}
+
+fn is_resend(message: &TargetMessage) -> bool {
+    matches!(message, TargetMessage::Lacks { .. } | TargetMessage::ResendPacked { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::EntryId;
+    use crate::wire::limits::HELD_VALUES_MAX;
+
+    fn over_limit(what: &'static str) -> Result<(), ProtocolFault> {
+        Err(ProtocolFault::OverLimit(what))
+    }
+
+    #[test]
+    fn messages_are_limited() {
+        let mut outbox = Outbox::default();
+        for _ in 0..MESSAGES_MAX {
+            outbox.push(TargetMessage::Answered);
+        }
+        assert_eq!(outbox.check(), Ok(()));
+        outbox.push(TargetMessage::Answered);
+        assert_eq!(outbox.check(), over_limit("answers that are not read"));
+        outbox.pop();
+        assert_eq!(outbox.check(), Ok(()));
+    }
+
+    #[test]
+    fn bytes_are_limited() {
+        let values = || TargetMessage::Holds {
+            entry: EntryId(0),
+            first: 0,
+            values: vec![[0; 32]; HELD_VALUES_MAX],
+            compare: false,
+        };
+        let most = BYTES_MAX / values().held_bytes();
+        let mut outbox = Outbox::default();
+        (0..most).for_each(|_| outbox.push(values()));
+        assert_eq!(outbox.check(), Ok(()));
+        outbox.push(values());
+        assert_eq!(outbox.check(), over_limit("answers that are not read"));
+        outbox.pop();
+        assert_eq!(outbox.check(), Ok(()));
+    }
+
+    #[test]
+    fn requests_to_send_again_are_limited() {
+        let mut outbox = Outbox::default();
+        for _ in 0..=RESENDS_MAX {
+            assert_eq!(outbox.check_resends(), Ok(()));
+            outbox.push(TargetMessage::ResendPacked { entries: vec![EntryId(0)] });
+        }
+        assert_eq!(outbox.check_resends(), over_limit("damaged frames"));
+        outbox.pop();
+        assert_eq!(outbox.check_resends(), Ok(()));
+    }
+}
