@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use haul_e2e::{
@@ -1068,6 +1069,7 @@ fn what_replaces_a_directory_is_there_in_every_form_and_the_backup_has_the_rest(
     file(&sandbox, "s/file", "file", NEW);
     symlink("file", sandbox.path("s/link")).unwrap();
     fs::hard_link(sandbox.path("s/file"), sandbox.path("s/name")).unwrap();
+    sandbox.file("s/file", "x");
     fifo(&sandbox.path("s/fifo"));
     let options = ["--delete", "--hard-links", "--specials"];
     for backup in [&[][..], &["--backup-dir", "../kept"]] {
@@ -1140,4 +1142,39 @@ fn directories_of_a_backup_have_owner_mode_and_attributes() {
     assert_eq!(text(kept.join("a")), "old");
     assert_eq!((mode_of(&kept), attribute(&kept)), (0o2710, b"red".to_vec()));
     assert_eq!(fs::metadata(&kept).unwrap().uid(), owner);
+}
+
+#[test]
+fn a_link_that_changes_leaves_other_names_of_it_alone() {
+    let sandbox = Sandbox::new();
+    sandbox.dir("s");
+    sandbox.dir("t");
+    for name in ["s/kept", "t/kept"] {
+        symlink("x", sandbox.path(name)).unwrap();
+    }
+    let dated = Command::new("touch").args(["-h", "-d", "@1000"]).arg(sandbox.path("s/kept")).status().unwrap();
+    assert!(dated.success());
+    fs::hard_link(sandbox.path("t/kept"), sandbox.path("t/own")).unwrap();
+    let before = fs::symlink_metadata(sandbox.path("t/own")).unwrap();
+    sandbox.haul(["sync", "s/", "t"]).run().succeeds();
+    let [source, kept, own] =
+        ["s/kept", "t/kept", "t/own"].map(|name| fs::symlink_metadata(sandbox.path(name)).unwrap());
+    let time = |meta: &fs::Metadata| (meta.mtime(), meta.mtime_nsec());
+    assert_eq!((time(&kept), time(&own)), (time(&source), time(&before)));
+    assert!(kept.ino() != own.ino() && own.ino() == before.ino());
+}
+
+#[test]
+fn ignore_existing_leaves_fifos_alone_whatever_is_offered() {
+    let sandbox = Sandbox::new();
+    sandbox.dir("t");
+    for name in ["fifo", "file"] {
+        fifo(&sandbox.path("t").join(name));
+    }
+    sandbox.file("s/file", "x");
+    fifo(&sandbox.path("s/fifo"));
+    fs::set_permissions(sandbox.path("t/fifo"), fs::Permissions::from_mode(0o640)).unwrap();
+    sandbox.haul(["sync", "--specials", "--ignore-existing", "s/", "t"]).run().succeeds();
+    let [fifo, file] = ["t/fifo", "t/file"].map(|name| fs::symlink_metadata(sandbox.path(name)).unwrap().mode());
+    assert_eq!((fifo & 0o170_777, file & 0o170_000), (0o010_640, 0o010_000));
 }

@@ -153,6 +153,7 @@ pub fn decide(offered: &Kind, modified: Stamp, existing: &Existing, conduct: Con
         (Kind::Directory, File { .. } | SameFile | Special(_)) => Decision::Refuse(Refusal::NotDirectory),
         (_, Directory) if rule == InTheWay::Follow => Decision::ReplaceTree,
         (_, Directory) => Decision::Refuse(Refusal::IsDirectory),
+        (_, Special(_)) if rule == InTheWay::Omit => Decision::Omit,
         (Kind::Node(node), Special(there)) if node == there => Decision::Keep,
         (_, Special(_)) if rule == InTheWay::Follow => Decision::Replace,
         (_, Special(_)) => Decision::Refuse(Refusal::IsSpecial),
@@ -246,12 +247,14 @@ mod tests {
                 (other, _) => other,
             };
             assert_eq!(decide(InTheWay::Follow), followed, "{offered:?} onto {existing:?} of a sync");
-            // Where a file or a link is in the place of one, it stays; all else is as without these rules.
+            // Where a file, a link or something special is in the place of one, it stays; all else is as without these rules.
             let (omitted, equal) = match (&offered, existing) {
                 (
                     Kind::File { .. } | Kind::Symlink { .. } | Kind::Node(_) | Kind::HardLink { .. },
                     Existing::File { .. } | Existing::Symlink(_),
                 ) => (Decision::Omit, Refuse(Refusal::ExistsAtAll)),
+                (Kind::Directory, _) => (plain, plain),
+                (_, Existing::Special(_)) => (Decision::Omit, plain),
                 _ => (plain, plain),
             };
             assert_eq!(decide(InTheWay::Omit), omitted, "{offered:?} onto {existing:?} with -O");

@@ -4,17 +4,21 @@
 
 use haul_e2e::{Sandbox, cases, count};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::place::{Look, differences, forget_times_of_directories, look, make, temporary};
+use super::place::{
+    Difference, Look, agree, differences, forget_times_of_directories, look, make, other_names, temporary,
+};
 use super::spec::{Maker, Scope};
 
 const EVERYDAY: u64 = 3;
 /// Failures that are printed.
-const PRINTED_MAX: usize = 10;
+const PRINTED_MAX: usize = 100;
 /// Options that keep as much as `rsync -aHAX`.
 const HAUL_KEEPS: &[&str] = &["--hard-links", "--xattrs", "--acls", "--specials"];
 /// Equal to [`HAUL_KEEPS`]; times count to the nanosecond.
@@ -66,9 +70,10 @@ impl Family {
 
 const FAMILIES: &[Family] = &[
     same(&[]),
-    same(&["--update"]),
+    // haul fails a name of a file in whose place something newer stays.
+    same(&["--update"]).or_ends(1, 0),
     same(&["--existing"]).keeping(NO_LINKS[0], NO_LINKS[1]),
-    // haul fails an entry where a FIFO exists; rsync leaves it and ends with 0.
+    // haul fails a file in whose place a directory is; rsync leaves that and ends with 0.
     // With hard links, the two link other names of a file of which one exists.
     same(&["--ignore-existing"]).keeping(NO_LINKS[0], NO_LINKS[1]).or_ends(1, 0),
     same(&["--modify-window=1"]),
@@ -88,7 +93,7 @@ const FAMILIES: &[Family] = &[
     same(&["--delete", "--max-size=20k"]),
     same(&["--delete", "--existing"]).keeping(NO_LINKS[0], NO_LINKS[1]),
     same(&["--delete", "--ignore-existing"]).keeping(NO_LINKS[0], NO_LINKS[1]).or_ends(1, 0),
-    same(&["--delete", "--update"]),
+    same(&["--delete", "--update"]).or_ends(1, 0),
     same(&["--delete", "--max-delete=1000000"]),
     same(&["--delete", "--max-delete=0"]).or_ends(1, 25),
     family(&["--delete=before"], &["--delete-before"]),
@@ -114,35 +119,138 @@ const FAMILIES: &[Family] = &[
 
 /// A difference that is known, with its reason.
 struct Known {
-    /// An option of haul's that brings it about.
+    /// An option of haul's that brings it about; empty for any.
     option: &'static str,
-    /// Whether the target is empty before.
-    into_empty: bool,
-    /// Part of its line, behind a line feed.
-    line: &'static str,
+    /// In backups, and not in the target.
+    in_backup: bool,
+    what: &'static [&'static str],
+    /// What haul's result has in common with it.
+    haul_agrees_with: With,
     reason: &'static str,
 }
 
+/// What a result is held against.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum With {
+    Source,
+    /// The target as it was.
+    Before,
+    /// The target as it was, of a name that was added to a file.
+    BeforeUnderAnotherName,
+    /// An entry that the source does not have is as it was in the target.
+    BeforeIfExtraneous,
+    /// An entry that the source does not have shares its file with no other.
+    AloneIfExtraneous,
+    NothingIfExtraneous,
+    /// The entry in the target was not changed.
+    Untouched,
+    Nothing,
+}
+
+const fn known(option: &'static str, what: &'static [&'static str], with: With, reason: &'static str) -> Known {
+    Known { option, in_backup: false, what, haul_agrees_with: with, reason }
+}
+
+impl Known {
+    const fn in_backup(mut self) -> Self {
+        self.in_backup = true;
+        self
+    }
+}
+
+const CONTENT: &[&str] = &["what", "mode", "owner", "time", "attributes", "a name of"];
+
 const KNOWN: &[Known] = &[
-    Known {
-        option: "--mode=750/640",
-        into_empty: false,
-        line: ": mode: ",
-        reason: "haul sets the modes of new entries, rsync those of all entries",
-    },
-    Known {
-        option: "--mode=750/640",
-        into_empty: true,
-        line: "\n: mode: ",
-        reason: "the target directory exists, and haul sets the modes of new entries",
-    },
-    Known {
-        option: "--link-dest=@/old",
-        into_empty: false,
-        line: ": a name of: ",
-        reason: "rsync replaces an existing file by a link to the earlier copy; haul links new names",
-    },
+    known(
+        "--mode=750/640",
+        &["mode", "attributes"],
+        With::Before,
+        "haul sets the modes of new entries, rsync those of all entries",
+    ),
+    known(
+        "--mode=750/640",
+        &["mode"],
+        With::BeforeUnderAnotherName,
+        "haul sets no modes where it adds a name to a file, rsync those of all entries",
+    ),
+    known(
+        "--link-dest=@/old",
+        &["a name of"],
+        With::Nothing,
+        "rsync replaces an existing file by a link to the earlier copy; haul links new names",
+    ),
+    known("--link-dest=@/old", &["attributes"], With::Source, "rsync changes the mask of an access control list"),
+    known("--inplace", CONTENT, With::Source, "rsync writes into a file that has another name at the target"),
+    known("--update", &["time"], With::Before, "rsync takes a file that is newer by a nanosecond for the same"),
+    known(
+        "--detect-renames",
+        &["a name of"],
+        With::Nothing,
+        "haul links further names to the file that stays, rsync to the one that it made",
+    ),
+    known(
+        "--backup-dir=@/backup",
+        &["mode", "attributes", "owner"],
+        With::Before,
+        "rsync makes directories of a backup like the source's, or without attributes",
+    )
+    .in_backup(),
+    known(
+        "--link-dest=@/old",
+        &["mode", "owner", "attributes"],
+        With::NothingIfExtraneous,
+        "haul changes the metadata of an existing file with all its names; rsync links to the earlier copy",
+    ),
+    known(
+        "--backup-dir=@/backup",
+        &["extra", "a name of"],
+        With::Nothing,
+        "haul backs up each name that it makes anew, rsync none that it links anew",
+    )
+    .in_backup(),
+    known("--backup-dir=@/backup", &["missing"], With::Untouched, "rsync backs up what it does not change").in_backup(),
+    known("", &["a name of"], With::AloneIfExtraneous, "rsync leaves names linked that the source does not have"),
+    known("", &["a name of"], With::Source, "rsync leaves a file linked to names that the source does not link"),
+    known(
+        "",
+        &["time", "owner"],
+        With::BeforeIfExtraneous,
+        "rsync changes a link through another name of it; haul makes that name anew",
+    ),
 ];
+
+/// Trees of one pair.
+struct Trees {
+    source: Look,
+    before: Look,
+    of_haul: Look,
+    /// What haul made of the target, also where backups are compared.
+    target: Look,
+}
+
+impl Known {
+    fn covers(&self, family: &Family, in_backup: bool, difference: &Difference, trees: &Trees) -> bool {
+        let is_asked_for = self.option.is_empty() || family.haul.contains(&self.option);
+        let is_extraneous = || !trees.source.contains_key(&difference.name);
+        is_asked_for
+            && self.in_backup == in_backup
+            && self.what.contains(&difference.what)
+            && match self.haul_agrees_with {
+                With::Source => agree(difference, &trees.source, &trees.of_haul),
+                With::Before => agree(difference, &trees.before, &trees.of_haul),
+                With::BeforeUnderAnotherName => other_names(&trees.of_haul, &difference.name).any(|name| {
+                    trees.before.contains_key(name) && agree(&difference.at(name), &trees.before, &trees.of_haul)
+                }),
+                With::BeforeIfExtraneous => is_extraneous() && agree(difference, &trees.before, &trees.of_haul),
+                With::AloneIfExtraneous => {
+                    is_extraneous() && other_names(&trees.of_haul, &difference.name).next().is_none()
+                }
+                With::NothingIfExtraneous => is_extraneous(),
+                With::Untouched => trees.before.get(&difference.name) == trees.target.get(&difference.name),
+                With::Nothing => true,
+            }
+    }
+}
 
 /// Result of one pair.
 enum Verdict {
@@ -217,53 +325,67 @@ fn pair(sandbox: &Sandbox, family: &Family, seed: u64) -> Result<Verdict, String
             }
         }
     }
+    let before = look(&of_haul.join("t")).map_err(words)?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
+    let begun = i64::try_from(now.as_secs()).map_err(|error| error.to_string())?;
     let [haul_keeps, rsync_keeps] = family.keeps.unwrap_or([HAUL_KEEPS, RSYNC_KEEPS]);
     let haul = sandbox.haul(["sync"]).args(haul_keeps).args(arguments(family.haul, &source, &of_haul)).run();
     let is_expected = |status: Option<i32>, also: Option<i32>| status == Some(0) || status.is_some() && status == also;
-    if !is_expected(haul.status, family.also[0]) {
-        return Err(format!("haul ended with {:?}:\n{}", haul.status, haul.stderr));
-    }
     let mut rsync = Command::new("timeout");
     rsync.args(["60", "rsync"]).args(rsync_keeps).args(arguments(family.rsync, &source, &of_rsync));
     let rsync = rsync.output().map_err(|error| error.to_string())?;
-    if !is_expected(rsync.status.code(), family.also[1]) {
-        return Ok(Verdict::RsyncFails);
+    // Where an entry cannot be made, both say so.
+    match (is_expected(haul.status, family.also[0]), is_expected(rsync.status.code(), family.also[1])) {
+        (true, true) => {}
+        (true, false) => return Ok(Verdict::RsyncFails),
+        (false, false) if haul.status == Some(1) => return Ok(Verdict::RsyncFails),
+        (false, _) => return Err(format!("haul ended with {:?}:\n{}", haul.status, haul.stderr)),
     }
-    let found: Vec<_> = results(&of_rsync, &of_haul).map_err(|error| error.to_string())?;
-    let is_known = |line: &String| {
-        let line = format!("\n{line}");
-        let known = KNOWN.iter().find(|known| {
-            family.into_empty == known.into_empty && family.haul.contains(&known.option) && line.contains(known.line)
-        });
-        known.inspect(|known| println!("{:?}, seed {seed}: {}", family.haul, known.reason)).is_some()
-    };
-    let others: Vec<_> = found.iter().filter(|line| !is_known(line)).cloned().collect();
-    match (found.is_empty(), others.is_empty()) {
+    compare(family, seed, begun, [&source, &of_rsync, &of_haul], before).map_err(|error| error.to_string())?
+}
+
+/// Holds the targets, and the backups where there are any, against each other.
+fn compare(
+    family: &Family,
+    seed: u64,
+    begun: i64,
+    [source, of_rsync, of_haul]: [&Path; 3],
+    before: Look,
+) -> io::Result<Result<Verdict, String>> {
+    let (source, mut others, mut is_same) = (look(source)?, Vec::new(), true);
+    for (name, in_backup) in [("t", false), ("backup", true)] {
+        let of = |end: &Path| -> io::Result<Look> {
+            let root: PathBuf = end.join(name);
+            let mut tree = if root.exists() { look(&root)? } else { Look::new() };
+            // What the run itself has changed last has a time of the run.
+            forget_times_of_directories(&mut tree, begun);
+            if in_backup {
+                tree.remove(&b""[..]);
+            }
+            Ok(tree)
+        };
+        let trees = Trees {
+            source: source.clone(),
+            before: before.clone(),
+            of_haul: of(of_haul)?,
+            target: look(&of_haul.join("t"))?,
+        };
+        for difference in differences(&of(of_rsync)?, &trees.of_haul) {
+            is_same = false;
+            match KNOWN.iter().find(|known| known.covers(family, in_backup, &difference, &trees)) {
+                Some(known) => println!("{:?}, seed {seed}: {}", family.haul, known.reason),
+                None => others.push(format!("{}{difference}", if in_backup { "backup " } else { "" })),
+            }
+        }
+    }
+    Ok(match (is_same, others.is_empty()) {
         (true, _) => Ok(Verdict::Same),
         (false, true) => Ok(Verdict::Known),
         (false, false) => Err(format!("rsync's result (first) and haul's (second) differ:\n{}", others.join("\n"))),
-    }
+    })
 }
 
 fn arguments(options: &[&str], source: &Path, end: &Path) -> Vec<String> {
     let options = options.iter().map(|option| option.replace(PLACE, &end.display().to_string()));
     options.chain([source, &end.join("t")].map(|path| format!("{}/", path.display()))).collect()
-}
-
-/// Compares the targets, and the backups where there are any.
-fn results(rsync: &Path, haul: &Path) -> std::io::Result<Vec<String>> {
-    let of = |end: &Path, name: &str| -> std::io::Result<Look> {
-        let root: PathBuf = end.join(name);
-        let mut tree = if root.exists() { look(&root)? } else { Look::new() };
-        if name == "backup" {
-            // Both make the directories of a backup in this run: their times are those of the run.
-            tree.remove(&b""[..]);
-            forget_times_of_directories(&mut tree);
-        }
-        Ok(tree)
-    };
-    let mut found = differences(&of(rsync, "t")?, &of(haul, "t")?);
-    let backups = differences(&of(rsync, "backup")?, &of(haul, "backup")?);
-    found.extend(backups.into_iter().map(|line| format!("backup {line}")));
-    Ok(found)
 }

@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use place::{Look, as_kept_on, differences, look, make, temporary};
+use place::{Difference, Look, as_kept_on, differences, lines, look, make, temporary};
 use spec::{Maker, Scope};
 
 const EVERYDAY: u64 = 2_000;
@@ -144,10 +144,10 @@ fn pair(sandbox: &Sandbox, seed: u64, has_rsync: bool, coarse: Option<&Mount<'_>
     let run = succeeds(sync(sandbox, scope, &source, &target, &options, "--items"))?;
     let found = look(&target).map_err(|error| format!("what has become of it cannot be looked at: {error}"))?;
     let of_haul = differences(&wanted, &found);
-    let of_rsync = if has_rsync { rsync(scope, &source, &of_rsync, &wanted) } else { Vec::new() };
+    let of_rsync = has_rsync.then(|| rsync(scope, &source, &of_rsync, &wanted)).flatten();
     if !of_haul.is_empty() {
-        let as_rsync = if of_haul == of_rsync { " (so does rsync's)" } else { "" };
-        return Err(format!("differs from the source{as_rsync}, with {options:?}:\n{}", of_haul.join("\n")));
+        let as_rsync = if of_rsync.as_ref() == Some(&of_haul) { " (so does rsync's)" } else { "" };
+        return Err(format!("differs from the source{as_rsync}, with {options:?}:\n{}", lines(&of_haul)));
     }
     if let Some(expected) = expected {
         same_items(&options, &expected, &items(&run))?;
@@ -163,7 +163,8 @@ fn pair(sandbox: &Sandbox, seed: u64, has_rsync: bool, coarse: Option<&Mount<'_>
     if of_source != look(&source).map_err(words)? {
         return Err("the source was changed".into());
     }
-    Ok(if of_rsync.is_empty() { Verdict::Same } else { Verdict::RsyncDiffers })
+    let rsync_differs = has_rsync && of_rsync.is_none_or(|found| !found.is_empty());
+    Ok(if rsync_differs { Verdict::RsyncDiffers } else { Verdict::Same })
 }
 
 /// Compares what a dry run reports with what the run reports, also where both fail.
@@ -228,12 +229,12 @@ fn dry(sandbox: &Sandbox, scope: Scope, source: &Path, target: &Path, options: &
     // The time of change tells of a directory that was opened for the moment, and closed again.
     match before == after || matches!(scope, Scope::User(_)) && differences(&before, &after).is_empty() {
         true => Ok(run),
-        false => Err(format!("a dry run has changed something:\n{}", differences(&before, &after).join("\n"))),
+        false => Err(format!("a dry run has changed something:\n{}", lines(&differences(&before, &after)))),
     }
 }
 
-/// What is different between the source and what rsync makes of the target.
-fn rsync(scope: Scope, source: &Path, target: &Path, wanted: &Look) -> Vec<String> {
+/// What is different between the source and what rsync makes of the target; `None` where it fails.
+fn rsync(scope: Scope, source: &Path, target: &Path, wanted: &Look) -> Option<Vec<Difference>> {
     let slash = |path: &Path| format!("{}/", path.display());
     // Times are held against each other to the nanosecond.
     let mut command = Command::new("rsync");
@@ -243,9 +244,8 @@ fn rsync(scope: Scope, source: &Path, target: &Path, wanted: &Look) -> Vec<Strin
     }
     command.args(["-aHAX", "--delete", "--modify-window=-1"]).args([slash(source), slash(target)]);
     match (command.output(), look(target)) {
-        (Ok(output), Ok(found)) if output.status.success() => differences(wanted, &found),
-        (Ok(output), _) => vec![format!("rsync failed: {}", String::from_utf8_lossy(&output.stderr))],
-        (Err(error), _) => vec![format!("rsync failed: {error}")],
+        (Ok(output), Ok(found)) if output.status.success() => Some(differences(wanted, &found)),
+        _ => None,
     }
 }
 

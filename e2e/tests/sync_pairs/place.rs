@@ -3,6 +3,7 @@
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
+use std::fmt;
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -189,31 +190,73 @@ pub fn as_kept_on(directory: &Path, tree: &Look) -> io::Result<Look> {
     Ok(kept)
 }
 
-/// Sets the times of all directories to 0.
-pub fn forget_times_of_directories(tree: &mut Look) {
-    tree.values_mut().filter(|seen| seen.what == "directory").for_each(|seen| seen.time = (0, 0));
+/// Sets the times of directories to 0 that were changed after this one, in seconds since 1970.
+pub fn forget_times_of_directories(tree: &mut Look, after: i64) {
+    let is_changed = |seen: &&mut Seen| seen.what == "directory" && seen.time.0 >= after;
+    tree.values_mut().filter(is_changed).for_each(|seen| seen.time = (0, 0));
 }
 
-/// In what two trees differ, in words.
-pub fn differences(a: &Look, b: &Look) -> Vec<String> {
+/// In what an entry differs between two trees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    pub name: spec::Path,
+    /// A word for what is compared; "missing" or "extra" where the second or the first tree has no such entry.
+    pub what: &'static str,
+    text: String,
+}
+
+impl Difference {
+    /// The same of another name.
+    pub fn at(&self, name: &spec::Path) -> Self {
+        Self { name: name.clone(), ..self.clone() }
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}: {}: {}", self.name.escape_ascii(), self.what, self.text)
+    }
+}
+
+/// A line for each difference.
+pub fn lines(differences: &[Difference]) -> String {
+    differences.iter().map(Difference::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// In what two trees differ.
+pub fn differences(a: &Look, b: &Look) -> Vec<Difference> {
     let mut found = Vec::new();
     for name in a.keys().chain(b.keys().filter(|name| !a.contains_key(*name))) {
-        let shown = name.escape_ascii();
+        let difference = |(what, text)| Difference { name: name.clone(), what, text };
         match (a.get(name), b.get(name)) {
-            (Some(a), Some(b)) => found.extend(between(a, b).into_iter().map(|text| format!("{shown}: {text}"))),
-            (Some(a), None) => found.push(format!("{shown}: only the first has it, a {}", a.what)),
-            (None, Some(b)) => found.push(format!("{shown}: only the second has it, a {}", b.what)),
+            (Some(a), Some(b)) => found.extend(between(a, b).into_iter().map(difference)),
+            (Some(a), None) => found.push(difference(("missing", format!("a {}", a.what)))),
+            (None, Some(b)) => found.push(difference(("extra", format!("a {}", b.what)))),
             (None, None) => {}
         }
     }
     found
 }
 
-fn between(a: &Seen, b: &Seen) -> Vec<String> {
+/// All names of a file that has several.
+pub fn other_names<'t>(tree: &'t Look, name: &spec::Path) -> impl Iterator<Item = &'t spec::Path> {
+    let first = tree.get(name).and_then(|seen| seen.first.as_ref());
+    tree.iter().filter(move |(_, seen)| first.is_some() && seen.first.as_ref() == first).map(|(name, _)| name)
+}
+
+/// Whether an entry is the same in both trees, as far as this difference goes.
+pub fn agree(difference: &Difference, a: &Look, b: &Look) -> bool {
+    match (a.get(&difference.name), b.get(&difference.name)) {
+        (Some(a), Some(b)) => between(a, b).iter().all(|(what, _)| *what != difference.what),
+        (a, b) => a.is_none() && b.is_none(),
+    }
+}
+
+fn between(a: &Seen, b: &Seen) -> Vec<(&'static str, String)> {
     let mut found = Vec::new();
-    let mut hold = |what: &str, same: bool, a: String, b: String| {
+    let mut hold = |what: &'static str, same: bool, a: String, b: String| {
         if !same {
-            found.push(format!("{what}: {a} and {b}"));
+            found.push((what, format!("{a} and {b}")));
         }
     };
     let shown = |attributes: &BTreeMap<Vec<u8>, Vec<u8>>| {

@@ -438,8 +438,10 @@ impl Target {
                 && matches!(entry.kind, Kind::File { .. })
                 && (!may_have_rights(&entry.meta, &look) || has_capability && !is_trusted(&entry.meta, &look))
         };
+        // What a link gets, its other names would get, too.
+        let is_shared_link = matches!(entry.kind, Kind::Symlink { .. }) && look.names > 1;
         // Somebody else may have it open, and write to it later.
-        let is_replaced = follows && !reasons.is_empty() && gives_rights();
+        let is_replaced = follows && !reasons.is_empty() && (is_shared_link || gives_rights());
         if is_replaced {
             self.forget_other_names_of(&look);
         }
