@@ -32,19 +32,27 @@ struct FirstPaths {
     bytes: usize,
 }
 
+/// A file is one too many.
+#[derive(Debug, PartialEq, Eq)]
+struct TooMany;
+
 impl ComparedNames {
     /// By which other path this file was met.
-    fn meet(&self, identity: Identity, path: Vec<u8>) -> Option<Box<[u8]>> {
+    ///
+    /// # Errors
+    /// No more files are remembered.
+    fn meet(&self, identity: Identity, path: Vec<u8>) -> Result<Option<Box<[u8]>>, TooMany> {
         let mut there = lock(&self.0);
         let bytes = there.bytes + COMPARED_FILE_BYTES + path.len();
         match there.paths.entry(identity) {
-            hash_map::Entry::Occupied(first) => (**first.get() != *path).then(|| first.get().clone()),
+            hash_map::Entry::Occupied(first) => Ok((**first.get() != *path).then(|| first.get().clone())),
             hash_map::Entry::Vacant(place) => {
-                if bytes <= COMPARED_BYTES_MAX {
-                    place.insert(path.into_boxed_slice());
-                    there.bytes = bytes;
+                if bytes > COMPARED_BYTES_MAX {
+                    return Err(TooMany);
                 }
-                None
+                place.insert(path.into_boxed_slice());
+                there.bytes = bytes;
+                Ok(None)
             }
         }
     }
@@ -68,7 +76,8 @@ impl Target {
         if !self.request.kept.hard_links || there.names < 2 || matches!(entry.place, Place::Operand(_)) {
             return None;
         }
-        let first = self.compared_names.meet(there.identity, dir.path_of(name.as_bytes()))?;
+        let met = self.compared_names.meet(there.identity, dir.path_of(name.as_bytes()));
+        let first = met.unwrap_or_else(|TooMany| self.say_that_names_are_too_many())?;
         Some(Difference::Name { at_source: false, of: self.landing.path(&first) })
     }
 
@@ -126,11 +135,12 @@ mod tests {
     fn the_first_name_that_was_met_is_remembered() {
         let names = ComparedNames::default();
         let file = Identity { device: 1, inode: 2 };
-        assert!(names.meet(file, b"d/a".to_vec()).is_none());
-        assert!(names.meet(file, b"d/a".to_vec()).is_none(), "it was offered anew");
-        assert_eq!(*names.meet(file, b"d/b".to_vec()).unwrap(), *b"d/a");
+        assert_eq!(names.meet(file, b"d/a".to_vec()), Ok(None));
+        assert_eq!(names.meet(file, b"d/a".to_vec()), Ok(None), "it was offered anew");
+        assert_eq!(names.meet(file, b"d/b".to_vec()), Ok(Some((*b"d/a").into())));
         lock(&names.0).bytes = COMPARED_BYTES_MAX;
         let other = Identity { device: 1, inode: 3 };
-        assert!(names.meet(other, b"c".to_vec()).is_none() && names.meet(other, b"e".to_vec()).is_none());
+        assert_eq!(names.meet(other, b"c".to_vec()), Err(TooMany));
+        assert_eq!(names.meet(file, b"d/b".to_vec()), Ok(Some((*b"d/a").into())), "what is known stays known");
     }
 }

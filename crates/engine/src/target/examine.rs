@@ -419,12 +419,16 @@ impl Target {
         decision: Decision,
     ) -> (Decision, Reasons) {
         if decision != Decision::Keep {
+            there.look.iter().for_each(|look| self.count_replaced_name(look, decision));
             return (decision, there.reasons(entry));
         }
         let Some(mut look) = there.look else { return (decision, Reasons::default()) };
         let follows = self.request.rules.in_the_way == InTheWay::Follow;
         match self.other_name_of(entry, &look) {
-            OtherName::Stays(_) if follows => return (Decision::Replace, Reasons::LINK),
+            OtherName::Stays(_) if follows => {
+                self.count_replaced_name(&look, Decision::Replace);
+                return (Decision::Replace, Reasons::LINK);
+            }
             OtherName::Has(meta) | OtherName::Stays(meta) if self.is_dry() => look.meta = meta,
             _ => {}
         }
@@ -439,10 +443,11 @@ impl Target {
                 && (!may_have_rights(&entry.meta, &look) || has_capability && !is_trusted(&entry.meta, &look))
         };
         // What a link gets, its other names would get, too.
-        let is_shared_link = matches!(entry.kind, Kind::Symlink { .. }) && look.names > 1;
+        let is_shared_link = matches!(entry.kind, Kind::Symlink { .. }) && self.names_left(&look) > 1;
         // Somebody else may have it open, and write to it later.
         let is_replaced = follows && !reasons.is_empty() && (is_shared_link || gives_rights());
         if is_replaced {
+            self.count_replaced_name(&look, Decision::Replace);
             self.forget_other_names_of(&look);
         }
         (if is_replaced { Decision::Replace } else { decision }, reasons)

@@ -32,3 +32,22 @@ impl WrongDigests {
         *times = times.saturating_add(1);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_too_many_files_no_digest_is_compared() {
+        let mut file = Look::at_fd(tempfile::tempfile().unwrap()).unwrap();
+        file.names = 1;
+        let wrong = WrongDigests::default();
+        for inode in 0..FILES_MAX as u64 {
+            file.identity.inode = inode;
+            assert!(wrong.may_compare(&file));
+            wrong.count(&file);
+        }
+        file.identity.inode = u64::MAX;
+        assert!(!wrong.may_compare(&file));
+    }
+}
