@@ -1,9 +1,11 @@
 //! `haul serve`: keys, limits, what is compared and where the other end is; what the log has, and what the kernel does.
 
+use std::fs;
 use std::time::Duration;
 
 use haul_e2e::{
-    Remote, Run, Sandbox, Serving, cases, compare, contents, count, eventually, listing, mode, set_mtime, shell,
+    PeakMemory, Remote, Run, Sandbox, Serving, WORKER_MEMORY_MAX, cases, compare, contents, count, eventually, listing,
+    mode, set_mtime, shell,
 };
 
 /// Makes a key in this file, and says its public one.
@@ -117,6 +119,23 @@ fn directories_are_bounded_by_its_limit_in_bytes() {
     let server = Serving::start(&sandbox, &["--write-only", "--max-size", "1m"]);
     sandbox.haul(["-r", "tree", &server.line]).run().ends(1).says(["takes 1024 files and directories in all"]);
     assert_eq!(listing(&sandbox.path("shared/tree")).len(), 1023);
+    server.end().succeeds();
+}
+
+#[test]
+fn a_writer_of_many_names_takes_little_memory_of_the_server() {
+    let sandbox = Sandbox::new();
+    for directory in 0..3000 {
+        let path = sandbox.dir(format!("tree/{directory:0>200}"));
+        (0..5).for_each(|file| fs::write(path.join(format!("{file:0>200}")), "").expect("it is ours"));
+    }
+    let server = Serving::start(&sandbox, &["--write-only"]);
+    let memory = PeakMemory::of(server.running.id());
+    let run = sandbox.haul(["-r", "--json", "tree", &server.line]).run().succeeds();
+    memory.assert_bounded("the server");
+    let worker = run.summary()["target_peak_bytes"].as_u64().expect("it is told");
+    assert!(worker > 0 && worker < WORKER_MEMORY_MAX, "{worker} bytes of the worker");
+    println!("peak of the server {} MiB, of its worker {} MiB", memory.bytes() >> 20, worker >> 20);
     server.end().succeeds();
 }
 
