@@ -24,8 +24,37 @@ struct Directory {
     identity: Identity,
     /// Whether spellings are one; `None` where no name has told yet.
     folds: Option<bool>,
-    /// Hashes of its names, as they are spelled; listed when they are first needed.
-    names: HashSet<u64>,
+    listed: Listed,
+}
+
+/// The names of a directory as they were when it was listed, by their hashes.
+#[derive(Default)]
+struct Listed {
+    exact: HashSet<u64>,
+    /// In lower case.
+    lower: HashSet<u64>,
+}
+
+impl Listed {
+    fn add(&mut self, name: &Name, hasher: &RandomState) {
+        self.exact.insert(hasher.hash_one(name.as_bytes()));
+        self.lower.insert(hasher.hash_one(lower(name)));
+    }
+
+    /// Whether a name that is there is spelled otherwise; `None` where it was made since. Both spellings cannot be there.
+    fn is_spelled_otherwise(&self, name: &Name, hasher: &RandomState) -> Option<bool> {
+        match self.exact.contains(&hasher.hash_one(name.as_bytes())) {
+            true => Some(false),
+            false => self.lower.contains(&hasher.hash_one(lower(name))).then_some(true),
+        }
+    }
+}
+
+fn lower(name: &Name) -> Vec<u8> {
+    match std::str::from_utf8(name.as_bytes()) {
+        Ok(text) => text.to_lowercase().into_bytes(),
+        Err(_) => name.as_bytes().to_ascii_lowercase(),
+    }
 }
 
 impl Target {
@@ -36,25 +65,24 @@ impl Target {
         if latest.as_ref().is_none_or(|known| known.identity != identity) {
             *latest = None;
         }
-        let directory = latest.get_or_insert_with(|| Directory { identity, folds: None, names: HashSet::new() });
+        let directory = latest.get_or_insert_with(|| Directory { identity, folds: None, listed: Listed::default() });
         if directory.folds.is_none() {
             directory.folds = folds(dir, name);
         }
         if directory.folds != Some(true) {
             return false;
         }
-        let hash = self.spellings.hasher.hash_one(name.as_bytes());
-        if !directory.names.contains(&hash) {
-            let mut names = HashSet::new();
-            let listed = each_name(dir, |name, _| {
-                names.insert(self.spellings.hasher.hash_one(name.as_bytes()));
-            });
-            if listed.is_err() {
-                return false;
-            }
-            directory.names = names;
+        let hasher = &self.spellings.hasher;
+        if let Some(verdict) = directory.listed.is_spelled_otherwise(name, hasher) {
+            return verdict;
         }
-        !directory.names.contains(&hash)
+        let mut listed = Listed::default();
+        if each_name(dir, |name, _| listed.add(&name, hasher)).is_err() {
+            return false;
+        }
+        directory.listed = listed;
+        // What is not there in lower case either is folded by rules of the file system's own.
+        directory.listed.is_spelled_otherwise(name, hasher).unwrap_or(true)
     }
 }
 
@@ -91,6 +119,23 @@ mod tests {
         assert_eq!(otherwise(&name("aB1")), Some(name("Ab1")));
         assert_eq!(otherwise(&name("\u{e4}")), Some(name("\u{c4}")));
         assert_eq!(otherwise(&name("123")), None);
+    }
+
+    #[test]
+    fn a_listing_tells_of_each_spelling_without_another_one() {
+        let hasher = RandomState::new();
+        let mut listed = Listed::default();
+        listed.add(&name("Photo.JPG"), &hasher);
+        listed.add(&name("\u{c4}"), &hasher);
+        for (asked, verdict) in [
+            ("Photo.JPG", Some(false)),
+            ("photo.jpg", Some(true)),
+            ("PHOTO.jpg", Some(true)),
+            ("\u{e4}", Some(true)),
+            ("made since", None),
+        ] {
+            assert_eq!(listed.is_spelled_otherwise(&name(asked), &hasher), verdict, "{asked}");
+        }
     }
 
     #[test]
