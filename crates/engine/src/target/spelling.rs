@@ -77,7 +77,7 @@ impl Target {
             return verdict;
         }
         let mut listed = Listed::default();
-        if each_name(dir, |name, _| listed.add(&name, hasher)).is_err() {
+        if each_name(dir, |name, _| listed.add(name, hasher)).is_err() {
             return false;
         }
         directory.listed = listed;
