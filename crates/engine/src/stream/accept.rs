@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::handshake::{Credentials, as_acceptor};
 use super::preauth::PendingConnections;
@@ -25,6 +25,8 @@ const BACKLOG: i32 = 256;
 const ANY_FREE_PORT: u16 = 0;
 /// How often the listening thread looks whether it is still wanted.
 const POLL: Duration = Duration::from_millis(50);
+/// How long a port that is in use is waited for.
+const PORT_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Where connections are accepted.
 #[derive(Debug, Clone, Copy, Default)]
@@ -50,8 +52,21 @@ pub fn listen(place: Place, credentials: Credentials, sockets: SocketSettings) -
     Ok((port, Arrivals { proven, unwanted }))
 }
 
-/// The first port of those that are wanted that is free; the error is that of the last one.
+/// Binds the first free port of those that are wanted. The worker of a job that has just ended may hold one for a moment:
+/// where all are in use, waits up to [`PORT_WAIT_MAX`]. The error is that of the last port.
 pub(crate) fn bind(place: Place, sockets: &SocketSettings) -> io::Result<TcpListener> {
+    let deadline = Instant::now() + PORT_WAIT_MAX;
+    loop {
+        match bind_first_free(place, sockets) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
+                std::thread::sleep(POLL);
+            }
+            bound => return bound,
+        }
+    }
+}
+
+fn bind_first_free(place: Place, sockets: &SocketSettings) -> io::Result<TcpListener> {
     let (first, last) = place.ports.unwrap_or((ANY_FREE_PORT, ANY_FREE_PORT));
     let mut bound = bind_port(place.address, first, sockets);
     for port in (first..=last).skip(1) {
