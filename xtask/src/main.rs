@@ -7,6 +7,8 @@ mod artifacts;
 mod bench;
 mod coverage;
 mod dist;
+#[cfg(test)]
+mod documents;
 mod elf;
 mod fuzz;
 mod lab;
