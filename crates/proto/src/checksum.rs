@@ -9,6 +9,8 @@ use crate::wire::limits::CHECKSUM_MAX;
 pub enum Algorithm {
     /// Adler-32 (RFC 1950).
     Adler32,
+    /// CRC-32 as cksum(1) has it (POSIX.1, IEEE 1003.1), over the contents and their length. bbcp's `c32`.
+    Cksum,
     /// CRC-32 as zlib, gzip and PNG have it (ISO 3309, RFC 1952).
     Crc32,
     /// MD5 (RFC 1321).
@@ -29,12 +31,13 @@ pub enum Algorithm {
     Blake3,
 }
 
-use Algorithm::{Adler32, Blake3, Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256, Sha512, Xxh3};
+use Algorithm::{Adler32, Blake3, Cksum, Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256, Sha512, Xxh3};
 
-/// Each with its number on the wire, its name (the first three are bbcp's) and the bytes that it has.
-const TABLE: [(Algorithm, u8, &str, usize); 10] = [
+/// Each with its number on the wire, its name (the first four are bbcp's) and the bytes that it has.
+const TABLE: [(Algorithm, u8, &str, usize); 11] = [
     (Adler32, 1, "a32", 4),
-    (Crc32, 2, "c32", 4),
+    (Cksum, 11, "c32", 4),
+    (Crc32, 2, "c32z", 4),
     (Md5, 3, "md5", 16),
     (Crc32c, 4, "crc32c", 4),
     (Crc64Nvme, 5, "crc64nvme", 8),
@@ -44,7 +47,7 @@ const TABLE: [(Algorithm, u8, &str, usize); 10] = [
     (Xxh3, 9, "xxh3", 8),
     (Blake3, 10, "blake3", 32),
 ];
-const _: () = assert!(TABLE[7].3 == CHECKSUM_MAX);
+const _: () = assert!(TABLE[8].3 == CHECKSUM_MAX);
 
 impl Algorithm {
     /// All of them.
@@ -52,8 +55,9 @@ impl Algorithm {
         TABLE.iter().map(|row| row.0)
     }
 
-    /// The one of this name, in small letters.
+    /// The one of this name, in small letters; bbcp 17.12 says `c32c` for CRC-32C.
     pub fn named(name: &str) -> Option<Self> {
+        let name = if name == "c32c" { "crc32c" } else { name };
         TABLE.iter().find(|row| row.2 == name).map(|row| row.0)
     }
 

@@ -25,7 +25,7 @@ fn words(row: &Row) -> &'static [&'static str] {
         ("verify", _) => &["memory", "disk"],
         ("digest", _) => &["xxh3", "blake3"],
         ("checksum" | "checksum-alg", _) => {
-            &["a32", "c32", "md5", "crc32c", "crc64nvme", "sha1", "sha256", "sha512", "xxh3", "blake3"]
+            &["a32", "c32", "c32z", "md5", "crc32c", "crc64nvme", "sha1", "sha256", "sha512", "xxh3", "blake3"]
         }
         _ => &[],
     }

@@ -59,7 +59,7 @@ fn bbcps_argument_says_which_where_and_what_for() {
         assert!(planned(wrong).unwrap_err().contains("hexadecimal digits"), "{wrong}");
     }
     for wrong in ["-E MD5", "-E crc", "-E %", "-E =sums", "-E md4=x"] {
-        assert!(planned(wrong).unwrap_err().contains("needs one of a32, c32, md5"), "{wrong}");
+        assert!(planned(wrong).unwrap_err().contains("needs one of a32, c32, c32z, md5"), "{wrong}");
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Mutex;
 
-use super::hasher::crc_of;
+use super::hasher::{cksum_suffix, crc_of};
 use super::{ReadFrame, read_frame};
 use crate::worker::lock;
 
@@ -76,7 +76,17 @@ impl Combined {
         while let Some(index) = self.first_lacking(frames) {
             self.take(index, read_frame(self.frame, size, index, &mut room, &read)?);
         }
-        let value = lock(&self.runs).get(&0).map_or_else(|| self.kind.of(b""), |run| run.value);
+        let whole = lock(&self.runs).get(&0).copied();
+        let whole = whole.unwrap_or_else(|| Run { frames: 0, len: 0, value: self.kind.of(b"") });
+        let value = match self.kind {
+            Kind::Crc(CrcAlgorithm::Crc32Cksum) => {
+                let mut room = [0; 8];
+                let suffix = cksum_suffix(whole.len, &mut room);
+                let suffix = Run { frames: 0, len: suffix.len() as u64, value: self.kind.of(suffix) };
+                self.kind.join(whole, suffix).value
+            }
+            Kind::Crc(_) | Kind::Adler => whole.value,
+        };
         Ok(value.to_be_bytes()[8 - self.bytes..].to_vec())
     }
 

@@ -13,6 +13,8 @@ pub enum Hasher {
     Adler(adler2::Adler32),
     /// A CRC, and how many bytes it has.
     Crc(Box<crc_fast::Digest>, usize),
+    /// The CRC of cksum(1), and how many bytes it is of.
+    Cksum(Box<crc_fast::Digest>, u64),
     /// MD5.
     Md5(Md5),
     /// SHA-1, SHA-256, SHA-512.
@@ -32,6 +34,7 @@ impl Hasher {
                 let crc = crc_of(algorithm).unwrap_or_else(|| unreachable!("these are CRCs"));
                 Self::Crc(Box::new(crc_fast::Digest::new(crc)), algorithm.bytes())
             }
+            Algorithm::Cksum => Self::Cksum(Box::new(crc_fast::Digest::new(CrcAlgorithm::Crc32Cksum)), 0),
             Algorithm::Md5 => Self::Md5(Md5::new()),
             Algorithm::Sha1 => Self::Sha(Context::new(&SHA1_FOR_LEGACY_USE_ONLY)),
             Algorithm::Sha256 => Self::Sha(Context::new(&SHA256)),
@@ -46,6 +49,10 @@ impl Hasher {
         match self {
             Self::Adler(adler) => adler.write_slice(bytes),
             Self::Crc(crc, _) => crc.update(bytes),
+            Self::Cksum(crc, len) => {
+                crc.update(bytes);
+                *len += bytes.len() as u64;
+            }
             Self::Md5(md5) => md5.update(bytes),
             Self::Sha(sha) => sha.update(bytes),
             Self::Xxh3(xxh3) => xxh3.write(bytes),
@@ -60,6 +67,10 @@ impl Hasher {
         match self {
             Self::Adler(adler) => adler.checksum().to_be_bytes().to_vec(),
             Self::Crc(crc, bytes) => crc.finalize().to_be_bytes()[8 - bytes..].to_vec(),
+            Self::Cksum(mut crc, len) => {
+                crc.update(cksum_suffix(len, &mut [0; 8]));
+                crc.finalize().to_be_bytes()[4..].to_vec()
+            }
             Self::Md5(md5) => md5.finalize().to_vec(),
             Self::Sha(sha) => sha.finish().as_ref().to_vec(),
             Self::Xxh3(xxh3) => xxh3.finish().to_be_bytes().to_vec(),
@@ -68,9 +79,16 @@ impl Hasher {
     }
 }
 
+/// What cksum(1) puts behind contents of this length: the length, its last byte first, without leading zeros.
+pub(super) fn cksum_suffix(len: u64, room: &mut [u8; 8]) -> &[u8] {
+    *room = len.to_le_bytes();
+    &room[..8 - len.leading_zeros() as usize / 8]
+}
+
 /// Which CRC it is, if it is one.
 pub(super) fn crc_of(algorithm: Algorithm) -> Option<CrcAlgorithm> {
     match algorithm {
+        Algorithm::Cksum => Some(CrcAlgorithm::Crc32Cksum),
         Algorithm::Crc32 => Some(CrcAlgorithm::Crc32IsoHdlc),
         Algorithm::Crc32c => Some(CrcAlgorithm::Crc32Iscsi),
         Algorithm::Crc64Nvme => Some(CrcAlgorithm::Crc64Nvme),
