@@ -217,3 +217,14 @@ fn a_link_at_the_target_is_not_followed_out() {
     assert_eq!(contents(&sandbox.path("target/source/name")), b"new");
     assert!(fs::symlink_metadata(sandbox.path("target/source/name")).unwrap().is_file());
 }
+
+#[test]
+fn a_named_source_that_cannot_be_copied_is_a_failure() {
+    let sandbox = Sandbox::new();
+    fifo(&sandbox.path("pipe"));
+    sandbox.file("file", "x");
+    sandbox.dir("target");
+    sandbox.haul(["--quiet", "pipe", "file", "target"]).run().ends(1).says(["pipe", "FIFO", "-N i"]);
+    assert_eq!(contents(&sandbox.path("target/file")), b"x");
+    sandbox.haul(["--quiet", "/dev/zero", "target"]).run().ends(1).says(["/dev/zero", "device"]);
+}

@@ -183,14 +183,18 @@ const PARENTS_MAX: usize = 1024;
 /// Said of what a list names and a link leads to from below the base.
 const OUT_OF_BASE: &str = "a link leads out of the base (-d), and what is outside of it is not read\nwith --symlinks follow it is; or leave -d out";
 
-enum Refusal {
-    LeftOut(&'static str),
-    Failed(String),
+/// Why an operand cannot be copied, and what to do.
+struct Refusal(String);
+
+impl Refusal {
+    fn new(text: &str) -> Self {
+        Self(text.to_owned())
+    }
 }
 
 impl From<io::Error> for Refusal {
     fn from(error: io::Error) -> Self {
-        Self::Failed(describe(&error))
+        Self(describe(&error))
     }
 }
 
@@ -212,11 +216,7 @@ impl<'a> Looker<'a> {
     pub fn look_at(&mut self, operand: &[u8]) -> Option<Root> {
         match self.look(Path::new(OsStr::from_bytes(operand))) {
             Ok(root) => Some(root),
-            Err(Refusal::LeftOut(reason)) => {
-                self.reporter.left_out(operand.to_vec(), reason);
-                None
-            }
-            Err(Refusal::Failed(text)) => {
+            Err(Refusal(text)) => {
                 self.reporter.failed(operand.to_vec(), text);
                 None
             }
@@ -238,9 +238,7 @@ impl<'a> Looker<'a> {
         let name = own_name(path).and_then(|name| Name::new(name.as_bytes()).ok());
         let kind = match look.kind {
             FileType::Directory if !self.recursive => {
-                return Err(Refusal::Failed(
-                    "it is a directory\nuse -r to copy directories with all that is in them".into(),
-                ));
+                return Err(Refusal::new("it is a directory\nuse -r to copy directories with all that is in them"));
             }
             FileType::Directory => {
                 self.check_base(path)?;
@@ -248,7 +246,7 @@ impl<'a> Looker<'a> {
                 return Ok(Root { name, identity: dir.identity(), kind: RootKind::Directory(dir) });
             }
             FileType::RegularFile => {
-                let no_name = || Refusal::Failed("this path does not end in a file's name".into());
+                let no_name = || Refusal::new("this path does not end in a file's name");
                 let name = name.clone().ok_or_else(no_name)?;
                 if self.base.is_some()
                     && rustix::fs::lstat(path).is_ok_and(|itself| Look::from(&itself).kind == FileType::Symlink)
@@ -257,9 +255,9 @@ impl<'a> Looker<'a> {
                 }
                 RootKind::File(self.parent_of(path)?, name, look)
             }
-            FileType::Fifo => return Err(Refusal::LeftOut("is a FIFO")),
-            FileType::Socket => return Err(Refusal::LeftOut("is a socket")),
-            _ => return Err(Refusal::LeftOut("is a device")),
+            FileType::Fifo => return Err(Refusal::new("this is a FIFO\nadd -N i to copy what is written to it")),
+            FileType::Socket => return Err(Refusal::new("this is a socket, which cannot be copied")),
+            _ => return Err(Refusal::new("this is a device\nname a file, or null:SIZE for zeros")),
         };
         Ok(Root { name, identity: look.identity, kind })
     }
@@ -299,7 +297,7 @@ impl<'a> Looker<'a> {
         let Some(base) = &self.base else { return Ok(()) };
         match std::fs::canonicalize(path)?.starts_with(base) {
             true => Ok(()),
-            false => Err(Refusal::Failed(OUT_OF_BASE.into())),
+            false => Err(Refusal::new(OUT_OF_BASE)),
         }
     }
 }
