@@ -127,6 +127,10 @@ fn copy(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool)
     {
         return Err(one_operand(dialect, only, exists));
     }
+    let names_files = dialect == Dialect::Haul && values.last("dirbase").is_none() && values.last("pipe").is_none();
+    if names_files && let Some(error) = mistyped_command(&operands, exists) {
+        return Err(error);
+    }
     if operands.is_empty() {
         let program = dialect.program();
         let error = UsageError::new("nothing to copy: say what, and where to")
@@ -395,6 +399,21 @@ fn one_operand(dialect: Dialect, operand: &OsStr, exists: &dyn Fn(&OsStr) -> boo
         dialect.program(),
         shown(operand)
     ))
+}
+
+/// A first source that does not exist may be meant as a command: nothing is copied then.
+fn mistyped_command(operands: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Option<UsageError> {
+    let first = operands.first()?;
+    let text = first.to_str().filter(|text| text.chars().all(|c| c.is_ascii_lowercase() || c == '-'))?;
+    if exists(first) || !text.contains(|c: char| c.is_ascii_lowercase()) {
+        return None;
+    }
+    let error = || UsageError::new(format!("{text}: no command and no file of that name"));
+    match (nearest(text, COMMANDS), operands) {
+        (Some(command), _) => Some(error().remedy(format!("did you mean haul {command}?"))),
+        (None, [_, second, _, ..]) if exists(second) => Some(error().remedy("haul --help lists the commands")),
+        _ => None,
+    }
 }
 
 fn shown(word: &OsStr) -> String {

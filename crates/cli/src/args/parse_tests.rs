@@ -196,6 +196,26 @@ fn under_bbcps_name_there_are_no_commands_but_the_worker() {
 }
 
 #[test]
+fn a_mistyped_command_copies_nothing() {
+    let meant = "verfy: no command and no file of that name\ndid you mean haul verify?";
+    assert_eq!(error(&["verfy", "-r", "tree", "host:/dst/"]), meant);
+    assert_eq!(error(&["verfy", "host:/dst/"]), meant);
+    let unknown = "diff: no command and no file of that name\nhaul --help lists the commands";
+    assert_eq!(error(&["diff", "-r", "there", "host:/dst/"]), unknown);
+    for copy in [
+        &["there", "host:/dst/"][..],
+        &["diff", "host:/dst/"],
+        &["notes.txt", "there", "host:/dst/"],
+        &["-d", "base", "verfy", "there", "host:/dst/"],
+        &["-N", "i", "verfy", "host:/dst/"],
+        &["-", "host:/dst/"],
+    ] {
+        let words = copy.iter().map(OsString::from).collect();
+        assert!(parse(Dialect::Haul, words, &|name| name == "there").is_ok(), "{copy:?}");
+    }
+}
+
+#[test]
 fn errors_name_the_word_and_the_remedy() {
     insta::assert_snapshot!(
         [&[][..], &["a"], &["there"], &["dmeo"], &["--recusive", "a", "b"], &["-J", "a", "b"], &["-s"], &["-S"],
