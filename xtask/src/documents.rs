@@ -123,7 +123,8 @@ fn commit_subjects_name_an_area_and_fit_a_line() {
 
 fn is_good(subject: &str) -> bool {
     let area = subject.split_once(": ").map_or("", |(area, _)| area);
-    let is_area = !area.is_empty() && area.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || ",-/ ".contains(c));
+    let is_area =
+        !area.is_empty() && area.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || ",-/ ".contains(c));
     is_area && subject.chars().count() <= SUBJECT_CHARS_MAX
 }
 

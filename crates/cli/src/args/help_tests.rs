@@ -232,9 +232,9 @@ fn full_help() {
                                     sha256sum or b3sum) before it has its name; what has
                                     no line, or no file, is named
           -E, --checksum ALG        print ALG of each file at the target, with %ALG at
-                                    the source: a32, c32, md5, crc32c, crc64nvme, sha1,
-                                    sha256, sha512, xxh3, blake3; ALG=FILE adds it to
-                                    FILE, ALG=VALUE fails files that have another
+                                    the source: a32, c32, c32z, md5, crc32c, crc64nvme,
+                                    sha1, sha256, sha512, xxh3, blake3; ALG=FILE adds
+                                    it to FILE, ALG=VALUE fails files that have another
 
         Showing:
           -P, --progress SECONDS    a progress line every SECONDS, in bbcp's form

@@ -253,7 +253,7 @@ pub const COPY: &[Row] = &[
     row("checksums", None, Takes::One("FILE"), Section::Verifying, "lines for b3sum --check (-: standard output)").essential().of_one_job(),
     row("checksum-alg", None, Takes::One("ALG"), Section::Verifying, "which digest these lines have, or those of --expect:\none of -E, in the form of sha256sum and its like").of_one_job(),
     row("expect", None, Takes::One("FILE"), Section::Verifying, "hold each file against its line in FILE (as of\nsha256sum or b3sum) before it has its name; what has\nno line, or no file, is named").of_one_job(),
-    row("checksum", Some('E'), Takes::One("ALG"), Section::Verifying, "print ALG of each file at the target, with %ALG at\nthe source: a32, c32, c32z, md5, crc32c, crc64nvme,\nsha1, sha256, sha512, xxh3, blake3; ALG=FILE adds it to\nFILE, ALG=VALUE fails files that have another").bbcp(5).of_one_job(),
+    row("checksum", Some('E'), Takes::One("ALG"), Section::Verifying, "print ALG of each file at the target, with %ALG at\nthe source: a32, c32, c32z, md5, crc32c, crc64nvme,\nsha1, sha256, sha512, xxh3, blake3; ALG=FILE adds\nit to FILE, ALG=VALUE fails files that have another").bbcp(5).of_one_job(),
     row("progress", Some('P'), Takes::One("SECONDS"), Section::Showing, "a progress line every SECONDS, in bbcp's form").bbcp(4),
     row("json", None, Takes::Nothing, Section::Showing, "events on standard output, one object a line").essential(),
     row("quiet", None, Takes::Nothing, Section::Showing, "nothing but errors").essential(),

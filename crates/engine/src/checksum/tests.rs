@@ -102,9 +102,12 @@ fn what_passes_in_order_is_not_read_again_and_what_combines_never_is() {
         reads.fetch_add(1, Ordering::Relaxed);
         frames_of(&data)(index, room)
     };
-    for (name, order, expected) in
-        [("md5", [0, 1, 2, 3, 4, 5], 0), ("md5", [5, 0, 2, 1, 3, 4], 2), ("c32", [5, 0, 2, 1, 4, 3], 0), ("c32z", [5, 0, 2, 1, 4, 3], 0)]
-    {
+    for (name, order, expected) in [
+        ("md5", [0, 1, 2, 3, 4, 5], 0),
+        ("md5", [5, 0, 2, 1, 3, 4], 2),
+        ("c32", [5, 0, 2, 1, 4, 3], 0),
+        ("c32z", [5, 0, 2, 1, 4, 3], 0),
+    ] {
         reads.store(0, Ordering::Relaxed);
         let sum = Sum::new(Algorithm::named(name).unwrap(), FrameLen::new(256 << 10).unwrap());
         for index in order {

@@ -91,7 +91,7 @@ mod tests {
         ] {
             assert!(Checksum::decode(&mut Reader::new(&encoded(&bad))).is_err());
         }
-        assert!(Checksum::decode(&mut Reader::new(&[11, 0, 0])).is_err());
+        assert!(Checksum::decode(&mut Reader::new(&[12, 0, 0])).is_err());
         assert!(Checksum::decode(&mut Reader::new(&[1, 0, 3])).is_err());
     }
 }
