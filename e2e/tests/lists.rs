@@ -292,7 +292,7 @@ fn directories_above_a_source_with_a_base_have_its_modes() {
     let sandbox = Sandbox::new();
     let dirs = [("private", 0o700), ("private/deep", 0o2775), ("closed", 0o555)];
     for (name, _) in dirs {
-        sandbox.file(&format!("s/{name}/key"), name);
+        sandbox.file(format!("s/{name}/key"), name);
     }
     let set_mode = |name: &str, mode| {
         fs::set_permissions(sandbox.path("s").join(name), fs::Permissions::from_mode(mode)).unwrap();
